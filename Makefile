@@ -1,0 +1,65 @@
+# Where Attention Looks. `make help` lists the commands; `make book` and `make test` are the two that matter.
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON  ?= python3#     the interpreter that makes .venv: 3.11 or newer
+PROFILE ?= quick#       smoke (seconds, to test), quick (minutes), paper (the papers' own scale)
+CORES   ?= 2#           notebooks run side by side, one thread each: small models are fastest so
+PORT    ?= 8000
+ADDRESS := 127.0.0.1
+
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+EXTRAS := book,hf,lm,test
+
+ifneq ($(words $(PROFILE)) $(filter smoke quick paper,$(PROFILE)),1 $(PROFILE))
+$(error PROFILE must be smoke, quick or paper. Got '$(PROFILE)' instead)
+endif
+
+.PHONY: help book test serve lab sync lock clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+
+# One stamp for the environment: an edit of what is required installs again, anything else does not.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; \
+	$(PYTHON) is $$($(PYTHON) -V 2>&1). Name another one: make PYTHON=python3.12 book" >&2; exit 1; }
+	@echo "Installing the pinned environment into .venv (a few minutes the first time)"
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	touch $@
+
+book: $(STAMP) ## execute the notebooks and render the book [PROFILE=smoke|quick|paper]
+	@$(BIN)/python -m book.pipeline $(PROFILE) --cores $(CORES)
+
+# One worker per file: it builds the book, or trains a model, once. Browser tests skip where no Chromium is found, and
+# the reason is printed.
+test: $(STAMP) ## style, types, and every test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadfile
+
+serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PORT=...]
+	@test -f build/$(PROFILE)/html/index.html || { echo "There is no book yet: make book PROFILE=$(PROFILE)" >&2; exit 1; }
+	$(BIN)/python -m http.server $(PORT) --bind $(ADDRESS) --directory build/$(PROFILE)/html
+
+lab: $(STAMP) ## open the chapters in JupyterLab, widgets live
+	$(BIN)/jupyter lab notebooks
+
+sync: $(STAMP) ## bring notebooks/*.ipynb and notebooks/text/*.md to the newer of the two
+	$(BIN)/jupytext --sync notebooks/text/*.md
+
+# Newest versions that resolve together, frozen. Local build tags (+cpu) and what only CUDA wheels need are dropped,
+# so the same file serves every platform.
+lock: ## renew constraints.txt
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS),cluster]'
+	{ grep '^#' constraints.txt; build/lock/bin/python -m pip freeze --exclude-editable \
+	  | grep -vE ' @ |^-|^(nvidia|cuda|triton)' | sed -E 's/\+[a-z0-9.]+$$//'; } > build/lock/constraints.txt
+	mv build/lock/constraints.txt constraints.txt && rm -rf build/lock
+
+clean: ## remove what was built (the environment and the model cache stay)
+	rm -rf build _build .snakemake

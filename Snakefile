@@ -1,0 +1,100 @@
+"""The one pipeline: notebook x profile -> executed notebook + results -> book.
+
+`make book` runs it; `snakemake --cores 2 build/quick/html/index.html` does the same by hand, and
+`snakemake --executor slurm --jobs 8 --config profile=paper` runs the chapters on a cluster.
+"""
+
+import sys
+from pathlib import Path
+
+PROFILE = config.get("profile", "quick")
+MINUTES = {"smoke": 10, "quick": 60, "paper": 48 * 60}  # what a cluster's scheduler is told
+
+
+def files(folder: str, *suffixes: str) -> list[str]:
+    """Every file below a folder that has one of the suffixes (any file where none is given)."""
+    found = (path for path in Path(folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(str(path) for path in found if not suffixes or path.suffix in suffixes)
+
+
+def chapters(profile: str) -> list[str]:
+    """The notebooks that have this profile."""
+    return sorted(path.parent.name for path in Path("notebooks/profiles").glob(f"*/{profile}.yaml"))
+
+
+def executed(profile: str) -> list[str]:
+    """What the book needs of every chapter: the executed notebook, and how the run went."""
+    both = ("build/{profile}/notebooks/{notebook}.ipynb", "build/{profile}/runs/{notebook}.json")
+    return expand(both, profile=profile, notebook=chapters(profile))
+
+
+# The package is an input of every chapter: change a line of it and the chapters run again. Trained models are
+# cached by the code that makes them, so an edit of a plot does not train anything anew.
+PACKAGE = files("attnlib", ".py", ".js", ".css", ".csv")
+PIPELINE = files("book/pipeline", ".py")
+PROSE = ["index.md", "_config.yml", "_toc.yml", *(path for path in files("book") if path not in PIPELINE)]
+
+
+wildcard_constraints:
+    profile="smoke|quick|paper",
+    notebook="[A-Za-z0-9_]+",
+
+
+localrules:
+    all,
+    book,
+
+
+rule all:
+    input:
+        f"build/{PROFILE}/html/index.html",
+
+
+rule notebook:
+    input:
+        notebook="notebooks/{notebook}.ipynb",
+        parameters="notebooks/profiles/{notebook}/{profile}.yaml",
+        records=lambda wildcards: files(f"results/{wildcards.notebook}"),
+        package=PACKAGE,
+        environment="constraints.txt",
+        code=PIPELINE,
+    output:
+        notebook="build/{profile}/notebooks/{notebook}.ipynb",
+        results=directory("build/{profile}/results/{notebook}"),
+        run="build/{profile}/runs/{notebook}.json",
+    log:
+        "build/{profile}/logs/{notebook}.txt",
+    resources:
+        mem_mb=8000,
+        runtime=lambda wildcards: MINUTES[wildcards.profile],
+    shell:
+        "{sys.executable:q} -m book.pipeline.execute {input.notebook:q} {output.notebook:q} "
+        "--parameters {input.parameters:q} --results {output.results:q} --run {output.run:q} --log {log:q}"
+
+
+rule book:
+    input:
+        lambda wildcards: executed(wildcards.profile),
+        prose=PROSE,
+        package=PACKAGE,  # the API pages are its docstrings
+        code=PIPELINE,
+    output:
+        "build/{profile}/html/index.html",
+    log:
+        "build/{profile}/logs/book.txt",
+    shell:
+        "{sys.executable:q} -m book.pipeline.stage build/{wildcards.profile} --log {log:q}"
+
+
+onstart:
+    # A log exists only where something failed; those of an earlier run would be read as news.
+    for path in Path("build").glob("*/logs/*.txt"):
+        path.unlink()
+
+
+onerror:
+    # Snakemake's own account is long and names a shell command; a reader needs the notebook and the cell.
+    for path in sorted(Path("build").glob("*/logs/*.txt")):
+        headline = path.read_text().strip().split("\n\n")[0]
+        if headline:
+            print(f"\n{headline}\nMore in {path}", file=sys.stderr)

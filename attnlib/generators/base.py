@@ -1,0 +1,70 @@
+"""What every generator yields: one `Sample`, or many padded into a `Batch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+IGNORE = -100
+"""The target of a position where nothing is predicted: the `ignore_index` of torch's cross entropy."""
+
+Head = tuple[int, int]
+"""A head's place in the model: `(layer, head)`, both counted from 0."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One example: a text, the ids a model reads, and where its attention should be.
+
+    Attributes:
+        text: the example as a person would type it, without special tokens.
+        input_ids: ids the model reads.
+        target_ids: id to predict at each position; `IGNORE` where there is none.
+        reference: where a query that predicts the next token should look; `None` if the task has none.
+        evaluated: where `reference` is defined.
+        target_attention: the same, for each head that has a known algorithm: `{(layer, head): [query, key]}`.
+    """
+
+    text: str
+    input_ids: Int64[Tensor, " token"]
+    target_ids: Int64[Tensor, " token"]
+    reference: Bool[Tensor, "token token"] | None = None
+    evaluated: Bool[Tensor, "token token"] | None = None
+    target_attention: dict[Head, Bool[Tensor, "token token"]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of different lengths, padded on the right into rectangles.
+
+    Attributes:
+        input_ids: ids the model reads; padding carries the tokenizer's padding id.
+        target_ids: id to predict at each position; `IGNORE` on padding and where nothing is predicted.
+        attention_mask: True for tokens, False for padding (the word is Hugging Face's).
+        reference: see `Sample`; False on padding.
+        evaluated: see `Sample`; False on padding.
+        target_attention: see `Sample`; False on padding.
+    """
+
+    input_ids: Int64[Tensor, "batch token"]
+    target_ids: Int64[Tensor, "batch token"]
+    attention_mask: Bool[Tensor, "batch token"]
+    reference: Bool[Tensor, "batch token token"] | None = None
+    evaluated: Bool[Tensor, "batch token token"] | None = None
+    target_attention: dict[Head, Bool[Tensor, "batch token token"]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """How many samples the batch holds."""
+        return len(self.input_ids)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        targets = {head: mask.to(device) for head, mask in self.target_attention.items()}
+        return replace(self, **moved, target_attention=targets)

@@ -1,0 +1,187 @@
+r"""Needle in a haystack: a question whose answer stands in one fact among others.
+
+    The code of Alma is 7319. The code of Bruno is 2045. ... Q: What is the code of Alma? A: The code of Alma
+    is 7319
+
+The text up to the answer's value is what a language model reads; the value is what it has to say. Every name
+occurs in one fact, and every value too, so the answer can only come from the *needle*: the tokens of the
+value (7319) in the fact about the name that is asked for. An attribution of the answer's first token to the
+prompt that misses all of them has missed where the answer came from.
+
+Two examples, with 2 facts, as tokens that are characters (`^` marks the needle, `?` the query that predicts
+the answer's first token, with `opening=""`):
+
+    The code of Kira is 4821. The code of Hugo is 1936. Q: What is the code of Hugo? A: 1936
+                                                  ^^^^                                 ?
+    The code of Omar is 3070. The code of Lena is 8452. Q: What is the code of Omar? A: 3070
+                        ^^^^                                                           ?
+
+References:
+    1) Kamradt 2023, *Needle in a haystack: pressure testing LLMs* (a repository): a fact among distractors,
+       at many lengths and depths.
+    2) Hsieh et al. 2024, *RULER*: distractors of the needle's own form (there, "multi-key").
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from attnlib.generators.base import IGNORE, Sample
+
+NAMES = tuple(
+    "Alma Anna Anton Boris Bruno Carla Clara David Diego Dora Elena Emma Erik Felix Fiona Frank Grace "  # noqa: SIM905
+    "Greta Henry Hugo Irene Ivan Jacob Julia Karl Kira Laura Lena Leo Louis Maria Martin Mia Nadia Nina "
+    "Omar Oscar Paul Petra Quinn Rita Robert Rosa Sara Simon Sofia Thomas Tina Vera Victor Walter Yusuf "
+    "Zoe".split()
+)
+"""Whom facts are about."""
+
+OPENING = "The code of {name} is"
+"""How the answer begins. Small models begin like that, or not at all; with `opening=""` many end the text."""
+
+_FACT = re.compile(r"The code of (?P<name>\w+) is (?P<value>\d+)\.")
+_QUESTION = re.compile(r"Q: What is the code of (?P<name>\w+)\? A:(?P<opening> The code of (?P=name) is)?")
+
+
+@dataclass(frozen=True)
+class NeedleSample(Sample):
+    """A prompt with its answer. `input_ids` are those of both; `target_ids` ask for the answer's value.
+
+    `reference` is True from each query that predicts a token of the value, to every token of the needle;
+    `evaluated` from those queries to the prompt's tokens. Tokens are the needle's if they share a character
+    with its value.
+
+    Attributes:
+        answer: the value, as text.
+        facts: how many facts there are.
+        position: which of them is the needle's, from 0.
+        n_prompt: tokens up to the answer's value. The last of them is the query that predicts it.
+        context: True for tokens of the facts; what comes after them asks.
+        name: True for the tokens of the name in the needle's fact.
+    """
+
+    answer: str = ""
+    facts: int = 0
+    position: int = 0
+    n_prompt: int = 0
+    context: Bool[Tensor, " token"] | None = None
+    name: Bool[Tensor, " token"] | None = None
+
+
+class NeedleGenerator:
+    """Prompts of the needle test, for any Hugging Face tokenizer that knows offsets.
+
+    Sample `i` depends on `seed` and `i` only. Samples take turns in the number of facts; the needle's
+    position among them is drawn evenly.
+
+    Args:
+        tokenizer: a fast tokenizer. Special tokens that it puts in front stay there.
+        seed: of names, values, order and positions.
+        facts: how many facts; several numbers take turns.
+        digits: of each value. The first is not 0.
+        opening: how the answer begins, with `{name}` for the name; the facts' own words (`OPENING`) or "".
+
+    Raises:
+        ValueError: there are not that many names, or different values; or the tokenizer knows no offsets.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        seed: int = 0,
+        facts: int | Sequence[int] = 5,
+        digits: int = 4,
+        opening: str = OPENING,
+    ) -> None:
+        self.facts = (facts,) if isinstance(facts, int) else tuple(facts)
+        most = min(len(NAMES), 9 * 10 ** (digits - 1) if digits > 0 else 0)
+        if not self.facts or not all(1 <= number <= most for number in self.facts):
+            raise ValueError(
+                f"facts must be from 1 to {most}, with values of {digits} digits. Got {facts} instead."
+            )
+        if opening not in ("", OPENING):
+            raise ValueError(f'opening must be "" or {OPENING!r}. Got {opening!r} instead.')
+        if not getattr(tokenizer, "is_fast", False):
+            raise ValueError(
+                f"{type(tokenizer).__name__} does not say of which characters a token is. Use a fast one."
+            )
+        self.tokenizer, self.seed, self.digits, self.opening = tokenizer, seed, digits, opening
+
+    def generate_samples(self) -> Iterator[NeedleSample]:
+        """Samples without end."""
+        index = 0
+        while True:
+            yield self.annotate(self._text(index))
+            index += 1
+
+    def _text(self, index: int) -> str:
+        chance = random.Random(f"{self.seed} {index}")
+        facts = self.facts[index % len(self.facts)]
+        names = chance.sample(NAMES, facts)
+        values = chance.sample(range(10 ** (self.digits - 1), 10**self.digits), facts)
+        told = " ".join(f"The code of {name} is {value}." for name, value in zip(names, values, strict=True))
+        asked = chance.randrange(facts)
+        opening = self.opening and " " + self.opening.format(name=names[asked])
+        return f"{told} Q: What is the code of {names[asked]}? A:{opening} {values[asked]}"
+
+    def annotate(self, text: str) -> NeedleSample:
+        """The sample of a text like those of this module's docstring.
+
+        Raises:
+            ValueError: it is not of that form; the name asked for is in no fact or in several; its value is
+                in several, or is not the answer; or the tokenizer runs prompt and value together.
+        """
+        question = _QUESTION.search(text)
+        facts = list(_FACT.finditer(text, 0, question.start())) if question else []
+        told = " ".join(fact.group() for fact in facts)
+        if not question or not facts or text[: question.start()] != f"{told} ":
+            raise ValueError(
+                'a text of the needle test is "The code of Alma is 7319. ... Q: What is the code of Alma? A: '
+                f'7319", where "A:" may be followed by "The code of Alma is"; got {text!r}'
+            )
+        answer = text[question.end() :].removeprefix(" ")
+        about = [index for index, fact in enumerate(facts) if fact["name"] == question["name"]]
+        same = [fact for fact in facts if fact["value"] == answer]
+        if len(about) != 1 or len(same) != 1 or facts[about[0]] is not same[0]:
+            raise ValueError(
+                f"one fact should be about {question['name']}, and only that one should have the value "
+                f"{answer!r}; got {[fact.group() for fact in facts]}"
+            )
+        return self._tokenised(text, facts, about[0], answer)
+
+    def _tokenised(self, text: str, facts: list[re.Match], position: int, answer: str) -> NeedleSample:
+        encoded = self.tokenizer(text, return_offsets_mapping=True, return_attention_mask=False)
+        starts, ends = torch.tensor(encoded["offset_mapping"]).T
+
+        def of(start: int, end: int) -> Bool[Tensor, " token"]:
+            return (starts < end) & (ends > start) & (ends > starts)
+
+        asked = of(len(text) - len(answer), len(text)).nonzero().flatten()
+        n_prompt, n = int(asked[0]), int(asked[-1]) + 1  # what a tokenizer adds at the end is no answer
+        if text[int(starts[n_prompt]) : len(text) - len(answer)].strip():
+            raise ValueError(f"the tokenizer runs the prompt and the answer of {text!r} together")
+        ids = torch.tensor(encoded["input_ids"])[:n]
+        targets, queries = torch.full_like(ids, IGNORE), torch.zeros(n, 1, dtype=torch.bool)
+        targets[n_prompt - 1 : -1], queries[n_prompt - 1 : -1] = ids[n_prompt:], True
+        fact = facts[position]
+        return NeedleSample(
+            text=text,
+            input_ids=ids,
+            target_ids=targets,
+            reference=queries & of(*fact.span("value"))[:n],
+            evaluated=queries & (torch.arange(n) < n_prompt),
+            answer=answer,
+            facts=len(facts),
+            position=position,
+            n_prompt=n_prompt,
+            context=of(0, facts[-1].end())[:n],
+            name=of(*fact.span("name"))[:n],
+        )

@@ -1,0 +1,19 @@
+"""The RASP languages: what a transformer computes at every position, and where a RASP program looks.
+
+Source: Weiss, Goldberg and Yahav, *Thinking Like Transformers*, ICML 2021, section 5.
+"""
+
+from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Pattern
+from attnlib.generators.rasp.language import ALPHABET_SIZES, Language, language
+from attnlib.generators.rasp.sequences import Sequences, select
+
+__all__ = [
+    "ALPHABET_SIZES",
+    "LANGUAGES",
+    "Definition",
+    "Language",
+    "Pattern",
+    "Sequences",
+    "language",
+    "select",
+]

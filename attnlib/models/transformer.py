@@ -1,0 +1,322 @@
+"""A transformer small enough to read, with attention that can be read too.
+
+References:
+    1) Vaswani et al. 2017, *Attention Is All You Need*: the architecture, and sinusoidal positions (3.5).
+    2) Xiong et al. 2020, *On Layer Normalization in the Transformer Architecture*: `norm="pre"`.
+    3) torch's `nn.TransformerEncoderLayer`: the same numbers from the same weights (see the tests).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass as plain_dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from attnlib.checkpoints import config_of, load_tensors, save_tensors
+
+
+@dataclass(frozen=True, config={"extra": "forbid"})
+class TransformerConfig:
+    """The settings of a `Transformer`; wrong ones raise a `ValueError` that says what is allowed.
+
+    Attributes:
+        vocabulary: how many ids the model reads: `0 .. vocabulary - 1`.
+        n_classes: how many scores it gives per token; `vocabulary` if left out.
+        n_layers: layers, each one attention and one feed-forward block.
+        n_heads: attention heads per layer; has to divide `width`.
+        width: size of the vector that stands for a token (d in the equations).
+        ff_width: hidden size of the feed-forward blocks; `4 * width`, as in Vaswani et al., if left out.
+        causal: whether a token attends only to itself and those before it (decoder) or to all (encoder).
+        positions: what tells order: a fixed "sinusoidal" or a "learned" vector added per position, or "none".
+        norm: layer normalisation after ("post", Vaswani et al.) or before ("pre", GPT-2) each block.
+        activation: of the feed-forward blocks.
+        dropout: probability of zeroing, in [0, 1); on embeddings, attention weights and both blocks' outputs.
+        max_length: the longest sequence accepted, in tokens.
+    """
+
+    vocabulary: int = Field(ge=1)
+    n_classes: int | None = Field(default=None, ge=1)
+    n_layers: int = Field(default=2, ge=1)
+    n_heads: int = Field(default=2, ge=1)
+    width: int = Field(default=64, ge=1)
+    ff_width: int | None = Field(default=None, ge=1)
+    causal: bool = False
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    norm: Literal["post", "pre"] = "post"
+    activation: Literal["relu", "gelu"] = "relu"
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    max_length: int = Field(default=512, ge=1)
+
+    @model_validator(mode="after")
+    def _complete(self) -> TransformerConfig:
+        if self.width % self.n_heads:
+            allowed = [n for n in range(1, self.width + 1) if self.width % n == 0]
+            raise ValueError(f"n_heads must divide width={self.width}: one of {allowed}, not {self.n_heads}")
+        if self.positions == "sinusoidal" and self.width % 2:
+            raise ValueError(
+                f"sinusoidal positions need an even width (sines and cosines in pairs), not {self.width}; "
+                'or choose positions="learned" or "none"'
+            )
+        object.__setattr__(self, "n_classes", self.n_classes or self.vocabulary)
+        object.__setattr__(self, "ff_width", self.ff_width or 4 * self.width)
+        return self
+
+
+@plain_dataclass(frozen=True)
+class TransformerOutput:
+    """What a `Transformer` returns.
+
+    Attributes:
+        logits: unnormalised log probability of each class at each token.
+        attentions: softmax weights before dropout, rows are queries; `None` unless they were asked for.
+    """
+
+    logits: Float[Tensor, "batch token class"]
+    attentions: Float[Tensor, "batch layer head query key"] | None = None
+
+    def head(self, name: str) -> Float[Tensor, "batch query key"]:
+        """The attention of one head, by name: `"L0H1"` is head 1 of layer 0.
+
+        Raises:
+            ValueError: there is no such head (the message lists those there are), or no attention was kept.
+        """
+        if self.attentions is None:
+            raise ValueError("no attention was kept: call the model with output_attentions=True")
+        _, n_layers, n_heads, _, _ = self.attentions.shape
+        names = head_names(n_layers, n_heads)
+        if name not in names:
+            raise ValueError(f"no head is called {name!r}; there are {', '.join(names)}")
+        return self.attentions[:, *divmod(names.index(name), n_heads)]
+
+
+def head_names(n_layers: int, n_heads: int) -> list[str]:
+    """`["L0H0", "L0H1", ...]`: layer by layer, both counted from 0."""
+    return [f"L{layer}H{head}" for layer in range(n_layers) for head in range(n_heads)]
+
+
+def attend(
+    q: Float[Tensor, "batch head query channel"],
+    k: Float[Tensor, "batch head key channel"],
+    v: Float[Tensor, "batch head key value"],
+    allowed: Bool[Tensor, "#batch 1 #query key"] | None = None,
+    *,
+    causal: bool = False,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> tuple[Float[Tensor, "batch head query value"], Float[Tensor, "batch head query key"] | None]:
+    r"""Scaled dot-product attention (Vaswani et al. 2017, equation 1).
+
+    $$O = A V, \; A_{ij} = \frac{E_{ij}}{\sum_l E_{il}}, \; E_{ij} = M_{ij} e^{q_i \cdot k_j / \sqrt{c}}$$
+
+    with $c$ the number of channels of a head, and $M_{ij}$ = 1 where query $i$ may look at key $j$, else 0. A
+    query that may look nowhere has $A = 0$ and $O = 0$.
+
+    Args:
+        q: queries.
+        k: keys.
+        v: values.
+        allowed: M; `None` allows everything, or everything up to the query itself if `causal`.
+        causal: see `allowed`; ignored when that is given (fold causality into it).
+        dropout: probability of dropping an entry of A on its way to O.
+        need_weights: return A, before dropout. Otherwise one fused kernel does it all and A never exists.
+
+    Returns:
+        O, and A or `None`.
+    """
+    if not need_weights:
+        if allowed is None:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal, dropout_p=dropout), None
+        nowhere = ~allowed.any(-1, keepdim=True)  # kernels differ on such rows: open them, then zero them
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | nowhere, dropout_p=dropout)
+        return mixed.masked_fill(nowhere, 0.0), None
+    if allowed is None:
+        allowed = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)[None, None]
+        allowed = allowed.tril() if causal else allowed
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    weights = (
+        scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~allowed, 0.0)
+    )
+    return F.dropout(weights, dropout) @ v, weights
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention. `self.attend` does the mixing: replace it to watch or change attention."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.n_heads, self.causal, self.dropout = config.n_heads, config.causal, config.dropout
+        self.qkv = nn.Linear(config.width, 3 * config.width)  # queries, keys, values of all heads at once
+        self.out = nn.Linear(config.width, config.width)
+        self.attend = attend
+        nn.init.xavier_uniform_(self.qkv.weight)  # as in torch's nn.MultiheadAttention
+        nn.init.zeros_(self.qkv.bias)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch token width"],
+        allowed: Bool[Tensor, "#batch 1 #token token"] | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch token width"], Float[Tensor, "batch head token token"] | None]:
+        """Mix the tokens; arguments and returns as in `attend`."""
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        dropout = self.dropout if self.training else 0.0
+        mixed, weights = self.attend(
+            q, k, v, allowed, causal=self.causal, dropout=dropout, need_weights=need_weights
+        )
+        return self.out(mixed.transpose(1, 2).flatten(2)), weights
+
+
+class Layer(nn.Module):
+    r"""Attention, then a feed-forward block, each around a residual.
+
+    $$\text{post: } x \leftarrow N(x + f(x)) \qquad \text{pre: } x \leftarrow x + f(N(x))$$
+
+    with $N$ layer normalisation and $f$ either block; feed-forward is $W_2\,\sigma(W_1 x + b_1) + b_2$.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        hidden = cast(int, config.ff_width)
+        self.pre = config.norm == "pre"
+        self.attention = Attention(config)
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.up = nn.Linear(config.width, hidden)
+        self.down = nn.Linear(hidden, config.width)
+        self.ff_norm = nn.LayerNorm(config.width)
+        self.activation = F.relu if config.activation == "relu" else F.gelu
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch token width"],
+        allowed: Bool[Tensor, "#batch 1 #token token"] | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch token width"], Float[Tensor, "batch head token token"] | None]:
+        """One layer; arguments and second return as in `attend`."""
+        mixed, weights = self.attention(self.attention_norm(x) if self.pre else x, allowed, need_weights)
+        x = x + self.dropout(mixed)
+        if self.pre:
+            return x + self.feed_forward(self.ff_norm(x)), weights
+        x = self.attention_norm(x)
+        return self.ff_norm(x + self.feed_forward(x)), weights
+
+    def feed_forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        """The same two-layer network at every token."""
+        return self.dropout(self.down(self.dropout(self.activation(self.up(x)))))
+
+
+class Transformer(nn.Module):
+    """An encoder (or, if `config.causal`, a decoder-only model) that scores classes at every token.
+
+    Initial weights come from torch's global generator: call `torch.manual_seed` before to fix them.
+
+    Attributes:
+        config: its settings.
+        layers: the `Layer`s, first to last.
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary, config.width)
+        if config.positions == "learned":
+            self.positions = nn.Parameter(
+                0.02 * torch.randn(config.max_length, config.width)
+            )  # GPT-2's scale
+        elif config.positions == "sinusoidal":
+            table = sinusoids(config.max_length, config.width)
+            self.register_buffer("positions", table, persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+        self.classify = nn.Linear(config.width, cast(int, config.n_classes))
+
+    @property
+    def head_names(self) -> list[str]:
+        """The names that `TransformerOutput.head` knows, layer by layer."""
+        return head_names(self.config.n_layers, self.config.n_heads)
+
+    def forward(
+        self,
+        input_ids: Int64[Tensor, "batch token"],
+        attention_mask: Bool[Tensor, "batch token"] | None = None,
+        *,
+        output_attentions: bool = False,
+    ) -> TransformerOutput:
+        """Score every class at every token.
+
+        Args:
+            input_ids: the ids.
+            attention_mask: True for tokens, False for padding, on either side; `None` if there is none. What
+                padding holds changes nothing at real tokens, and positions count real tokens only.
+            output_attentions: keep the attention of every head (slower, and quadratic memory).
+
+        Raises:
+            ValueError: the sequences are longer than `config.max_length`.
+        """
+        length = input_ids.shape[1]
+        if length > self.config.max_length:
+            raise ValueError(
+                f"the sequences have {length} tokens, and this model was built for at most "
+                f"max_length={self.config.max_length}"
+            )
+        x = self.dropout(self.embedding(input_ids) + self._position_vectors(length, attention_mask))
+        allowed = None if attention_mask is None else attention_mask[:, None, None, :]
+        if allowed is not None and self.config.causal:
+            allowed = allowed & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        kept = []
+        for layer in self.layers:
+            x, weights = layer(x, allowed, output_attentions)
+            kept.append(weights)
+        attentions = torch.stack(kept, dim=1) if output_attentions else None
+        return TransformerOutput(self.classify(self.norm(x)), attentions)
+
+    def _position_vectors(
+        self, length: int, mask: Bool[Tensor, "batch token"] | None
+    ) -> Float[Tensor, "#batch token width"] | float:
+        if self.config.positions == "none":
+            return 0.0
+        if mask is None:
+            return self.positions[None, :length]
+        return self.positions[(mask.cumsum(1) - 1).clamp(min=0)]  # so padding on the left shifts nothing
+
+    def save(self, path: str | Path) -> None:
+        """Write weights and settings to one safetensors file, atomically.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        save_tensors(Path(path), self.state_dict(), {"config": config_of(self)})
+
+    @classmethod
+    def load(cls, path: str | Path, device: torch.device | str = "cpu") -> Transformer:
+        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
+        weights, header = load_tensors(Path(path))
+        model = cls(TransformerConfig(**header["config"]))
+        model.load_state_dict(weights)
+        return model.to(device).eval()
+
+
+def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
+    r"""Positions as sines and cosines of geometrically growing wavelengths (Vaswani et al. 2017, 3.5).
+
+    $$P_{p,2i} = \sin(p / 10000^{2i/d}), \quad P_{p,2i+1} = \cos(p / 10000^{2i/d})$$
+
+    with $p$ the position, counted from 0, $d$ the width and $i$ the pair of channels.
+    """
+    wavelengths = 10000.0 ** (torch.arange(0, width, 2) / width)
+    angles = torch.arange(length)[:, None] / wavelengths
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)

@@ -1,0 +1,141 @@
+"""Losses and scores of models that predict a class at every token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from attnlib.generators.base import IGNORE, Batch, Head
+
+
+def token_loss(
+    attention_weight: float | int = 0.0, *, as_published: bool = False
+) -> Callable[[nn.Module, Batch], dict[str, Tensor]]:
+    r"""A loss for `fit`: cross entropy of the targets, plus the error of supervised attention.
+
+    $$L = -\tfrac{1}{|T|} \sum_{t \in T} \log p(y_t) + w \, E$$
+
+    with $T$ the tokens of the batch whose target is not `IGNORE`, $y_t$ their targets, $w$ the
+    `attention_weight`, and $E$ the `attention_error`, left out where a batch has no target attention.
+
+    Args:
+        attention_weight: w; with 0 the attention is not even computed.
+        as_published: see `attention_error`.
+
+    Returns:
+        A function of model and batch that returns `loss` (L), `cross_entropy`, and E, if any, as `attention`.
+    """
+
+    def loss(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        supervised = bool(batch.target_attention) and attention_weight > 0
+        wanted = {"output_attentions": True} if supervised else {}
+        output = model(batch.input_ids, attention_mask=batch.attention_mask, **wanted)
+        logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
+        cross_entropy = F.cross_entropy(logits, targets, ignore_index=IGNORE)
+        if not supervised:
+            return {"loss": cross_entropy, "cross_entropy": cross_entropy}
+        error = attention_error(
+            output.attentions, batch.target_attention, batch.attention_mask, as_published=as_published
+        )
+        total = cross_entropy + attention_weight * error
+        return {"loss": total, "cross_entropy": cross_entropy, "attention": error}
+
+    return loss
+
+
+def attention_error(
+    attentions: Float[Tensor, "batch layer head token token"],
+    targets: dict[Head, Bool[Tensor, "batch token token"]],
+    real: Bool[Tensor, "batch token"],
+    *,
+    as_published: bool = False,
+) -> Float[Tensor, ""]:
+    r"""How far heads look from where they should (Weiss et al. 2021, *Thinking Like Transformers*).
+
+    $$E = \tfrac{1}{|R|} \sum_{r \in R} \sum_k (A_{rk} - P_{rk})^2, \quad
+      P_{rk} = \frac{S_{rk} + \epsilon}{\sum_j (S_{rj} + \epsilon)}, \quad \epsilon = 10^{-8}$$
+
+    with $R$ the rows (queries) of all samples and supervised heads, $A$ the attention and $S$ the 0/1 target;
+    rows and keys $k$, $j$ are real tokens only, and a row of $S$ without a 1 asks for uniform attention. $E$
+    is between 0 and 2, whatever the length.
+
+    Args:
+        attentions: A, before dropout (the authors' code takes it after, which adds noise to the target).
+        targets: S of each supervised head.
+        real: True for tokens, False for padding.
+        as_published: the mean over the $n^2$ entries of each head of each sample, as in the authors' code.
+            That divides a sample's error by its length n once more, so attention counts less in long samples.
+
+    Raises:
+        ValueError: a supervised head is not in the model.
+    """
+    _, n_layers, n_heads, _, _ = attentions.shape
+    for layer, head in targets:
+        if not (0 <= layer < n_layers and 0 <= head < n_heads):
+            raise ValueError(
+                f"head L{layer}H{head} has a target, but the model has {n_layers} layers of {n_heads} heads"
+            )
+    layers, heads = zip(*targets, strict=True)
+    pairs = (real[:, None, :] & real[:, :, None])[:, None]  # batch, head, query, key
+    wanted = (torch.stack(list(targets.values()), dim=1) + 1e-8) * pairs
+    wanted = wanted / wanted.sum(-1, keepdim=True).clamp(min=1e-30)
+    squares = ((attentions[:, list(layers), list(heads)] - wanted) ** 2 * pairs).sum(-1)
+    if as_published:
+        return (squares.sum(-1) / real.sum(-1, keepdim=True).clamp(min=1) ** 2).mean()
+    return squares.sum() / (real.sum() * len(targets))
+
+
+@torch.no_grad()
+def score_samples(model: nn.Module, batches: Iterable[Any]) -> Int64[Tensor, "sample 2"]:
+    """Right tokens, and tokens asked for, of every sample: what accuracies are made of.
+
+    Args:
+        model: gives `logits` [batch token class]; called in evaluation mode, on the device it is on, and left
+            in the mode it had.
+        batches: `Batch`es; a sample that asks for nothing counts as 0 of 0.
+
+    Returns:
+        Two columns, right and asked, a row per sample, in order; on the CPU.
+    """
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    rows = [torch.zeros(0, 2, dtype=torch.int64, device=device)]
+    for batch in batches:
+        batch = batch.to(device)
+        predicted = model(batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
+        asked = batch.target_ids != IGNORE
+        right = asked & (predicted == batch.target_ids)
+        rows.append(torch.stack([right.sum(1), asked.sum(1)], dim=1))
+    model.train(training)
+    return torch.cat(rows).cpu()
+
+
+def token_scores(model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
+    """Accuracy over all predicted tokens, and the share of samples that are right at every one of them.
+
+    Args:
+        model: see `score_samples`.
+        batches: every token, and every sample, counts the same whatever batch it is in.
+
+    Returns:
+        `accuracy` and `exact_match`, in [0, 1]; NaN if nothing is predicted.
+    """
+    right, asked = score_samples(model, batches).T
+    whole = (right == asked)[asked > 0].double()
+    return {"accuracy": float(right.sum() / asked.sum()), "exact_match": float(whole.mean())}
+
+
+def token_accuracy(model: nn.Module, batches: Iterable[Any]) -> float:
+    """Share of predicted tokens that are right: the `accuracy` of `token_scores`."""
+    return token_scores(model, batches)["accuracy"]
+
+
+def exact_match(model: nn.Module, batches: Iterable[Any]) -> float:
+    """Share of samples with every predicted token right: the `exact_match` of `token_scores`."""
+    return token_scores(model, batches)["exact_match"]

@@ -1,0 +1,7 @@
+"""The parameters of each chapter: checked in its first second, before anything is trained."""
+
+from attnlib.params.base import ParameterError, Params
+from attnlib.params.generative_rollout import GenerativeRolloutParams
+from attnlib.params.rasp_languages import RaspParams
+
+__all__ = ["GenerativeRolloutParams", "ParameterError", "Params", "RaspParams"]

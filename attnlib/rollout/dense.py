@@ -1,0 +1,215 @@
+r"""Rollout of attention matrices that are already there.
+
+Attention rollout (Abnar and Zuidema 2020, "Quantifying attention flow in transformers", section 3) follows
+attention through the layers of a model. With `A_lh` the attention of head `h` of layer `l` (rows are queries)
+and `w_lh` the head's weight, `1 / heads` unless told otherwise, one layer moves
+
+    M_l = rownorm(sum_h w_lh A_lh + I)        R_l = M_l R_(l-1)        R_0 = I
+
+where `rownorm` divides each row by its sum and `I` stands for the residual connection. `R_L[q, k]` is the
+share of key `k` in what query `q` carries after the last layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor
+
+from attnlib.rollout.inputs import (
+    Attentions,
+    as_layers,
+    check_head_weights,
+    check_rows,
+    positions,
+    sink_mask,
+)
+
+BLOCKS, BLOCKS_FROM = 8, 512
+"""Causal attention of as many tokens or more is multiplied in so many blocks of rows, each up to its
+diagonal: about 40 % of the operations. (Not on GPUs, where looking for zeros would stop the queue.)"""
+
+
+GROUP_BYTES = {"cpu": 2**21, "cuda": 2**28}
+"""How much of `M_1 ... M_L` is worked on at a time: what a processor's cache takes."""
+
+
+def rollout(
+    attentions: Attentions,
+    head_weights: Float[Tensor, "layer head"] | None = None,
+    *,
+    residual: bool = True,
+    cumulative: bool = False,
+    rows: Sequence[int] | Int[Tensor, " row"] | None = None,
+    sink: Sequence[int] | None = None,
+) -> Float[Tensor, "*batch row key"]:
+    r"""Follow attention from the queries of the last layer down to the input tokens.
+
+    The product `R_L = M_L ... M_1` of the module's docstring. The head mean is taken first, so a layer
+    costs one `N x N` times `N x N` product whatever the number of heads (less than half of one, if
+    attention is causal and long); with `rows`, the product starts at the top with those rows only, and a
+    layer costs `len(rows)` vector-matrix products. Differentiable.
+
+    Args:
+        attentions: `[batch layer head query key]`; or the list or tuple of `[batch head query key]`, one per
+            layer, that Hugging Face models return; or `[layer head query key]`, one example, in which case
+            the result has no batch dimension. (A 4-D tensor is always read as one example. One layer of a
+            batch is a list of one tensor.) Accumulated in float32, or in float64 if the attention is float64.
+        head_weights: `w_lh`; not normalised, and used before the identity is added: `2 / heads` everywhere
+            makes attention weigh twice the residual connection.
+        residual: add the identity; without it `M_l = rownorm(sum_h w_lh A_lh)`.
+        cumulative: return `R_1 ... R_L` instead of `R_L`.
+        rows: query positions to compute (negative ones count from the end); all of them by default.
+        sink: key positions to leave out in every layer: `sum_h w_lh A_lh` loses those columns and each row is
+            scaled back to the sum it had, before the identity is added. A sink's own row, and a row that
+            looked at sinks only, is the identity's. Models give up to all of their attention to the first
+            token where they have nothing to look at; this is rollout of the rest.
+
+    Returns:
+        `[batch query key]`, or `[batch layer query key]` if `cumulative`. Rows sum to 1. Entries that are
+        zero in every layer (the future, in a causal model) are exactly zero.
+
+    Raises:
+        ValueError: no attention was given (the model ran on a fused kernel: `rollout_of` needs none),
+            shapes do not fit, a position is out of range, or some attention is not finite; says in which
+            batch element, layer and head.
+
+    Warns:
+        UserWarning: rows of a layer's attention do not sum to 1.
+
+    Example:
+        >>> attention = torch.tensor([[1.0, 0.0], [0.5, 0.5]]).expand(1, 2, 1, 2, 2)  # two layers, one head
+        >>> rollout(attention)[0]
+        tensor([[1.0000, 0.0000],
+                [0.4375, 0.5625]])
+    """
+    mixer = Mixer(attentions, head_weights, residual, sink)
+    with torch.autocast(mixer.device.type, enabled=False):
+        if rows is None:
+            states = _upwards(mixer, cumulative)
+        else:
+            states = _downwards(mixer, positions(rows, mixer.n, "rows", mixer.device), cumulative)
+    result = torch.stack(states, 1) if cumulative else states[-1]
+    return result if mixer.batched else result[0]
+
+
+class Mixer:
+    """`M_1 ... M_L`, a few layers at a time: as many as fit into a processor's cache, and at least one.
+
+    Attributes:
+        layers: attention of each layer.
+        batched: whether there was a batch dimension.
+        n: how many tokens there are.
+        device: where the attention is.
+    """
+
+    def __init__(
+        self,
+        attentions: Attentions,
+        head_weights: Float[Tensor, "layer head"] | None = None,
+        residual: bool = True,
+        sink: Sequence[int] | None = None,
+    ) -> None:
+        self.layers, self.batched = as_layers(attentions)
+        self.stacked = None
+        if isinstance(attentions, Tensor):
+            self.stacked = attentions if self.batched else attentions[None]
+        self.n, self.device, self.residual = self.layers[0].shape[-1], self.layers[0].device, residual
+        self.dtype = torch.promote_types(self.layers[0].dtype, torch.float32)
+        self.weights = check_head_weights(head_weights, self.layers)
+        self.stays = None if sink is None else sink_mask(sink, self.n, self.device)
+        bytes_of_one = max(1, len(self.layers[0]) * self.n**2 * self.dtype.itemsize)
+        self.together = max(1, GROUP_BYTES.get(self.device.type, GROUP_BYTES["cpu"]) // bytes_of_one)
+
+    def upwards(self) -> Iterator[Float[Tensor, "batch query key"]]:
+        """`M_1`, then `M_2`, to `M_L`."""
+        for start in range(0, len(self.layers), self.together):
+            yield from self._matrices(start, start + self.together).unbind(1)
+
+    def downwards(self) -> Iterator[Float[Tensor, "batch query key"]]:
+        """`M_L`, then the one below, to `M_1`."""
+        for stop in range(len(self.layers), 0, -self.together):
+            yield from self._matrices(max(0, stop - self.together), stop).unbind(1)[::-1]
+
+    def _matrices(self, start: int, stop: int) -> Float[Tensor, "batch layer query key"]:
+        layers, dtype = self.layers[start:stop], self.dtype
+        if self.weights is not None:
+            weights = [weight.to(self.device, dtype) for weight in self.weights[start:stop]]
+            pairs = zip(weights, layers, strict=True)
+            mixed = torch.stack([torch.einsum("h,bhqk->bqk", w, layer.to(dtype)) for w, layer in pairs], 1)
+            expected, identity = torch.stack(weights).sum(1), torch.ones(len(layers))
+        else:  # sums in place of means: `rownorm` takes care of it
+            if self.stacked is not None:
+                mixed = self.stacked[:, start:stop].sum(2, dtype=dtype)
+            elif len(layers) == 1:
+                mixed = layers[0].sum(1, dtype=dtype)[:, None]
+            else:
+                mixed = torch.stack([layer.sum(1, dtype=dtype) for layer in layers], 1)
+            expected = identity = torch.tensor([float(layer.shape[1]) for layer in layers])
+        total = mixed.sum(-1, keepdim=True)
+        check_rows(layers, total, expected.tolist(), start)
+        if self.stays is not None:
+            mixed = _drop_sink(mixed, total, self.stays)
+        if not self.residual:
+            return mixed.div_(torch.where(total == 0, 1, total))
+        identity = identity.to(self.device, dtype)
+        mixed.diagonal(dim1=-2, dim2=-1).add_(identity[:, None])
+        return mixed.div_(total + identity[:, None, None])
+
+
+def _drop_sink(
+    mixed: Float[Tensor, "batch layer query key"],
+    total: Float[Tensor, "batch layer query 1"],
+    keep: Bool[Tensor, " key"],
+) -> Float[Tensor, "batch layer query key"]:
+    """Zero the sinks' columns and scale rows back to their sum; a row with nothing left looks at itself."""
+    mixed = mixed * keep
+    rest = mixed.sum(-1, keepdim=True)
+    alone = (rest == 0) | ~keep[:, None]
+    identity = torch.eye(len(keep), dtype=mixed.dtype, device=mixed.device)
+    return torch.where(alone, identity * total, mixed * (total / torch.where(alone, 1, rest)))
+
+
+def _upwards(mixer: Mixer, cumulative: bool) -> list[Tensor]:
+    """`R_1 ... R_L`, from the first layer on; only `R_L` unless `cumulative`."""
+    blocks = 1 if mixer.n < BLOCKS_FROM or mixer.device.type != "cpu" else BLOCKS
+    ends = [mixer.n * block // blocks for block in range(1, blocks + 1)]
+    states: list[Tensor] = []
+    for matrix in mixer.upwards():
+        ahead = (matrix[:, start:end, end:] for start, end in pairwise([0, *ends]))
+        if any(bool(part.any()) for part in ahead):
+            ends = [mixer.n]
+        state = _product(matrix, states[-1], ends) if states else matrix
+        states = [*states, state] if cumulative else [state]
+    return states
+
+
+def _downwards(mixer: Mixer, rows: Int64[Tensor, " row"], cumulative: bool) -> list[Tensor]:
+    """The same for some rows, from the last layer on: every `R_l`'s rows join one stack at layer `l`."""
+    stack: Tensor | None = None
+    for matrix in mixer.downwards():
+        if stack is None:
+            stack = matrix[:, rows]
+            continue
+        stack = stack @ matrix
+        if cumulative:
+            stack = torch.cat([matrix[:, rows], stack], 1)
+    assert stack is not None
+    if not len(rows):
+        return [stack] * len(mixer.layers)
+    return list(stack.unflatten(1, (-1, len(rows))).unbind(1))
+
+
+def _product(
+    left: Float[Tensor, "batch query key"], right: Float[Tensor, "batch key column"], ends: list[int]
+) -> Float[Tensor, "batch query column"]:
+    """`left @ right`, leaving out what is zero in both."""
+    if len(ends) == 1:
+        return left @ right
+    product = torch.zeros_like(right)
+    for start, end in pairwise([0, *ends]):
+        product[:, start:end, :end] = left[:, start:end, :end] @ right[:, :end, :end]
+    return product

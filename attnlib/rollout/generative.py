@@ -1,0 +1,258 @@
+r"""Generative rollout: which prompt tokens each generated token drew on, layer by layer.
+
+With a prompt of `P` tokens (positions `0 .. P - 1`), generated token `g` stands at position `P + g` and is
+predicted by the query one before it. Its row is that query's:
+
+    matrix[g, k, l] = R_(l+1)[P + g - 1, k]        g = 0 .. generated - 1,  k < P,  l = 0 .. layers - 1
+
+so the first generated token has the row of the prompt's last token. What is missing from a row's sum went to
+tokens generated before. In a causal model a later token changes no earlier row, so nothing has to be computed
+while tokens are generated: `generate_with_rollout` lets Hugging Face's `generate` work at its own speed and
+then takes one pass over everything, with the prompt's columns only. `stream_with_rollout` gives each row at
+once.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlib.rollout.inputs import sink_mask
+from attnlib.rollout.null import null_ratio, uniform_causal_rollout
+from attnlib.rollout.ride import Ride, one_hot
+from attnlib.rollout.value_slot import check_prompt, model_dtype, run
+
+UNINFORMATIVE: frozenset[str] = frozenset({"a", "an", "the", *string.punctuation, *"‘’“”–—…¿¡«»"})
+"""What says little about what a model drew on: articles and punctuation. The default of `ignore` in
+`GenerativeRollout.top`; `ignore=UNINFORMATIVE | {"of", "to"}` makes a longer list."""
+
+Ignore = Collection[str] | Callable[[str], bool]
+
+
+class TopToken(NamedTuple):
+    """A prompt token and its share."""
+
+    position: int
+    token: int
+    text: str
+    mass: float
+
+
+@dataclass(frozen=True)
+class GenerativeRollout:
+    """What was generated, and where each token of it came from.
+
+    Attributes:
+        tokens: ids of the generated tokens.
+        prompt: ids of the prompt.
+        matrix: see the module's docstring.
+        words: the prompt's tokens as text; empty if there was no tokenizer.
+        special: True for prompt tokens that are no text (the beginning of the sequence, say).
+        sink: prompt positions that were left out as sinks.
+        residual: whether residual connections were followed.
+    """
+
+    tokens: Int[Tensor, " generated"]
+    prompt: Int[Tensor, " prompt"]
+    matrix: Float[Tensor, "generated prompt layer"]
+    words: tuple[str, ...] = ()
+    special: tuple[bool, ...] = ()
+    sink: tuple[int, ...] | None = None
+    residual: bool = True
+
+    def of(
+        self, generated: int | slice
+    ) -> Float[Tensor, "prompt layer"] | Float[Tensor, "some prompt layer"]:
+        """The part of the matrix that belongs to one generated token, or to a slice of them."""
+        return self.matrix[generated]
+
+    def mean_over_layers(self) -> Float[Tensor, "generated prompt"]:
+        """The mean of `matrix[g, k, l]` over `l`."""
+        return self.matrix.mean(-1)
+
+    def over_null(self) -> GenerativeRollout:
+        """The same, with every entry divided by that of uniform causal attention (`null_ratio`)."""
+        generated, prompt, layers = self.matrix.shape
+        if not generated:
+            return self
+        null = uniform_causal_rollout(
+            prompt + generated - 1,
+            layers,
+            keys=range(prompt),
+            rows=range(prompt - 1, prompt + generated - 1),
+            residual=self.residual,
+            cumulative=True,
+            sink=self.sink,
+        )
+        return replace(self, matrix=null_ratio(self.matrix, null.permute(1, 2, 0)))
+
+    def informative(self, ignore: Ignore = UNINFORMATIVE) -> Bool[Tensor, " prompt"]:
+        """True for prompt tokens that say something.
+
+        Args:
+            ignore: words (compared without case and surrounding blanks) and punctuation characters (a token
+                of several is ignored if all of them are) to leave out, together with blanks and special
+                tokens; an empty collection leaves out nothing. Or a function of a token's text that is True
+                for what to leave out.
+
+        Raises:
+            ValueError: there is something to ignore but no text to find it in.
+        """
+        if not callable(ignore) and not ignore:
+            return torch.ones(len(self.prompt), dtype=torch.bool)
+        if len(self.words) != len(self.prompt):
+            raise ValueError(
+                "To tell which tokens are uninformative, their text is needed: give "
+                "generate_with_rollout(..., tokenizer=tokenizer), or ignore=() to keep all tokens."
+            )
+        if callable(ignore):
+            return torch.tensor([not ignore(word) for word in self.words])
+        skip = [
+            special or _ignored(word, ignore) for word, special in zip(self.words, self.special, strict=True)
+        ]
+        return ~torch.tensor(skip)
+
+    def top(
+        self,
+        k: int = 5,
+        ignore: Ignore = UNINFORMATIVE,
+        *,
+        generated: int | slice | None = None,
+        layer: int | None = None,
+    ) -> list[TopToken]:
+        """The prompt tokens with the largest share, largest first.
+
+        Args:
+            k: at most how many.
+            ignore: which tokens to pass over; see `informative`.
+            generated: of one generated token, or the mean over a slice of them; over all of them by default.
+            layer: of one layer; the mean over layers by default.
+        """
+        share = self.mean_over_layers() if layer is None else self.matrix[..., layer]
+        chosen = share if generated is None else share[generated]
+        mass = chosen if chosen.ndim == 1 else chosen.mean(0)
+        keep = self.informative(ignore).nonzero().flatten()
+        order = keep[mass.cpu()[keep].argsort(descending=True, stable=True)][:k].tolist()
+        text = self.words or [""] * len(self.prompt)
+        return [TopToken(i, int(self.prompt[i]), text[i], float(mass[i])) for i in order]
+
+
+def generate_with_rollout(
+    model: nn.Module,
+    input_ids: Int[Tensor, "1 prompt"],
+    max_new_tokens: int,
+    *,
+    attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None = None,
+    tokenizer: Any = None,
+    sink: Sequence[int] | None = None,
+    residual: bool = True,
+    head_weights: Float[Tensor, "layer head"] | None = None,
+    **generate_kwargs: Any,
+) -> GenerativeRollout:
+    """Generate from a prompt, and follow every generated token back to the prompt.
+
+    `model.generate` does the generating, with any decoding strategy but beams (whose tokens come from paths
+    that were given up, too). Then one pass of the value-slot method (`rollout_of`) over prompt and
+    generated tokens.
+
+    Args:
+        model: a Hugging Face causal language model that `rollout_of` can follow.
+        input_ids: one prompt. (Prompts of a batch end at different places; give them one by one.)
+        max_new_tokens: at most how many tokens to generate; fewer if the model ends its text.
+        attention_mask: 1 for tokens, 0 for padding, which is dropped from the prompt.
+        tokenizer: for the text of the prompt's tokens, which `GenerativeRollout.top` needs.
+        sink: as in `rollout`; prompt positions.
+        residual: as in `rollout`.
+        head_weights: as in `rollout`.
+        **generate_kwargs: handed to `model.generate`.
+
+    Raises:
+        ValueError: the prompt is empty, or, with `max_new_tokens`, longer than the model's context; there
+            is more than one prompt; beams, or several sequences, are asked for; or the model is none that
+            `rollout_of` or `generate` can use.
+    """
+    prompt = check_generation(model, input_ids, attention_mask, max_new_tokens, generate_kwargs)
+    if tokenizer is not None and "stop_strings" in generate_kwargs:
+        generate_kwargs["tokenizer"] = tokenizer
+    result = generate(model, prompt, max_new_tokens, generate_kwargs)
+    ids = result if isinstance(result, Tensor) else result.sequences
+    length, read = prompt.shape[1], ids[:, :-1]  # nothing was asked of the last token
+    stays = None if sink is None else sink_mask(sink, length, ids.device)
+    if stays is not None:
+        stays = torch.nn.functional.pad(stays, (0, read.shape[1] - length), value=True)
+    ride = Ride(
+        one_hot(torch.arange(length, device=ids.device), (1, read.shape[1]), model_dtype(model)),
+        head_weights=head_weights,
+        residual=residual,
+        cumulative=True,
+        stays=stays,
+        first_kept=length - 1,
+    )
+    run(model, ride, read, None, {})
+    matrix = torch.stack(ride.history, -1)[0]
+    if not bool(torch.isfinite(matrix).all()):
+        raise ValueError("The model's attention must be finite. Got NaN or infinity.")
+    words, special = describe(prompt[0], tokenizer)
+    left_out = None if sink is None else tuple(int(position) % length for position in sink)
+    return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, left_out, residual)
+
+
+def generate(
+    model: Any, prompt: Int[Tensor, "1 prompt"], max_new_tokens: int, generate_kwargs: dict[str, Any]
+) -> Any:
+    """Hugging Face's `generate`."""
+    return model.generate(
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=max_new_tokens, **generate_kwargs
+    )
+
+
+def check_generation(
+    model: Any,
+    input_ids: Int[Tensor, "1 prompt"],
+    attention_mask: Tensor | None,
+    max_new_tokens: int,
+    generate_kwargs: dict[str, Any],
+) -> Int[Tensor, "1 real"]:
+    """The prompt without padding; a `ValueError` for what cannot be generated or followed."""
+    if input_ids.ndim != 2 or input_ids.shape[0] != 1:
+        raise ValueError(
+            f"input_ids must be one prompt, [1 prompt]. Got shape {tuple(input_ids.shape)} instead."
+        )
+    if max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens must be at least 1. Got {max_new_tokens} instead.")
+    check_prompt(model, input_ids, attention_mask)
+    if not (hasattr(model, "can_generate") and model.can_generate()):
+        raise ValueError(
+            f"{type(model).__name__} cannot generate. Give a causal language model of Hugging Face's "
+            "(AutoModelForCausalLM)."
+        )
+    config = generate_kwargs.get("generation_config") or model.generation_config
+    for name in ("num_beams", "num_return_sequences"):
+        value = generate_kwargs.get(name, getattr(config, name, None)) or 1
+        if value > 1:
+            raise ValueError(
+                f"{name} must be 1: generative rollout follows one sequence as it grows, and beams give up "
+                f"some on the way. Got {value} instead. Greedy decoding and sampling work."
+            )
+    prompt = input_ids if attention_mask is None else input_ids[:, attention_mask[0].bool()]
+    check_prompt(model, prompt, None, more=max_new_tokens)
+    return prompt
+
+
+def describe(prompt: Int[Tensor, " prompt"], tokenizer: Any) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """Text of the prompt's tokens, and whether they are special."""
+    if tokenizer is None:
+        return (), ()
+    ids, special = prompt.tolist(), set(tokenizer.all_special_ids)
+    return tuple(tokenizer.decode([i]) for i in ids), tuple(i in special for i in ids)
+
+
+def _ignored(word: str, ignore: Collection[str]) -> bool:
+    word = word.strip(" \t\n\r▁Ġ").casefold()
+    return not word or word in ignore or all(not c.isalnum() and c in ignore for c in word)

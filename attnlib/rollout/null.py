@@ -1,0 +1,80 @@
+r"""What rollout looks like without any learning: the null model.
+
+In a causal model every query can look at itself and what is before it. If it looked at all of that equally,
+
+    A[q, k] = 1 / (q + 1)  for k <= q
+
+rollout would still prefer early keys (they are in every later query's reach, layer after layer) and the query
+itself (the residual). `uniform_causal_rollout` is that pattern, and `null_ratio` divides by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attnlib.rollout.inputs import positions, sink_mask
+from attnlib.rollout.ride import one_hot
+
+
+def uniform_causal_rollout(
+    n: int,
+    layers: int,
+    *,
+    keys: Sequence[int] | Int[Tensor, " key"] | None = None,
+    rows: Sequence[int] | Int[Tensor, " query"] | None = None,
+    residual: bool = True,
+    cumulative: bool = False,
+    sink: Sequence[int] | None = None,
+) -> Float[Tensor, "query key"] | Float[Tensor, "layer query key"]:
+    r"""Rollout of uniform causal attention, `A[q, k] = 1 / (q + 1)` for `k <= q`.
+
+    `A R` is a running mean, so a layer costs `n x keys` operations. In float64.
+
+    Args:
+        n: tokens.
+        layers: layers.
+        keys: key positions to return; all by default.
+        rows: query positions to return; all by default.
+        residual: as in `rollout`.
+        cumulative: as in `rollout`: `[layer query key]`.
+        sink: as in `rollout`.
+
+    Raises:
+        ValueError: no tokens or layers, or a position out of range.
+
+    Example:
+        >>> uniform_causal_rollout(2, layers=1)
+        tensor([[1.0000, 0.0000],
+                [0.2500, 0.7500]], dtype=torch.float64)
+    """
+    if n < 1 or layers < 1:
+        raise ValueError(f"n and layers must be at least 1. Got {n} and {layers} instead.")
+    cpu = torch.device("cpu")
+    columns = torch.arange(n) if keys is None else positions(keys, n, "keys", cpu)
+    queries = slice(None) if rows is None else positions(rows, n, "rows", cpu)
+    stays = (
+        torch.ones(n, 1, dtype=torch.float64) if sink is None else sink_mask(sink, n, cpu)[:, None].double()
+    )
+    seen = stays.cumsum(0)
+    alone = (seen == 0) | (stays == 0)
+    state, states = one_hot(columns, (1, n), torch.float64)[0], []
+    for _ in range(layers):
+        mean = torch.where(alone, state, (state * stays).cumsum(0) / seen.clamp(min=1))
+        state = (mean + state) / 2 if residual else mean
+        states.append(state[queries])
+    return torch.stack(states) if cumulative else states[-1]
+
+
+def null_ratio(
+    rolled: Float[Tensor, "*batch query key"], null: Float[Tensor, "*batch query key"]
+) -> Float[Tensor, "*batch query key"]:
+    """Rollout over the null model's: 1 where attention moved as much as looking everywhere equally would.
+
+    Zero where the null model has zero (keys after the query, sinks), where rollout has zero too.
+    """
+    null = null.to(rolled)
+    return torch.where(null > 0, rolled / torch.where(null > 0, null, 1), 0)

@@ -1,0 +1,161 @@
+r"""Generative rollout while it happens, for a live view.
+
+The matrix rides along with every step that `generate` takes. A step computes attention of its new tokens
+only, on keys that the model kept from earlier steps; the rows of `R_(l-1)` that belong to these keys are
+kept here likewise,
+one buffer per layer: a second cache of values, of prompt-many channels. Each step costs one more attention
+call per layer, and each row is there as soon as its token is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import StoppingCriteria, StoppingCriteriaList
+
+from attnlib.rollout.attention_call import AttentionCall
+from attnlib.rollout.generative import check_generation, generate
+from attnlib.rollout.inputs import sink_mask
+from attnlib.rollout.interface import on_board
+from attnlib.rollout.ride import Ride, one_hot
+from attnlib.rollout.value_slot import check_layers, model_dtype, n_layers
+
+_ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")
+
+
+class StreamedToken(NamedTuple):
+    """A generated token and its row: where on the prompt it comes from, per layer."""
+
+    token: int
+    row: Float[Tensor, "prompt layer"]
+
+
+def stream_with_rollout(
+    model: nn.Module,
+    input_ids: Int[Tensor, "1 prompt"],
+    max_new_tokens: int,
+    *,
+    attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None = None,
+    sink: Sequence[int] | None = None,
+    residual: bool = True,
+    head_weights: Float[Tensor, "layer head"] | None = None,
+    **generate_kwargs: Any,
+) -> Iterator[StreamedToken]:
+    """The rows of `generate_with_rollout`, each as soon as its token is generated.
+
+    `model.generate` runs in a thread of its own; leaving the loop stops it at its next token.
+
+    Args:
+        model: as in `generate_with_rollout`.
+        input_ids: as in `generate_with_rollout`.
+        max_new_tokens: as in `generate_with_rollout`.
+        attention_mask: as in `generate_with_rollout`.
+        sink: as in `rollout`; prompt positions.
+        residual: as in `rollout`.
+        head_weights: as in `rollout`.
+        **generate_kwargs: handed to `model.generate`; but no assistant models, and no static caches, whose
+            steps and keys are not the tokens generated.
+
+    Yields:
+        `(token, row)`: the matrix row by row.
+
+    Raises:
+        ValueError: as `generate_with_rollout`, before anything is generated.
+    """
+    prompt = check_generation(model, input_ids, attention_mask, max_new_tokens, generate_kwargs)
+    for name in _ONE_BY_ONE:
+        if generate_kwargs.get(name) is not None:
+            raise ValueError(
+                f"{name} cannot be streamed: its steps are not single tokens. Use generate_with_rollout."
+            )
+    stays = None if sink is None else sink_mask(sink, prompt.shape[1], prompt.device)
+    if stays is not None:
+        stays = torch.nn.functional.pad(stays, (0, max_new_tokens), value=True)
+    layers = n_layers(model)
+    if layers is None:
+        raise ValueError(
+            f"{type(model).__name__} does not say how many layers it has. Use generate_with_rollout."
+        )
+    columns = torch.arange(prompt.shape[1], device=prompt.device)
+    start = one_hot(columns, (1, prompt.shape[1] + max_new_tokens), model_dtype(model))
+    ride = _CachedRide(start, layers, stays=stays, residual=residual, head_weights=head_weights)
+    return _rows(model, ride, prompt, max_new_tokens, generate_kwargs)
+
+
+class _CachedRide(Ride):
+    """A ride that goes on from step to step."""
+
+    def __init__(self, start: Float[Tensor, "1 token column"], layers: int, **options: Any) -> None:
+        super().__init__(start, **options)
+        self.rows = [start] + [torch.zeros_like(start) for _ in range(layers)]
+        self.calls, self.end = 0, 0
+
+    def through(self, call: AttentionCall) -> None:
+        """One layer of one step."""
+        self.layer = self.calls % (len(self.rows) - 1)
+        queries, keys = call.query.shape[2], call.key.shape[2]
+        if not self.layer:
+            self.end += queries
+        first = self.end - queries
+        if keys > self.end or self.end > self.rows[0].shape[1]:
+            raise ValueError(
+                "The model's cache holds more keys than there are tokens. Use generate_with_rollout."
+            )
+        below = self.rows[self.layer]
+        state = self.step(call, below[:, self.end - keys : self.end], below[:, first : self.end], self.end)
+        self.rows[self.layer + 1][:, first : self.end] = state
+        self.calls += 1
+
+    def last_row(self) -> Float[Tensor, "prompt layer"]:
+        """The newest query's row of every layer."""
+        return torch.stack([rows[0, self.end - 1] for rows in self.rows[1:]], -1)
+
+
+class _Watch(StoppingCriteria):
+    """Not to stop, but to be called after every token."""
+
+    def __init__(self, model: nn.Module, ride: _CachedRide, rows: SimpleQueue, stop: Event) -> None:
+        self.model, self.ride, self.rows, self.stop, self.seen = model, ride, rows, stop, 0
+
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        check_layers(self.model, self.ride.calls - self.seen)
+        self.seen = self.ride.calls
+        self.rows.put(StreamedToken(int(input_ids[0, -1]), self.ride.last_row()))
+        return torch.full((len(input_ids),), self.stop.is_set(), dtype=torch.bool, device=input_ids.device)
+
+
+def _rows(
+    model: nn.Module,
+    ride: _CachedRide,
+    prompt: Int[Tensor, "1 prompt"],
+    max_new_tokens: int,
+    generate_kwargs: dict[str, Any],
+) -> Iterator[StreamedToken]:
+    rows, stop = SimpleQueue[StreamedToken | BaseException | None](), Event()
+
+    def work() -> None:
+        try:
+            given = generate_kwargs.get("stopping_criteria") or []
+            criteria = StoppingCriteriaList([_Watch(model, ride, rows, stop), *given])
+            with on_board(model, ride.through):
+                generate(model, prompt, max_new_tokens, generate_kwargs | {"stopping_criteria": criteria})
+            rows.put(None)
+        except BaseException as error:
+            rows.put(error)
+
+    worker = Thread(target=work, name="stream_with_rollout", daemon=True)
+    worker.start()
+    try:
+        while (item := rows.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        worker.join()

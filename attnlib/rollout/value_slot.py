@@ -1,0 +1,233 @@
+r"""Rollout of a model that never forms an attention matrix.
+
+Where attention is computed by a fused kernel (SDPA, flash) there are no attention weights to read, and where
+there are, `batch x layers x heads x N x N` of them do not fit into memory. But a layer of rollout needs only
+`sum_h w_h A_h R`, and "attention times a matrix" is what the kernel computes from queries, keys and values:
+`rollout_of` calls it once more per layer with `R` in the value slot. See `attention_call` for how, `ride`
+for the equations.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlib.models.transformer import Transformer
+from attnlib.rollout.inputs import positions, sink_mask
+from attnlib.rollout.interface import on_board
+from attnlib.rollout.ride import Ride, one_hot
+
+
+@torch.inference_mode(False)  # where `rows` could not be differentiated by
+def rollout_of(
+    model: nn.Module,
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Int[Tensor, "batch token"] | Bool[Tensor, "batch token"] | None = None,
+    keys: Sequence[int] | Int[Tensor, " key"] | None = None,
+    *,
+    rows: Sequence[int] | Int[Tensor, " query"] | None = None,
+    head_weights: Float[Tensor, "layer head"] | None = None,
+    residual: bool = True,
+    cumulative: bool = False,
+    sink: Sequence[int] | None = None,
+    kernel: str = "auto",
+    **model_inputs: Any,
+) -> Float[Tensor, "batch query key"] | Float[Tensor, "batch layer query key"]:
+    r"""Rollout of one forward pass: what `rollout` gives for the model's attention, without that attention.
+
+    Runs the model once, without its language-model head. Memory beyond that of the forward pass is
+    `batch x N x keys`, and time about one more attention call per layer for up to as many `keys` as a head
+    has channels. Which kernel computes it is chosen by shape. With few columns, the fused kernel is called
+    again with them as values. With more than `attention_call.FUSED_PASSES` such calls would take (a full `N
+    x N` rollout),
+    blocks of attention rows are formed and averaged over heads before they are multiplied: fewer operations.
+    Models on "eager" attention (Gemma 2, whose scores are soft-capped; GPT-OSS, whose softmax has sinks of
+    its own) are run in such blocks altogether. Where `rows` are asked for, and are fewer than `keys`, the
+    same product is taken backwards, as a vector-Jacobian product: time and memory then go by the number of
+    rows.
+
+    The matrix is multiplied in float32 (float64 for such models) also where the model computes in half
+    precision; but kernels other than torch's own (`flash_attention_2`, say) only in the model's precision.
+
+    Args:
+        model: a Hugging Face decoder or encoder whose attention goes through transformers'
+            `AttentionInterface` (grouped-query attention and sliding windows included), or an `attnlib`
+            `Transformer`. It is run in evaluation mode; its attention implementation is never changed.
+            Threads may share a model.
+        input_ids: the tokens.
+        attention_mask: 1 for tokens, 0 for padding, on either side. Rows and columns of padding are zero.
+        keys: key positions to return (columns), the same for all of the batch; all by default.
+        rows: query positions to return; all by default. Negative positions count from the end, here as
+            everywhere.
+        head_weights: as in `rollout`.
+        residual: as in `rollout`.
+        cumulative: as in `rollout`: `[batch layer query key]`.
+        sink: as in `rollout`. Fused, one column more.
+        kernel: "auto"; or "fused" or "blocks", to insist.
+        **model_inputs: handed to the model (`token_type_ids`, `position_ids`).
+
+    Returns:
+        `[batch query key]`, or `[batch layer query key]` if `cumulative`. Without `keys`, rows sum to 1.
+
+    Raises:
+        ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder,
+            or its attention (or part of it, in hybrids with recurrent layers) does not go through the
+            interface; shapes do not fit; the model computes NaN.
+    """
+    check_prompt(model, input_ids, attention_mask)
+    batch, n, device = *input_ids.shape, input_ids.device
+    columns = torch.arange(n, device=device) if keys is None else positions(keys, n, "keys", device)
+    queries = None if rows is None else positions(rows, n, "rows", device)
+    dtype = model_dtype(model)
+    real = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool().clone()
+
+    backwards = queries is not None and len(queries) < len(columns)
+    if queries is None or not backwards:
+        start = one_hot(columns, (batch, n), dtype)
+    else:  # a column per row asked for, to differentiate by; any value does
+        start = torch.zeros(batch, n, len(queries), dtype=dtype, device=device).requires_grad_()
+    ride = Ride(
+        start,
+        real=real,
+        head_weights=head_weights,
+        residual=residual,
+        cumulative=cumulative,
+        stays=None if sink is None else sink_mask(sink, n, device),
+        kernel=kernel,
+    )
+    run(model, ride, input_ids, attention_mask, model_inputs, gradients=backwards)
+    states = ride.history if cumulative else [ride.state]
+    if queries is not None and backwards:
+        states = [_backwards(start, state, queries)[..., columns] for state in states]
+    elif queries is not None:
+        states = [state[:, queries] for state in states]
+    result = torch.stack(states, 1) if cumulative else states[0]
+    if real is not None:
+        result = _blank_padding(result, real, queries, columns)
+    if not bool(torch.isfinite(result).all()):
+        bad = (~torch.isfinite(result)).flatten(1).any(1).nonzero().flatten().tolist()
+        raise ValueError(
+            f"The model's attention must be finite. Got NaN or infinity in batch elements {bad}."
+        )
+    return result
+
+
+def run(
+    model: nn.Module,
+    ride: Ride,
+    input_ids: Tensor,
+    attention_mask: Tensor | None,
+    model_inputs: dict[str, Any],
+    gradients: bool = False,
+) -> Any:
+    """One forward pass with `ride` on board; the model's own computation takes no gradients."""
+
+    def step(call: Any) -> None:
+        with torch.set_grad_enabled(gradients), torch.autocast(input_ids.device.type, enabled=False):
+            ride.through(call)
+
+    mask: Any = attention_mask
+    body: Any
+    if isinstance(model, Transformer):
+        body, mask = model, None if attention_mask is None else attention_mask.bool()
+    else:
+        body = (
+            model.base_model if hasattr(model, "base_model_prefix") else model
+        )  # no logits: a vocabulary's worth
+        parameters = inspect.signature(body.forward).parameters
+        if "use_cache" in parameters or any(p.kind == p.VAR_KEYWORD for p in parameters.values()):
+            model_inputs = {"use_cache": False} | model_inputs
+    with torch.no_grad(), on_board(model, step):
+        output = body(input_ids=input_ids, attention_mask=mask, **model_inputs)
+    check_layers(model, ride.layer)
+    return output
+
+
+def check_layers(model: nn.Module, caught: int) -> None:
+    """Raise a `ValueError` unless every layer's attention was caught."""
+    expected = n_layers(model)
+    if not caught:
+        raise ValueError(
+            f"The attention of {type(model).__name__} does not go through transformers' attention interface, "
+            "so it cannot be followed without its weights. Load the model with "
+            'attn_implementation="eager", call it with output_attentions=True, and give the attentions to '
+            "rollout(). (If it is a compiled model, give the one that was compiled.)"
+        )
+    if expected is not None and caught != expected:
+        raise ValueError(
+            f"{type(model).__name__} has {expected} layers, but {caught} attention calls went through "
+            "transformers' attention interface: its other layers mix tokens in another way (recurrence, "
+            "convolution, an attention of their own), which rollout does not describe."
+        )
+
+
+def n_layers(model: nn.Module) -> int | None:
+    """How many layers a model says it has."""
+    if isinstance(model, Transformer):
+        return model.config.n_layers
+    return getattr(_text_config(model), "num_hidden_layers", None)
+
+
+def check_prompt(model: nn.Module, input_ids: Tensor, attention_mask: Tensor | None, more: int = 0) -> None:
+    """Raise a `ValueError` for tokens that `model` cannot take, with `more` to be generated."""
+    config = getattr(model, "config", None)
+    if getattr(config, "is_encoder_decoder", False):
+        raise ValueError(
+            f"{type(model).__name__} is an encoder-decoder model, whose decoder looks at two sequences; "
+            "rollout follows one. Give its encoder (model.get_encoder()), or a decoder-only model."
+        )
+    if not input_ids.numel():
+        raise ValueError("input_ids must hold at least one token. Got an empty prompt.")
+    if attention_mask is not None:
+        if attention_mask.shape != input_ids.shape:
+            raise ValueError(
+                f"attention_mask must have the shape of input_ids, {tuple(input_ids.shape)}. "
+                f"Got {tuple(attention_mask.shape)} instead."
+            )
+        if not bool(attention_mask.bool().any(1).all()):
+            raise ValueError(
+                "attention_mask must leave at least one token of every batch element. Got only padding."
+            )
+    longest, limit = input_ids.shape[1] + more, context_of(model)
+    if limit is not None and longest > limit:
+        new = f" and {more} new ones" if more else ""
+        raise ValueError(
+            f"The prompt's {input_ids.shape[1]} tokens{new} are more than the model's context of {limit} "
+            "tokens. Shorten the prompt."
+        )
+
+
+def context_of(model: nn.Module) -> int | None:
+    """The longest sequence a model is made for, if it says so."""
+    if isinstance(model, Transformer):
+        return model.config.max_length
+    limit = getattr(_text_config(model), "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def _text_config(model: nn.Module) -> Any:
+    config: Any = getattr(model, "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def model_dtype(model: nn.Module) -> torch.dtype:
+    """What to multiply a model's attention in: float32, or better if the model is."""
+    own = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    return torch.promote_types(own, torch.float32)
+
+
+def _backwards(start: Tensor, state: Tensor, queries: Tensor) -> Float[Tensor, "batch query key"]:
+    """Rows of `M` in `R_l = M R_0`: column `i` of the gradient of `sum_i R_l[q_i, i]` is `M[q_i]`."""
+    with torch.enable_grad():
+        picked = state[:, queries, torch.arange(len(queries), device=state.device)].sum()
+    return torch.autograd.grad(picked, start, retain_graph=True)[0].mT
+
+
+def _blank_padding(result: Tensor, real: Tensor, queries: Tensor | None, columns: Tensor) -> Tensor:
+    seen = (real if queries is None else real[:, queries])[:, :, None] & real[:, None, columns]
+    return result * (seen if result.ndim == 3 else seen[:, None])

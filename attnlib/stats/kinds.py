@@ -1,0 +1,120 @@
+"""On what kinds of tokens rollout's mass lies, and how much of that needs no training.
+
+On today's language models most of the mass goes to the first token, whatever it is, and much of the rest to
+punctuation. Whether that says something about the model shows beside the same model before training, and
+beside attention that looks everywhere equally.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+
+from attnlib.models.pretrained import untrained_twin
+from attnlib.rollout import rollout_of, uniform_causal_rollout
+from attnlib.stats.intervals import ratio
+
+KINDS = ("first token", "punctuation", "function word", "other")
+
+FUNCTION_WORDS = frozenset(
+    "a about after all although an and any are as at be because been before being but by can could did do "  # noqa: SIM905
+    "does for from had has have he her him his how i if in into is it its may me might must my no nor not of "
+    "on or our shall she should so some than that the their them then there these they this those though to "
+    "was we were what when where which while who whom whose why will with would you your".split()
+)
+"""English articles, pronouns, prepositions, conjunctions and auxiliaries."""
+
+
+def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
+    """A text's tokens, and the kind of each: one of `KINDS`.
+
+    The first token (a special one, if the tokenizer puts one in front) is a kind of its own. A token is a
+    function word if it is of one, whole or in part; punctuation if it holds no letter or digit (so are blanks
+    and further special tokens).
+
+    Raises:
+        ValueError: the text has no tokens.
+    """
+    encoded = tokenizer(text, return_offsets_mapping=True, return_attention_mask=False)
+    if not encoded["input_ids"]:
+        raise ValueError("there should be a text; got one without tokens")
+    function = np.zeros(len(text) + 1, dtype=bool)
+    for word in re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text):
+        function[word.start() : word.end()] = word.group().lower() in FUNCTION_WORDS
+    kinds = []
+    for start, end in encoded["offset_mapping"]:
+        solid = [index for index in range(start, end) if text[index].isalnum()]
+        kinds.append("punctuation" if not solid else "function word" if function[solid].all() else "other")
+    return encoded["input_ids"], ["first token", *kinds[1:]]
+
+
+def mass_by_kind(
+    model: Any,
+    tokenizer: Any,
+    texts: Iterable[str],
+    *,
+    queries: int = 1,
+    sink: Sequence[int] | None = None,
+    seed: int = 0,
+    models: Sequence[str] = ("trained", "untrained", "uniform"),
+) -> pd.DataFrame:
+    """Rollout's mass per layer and kind of key, for a model and for what has not been trained.
+
+    Args:
+        model: a causal Hugging Face language model that `rollout_of` can follow.
+        tokenizer: its tokenizer, a fast one.
+        texts: one pass each (and one of the untrained model).
+        queries: rows are those of each text's last so many tokens, and averaged.
+        sink: as in `rollout`.
+        seed: of the untrained model.
+        models: "trained": `model`; "untrained": one of the same configuration with random weights;
+            "uniform": attention that looks equally at everything it may look at.
+
+    Returns:
+        Columns `model`, `layer` (from 1; the rollout up to there), `kind`, `value`, `low`, `high` and `n`
+        (texts); `value` is the mean over texts, with a bootstrap interval. The kinds of a layer sum to 1.
+        Column `tokens` is the kind's share among the keys.
+
+    Raises:
+        ValueError: there is no text, or fewer tokens than queries.
+    """
+    followed = {"trained": model} | (
+        {"untrained": untrained_twin(model, seed)} if "untrained" in models else {}
+    )
+    masses: dict[str, list[Float[np.ndarray, "layer kind"]]] = {name: [] for name in models}
+    shares = []
+    for text in texts:
+        ids, kinds = kinds_of(tokenizer, text)
+        n = len(ids)
+        if n < queries:
+            raise ValueError(
+                f"a text should have at least {queries} tokens, one per query; got {n}: {text!r}"
+            )
+        is_kind = torch.tensor([[kind == each for each in KINDS] for kind in kinds], dtype=torch.float64)
+        shares.append(is_kind.mean(0).numpy())
+        rows = range(n - queries, n)
+        for name in models:
+            if name == "uniform":
+                layers = int(model.config.get_text_config().num_hidden_layers)
+                rolled = uniform_causal_rollout(n, layers, rows=rows, cumulative=True, sink=sink)
+            else:
+                tokens = torch.tensor([ids], device=model.device)
+                rolled = rollout_of(followed[name], tokens, rows=rows, cumulative=True, sink=sink)[0]
+            masses[name].append((rolled.cpu().double() @ is_kind).mean(1).numpy())
+    if not shares:
+        raise ValueError("there should be texts; got none")
+    share = dict(zip(KINDS, np.mean(shares, axis=0), strict=True))
+    rows_of_table = []
+    for name, per_text in masses.items():
+        stacked = np.stack(per_text, axis=-1)
+        for layer, by_kind in enumerate(stacked, start=1):
+            for kind, values in zip(KINDS, by_kind, strict=True):
+                about = {"model": name, "layer": layer, "kind": kind, "tokens": share[kind]}
+                rows_of_table.append(about | ratio(values, np.ones_like(values))._asdict())
+    return pd.DataFrame(rows_of_table)

@@ -1,0 +1,9 @@
+"""Explorers: pictures a reader can turn, live in JupyterLab and without a kernel in the built book.
+
+Needs the extra ``book``: ``pip install "attnlib[book]"``.
+"""
+
+from attnlib.widgets.attention_explorer import AttentionExplorer
+from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
+
+__all__ = ["AttentionExplorer", "GenerationExplorer", "LiveGenerationExplorer"]

@@ -1,0 +1,285 @@
+"""Which prompt tokens each generated token drew on: recorded, or live while a model writes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import anywidget
+import torch
+import traitlets
+
+from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollout
+from attnlib.rollout.generative import Ignore
+from attnlib.widgets.encoding import Array
+from attnlib.widgets.recording import Recording, deflate, parts_of, pieces, stored
+from attnlib.widgets.static import StaticTwin, front_end
+
+
+class GenerationExplorer(StaticTwin, anywidget.AnyWidget):
+    """The prompt as text, tinted by how much the chosen generated token drew on each of its tokens.
+
+    Beside the text are the largest entries; below it one heat map of the chosen token, layer by layer, and
+    one of all generated tokens. `of` makes an explorer from what `generate_with_rollout` returns, `live` one
+    with a box in which a reader types a prompt.
+
+    Args:
+        prompt_words: text of the prompt's tokens. Shown as text whatever they hold; a blank before a word
+            becomes space, other blanks and empty tokens are made visible.
+        generated_words: text of the generated tokens.
+        matrix: float ``[generated prompt layer]``, not negative, torch or numpy; see
+            `GenerativeRollout.matrix`. Values may exceed 1; colours then end at the largest.
+        title: a line of text above the picture.
+        ignored: bool ``[prompt]``, True for tokens that the filter hides; None for none.
+        generated: the generated token chosen first.
+        layer: the layer shown first; -1 is the mean over layers.
+        filtered: whether the filter is on at first.
+
+    Attributes:
+        example: index of the example shown, in the order given to `from_examples`; 0 otherwise.
+        generated: the chosen generated token.
+        layer: the layer shown; -1 for the mean over layers.
+        filtered: whether the ignored tokens are hidden.
+
+    The attributes are traits: set them from Python, or ``observe`` what the reader chose. Entries travel as
+    one byte each, compressed (`attnlib.widgets.recording`): 40 generated tokens after 300, in 30 layers, make
+    a page of at most 560 kB, and of about 250 kB as real rollouts go.
+
+    Raises:
+        ValueError: shapes that disagree, NaN, negative values, or ``ignored`` that is not bool.
+        traitlets.TraitError: a generated token, layer or example that does not exist.
+
+    Example:
+        >>> import torch
+        >>> matrix = torch.full((2, 3, 4), 0.25)
+        >>> GenerationExplorer(["The", " sky", " is"], [" blue", "."], matrix, title="Colours")
+        GenerationExplorer 'Colours': 3 prompt tokens, 2 generated, 4 layers
+    """
+
+    _esm = front_end("common.js", "heat_map.js", "inflate.js", "generation_explorer.js")
+    _css = front_end("common.css", "heat_map.css", "generation_explorer.css")
+
+    title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
+    examples = traitlets.List(traitlets.Dict(), help="What is shown besides the matrices.").tag(sync=True)
+    weights = traitlets.Bytes(help="The compressed matrices of all examples, in order.").tag(sync=True)
+    example = traitlets.Int(0, help="Index of the example shown.").tag(sync=True)
+    generated = traitlets.Int(0, help="The chosen generated token.").tag(sync=True)
+    layer = traitlets.Int(-1, help="The layer shown; -1 for the mean over layers.").tag(sync=True)
+    filtered = traitlets.Bool(True, help="Whether the ignored tokens are hidden.").tag(sync=True)
+    prompt = traitlets.Unicode(help="The text in the box of a live explorer.").tag(sync=True)
+    asks = traitlets.Bool(False, help="Whether there is a box to type a prompt in.").tag(sync=True)
+    recorded = traitlets.Bool(False, help="Whether there was one: true in its static page.").tag(sync=True)
+    busy = traitlets.Bool(False, help="Whether a model is writing.").tag(sync=True)
+    error = traitlets.Unicode(help="What went wrong with the last prompt.").tag(sync=True)
+
+    def __init__(
+        self,
+        prompt_words: Sequence[str],
+        generated_words: Sequence[str],
+        matrix: Array,
+        *,
+        title: str = "",
+        ignored: Array | Sequence[bool] | None = None,
+        generated: int = 0,
+        layer: int = -1,
+        filtered: bool = True,
+    ) -> None:
+        super().__init__(title=title, filtered=filtered)
+        self._show([Recording.of("", prompt_words, generated_words, matrix, ignored)])
+        self.generated, self.layer = generated, layer
+
+    @classmethod
+    def from_examples(
+        cls, examples: Mapping[str, Mapping[str, Any]], *, example: int = 0, **settings: Any
+    ) -> "GenerationExplorer":
+        """An explorer with a drop-down of named examples: several prompts, or several ways to follow one.
+
+        Args:
+            examples: ``{label: {"prompt_words": ..., "generated_words": ..., "matrix": ...}}`` as for the
+                class, and ``"ignored"`` where there is something to hide.
+            example: index of the example shown first.
+            **settings: title, generated, layer and filtered, as for the class.
+
+        Raises:
+            ValueError: there is no example, or one of them is not valid; the message names it.
+        """
+        places: dict[str, int] = {
+            name: settings.pop(name) for name in ("generated", "layer") if name in settings
+        }
+        recordings = [Recording.named(label, dict(parts)) for label, parts in examples.items()]
+        if not recordings:
+            raise ValueError("There must be at least one example. Got none.")
+        explorer = cls(**next(iter(examples.values())), **settings)
+        explorer._show(recordings)
+        for name, value in {"example": example, **places}.items():
+            explorer.set_trait(name, value)
+        return explorer
+
+    @classmethod
+    def of(
+        cls,
+        result: GenerativeRollout | Mapping[str, GenerativeRollout],
+        tokenizer: Any,
+        *,
+        ignore: Ignore = UNINFORMATIVE,
+        **settings: Any,
+    ) -> "GenerationExplorer":
+        """An explorer of what `generate_with_rollout` returned, of one result or of several by name.
+
+        Args:
+            result: a result, or ``{"rollout": result, "over the null model": result.over_null()}``.
+            tokenizer: of the model, for the text of the tokens.
+            ignore: what the filter hides; see `GenerativeRollout.informative`.
+            **settings: of the class, or of `from_examples` for several results.
+        """
+        if isinstance(result, Mapping):
+            parts = {label: parts_of(each, tokenizer, ignore) for label, each in result.items()}
+            return cls.from_examples(parts, **settings)
+        return cls(**parts_of(result, tokenizer, ignore), **settings)
+
+    @classmethod
+    def live(
+        cls,
+        model: torch.nn.Module,
+        tokenizer: Any,
+        max_new_tokens: int = 30,
+        *,
+        prompt: str = "",
+        title: str = "",
+        encode: Callable[[str], torch.Tensor] | None = None,
+        ignore: Ignore = UNINFORMATIVE,
+        max_prompt_tokens: int = 1000,
+        **options: Any,
+    ) -> "LiveGenerationExplorer":
+        """An explorer with a box: the reader types a prompt, the model writes, rows come as it does.
+
+        The kernel is busy meanwhile; interrupting it stops the model and keeps the rows that came. At the
+        end there are two examples: the rollout, and its ratio to the null model. A built page holds what
+        was explored last, without the box.
+
+        Args:
+            model: as in `stream_with_rollout`.
+            tokenizer: of the model.
+            max_new_tokens: at most how many tokens to generate.
+            prompt: a text to begin with, in the box.
+            title: a line of text above the picture.
+            encode: from the text to ids ``[1 prompt]``, for a chat template, say; by default the tokenizer.
+            ignore: what the filter hides.
+            max_prompt_tokens: the longest prompt that is accepted; the model's context limits it, too.
+            **options: handed to `stream_with_rollout`: sink, residual, head_weights, do_sample ...
+        """
+        explorer = LiveGenerationExplorer(title=title, prompt=prompt)
+        explorer.model, explorer.tokenizer, explorer.options = model, tokenizer, options
+        explorer.encode = encode or (lambda text: tokenizer(text, return_tensors="pt")["input_ids"])
+        explorer.max_new_tokens, explorer.max_prompt_tokens = max_new_tokens, max_prompt_tokens
+        explorer.ignore = ignore
+        return explorer
+
+    def summary(self) -> str:
+        """The name, the title and the sizes, on one line."""
+        name = "GenerationExplorer" + (f" {self.title!r}" if self.title else "")
+        if not self.examples:
+            return f"{name}: nothing generated yet"
+        generated, prompt, layers = self.examples[self.example]["shape"]
+        several = f", {len(self.examples)} examples" if len(self.examples) > 1 else ""
+        return f"{name}: {prompt} prompt tokens, {generated} generated, {layers} layers{several}"
+
+    def _show(self, recordings: Sequence["Recording"]) -> None:
+        """Puts these in the place of what was shown, at once."""
+        with self.hold_sync():
+            self.example = 0
+            self.weights = b"".join(recording.packed for recording in recordings)
+            self.examples = [recording.describe() for recording in recordings]
+            self._stay_inside()
+
+    @traitlets.observe("example")
+    def _stay_inside(self, change: object = None) -> None:
+        """Another example may have fewer generated tokens or layers than the one shown before."""
+        if self.examples:
+            generated, _, layers = self.examples[self.example]["shape"]
+            self.generated = max(min(self.generated, generated - 1), 0)
+            self.layer = min(self.layer, layers - 1)
+
+    @traitlets.validate("example", "generated", "layer")
+    def _exists(self, proposal: dict[str, Any]) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        if self.examples:
+            generated, _, layers = self.examples[self.example]["shape"]
+            first, end = {
+                "example": (0, len(self.examples)),
+                "generated": (0, max(generated, 1)),
+                "layer": (-1, layers),
+            }[name]
+            if not first <= value < end:
+                mean = " (-1 for the mean over layers)" if first else ""
+                raise traitlets.TraitError(f"{name} must be from {first} to {end - 1}{mean}; got {value}.")
+        return value
+
+
+class LiveGenerationExplorer(GenerationExplorer):
+    """What `GenerationExplorer.live` returns."""
+
+    model: Any
+    tokenizer: Any
+    options: dict[str, Any]
+    encode: Callable[[str], torch.Tensor]
+    ignore: Ignore
+    max_new_tokens: int
+    max_prompt_tokens: int
+
+    def __init__(self, **traits: Any) -> None:
+        super(GenerationExplorer, self).__init__(asks=True, **traits)
+        self.on_msg(lambda _, content, buffers: self.generate(str(content.get("prompt", ""))))
+
+    def generate(self, prompt: str) -> None:
+        """What the button does: generates from a prompt. What goes wrong becomes the trait ``error``."""
+        self.prompt, self.error, self.busy = prompt, "", True
+        try:
+            self._generate(prompt)
+        except KeyboardInterrupt:
+            self.error = "Stopped."
+        except ValueError as error:
+            self.error = str(error)
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+        finally:
+            self.busy = False
+
+    def _generate(self, prompt: str) -> None:
+        if not prompt.strip():
+            raise ValueError("The prompt is empty. Type some text first.")
+        ids = self.encode(prompt).to(self.model.device)
+        if ids.shape[-1] > self.max_prompt_tokens:
+            raise ValueError(
+                f"The prompt has {ids.shape[-1]} tokens; at most {self.max_prompt_tokens} are shown here. "
+                "Shorten it."
+            )
+        stream = stream_with_rollout(self.model, ids, self.max_new_tokens, **self.options)
+        sink, residual = self.options.get("sink"), self.options.get("residual", True)
+        left_out = None if sink is None else tuple(sink)
+        tokens: list[int] = []
+        rows: list[torch.Tensor] = []
+
+        def so_far() -> GenerativeRollout:
+            matrix, prompt = torch.stack(rows), ids[0].cpu()
+            return GenerativeRollout(torch.tensor(tokens), prompt, matrix, sink=left_out, residual=residual)
+
+        try:
+            for token, row in stream:
+                tokens.append(token)
+                rows.append(row.float().cpu())
+                if len(rows) == 1:
+                    self._show([self._recording("rollout", so_far())])
+                else:
+                    word = pieces([*ids[0].tolist(), *tokens], self.tokenizer)[-1]
+                    packed = deflate(stored(rows[-1].numpy()[None]))
+                    self.send({"index": len(rows) - 1, "word": word}, [packed])
+        finally:
+            if rows:
+                ways = {"rollout": so_far(), "over the null model": so_far().over_null()}
+                self._show([self._recording(label, result) for label, result in ways.items()])
+
+    def _recording(self, label: str, result: GenerativeRollout) -> Recording:
+        return Recording.of(label, **parts_of(result, self.tokenizer, self.ignore))
+
+    def _state(self) -> dict[str, Any]:
+        """In a static page there is no kernel to ask."""
+        return super()._state() | {"asks": False, "recorded": True, "busy": False, "error": ""}

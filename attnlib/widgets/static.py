@@ -1,0 +1,164 @@
+"""One front end, shown twice: live by anywidget, and in a static page without a kernel.
+
+A widget's front end is one plain ES module whose last line is ``export default { render };``. In JupyterLab
+anywidget imports it and connects it to the kernel. In a built book or a file, `StaticTwin` puts the same
+source into the page as a classic script, together with the widget's state and a model of a few lines that
+stands in for the kernel. The page asks for nothing from outside, and equal widgets give equal bytes.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import anywidget
+
+HERE = Path(__file__).parent
+EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
+
+STAND_IN = """
+(() => {
+  const state = STATE;
+  for (const [name, value] of Object.entries(state)) {
+    if (value && typeof value.base64 === "string")
+      state[name] = Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0));
+  }
+  const listeners = {};
+  const model = {
+    get: (name) => state[name],
+    set(name, value) {
+      if (state[name] === value) return;
+      state[name] = value;
+      for (const listener of [...(listeners["change:" + name] ?? [])]) listener();
+    },
+    on: (event, listener) => void (listeners[event] ??= []).push(listener),
+    off: (event, listener) =>
+      void (listeners[event] = (listeners[event] ?? []).filter((other) => listener && other !== listener)),
+    save_changes() {},
+    send() {},
+  };
+  const el = document.querySelector('[data-attnlib="KEY"]:empty');
+  if (el) render({ model, el });
+})();
+"""
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ margin: 0 auto; padding: 1rem; max-width: 1200px; font-family: system-ui, sans-serif;
+  background: #fff; color: #1c2330; }}
+@media (prefers-color-scheme: dark) {{ body {{ background: #0f131a; color: #e8ecf2; }} }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def front_end(*names: str) -> str:
+    """Files of this folder joined into one source, such as ``front_end("common.js", "my_explorer.js")``.
+
+    A module in a page without a server cannot import its neighbour: what explorers share is joined to each.
+    """
+    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+
+
+class StaticTwin:
+    """Mixin that gives an anywidget its static HTML; put it before ``anywidget.AnyWidget``.
+
+    ::
+
+        class MyExplorer(StaticTwin, anywidget.AnyWidget):
+            _esm = front_end("common.js", "my_explorer.js")
+            _css = front_end("common.css", "my_explorer.css")
+            layer = traitlets.Int(0).tag(sync=True)
+
+    The module must end with the line ``export default { render };``, use of the model only ``get``, ``set``,
+    ``on("change:x", f)``, ``off`` and ``save_changes``, and import nothing. Every synced trait of the class
+    is in the page; bytes arrive as ``Uint8Array`` (live, as ``DataView``).
+    """
+
+    _esm: Any
+    _css: Any
+
+    def summary(self) -> str:
+        """One line of plain text: the widget's repr, and what a page shows where scripts do not run."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def to_html(self) -> str:
+        """The widget at its present state as one self-contained piece of HTML.
+
+        Raises:
+            ValueError: the front end is not a module of the form described in the class.
+        """
+        style, state = str(self._css), _json(self._state())
+        module, exports = EXPORT.subn("", str(self._esm))
+        if exports != 1:
+            raise ValueError("the front end must hold the line 'export default { render };' exactly once")
+        if "</" in module or "<!--" in module or "</" in style:
+            raise ValueError("the front end must not hold '</' or '<!--': it would end the page's script")
+        # Equal widgets share this key: each script fills the first place that is still empty, its own.
+        key = hashlib.sha256("\0".join((module, style, state)).encode()).hexdigest()[:16]
+        script = STAND_IN.replace("KEY", key).replace("STATE", state)
+        return (
+            f'<div data-attnlib="{key}"></div>\n'
+            f"<noscript><p>{html.escape(self.summary())} (interactive: needs JavaScript)</p></noscript>\n"
+            f"<style>\n{style}</style>\n"
+            f'<script>\n(() => {{\n"use strict";\n{module}{script}}})();\n</script>'
+        )
+
+    def save_html(self, path: str | Path, title: str | None = None) -> Path:
+        """Writes a complete page that works from disk, without kernel or network.
+
+        Args:
+            path: of the file; its folder must exist.
+            title: of the page; the widget's summary where it is None.
+
+        Returns:
+            The path.
+        """
+        path = Path(path)
+        page = PAGE.format(title=html.escape(title or self.summary()), body=self.to_html())
+        path.write_text(page, encoding="utf-8")
+        return path
+
+    def _state(self) -> dict[str, Any]:
+        """The synced traits that the widget adds to those of every anywidget."""
+        own = set(self.trait_names(sync=True)) - set(anywidget.AnyWidget.class_trait_names())  # type: ignore[attr-defined]
+        return {name: getattr(self, name) for name in own if not name.startswith("_")}
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The live view, and beside it the static twin for pages without a kernel."""
+        bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if bundle is None:
+            return None
+        data, metadata = bundle
+        return {**data, "text/html": self.to_html()}, metadata
+
+
+def _json(state: dict[str, Any]) -> str:
+    """The state as JSON that may stand in a script: bytes as ``{"base64": ...}``, in ASCII, without ``<``.
+
+    A ``</script>`` in a token would end the script, and ``<!--<script>`` would keep it from ending.
+    """
+
+    def bytes_to_base64(value: object) -> dict[str, str]:
+        if isinstance(value, bytes):
+            return {"base64": base64.b64encode(value).decode("ascii")}
+        raise TypeError(f"a synced trait holds a {type(value).__name__}, which has no place in JSON")
+
+    text = json.dumps(state, default=bytes_to_base64, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")

@@ -1,0 +1,315 @@
+"""How long rollout takes, and how much memory: each way of doing it against the others.
+
+    python benchmarks/rollout.py --quick       # about 6 minutes on two CPU cores
+    python benchmarks/rollout.py               # N = 256 ... 8192: about an hour
+    python benchmarks/rollout.py --device cuda
+
+Every case runs in processes of its own, so that its peak memory is its own: the highest resident set size (on
+a GPU, the most that was allocated) minus what was there when model and inputs were ready. Methods that are
+compared take turns, and times are the best of all their runs: whatever else a machine does is left out as far
+as it can be. (On a machine that others use, `--threads 1` and processor time, cpu_seconds, say more.) Ratios
+are to the first method of the same part and size. Prints a table, writes parquet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+import transformers
+from torch import Tensor
+
+from attnlib.rollout import attention_flow, generate_with_rollout, rollout, rollout_of, stream_with_rollout
+
+transformers.logging.set_verbosity_error()
+LAYERS, HEADS, WIDTH, VOCABULARY, KEYS = 8, 8, 512, 8192, 64
+PROMPT, NEW = 128, 64
+
+FORWARD = ("plain forward", "rollout_of, 64 keys", "rollout_of, 8 rows", "rollout_of, all keys")
+PARTS: dict[str, tuple[str, ...]] = {
+    "forward": (*FORWARD, "eager + rollout", "eager + as published"),
+    "dense": ("head mean + bmm", "head mean + bmm, no residual", "rollout", "rollout, 1 row", "as published"),
+    "generation": ("plain generate", "generate_with_rollout", "stream_with_rollout", "naive"),
+    "flow": ("attention_flow", "attention_flow, causal", "NetworkX", "NetworkX, causal"),
+}
+GIBIBYTE = 2**30
+
+
+def cases(quick: bool, memory: float) -> list[dict[str, Any]]:
+    """What to run; nothing that forms more attention than `memory` GiB."""
+    sizes = [256, 1024, 4096] if quick else [256, 512, 1024, 2048, 4096, 8192]
+    chosen = [
+        {"part": part, "method": method, "n": n}
+        for part, limit in (("forward", 8192), ("dense", 1024 if quick else 2048))
+        for n in sizes
+        for method in PARTS[part]
+        if n <= limit
+    ]
+    chosen += [{"part": "generation", "method": method, "n": PROMPT + NEW} for method in PARTS["generation"]]
+    chosen += [{"part": "flow", "method": method, "n": 32, "quick": quick} for method in PARTS["flow"]]
+
+    def fits(case: dict[str, Any]) -> bool:
+        forms = case["part"] == "dense" or "eager" in case["method"]
+        return not forms or 2.2 * LAYERS * HEADS * case["n"] ** 2 * 4 / GIBIBYTE <= memory
+
+    return [case for case in chosen if fits(case)]
+
+
+def build(n: int, device: str) -> Any:
+    """A model of ordinary proportions with random weights: time does not depend on them."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=1376, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, max_position_embeddings=max(n, 256), eos_token_id=None,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config).eval().to(device)
+
+
+def as_published(attentions: Tensor) -> Tensor:
+    """The way the study's code goes about it, in its own order of operations."""
+    _, layers, heads, n, _ = attentions.shape
+    weights = torch.full((layers, heads), 1 / heads, device=attentions.device)
+    mixed = (attentions * weights[None, :, :, None, None]).sum(2) + torch.eye(n, device=attentions.device)
+    mixed = mixed / mixed.sum(-1, keepdim=True)
+    product = mixed[:, 0]
+    for layer in range(1, layers):
+        product = torch.bmm(mixed[:, layer], product)
+    return product
+
+
+def mean_and_bmm(attentions: Tensor) -> Tensor:
+    """Rollout layer by layer, as one would write it down."""
+    identity = torch.eye(attentions.shape[-1], device=attentions.device)
+    product = None
+    for layer in attentions.unbind(1):
+        mixed = layer.mean(1) + identity
+        mixed = mixed / mixed.sum(-1, keepdim=True)
+        product = mixed if product is None else torch.bmm(mixed, product)
+    return product
+
+
+def without_residual(attentions: Tensor) -> Tensor:
+    """Less than rollout: no residual, no normalisation."""
+    product = attentions[:, 0].mean(1)
+    for layer in range(1, attentions.shape[1]):
+        product = torch.bmm(attentions[:, layer].mean(1), product)
+    return product
+
+
+def naive_generation(model: Any, ids: Tensor) -> list[Tensor]:
+    """The whole forward pass, with attention, for every generated token."""
+    rows = []
+    for _ in range(NEW):
+        output = model(ids, output_attentions=True, use_cache=False)
+        rows.append(rollout(output.attentions, cumulative=True)[:, :, -1, :PROMPT])
+        ids = torch.cat([ids, output.logits[:, -1:].argmax(-1)], 1)
+    return rows
+
+
+def forward_work(method: str, n: int, device: str) -> Callable[[], Any]:
+    """What to time: one pass over `n` tokens."""
+    model = build(n, device)
+    ids = torch.randint(0, VOCABULARY, (1, n), device=device)
+    if "eager" in method:
+        model.set_attn_implementation("eager")
+        follow = rollout if method == "eager + rollout" else lambda a: as_published(torch.stack(a, 1))
+        return lambda: follow(model.model(ids, output_attentions=True, use_cache=False).attentions)
+    options: dict[str, Any] = {
+        "rollout_of, 64 keys": {"keys": range(KEYS)},
+        "rollout_of, 8 rows": {"rows": range(n - 8, n)},
+    }.get(method, {})
+    if method == "plain forward":  # without language-model head, as rollout_of goes
+        return lambda: model.model(ids, use_cache=False)
+    return lambda: rollout_of(model, ids, **options)
+
+
+def dense_work(method: str, n: int, device: str) -> Callable[[], Any]:
+    """What to time: rollout of attention that is already there."""
+    attentions = torch.rand(1, LAYERS, HEADS, n, n, device=device)
+    attentions /= attentions.sum(-1, keepdim=True)
+    functions: dict[str, Callable] = {
+        "head mean + bmm": mean_and_bmm,
+        "head mean + bmm, no residual": without_residual,
+        "rollout": rollout,
+        "rollout, 1 row": lambda a: rollout(a, rows=[-1]),
+        "as published": as_published,
+    }
+    return lambda: functions[method](attentions)
+
+
+def generation_work(method: str, n: int, device: str) -> Callable[[], Any]:
+    """What to time: 64 new tokens after a prompt of 128."""
+    model = build(n, device)
+    ids = torch.randint(0, VOCABULARY, (1, PROMPT), device=device)
+    if method == "naive":
+        model.set_attn_implementation("eager")
+        return lambda: naive_generation(model, ids)
+    if method == "plain generate":
+        mask = torch.ones_like(ids)
+        return lambda: model.generate(ids, attention_mask=mask, max_new_tokens=NEW, do_sample=False)
+    if method == "generate_with_rollout":
+        return lambda: generate_with_rollout(model, ids, NEW, do_sample=False)
+    return lambda: list(stream_with_rollout(model, ids, NEW, do_sample=False))
+
+
+def flow_work(method: str, quick: bool) -> tuple[Callable[[], Any], float]:
+    """What to time: all pairs of 6 layers of 32 tokens; and how many times that the whole work is."""
+    scores = 2 * torch.randn(6, 4, 32, 32, generator=torch.Generator().manual_seed(0))
+    if "causal" in method:
+        scores = scores.masked_fill(torch.ones(32, 32, dtype=torch.bool).triu(1), -torch.inf)
+    attention = scores.softmax(-1)
+    if method.startswith("attention_flow"):
+        return lambda: attention_flow(attention), 1.0
+    import networkx as nx
+
+    mixed = (attention.mean(1).double() + torch.eye(32)) / 2
+    graph = nx.DiGraph()
+    for layer, i, j in mixed.nonzero().tolist():
+        graph.add_edge((layer + 1, i), (layer, j), capacity=float(mixed[layer, i, j]))
+    pairs = [divmod(pair, 32) for pair in range(0, 32**2, 31 if quick else 1)]
+    method_of = nx.algorithms.flow.edmonds_karp
+    return (
+        lambda: [nx.maximum_flow_value(graph, (6, q), (0, k), flow_func=method_of) for q, k in pairs],
+        32**2 / len(pairs),
+    )
+
+
+def resident() -> int:
+    """Bytes resident now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def run_case(case: dict[str, Any], device: str, threads: int) -> dict[str, Any]:
+    """One case, in this process."""
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    part, method, n, scale = case["part"], case["method"], case["n"], 1.0
+    if part == "flow":
+        work, scale = flow_work(method, case["quick"])
+    else:
+        makers = {"forward": forward_work, "dense": dense_work, "generation": generation_work}
+        work = makers[part](method, n, device)
+    cuda = device == "cuda"
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated() if cuda else resident()
+    times: list[float] = []
+    processor: list[float] = []
+    while len(times) < 3 or (sum(times) < 2 and len(times) < 20):
+        started, worked = time.perf_counter(), time.process_time()
+        work()
+        if cuda:
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+        processor.append(time.process_time() - worked)
+        if len(times) == 1:  # later runs would add what the allocator keeps
+            highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            peak = torch.cuda.max_memory_allocated() if cuda else highest
+        if sum(times) > 60:
+            break
+    measured = {"seconds": min(times) * scale, "cpu_seconds": min(processor) * scale}
+    return case | measured | {"peak_mib": (peak - before) / 2**20, "runs": len(times)}
+
+
+def with_ratios(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Every case as a multiple of the first method of its part and size."""
+    table = pd.DataFrame(rows).drop(columns="quick", errors="ignore")
+    first = table.groupby(["part", "n"])[["seconds", "cpu_seconds", "peak_mib"]].transform("first")
+    table["times_first"] = table["seconds"] / first["seconds"]
+    table["cpu_times_first"] = table["cpu_seconds"] / first["cpu_seconds"]
+    table["memory_of_first"] = table["peak_mib"] / first["peak_mib"].clip(lower=1)
+    return table
+
+
+def in_a_process(case: dict[str, Any], device: str, threads: int) -> dict[str, Any] | None:
+    """One case, in a fresh process; None, and a word on standard error, if that failed."""
+    command = [
+        sys.executable,
+        __file__,
+        "--case",
+        json.dumps(case),
+        "--device",
+        device,
+        "--threads",
+        str(threads),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(f"{case} failed:\n{done.stderr[-800:]}", file=sys.stderr)
+        return None
+    row = json.loads(done.stdout.splitlines()[-1]) | {"device": device, "threads": threads}
+    print("{part:11} n={n:<5} {method:24} {seconds:9.4f} s {peak_mib:9.0f} MiB".format(**row), flush=True)
+    return row
+
+
+def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row per method: its best time, and its least peak."""
+    best: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        kept = best.setdefault(row["method"], dict(row))
+        kept |= {name: min(kept[name], row[name]) for name in ("seconds", "cpu_seconds", "peak_mib")}
+    return list(best.values())
+
+
+def write_pages(table: pd.DataFrame, folder: Path) -> None:
+    """One CSV per part, in words, for the book's page on performance; and a line on the machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, rows in table.groupby("part", sort=False):
+        shown = {
+            "tokens": rows["n"],
+            "method": rows["method"],
+            "seconds": rows["seconds"].map("{:.3g}".format),
+            "times the first": rows["cpu_times_first"].map("{:.2f}".format),
+            "peak MiB": rows["peak_mib"].map("{:.0f}".format),
+        }
+        pd.DataFrame(shown).to_csv(folder / f"{part}.csv", index=False)
+    device, threads = table["device"].iloc[0], int(table["threads"].iloc[0])
+    name = torch.cuda.get_device_name() if device == "cuda" else f"{threads} CPU thread{'s' * (threads > 1)}"
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
+    (folder / "machine.txt").write_text(f"{name}; {versions}; {date.today()}\n")
+
+
+def main() -> None:
+    """Run the cases one after the other, each in a fresh process."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer sizes, a sample of NetworkX's pairs")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
+    parser.add_argument("--memory", type=float, default=8, help="GiB that attention may take (default 8)")
+    parser.add_argument("--rounds", type=int, default=2, help="processes per case (default 2)")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--out", type=Path, default=Path("results/performance/rollout.parquet"))
+    parser.add_argument("--pages", type=Path, default=Path("book/performance"), help="tables of the book")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.case:
+        print(json.dumps(run_case(json.loads(arguments.case), arguments.device, arguments.threads)))
+        return
+    chosen = [case for case in cases(arguments.quick, arguments.memory) if case["part"] in arguments.parts]
+    rows = []
+    for _, group in itertools.groupby(chosen, key=lambda case: (case["part"], case["n"])):
+        turns = list(group) * arguments.rounds
+        measured = [run for case in turns if (run := in_a_process(case, arguments.device, arguments.threads))]
+        rows += best_of(measured)
+    table = with_ratios(rows)
+    print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(arguments.out)
+    write_pages(table, arguments.pages)
+
+
+if __name__ == "__main__":
+    main()

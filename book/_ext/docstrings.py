@@ -1,0 +1,62 @@
+"""A Sphinx extension: docstrings are read as people write them, plain sentences with `code` in backticks.
+
+Types stand in annotations here, so a colon in the text of a constant or of a `Returns:` section is
+punctuation, where Napoleon would take what precedes it for a type. And `|x|` is a size or an absolute value,
+never a substitution.
+"""
+
+import inspect
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon.docstring import GoogleDocstring
+
+LITERAL = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)(?=(\w?))")
+
+UNPARSABLE = [("<factory>", "..."), (r"<function (\w+) at \w+>", r"\1"), (r"<class '([\w.]+)'>", r"\1")]
+
+
+def plain(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Turn `code` into a literal and keep bars as bars, in place; runs before Napoleon."""
+    text = LITERAL.sub(lambda found: f"``{found[1]}``" + (r"\ " if found[2] else ""), "\n".join(lines))
+    parts = re.split(r"(``.+?``)", text, flags=re.DOTALL)
+    parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+    lines[:] = "".join(parts).split("\n")
+
+
+def returns(self: GoogleDocstring, preprocess_types: bool = False) -> list[tuple[str, str, list[str]]]:
+    """The text of a `Returns:` section, whole."""
+    text = self._dedent(self._consume_to_next_section())
+    return [("", "", text)] if text else []
+
+
+def parsable(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    signature: str | None,
+    returned: str | None,
+) -> tuple[str | None, str | None]:
+    """Name defaults that are no Python: `<factory>` would leave the whole signature as unformatted text."""
+    for pattern, name in UNPARSABLE:
+        signature = signature and re.sub(pattern, name, signature)
+    return signature, returned
+
+
+def foreign(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """A field whose default is another project's class or function, such as `tuple`, is not that thing."""
+    theirs = inspect.isclass(obj) or inspect.isroutine(obj)
+    return True if theirs and str(getattr(obj, "__module__", None)).split(".")[0] != "attnlib" else None
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Hook into autodoc, and into the two places where Napoleon looks for types."""
+    app.connect("autodoc-process-docstring", plain, priority=100)
+    app.connect("autodoc-process-signature", parsable)
+    app.connect("autodoc-skip-member", foreign)
+    GoogleDocstring._parse_attribute_docstring = lambda self: self._consume_to_end()  # type: ignore[method-assign]
+    GoogleDocstring._consume_returns_section = returns  # type: ignore[method-assign]
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

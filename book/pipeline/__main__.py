@@ -1,0 +1,64 @@
+"""`python -m book.pipeline quick --cores 2`: run the Snakefile for one profile, then say where the page is.
+
+Snakemake's own lock outlives a killed run and then asks for `--unlock`. The lock here is one the system
+drops with the processes that hold it, so a killed run never stands in the way of the next one.
+"""
+
+import argparse
+import fcntl
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+PROFILES = ("smoke", "quick", "paper")
+
+
+def take_lock(path: Path) -> IO[str]:
+    """Open and lock `path`, waiting for another run that holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = path.open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("Another build is running here; waiting for it to end.", flush=True)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
+    """The command line of one run.
+
+    `--rerun-incomplete` and `--nolock` make a killed run go on by itself; `--keep-going` lets the other
+    chapters finish when one fails, so that one run names every failure.
+    """
+    target = f"build/{profile}/html/index.html"
+    options = ["--cores", str(cores), "--rerun-incomplete", "--nolock", "--keep-going", "--quiet", "all"]
+    return [sys.executable, "-m", "snakemake", target, *options, "--config", f"profile={profile}", *extra]
+
+
+def main() -> int:
+    """Build one profile of the book in the current folder; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Execute the chapters and render the book.")
+    parser.add_argument("profile", choices=PROFILES)
+    parser.add_argument("--cores", type=int, default=2, help="notebooks run side by side")
+    args, extra = parser.parse_known_args()
+
+    lock = take_lock(Path("build/.lock"))
+    page = Path(f"build/{args.profile}/html/index.html").resolve()
+    before = page.stat().st_mtime_ns if page.exists() else None
+    # Ctrl-C goes to Snakemake as well, which stops its jobs in order; this process only has to wait for it.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    # Handing the lock on keeps it held until Snakemake itself is gone.
+    run = subprocess.Popen(snakemake(args.profile, args.cores, extra), pass_fds=(lock.fileno(),))
+    status = run.wait()
+    if status == 0:
+        if page.stat().st_mtime_ns == before:
+            print("Nothing to be done: nothing has changed since the last build.")
+        print(f"The book: {page.as_uri()}\n`make serve PROFILE={args.profile}` shows it in a local server.")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""Execute one chapter through papermill, clean it for the page, and write it whole or not at all.
+
+`python -m book.pipeline.execute notebooks/X.ipynb OUT.ipynb --parameters quick.yaml --results DIR ...`
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import yaml
+from nbclient.exceptions import DeadKernelError
+from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
+from papermill.exceptions import PapermillExecutionError, strip_color
+
+PACKAGES = ("attnlib", "torch", "transformers", "numpy", "pandas", "scipy", "jupyter-book")
+PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
+HEARTBEAT = 5.0  # seconds between two lines of one cell's own progress bar
+
+
+class ChapterError(Exception):
+    """A chapter stopped: the message names the notebook, the cell and the last line of the exception."""
+
+
+class Terminal:
+    """Prints how far a chapter is in whole lines: readable for two chapters side by side, and in a log."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cell = 0
+        self.source = ""
+        self.injected = 0
+        self.start = self.spoke = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print one line under the chapter's name."""
+        self.spoke = time.monotonic()
+        print(f"{self.name}  {self.spoke - self.start:5.0f} s  {text}", flush=True)
+
+    def begin(self, cell: nbformat.NotebookNode, index: int, total: int) -> None:
+        """Note the cell that starts, by its number in the notebook as a reader opens it."""
+        # Papermill's own cell of parameters is not in there; it counts as the cell it follows.
+        self.injected += is_injected(cell)
+        if cell.cell_type == "code":
+            self.cell, self.source = index + 1 - self.injected, first_line(cell.source)
+            self.say(f"cell {self.cell}/{total}  {self.source[:60]}")
+
+    def write(self, text: str) -> None:
+        """Take the cell's stderr: the newest state of a progress bar, every few seconds."""
+        lines = [line.strip() for line in strip_color(text).replace("\r", "\n").split("\n") if line.strip()]
+        if lines and time.monotonic() - self.spoke > HEARTBEAT:
+            self.say(f"cell {self.cell}  {lines[-1][:90]}")
+
+    def flush(self) -> None:
+        """Part of the interface of a file; every line is already out."""
+
+
+class ReportingEngine(NBClientEngine):
+    """Papermill's engine, telling a `Terminal` about each cell."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: NotebookExecutionManager, kernel_name: str, **kwargs: Any
+    ) -> nbformat.NotebookNode:
+        """Run every cell; see papermill's `Engine`."""
+        terminal: Terminal = kwargs["stderr_file"]
+        start = nb_man.cell_start
+        total = sum(not is_injected(cell) for cell in nb_man.nb.cells)
+
+        def cell_start(cell: nbformat.NotebookNode, cell_index: int = 0, **rest: Any) -> None:
+            terminal.begin(cell, cell_index, total)
+            start(cell, cell_index, **rest)
+
+        nb_man.cell_start = cell_start
+        return super().execute_managed_notebook(nb_man, kernel_name, **kwargs)
+
+
+papermill_engines.register("reporting", ReportingEngine)
+
+
+def is_injected(cell: nbformat.NotebookNode) -> bool:
+    """Whether papermill put this cell in, to set parameters."""
+    return "injected-parameters" in cell.metadata.get("tags", [])
+
+
+def first_line(source: str) -> str:
+    """The first line of a cell that holds anything."""
+    return next((line.strip() for line in source.splitlines() if line.strip()), "(empty)")
+
+
+def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.NotebookNode:
+    """Execute a notebook with `parameters` in the current folder and return it, outputs included.
+
+    Raises:
+        ChapterError: a cell failed or the kernel died.
+    """
+    terminal = Terminal(source.stem)
+    try:
+        # No output path: papermill would save a half-executed notebook after every cell.
+        return papermill.execute_notebook(
+            source,
+            None,
+            parameters=dict(parameters),
+            engine_name="reporting",
+            kernel_name="python3",
+            progress_bar=False,
+            stderr_file=terminal,
+            store_widget_state=False,
+            # Or each kernel warns about its sockets, which only this machine can reach.
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        )
+    except PapermillExecutionError as error:
+        trace = strip_color("\n".join(error.traceback))
+        where = failed_in(source, terminal)
+        raise ChapterError(f"{where}\n{error.ename}: {error.evalue}\n\n{trace}") from error
+    except DeadKernelError as error:
+        where = failed_in(source, terminal)
+        raise ChapterError(
+            f"{where}\nThe kernel died. Most often that is memory running out: run the chapters one after "
+            "the other (make book CORES=1) or take a smaller profile."
+        ) from error
+
+
+def failed_in(path: Path, terminal: Terminal) -> str:
+    """The line that says where a chapter stopped; cells are counted from 1, text cells included."""
+    return f"{path} failed in cell {terminal.cell}: {terminal.source}"
+
+
+def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
+
+    The injected parameters are hidden behind a button; the defaults they replaced are left out of the page.
+    Progress bars (stderr) and per-cell times go, so that the same run gives the same file.
+    """
+    injected = any(map(is_injected, notebook.cells))
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        for key in ("papermill", "execution"):
+            cell.metadata.pop(key, None)
+        if is_injected(cell):
+            cell.metadata["tags"] = [*tags, "hide-input"]
+            cell.metadata["mystnb"] = dict(PARAMETERS_BUTTON)
+        elif injected and "parameters" in tags:
+            cell.metadata["tags"] = [*tags, "remove-cell"]
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+    notebook.metadata.pop("papermill", None)
+    notebook.metadata.pop("widgets", None)
+    return notebook
+
+
+def describe_run(name: str, profile: str, wall_time: float) -> dict[str, object]:
+    """What the status page says about a run: where, with what, and how long."""
+    import torch  # two seconds, and only needed once the chapter is done
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        "notebook": name,
+        "profile": profile,
+        "wall_time_s": round(wall_time, 1),
+        "finished": time.strftime("%Y-%m-%d"),
+        "device": gpu or f"{platform.machine()} CPU",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "python": platform.python_version(),
+        "packages": {package: version(package) for package in PACKAGES},
+    }
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under another name and move it into place: it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def main() -> int:
+    """Execute one chapter; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Execute one chapter through papermill.")
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--parameters", type=Path, required=True, help="a profile, as YAML")
+    parser.add_argument("--results", type=Path, required=True, help="the folder for this chapter's records")
+    parser.add_argument("--run", type=Path, required=True, help="where to write what the status page shows")
+    parser.add_argument("--log", type=Path, required=True, help="written only when the chapter fails")
+    args = parser.parse_args()
+
+    args.results.mkdir(parents=True, exist_ok=True)
+    # record() adds the chapter's own folder.
+    os.environ["ATTNLIB_RESULTS"] = str(args.results.parent.resolve())
+    # Models this small are fastest on one thread each, two chapters side by side.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+    start = time.monotonic()
+    try:
+        notebook = run_chapter(args.source, yaml.safe_load(args.parameters.read_text()) or {})
+    except ChapterError as error:
+        write_whole(args.log, f"{error}\n")
+        return 1
+    wall_time = time.monotonic() - start
+    run = describe_run(args.source.stem, args.parameters.stem, wall_time)
+    write_whole(args.run, json.dumps(run, indent=1))
+    write_whole(args.target, nbformat.writes(clean(notebook)))
+    print(f"{args.source.stem}  {wall_time:5.0f} s  done", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

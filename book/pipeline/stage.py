@@ -1,0 +1,155 @@
+"""Render the book from chapters that are already executed.
+
+`python -m book.pipeline.stage build/quick` gathers prose, assets and build/quick/notebooks in
+build/quick/stage, lets Jupyter Book render them with execution switched off and every warning an error, and
+moves the pages to build/quick/html when they are complete.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from papermill.exceptions import strip_color
+
+from .execute import write_whole
+
+COLUMNS = {
+    "notebook": "chapter",
+    "profile": "profile",
+    "wall_time_s": "wall time (s)",
+    "device": "device",
+    "system": "system",
+    "finished": "date",
+}
+# The source tree's own table of runs, which Jupyter Book fills when it executes the chapters itself.
+EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
+
+
+class BookError(Exception):
+    """The book could not be rendered: the message holds the warnings."""
+
+
+def documents(toc: Any) -> Iterator[str]:
+    """Every document a table of contents names, root first."""
+    if isinstance(toc, dict):
+        for key in ("root", "file"):
+            if key in toc:
+                yield toc[key]
+        for value in toc.values():
+            yield from documents(value)
+    elif isinstance(toc, list):
+        for item in toc:
+            yield from documents(item)
+
+
+def status_table(runs: list[dict[str, Any]]) -> str:
+    """The runs behind the pages, as MyST tables: one row per chapter, then the versions."""
+    if not runs:
+        return "No chapter was executed for this book."
+    table = [list(COLUMNS.values()), ["---"] * len(COLUMNS)]
+    table += [[str(run[column]).replace("_", r"\_") for column in COLUMNS] for run in runs]
+    # One line of versions per environment: a chapter kept from an older one shows as such.
+    environments = [{"Python": run["python"], **run["packages"]} for run in runs]
+    versions = {", ".join(f"{name} {number}" for name, number in each.items()) for each in environments}
+    rows = "\n".join(f"| {' | '.join(row)} |" for row in table)
+    return f"{rows}\n\n" + "\n".join(f"- {line}" for line in sorted(versions))
+
+
+def assemble(build: Path, stage: Path) -> None:
+    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything."""
+    toc = yaml.safe_load(Path("_toc.yml").read_text())
+    config = yaml.safe_load(Path("_config.yml").read_text())
+    config["execute"] = {"execute_notebooks": "off"}
+
+    shutil.rmtree(stage, ignore_errors=True)
+    shutil.copytree("book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "__pycache__"))
+    for document in documents(toc):
+        if document.startswith("notebooks/"):
+            executed = build / f"{document}.ipynb"
+            if not executed.exists():
+                profile = f"notebooks/profiles/{Path(document).name}/{build.name}.yaml"
+                raise BookError(
+                    f"_toc.yml names {document}, but it has no profile '{build.name}': add {profile}"
+                )
+            (stage / document).parent.mkdir(exist_ok=True)
+            shutil.copy(executed, stage / f"{document}.ipynb")
+        elif not document.startswith("book/"):
+            shutil.copy(f"{document}.md", stage / f"{document}.md")
+    shutil.copy("_toc.yml", stage)
+    (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False))
+
+    runs = [json.loads(path.read_text()) for path in sorted((build / "runs").glob("*.json"))]
+    for page in (stage / "book").rglob("*.md"):
+        page.write_text(EXECUTION_TABLE.sub(lambda _: status_table(runs), page.read_text()))
+
+
+def render(stage: Path, output: Path) -> Path:
+    """Run Jupyter Book over `stage`; returns the folder of pages.
+
+    Raises:
+        BookError: Jupyter Book warned about anything (`-W`), a reference leads nowhere (`-n`), or it failed.
+    """
+    # There is no `python -m jupyter_book`: take the script of this very interpreter, whatever PATH says.
+    script = Path(sys.executable).with_name("jupyter-book")
+    # --all: without it a changed table of contents leaves stale sidebars.
+    options = ["--path-output", str(output), "--all", "-W", "-n", "--keep-going"]
+    shutil.rmtree(output, ignore_errors=True)  # Jupyter Book never removes a page that is gone
+    done = subprocess.run([script, "build", str(stage), *options], capture_output=True, text=True)
+    if done.returncode != 0:
+        said = strip_color(done.stdout + done.stderr)
+        # Warnings name files of the stage; their originals lie at the same place in the repository.
+        for folder in (stage.resolve(), Path.cwd()):
+            said = said.replace(f"{folder}/", "")
+        warnings = [line for line in said.splitlines() if re.search(r"WARNING|ERROR|Error", line)]
+        lines = dict.fromkeys(warnings or said.splitlines()[-20:])  # each once
+        raise BookError("The book was not rendered:\n" + "\n".join(lines))
+    return output / "_build" / "html"
+
+
+def publish(pages: Path, html: Path) -> None:
+    """Replace `html` by `pages` in one move, less what no reader's browser asks for."""
+    for pattern in (
+        "*.map",
+        "*macros.html",
+        ".buildinfo",
+    ):  # source maps, half of the bytes; the theme's templates
+        for path in pages.rglob(pattern):
+            path.unlink()
+    shutil.rmtree(html, ignore_errors=True)
+    pages.replace(html)
+
+
+def main() -> int:
+    """Render one profile; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Render the book from executed chapters.")
+    parser.add_argument("build", type=Path, help="build/<profile>")
+    parser.add_argument("--log", type=Path, required=True, help="written only when the book fails")
+    args = parser.parse_args()
+
+    start = time.monotonic()
+    print("book  rendering the pages", flush=True)
+    output = args.build / "jupyter-book"
+    try:
+        # A book that fails leaves no book: pages of an older run would be taken for the new ones.
+        shutil.rmtree(args.build / "html", ignore_errors=True)
+        assemble(args.build, args.build / "stage")
+        publish(render(args.build / "stage", output), args.build / "html")
+    except BookError as error:
+        write_whole(args.log, f"{error}\n")
+        return 1
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+    print(f"book  {time.monotonic() - start:5.0f} s  done", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

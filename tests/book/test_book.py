@@ -1,0 +1,189 @@
+"""The built book, as a reader opens it: from disk, with the network off, in light and dark.
+
+The pipeline itself builds the smoke profile, in this checkout's build/smoke; what is up to date is kept.
+"""
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from playwright.sync_api import Browser, Page
+from sphinx.util.inventory import InventoryFile
+
+import attnlib
+import attnlib.generators.rasp
+import attnlib.models
+from book.pipeline.stage import documents
+from tests.browser import canvas_hash, open_browser, watched_page
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
+CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks/")]
+LIMIT = 300_000  # bytes of a page; a chapter with its explorers may have three times that
+READY = "window.MathJax === undefined || window.MathJax.startup?.promise?.then(() => true)"
+
+pytestmark = pytest.mark.book
+
+
+@pytest.fixture(scope="module")
+def html() -> Path:
+    """The folder of pages."""
+    command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return ROOT / "build/smoke/html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+def visit(page: Page, path: Path) -> None:
+    """Open a page and wait for its mathematics."""
+    page.goto(path.as_uri())
+    page.wait_for_function(READY)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_page_opens_without_a_word_and_without_the_network(
+    html: Path, browser: Browser, dark: bool
+) -> None:
+    pages = [html / f"{document}.html" for document in DOCUMENTS]
+    pages += [] if dark else [html / "search.html", html / "genindex.html"]
+    wrong = {}
+    with watched_page(browser, dark=dark) as (page, problems):
+        for path in pages:
+            visit(page, path)
+            broken = page.eval_on_selector_all(
+                "img", "images => images.filter(i => !i.naturalWidth).map(i => i.src)"
+            )
+            if problems or broken:
+                wrong[str(path.relative_to(html))] = [*problems, *broken]
+                problems.clear()
+        assert wrong == {}
+
+
+@pytest.mark.parametrize(("dark", "theme"), [(False, "light"), (True, "dark")])
+def test_the_book_follows_the_readers_colour_scheme(
+    html: Path, browser: Browser, dark: bool, theme: str
+) -> None:
+    with watched_page(browser, dark=dark) as (page, _):
+        visit(page, html / "index.html")
+        assert page.locator("html").get_attribute("data-theme") == theme
+        shades = page.evaluate(
+            "['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key].match(/\\d+/g)[0])"
+        )
+        text, background = map(int, shades)
+        assert (text > background) == dark and abs(text - background) > 120, "text does not stand out"
+
+
+@pytest.mark.parametrize("document", ["index", *CHAPTERS])
+def test_mathematics_is_set(html: Path, browser: Browser, document: str) -> None:
+    with watched_page(browser) as (page, _):
+        visit(page, html / f"{document}.html")
+        written = page.locator("span.math, div.math").count()
+        assert page.locator("mjx-container").count() >= written > 0
+        assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+        assert page.locator("mjx-container svg").first.bounding_box()["width"] > 5
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_narrow_page_does_not_scroll_sideways(html: Path, browser: Browser, document: str) -> None:
+    with watched_page(browser, width=390) as (page, _):
+        visit(page, html / f"{document}.html")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: str) -> None:
+    """Layer, head and hover each change the picture, not only a number beside it."""
+    with watched_page(browser) as (page, problems):
+        visit(page, html / f"{chapter}.html")
+        explorer = page.locator("section.attnx").first
+        explorer.scroll_into_view_if_needed()
+        heat_map, overlay = "section.attnx .attnx-map", "section.attnx .attnx-overlay"
+        for label in ("Layer", "Head"):
+            choice = explorer.get_by_label(label, exact=True)
+            values = choice.locator("option").evaluate_all("all => all.map(option => option.value)")
+            if values != ["-1", "0"]:  # the mean of one head is that head
+                pictures = set()
+                for value in values:
+                    choice.select_option(value)
+                    pictures.add(canvas_hash(page, heat_map))
+                assert len(pictures) == len(values), label
+        before = canvas_hash(page, overlay)
+        box = page.locator(overlay).first.bounding_box()
+        page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7)
+        page.wait_for_timeout(200)
+        assert canvas_hash(page, overlay) != before
+        assert problems == []
+
+
+def test_every_link_inside_the_book_leads_somewhere(html: Path) -> None:
+    soups = {path: BeautifulSoup(path.read_text(), "html.parser") for path in html.rglob("*.html")}
+    anchors = {path: {tag["id"] for tag in soup.find_all(id=True)} for path, soup in soups.items()}
+    dead = []
+    for path, soup in soups.items():
+        for tag, attribute in (("a", "href"), ("img", "src"), ("script", "src"), ("link", "href")):
+            for found in soup.find_all(tag, attrs={attribute: True}):
+                url = urlsplit(found[attribute])
+                if url.scheme or url.netloc or found[attribute] == "#":
+                    continue
+                target = (path.parent / unquote(url.path)).resolve() if url.path else path
+                missing = not target.exists()
+                if missing or (
+                    url.fragment and target in anchors and unquote(url.fragment) not in anchors[target]
+                ):
+                    dead.append(f"{path.relative_to(html)}: {found[attribute]}")
+    assert dead == []
+
+
+def test_no_page_loads_anything_from_elsewhere(html: Path) -> None:
+    """What the browser test sees on the pages it opens, for every page: links may lead out, parts may not."""
+    outside = []
+    for path in html.rglob("*.html"):
+        soup = BeautifulSoup(path.read_text(), "html.parser")
+        parts = [
+            tag.get("src") or tag.get("href", "")
+            for tag in soup.find_all(["script", "img", "link", "iframe"])
+        ]
+        outside += [f"{path.relative_to(html)}: {part}" for part in parts if part.startswith(("http", "//"))]
+    assert outside == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_pages_are_small(html: Path, document: str) -> None:
+    allowed = 3 * LIMIT if document in CHAPTERS else LIMIT
+    assert (html / f"{document}.html").stat().st_size < allowed
+
+
+def test_the_status_page_says_how_long_each_chapter_took(html: Path) -> None:
+    text = BeautifulSoup((html / "book/status.html").read_text(), "html.parser").get_text()
+    for chapter in CHAPTERS:
+        assert Path(chapter).name in text
+    assert "smoke" in text and "torch 2." in text
+
+
+def test_the_api_reference_has_every_public_name(html: Path) -> None:
+    with (html / "objects.inv").open("rb") as file:
+        names = {name for kind, entries in InventoryFile.load(file, "", lambda base, path: path).items()
+                 if kind.startswith("py:") for name in entries}  # fmt: skip
+    packages = [attnlib.generators, attnlib.generators.rasp, attnlib.models]
+    public = {
+        f"{package.__name__}.{name}"
+        for package in packages
+        for name in package.__all__
+        if inspect.isclass(getattr(package, name)) or inspect.isfunction(getattr(package, name))
+    }
+    assert (
+        public | {"attnlib.training.fit", "attnlib.results.record", "attnlib.widgets.AttentionExplorer"}
+        <= names
+    )

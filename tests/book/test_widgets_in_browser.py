@@ -1,0 +1,437 @@
+"""The explorers in Chromium, with the network off: what is drawn, said and saved."""
+
+import base64
+import re
+from contextlib import ExitStack
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib.widgets import AttentionExplorer
+from attnlib.widgets.static import PAGE
+from tests.browser import canvas_hash, open_browser, watched_page
+
+pytestmark = pytest.mark.book
+
+LETTERS = list("abcdefgh")
+MAP, OVERLAY = ".attnx-map", ".attnx-overlay"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens one or more pieces of HTML as a page; at the end, nothing may have gone wrong on it."""
+    with ExitStack() as pages:
+        everything = []
+
+        def opened(*pieces, **settings):
+            path = tmp_path / f"page{len(everything)}.html"
+            body = "\n".join(piece if isinstance(piece, str) else piece.to_html() for piece in pieces)
+            path.write_text(PAGE.format(title="test", body=body), encoding="utf-8")
+            page, problems = pages.enter_context(watched_page(browser, **settings))
+            everything.append(problems)
+            page.goto(path.as_uri())
+            page.wait_for_function("document.querySelectorAll('.attnx-map').length")
+            page.wait_for_timeout(100)  # the size observer draws once more
+            return page
+
+        yield opened
+    assert [problem for problems in everything for problem in problems] == []
+
+
+def attention(layers=2, heads=3, queries=8, keys=8):
+    generator = torch.Generator().manual_seed(1)
+    return torch.softmax(2 * torch.randn(layers, heads, queries, keys, generator=generator), dim=-1)
+
+
+def explorer(**settings):
+    settings = {"references": {(0, 1): torch.eye(8).flip(0).bool()}, "head": 1} | settings
+    return AttentionExplorer(LETTERS, attention(), **settings)
+
+
+def over(page, q, k, of=8):
+    """Where the middle of a cell lies on the canvas."""
+    cell = page.locator(OVERLAY).first.bounding_box()["width"] / of
+    return {"x": (k + 0.5) * cell, "y": (q + 0.5) * cell}
+
+
+def shown_value(text):
+    """The number at the end of a tip, and the value of one unit of its last digit."""
+    number = re.search(r": ([\d.]+)$", text)[1]
+    return float(number), 10.0 ** -len(number.partition(".")[2])
+
+
+# ---- the picture
+
+
+def test_every_layer_head_and_mean_has_its_own_picture(opened):
+    page = opened(explorer())
+    pictures = []
+    for layer in ("0", "1"):
+        page.get_by_label("Layer", exact=True).select_option(layer)
+        for head in ("-1", "0", "1", "2"):
+            page.get_by_label("Head", exact=True).select_option(head)
+            pictures.append(canvas_hash(page, MAP))
+    assert len(set(pictures)) == len(pictures)
+    page.get_by_label("Layer", exact=True).select_option("0")
+    page.get_by_label("Head", exact=True).select_option("1")
+    assert canvas_hash(page, MAP) == pictures[2]
+
+
+def test_colours_grow_with_the_weight(opened):
+    weights = torch.linspace(0, 1, 8)[None, None, None].expand(1, 1, 8, 8)
+    page = opened(AttentionExplorer(LETTERS, weights))
+    lightness = page.locator(MAP).evaluate(
+        """(canvas) => { const step = canvas.width / 8, pen = canvas.getContext("2d");
+           return [...Array(8).keys()].map((k) => pen.getImageData((k + 0.5) * step, step / 2, 1, 1).data)
+             .map(([red, green, blue]) => red + green + blue); }"""
+    )
+    assert lightness[0] == 3 * 255  # an exact zero is blank
+    assert lightness == sorted(set(lightness), reverse=True)
+
+
+def test_the_reference_can_be_hidden_and_is_absent_where_there_is_none(opened):
+    page = opened(explorer())
+    outlined = canvas_hash(page, MAP)
+    page.locator(".attnx-check input").click()
+    plain = canvas_hash(page, MAP)
+    assert plain != outlined
+    page.locator(".attnx-check input").click()
+    assert canvas_hash(page, MAP) == outlined
+    page.get_by_label("Head", exact=True).select_option("0")
+    without = canvas_hash(page, MAP)
+    page.locator(".attnx-check input").click()
+    assert canvas_hash(page, MAP) == without
+
+
+def test_the_reference_is_drawn_around_its_cells(opened):
+    page = opened(AttentionExplorer(LETTERS, torch.zeros(1, 1, 8, 8), references=torch.eye(8).bool()))
+    orange = page.locator(MAP).evaluate(
+        """(canvas) => { const step = canvas.width / 8, pen = canvas.getContext("2d");
+           return [...Array(64).keys()].map((i) => { const [q, k] = [Math.floor(i / 8), i % 8];
+             const edge = pen.getImageData(k * step + step / 4, Math.max(q * step - 1, 0), step / 2, 3).data;
+             return edge[0] > 200 && edge[2] < 90; }); }"""
+    )
+    top_edges = np.eye(8, dtype=bool)
+    top_edges[1:] |= np.eye(8, dtype=bool)[:-1]  # the lower edge of one cell is the upper of the next
+    assert (np.array(orange).reshape(8, 8) == top_edges).all()
+
+
+def test_every_head_has_its_own_reference(opened):
+    """Five keys: a reference does not end with a byte."""
+    weights = torch.stack([torch.eye(5).roll(shift, dims=1) for shift in range(3)])[None]
+    references = {(0, head): weights[0, head] > 0 for head in range(3)}
+    page = opened(AttentionExplorer(list("abcde"), weights, references=references, query=4))
+    for head in range(3):
+        page.get_by_label("Head", exact=True).select_option(str(head))
+        said = page.locator(".attnx-readout").inner_text()
+        assert f"({(4 + head) % 5}) 1.00; 100 % of the row on its reference" in said
+
+
+def test_the_scale_can_end_at_the_largest_weight(opened):
+    page = opened(AttentionExplorer(LETTERS, attention() / 4))
+    before = canvas_hash(page, MAP)
+    assert page.locator(".attnx-ticks span").last.inner_text() == "1"
+    page.get_by_label("What the strongest colour stands for").select_option("largest")
+    assert canvas_hash(page, MAP) != before
+    assert float(page.locator(".attnx-ticks span").last.inner_text()) == pytest.approx(
+        attention()[0, 0].max().item() / 4, abs=0.006
+    )
+
+
+# ---- hover and keyboard
+
+
+def test_a_hover_shows_the_true_weight_of_every_cell_it_is_over(opened):
+    page = opened(explorer(title="T"))
+    before, truth = canvas_hash(page, OVERLAY), attention()[0, 1]
+    for q, k in [(0, 0), (3, 1), (7, 7), (2, 5), (6, 4)]:
+        page.locator(OVERLAY).hover(position=over(page, q, k))
+        text = page.locator(".attnx-tip").inner_text()
+        assert text.startswith(f"query '{LETTERS[q]}' ({q}) → key '{LETTERS[k]}' ({k}): ")
+        value, unit = shown_value(text)
+        assert abs(value - truth[q, k].item()) <= unit
+        assert canvas_hash(page, OVERLAY) != before
+    page.locator(".attnx-title").hover()
+    assert page.locator(".attnx-tip").is_hidden()
+    assert canvas_hash(page, OVERLAY) == before
+
+
+def test_the_mean_of_heads_is_the_mean(opened):
+    page = opened(explorer(head=-1))
+    page.locator(OVERLAY).hover(position=over(page, 4, 2))
+    value, unit = shown_value(page.locator(".attnx-tip").inner_text())
+    assert abs(value - attention()[0].mean(0)[4, 2].item()) <= unit
+
+
+def test_a_hover_names_the_largest_keys_and_the_share_on_the_reference(opened):
+    page = opened(explorer())
+    page.locator(OVERLAY).hover(position=over(page, 2, 2))
+    row = attention()[0, 1, 2]
+    said = page.locator(".attnx-readout").inner_text()
+    assert [int(k) for k in re.findall(r"\((\d)\)", said)] == [2, *row.argsort(descending=True)[:3].tolist()]
+    assert abs(int(re.search(r"(\d+) % of the row", said)[1]) - 100 * row[5].item()) <= 2
+
+
+def test_hovering_stays_fast_with_sixty_tokens(opened):
+    page = opened(AttentionExplorer(["token"] * 60, attention(4, 8, 60, 60)))
+    median = page.evaluate(
+        """() => { const canvas = document.querySelector(".attnx-overlay");
+           const box = canvas.getBoundingClientRect();
+           const times = [...Array(101).keys()].map((i) => { const start = performance.now();
+             canvas.dispatchEvent(new PointerEvent("pointermove", { bubbles: true,
+               clientX: box.left + 5 + ((i * 37) % 500), clientY: box.top + 5 + ((i * 53) % 400) }));
+             return performance.now() - start; });
+           return times.sort((a, b) => a - b)[50]; }"""
+    )
+    assert median < 5
+
+
+def test_the_arrow_keys_choose_a_row_and_a_key_and_say_so(opened):
+    page = opened(explorer())
+    live, before = page.locator("[aria-live]"), canvas_hash(page, OVERLAY)
+    page.locator(".attnx-stage").focus()
+    page.keyboard.press("ArrowDown")
+    first = canvas_hash(page, OVERLAY)
+    assert first != before
+    assert live.inner_text().startswith("Layer 0, head 1. Query 'a' (0) looks most at ")
+    page.keyboard.press("ArrowDown")
+    assert canvas_hash(page, OVERLAY) != first
+    assert "Query 'b' (1)" in live.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert "Query 'b' (1) → key 'b' (1): " in live.inner_text()
+    page.keyboard.press("PageDown")
+    assert live.inner_text().startswith("Layer 0, head 2. ")
+    page.keyboard.press("End")
+    assert "Query 'h' (7)" in live.inner_text()
+    page.keyboard.press("Escape")
+    assert "No query selected" in live.inner_text()
+    assert canvas_hash(page, OVERLAY) == before
+
+
+def test_tokens_can_be_pointed_at_chosen_and_walked_through(opened):
+    page = opened(explorer())
+    tokens = page.locator("button.attnx-token")
+    assert tokens.nth(3).get_attribute("style") in (None, "")
+    tokens.nth(2).hover()
+    assert "background-color" in tokens.nth(3).get_attribute("style")
+    assert page.locator(".attnx-readout").inner_text().startswith("Query 'c' (2)")
+    tokens.nth(2).click()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[aria-live]").inner_text().startswith("Layer 0, head 1. Query 'd' (3)")
+    assert tokens.nth(3).get_attribute("aria-pressed") == "true"
+    assert page.evaluate("document.activeElement.dataset.query") == "3"
+
+
+def test_the_small_pictures_choose_a_head_by_mouse_and_by_keys(opened):
+    page = opened(explorer())
+    before = canvas_hash(page, MAP)
+    page.get_by_role("button", name="layer 1, head 2").click()
+    assert canvas_hash(page, MAP) != before
+    assert page.get_by_label("Layer", exact=True).input_value() == "1"
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    assert canvas_hash(page, MAP) == before
+    assert page.evaluate("document.activeElement.title") == "layer 0, head 1"
+
+
+def test_the_table_lists_every_query_of_the_head_shown(opened):
+    page = opened(explorer())
+    page.locator("summary").click()
+    rows = page.locator(".attnx tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 8
+    for head in (1, 2):
+        page.get_by_label("Head", exact=True).select_option(str(head))
+        assert f"({attention()[0, head, 0].argmax().item()})" in rows.first.locator("td").first.inner_text()
+
+
+# ---- tokens are text
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script>",
+    "</style>",
+    "<!--<script>",
+    "<img src=x onerror=alert(1)>",
+    "'\"`${1}",
+]
+
+
+def test_tokens_are_shown_as_text(opened):
+    weights = attention(1, 2, 6, 6)
+    example = {"tokens": HOSTILE, "attentions": weights}
+    examples = {HOSTILE[0]: example, HOSTILE[4]: example}
+    page = opened(AttentionExplorer.from_examples(examples, title=HOSTILE[0], query=0))
+    page.locator(OVERLAY).hover(position=over(page, 0, 4, of=6))
+    page.locator("summary").click()
+    assert page.locator("button.attnx-token").all_inner_texts() == [t.replace(" ", "␣") for t in HOSTILE]
+    assert page.locator(".attnx-title").inner_text() == HOSTILE[0]
+    assert page.locator(".attnx img, .attnx script").count() == 0
+
+
+def test_tokens_that_cannot_be_seen_are_made_visible(opened):
+    page = opened(AttentionExplorer([" the", "\n", "\t", "", "\u200b"], attention(1, 1, 5, 5)))
+    assert page.locator("button.attnx-token").all_inner_texts() == ["␣the", "⏎", "⇥", "∅", "U+200B"]
+
+
+# ---- several widgets, several examples
+
+
+def test_equal_widgets_on_a_page_are_drawn_and_turned_independently(opened):
+    page = opened(explorer(), explorer(), explorer(layer=1))
+    count = "places => places.map((place) => place.childElementCount)"
+    places = page.locator("[data-attnlib]").evaluate_all(count)
+    assert places == [1, 1, 1]
+    hashes = [canvas_hash(page, f":nth-match({MAP}, {i})") for i in (1, 2, 3)]
+    assert hashes[0] == hashes[1] != hashes[2]
+    page.get_by_label("Head", exact=True).nth(1).select_option("0")
+    after = [canvas_hash(page, f":nth-match({MAP}, {i})") for i in (1, 2, 3)]
+    assert after[0] == hashes[0] and after[2] == hashes[2] and after[1] != hashes[1]
+
+
+def test_examples_are_switched_and_a_smaller_one_stays_inside(opened):
+    small = attention(1, 2, 3, 5)
+    examples = {
+        "large": {"tokens": LETTERS, "attentions": attention(), "references": torch.eye(8).bool()},
+        "small": {"tokens": list("vwxyz"), "attentions": small, "query_tokens": list("123")},
+    }
+    page = opened(AttentionExplorer.from_examples(examples, layer=1, head=2, query=7))
+    before = canvas_hash(page, MAP)
+    page.get_by_label("Example", exact=True).select_option("small")
+    assert canvas_hash(page, MAP) != before
+    assert page.get_by_label("Head", exact=True).input_value() == "1"
+    assert page.locator(".attnx-check").is_hidden()
+    page.locator(OVERLAY).hover(position=over(page, 2, 4, of=5))
+    text = page.locator(".attnx-tip").inner_text()
+    assert text.startswith("query '3' (2) → key 'z' (4): ")
+    value, unit = shown_value(text)
+    assert abs(value - small[0, 1, 2, 4].item()) <= unit
+    page.get_by_label("Example", exact=True).select_option("large")
+    assert canvas_hash(page, MAP) == before
+
+
+# ---- the page around it
+
+
+@pytest.mark.parametrize("count", [8, 60])
+def test_a_narrow_screen_is_not_overflowed(opened, count):
+    tokens = [f" token{i}" for i in range(count)]
+    page = opened(AttentionExplorer(tokens, attention(4, 8, count, count)), width=400)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator(OVERLAY).hover(position={"x": 150, "y": 90})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_two_hundred_tokens_scroll_within_their_frame(opened):
+    page = opened(AttentionExplorer(["t"] * 200, attention(1, 1, 200, 200)), width=700)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator(".attnx-stage").focus()
+    page.keyboard.press("End")
+    box, stage = page.locator(MAP).bounding_box(), page.locator(".attnx-stage").bounding_box()
+    assert abs(box["y"] + box["height"] - stage["y"] - stage["height"]) < 20  # the last row is in view
+
+
+CONTRAST = """(node) => {
+  const light = (colour) => {
+    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const behind = getComputedStyle(node.closest(".attnx")).backgroundColor;
+  const both = [light(getComputedStyle(node).color), light(behind)];
+  return Math.max(...both) / Math.min(...both);
+}"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_follows_the_page_into_the_dark_and_stays_legible(opened, dark):
+    page = opened(explorer(query=0), dark=dark)
+    assert page.locator(".attnx").get_attribute("data-mode") == ("dark" if dark else "light")
+    for selector in (".attnx-title, .attnx-readout", ".attnx-caption", "summary", ".attnx-ticks span"):
+        assert page.locator(selector).first.evaluate(CONTRAST) >= 4.5
+    before = canvas_hash(page, MAP)
+    page.emulate_media(color_scheme="light" if dark else "dark")
+    page.wait_for_timeout(100)
+    assert canvas_hash(page, MAP) != before
+
+
+def test_the_books_light_panel_on_a_dark_page_makes_it_light(opened):
+    panel = f'<div style="background: #ced6dd; padding: 1em">{explorer().to_html()}</div>'
+    assert opened(panel, dark=True).locator(".attnx").get_attribute("data-mode") == "light"
+
+
+def test_what_is_hidden_at_first_is_drawn_when_shown(opened):
+    page = opened(f"<details><summary>more</summary>{explorer().to_html()}</details>", explorer())
+    page.get_by_text("more").click()
+    page.wait_for_timeout(100)
+    assert canvas_hash(page, MAP) == canvas_hash(page, f":nth-match({MAP}, 2)")
+
+
+def test_the_heat_map_is_saved_as_svg_and_png(opened, tmp_path):
+    page = opened(explorer(title='<T> & "x"'))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="as SVG").click()
+    download.value.save_as(tmp_path / "map.svg")
+    assert download.value.suggested_filename == "-T-x-layer-0-head-1.svg"
+    svg = ElementTree.parse(tmp_path / "map.svg").getroot()
+    texts = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == '<T> & "x": layer 0, head 1' and texts[1:17] == LETTERS * 2
+    assert len(list(svg.iter("{http://www.w3.org/2000/svg}rect"))) >= 64
+    with page.expect_download() as download:
+        page.get_by_role("button", name="as PNG").click()
+    download.value.save_as(tmp_path / "map.png")
+    assert (tmp_path / "map.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_module_renders_from_the_kernels_views_and_lets_go(opened):
+    """As anywidget calls it: an ES module, bytes as DataView at any offset, changes told by the model."""
+    widget = explorer()
+    page = opened(widget)
+    state = {name: getattr(widget, name) for name in widget._state()}
+    parts = {
+        name: base64.b64encode(value).decode() for name, value in state.items() if isinstance(value, bytes)
+    }
+    plain = {name: value for name, value in state.items() if name not in parts}
+    page.evaluate(
+        """async ([source, plain, parts]) => {
+          const state = { ...plain }, heard = {};
+          for (const [name, text] of Object.entries(parts)) {
+            const bytes = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
+            state[name] = new DataView(bytes.buffer, 3);
+          }
+          window.heard = heard;
+          window.model = { get: (name) => state[name], save_changes() {},
+            set(name, value) {
+              state[name] = value;
+              for (const react of heard["change:" + name] ?? []) react();
+            },
+            on: (event, react) => (heard[event] ??= []).push(react),
+            off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
+          const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+          const el = document.body.appendChild(document.createElement("div"));
+          window.letGo = (await import(url)).default.render({ model, el });
+        }""",
+        [str(widget._esm), plain, parts],
+    )
+    page.wait_for_timeout(100)
+    live = f":nth-match({MAP}, 2)"
+    assert canvas_hash(page, MAP) == canvas_hash(page, live)
+    page.evaluate("model.set('layer', 1)")
+    page.get_by_label("Layer", exact=True).first.select_option("1")
+    assert canvas_hash(page, MAP) == canvas_hash(page, live)
+    page.evaluate("letGo()")
+    assert page.evaluate("Object.values(heard).flat().length") == 0
+    before = canvas_hash(page, live)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(100)
+    assert page.locator(".attnx").first.get_attribute("data-mode") == "dark"
+    assert canvas_hash(page, live) == before

@@ -1,0 +1,19 @@
+"""What every test stands on: one thread, no network, and nothing of this machine's caches."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before torch is imported anywhere: two workers side by side, one thread each.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Models and records of the tests go to a folder of this run: no test depends on an earlier one."""
+    for name in ("ATTNLIB_CACHE", "ATTNLIB_RESULTS"):
+        os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))

@@ -1,0 +1,125 @@
+"""Every chapter: runs, agrees with its text, holds no outputs, and says what its parameters are."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+import papermill
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+PROFILES = ("smoke", "quick", "paper")
+
+each_chapter = pytest.mark.parametrize("name", CHAPTERS)
+
+
+def notebook(name: str) -> Path:
+    return ROOT / f"notebooks/{name}.ipynb"
+
+
+def profile(name: str, which: str) -> dict:
+    return yaml.safe_load((ROOT / f"notebooks/profiles/{name}/{which}.yaml").read_text()) or {}
+
+
+def parameters(name: str) -> dict:
+    """Papermill's account of the parameters cell: what `--help-notebook` prints."""
+    return papermill.inspect_notebook(notebook(name))
+
+
+def test_there_is_a_chapter() -> None:
+    assert CHAPTERS
+
+
+@pytest.mark.notebook
+@each_chapter
+def test_it_runs_at_smoke_and_records_what_it_measured(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path / "results"))
+    # As a reader calls it, and from the repository's root.
+    arguments = [notebook(name), tmp_path / "out.ipynb", "-f", ROOT / f"notebooks/profiles/{name}/smoke.yaml"]
+    command = [sys.executable, "-m", "papermill", *map(str, arguments), "--no-progress-bar"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    tables = sorted((tmp_path / "results" / name).glob("*.parquet"))
+    assert tables, "no record() in this chapter"
+    assert all(table.with_suffix(".json").exists() for table in tables), "records without provenance"
+
+
+@each_chapter
+def test_it_agrees_with_its_text(name: str) -> None:
+    text = ROOT / f"notebooks/text/{name}.md"
+    assert text.exists(), "make sync"
+    ours, theirs = nbformat.read(notebook(name), 4), jupytext.read(text)
+
+    def content(cells: list) -> list:
+        return [(cell.cell_type, cell.source.rstrip(), cell.metadata.get("tags", [])) for cell in cells]
+
+    assert content(ours.cells) == content(theirs.cells), "make sync"
+
+
+def test_every_text_has_its_notebook() -> None:
+    assert sorted(path.stem for path in (ROOT / "notebooks/text").glob("*.md")) == CHAPTERS, "make sync"
+
+
+@each_chapter
+def test_it_holds_no_outputs(name: str) -> None:
+    read = nbformat.read(notebook(name), 4)
+    for cell in read.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None, (
+                f"clear the outputs: {cell.source[:60]}"
+            )
+    assert "widgets" not in read.metadata
+
+
+@each_chapter
+def test_its_parameters_have_type_default_and_help(name: str) -> None:
+    found = parameters(name)
+    assert found
+    for parameter in found.values():
+        assert parameter["inferred_type_name"] not in {"None", ""}, f"no type: {parameter['name']}"
+        assert parameter["default"], f"no default: {parameter['name']}"
+        assert len(parameter["help"]) > 5, f"no help: {parameter['name']}"
+    command = [sys.executable, "-m", "papermill", "--help-notebook", str(notebook(name))]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for parameter in found.values():
+        assert f"{parameter['name']}: {parameter['inferred_type_name']} (default" in shown
+        assert parameter["help"][:20] in shown
+
+
+@each_chapter
+def test_quick_is_what_the_notebook_does_by_itself(name: str) -> None:
+    defaults = {key: ast.literal_eval(value["default"]) for key, value in parameters(name).items()}
+    assert defaults | profile(name, "quick") == defaults
+
+
+@each_chapter
+@pytest.mark.parametrize("which", PROFILES)
+def test_profiles_name_only_parameters(name: str, which: str) -> None:
+    assert set(profile(name, which)) <= set(parameters(name))
+
+
+@each_chapter
+def test_cells_are_short_and_define_nothing_long(name: str) -> None:
+    """Notebooks import, never define."""
+    for cell in nbformat.read(notebook(name), 4).cells:
+        if cell.cell_type != "code" or cell.source.lstrip().startswith(("%", "!")):
+            continue
+        if "parameters" not in cell.metadata.get("tags", []):
+            assert len(cell.source.splitlines()) <= 25, f"a cell of {name} is too long: {cell.source[:60]}"
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.FunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                assert length <= 10, f"{node.name} belongs in attnlib"
+
+
+@each_chapter
+def test_it_is_in_the_book(name: str) -> None:
+    assert f"notebooks/{name}\n" in (ROOT / "_toc.yml").read_text()

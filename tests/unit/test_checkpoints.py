@@ -1,0 +1,162 @@
+"""Checkpoints: exact, whole or not at all, and never silently wrong."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attnlib import checkpoints
+from attnlib.checkpoints import (
+    CheckpointError,
+    as_json,
+    check_same,
+    load_tensors,
+    save_tensors,
+    write_atomically,
+)
+
+TENSORS = {
+    "weight": torch.randn(3, 4),
+    "scalar": torch.tensor(2.5, dtype=torch.float64),
+    "brain": torch.randn(5).bfloat16(),
+    "flags": torch.tensor([True, False]),
+    "nothing": torch.zeros(0, 7),
+    "column": torch.arange(6).view(2, 3).T,
+}
+HEADER = {
+    "steps": 3,
+    "rate": 0.1 + 0.2,
+    "infinite": float("inf"),
+    "text": "β",
+    "list": [1, None, {"a": True}],
+}
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_tensors(path, TENSORS, HEADER)
+    tensors, header = load_tensors(path)
+    assert header == {"format": checkpoints.FORMAT, **HEADER}
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name], tensor)
+
+
+def test_tied_weights_can_be_saved(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+    model[1].weight = model[0].weight
+    save_tensors(tmp_path / "a", model.state_dict(), {})
+    model.load_state_dict(load_tensors(tmp_path / "a")[0])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("flips") / "a.safetensors"
+    save_tensors(path, TENSORS, HEADER)
+    return path, path.read_bytes()
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_every_flipped_bit_is_found(written, data):
+    path, whole = written
+    bit = data.draw(st.integers(0, 8 * len(whole) - 1))
+    damaged = bytearray(whole)
+    damaged[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(damaged)
+    with pytest.raises(CheckpointError, match=r"a\.safetensors cannot be used.*Delete this file"):
+        load_tensors(path)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_every_truncation_is_found(written, data):
+    path, whole = written
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(CheckpointError, match="cut short"):
+        load_tensors(path)
+
+
+def test_a_file_of_another_program_is_refused(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.zeros(2)}, tmp_path / "foreign.safetensors")
+    with pytest.raises(CheckpointError, match="not ours"):
+        load_tensors(tmp_path / "foreign.safetensors")
+
+
+def test_a_newer_format_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "FORMAT", 99)
+    save_tensors(tmp_path / "a", {}, {})
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match="format 99, and this version reads 1"):
+        load_tensors(tmp_path / "a")
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_tensors(tmp_path / "none")
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
+    path = tmp_path / "a.safetensors"
+    write_atomically(path, b"old")
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, step, refuse)
+    message = r"a\.safetensors could not be written \(No space left on device.*intact. Free some space"
+    with pytest.raises(CheckpointError, match=message):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.safetensors"]
+
+
+def test_ctrl_c_while_writing_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "a", b"new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_real_write_failure_leaves_the_old_file_and_nothing_else(tmp_path):
+    script = """if True:
+        import resource, sys, pathlib
+        from attnlib.checkpoints import write_atomically, CheckpointError
+        path = pathlib.Path(sys.argv[1])
+        write_atomically(path, b"x" * 1000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        try:
+            write_atomically(path, b"y" * 5000)
+        except CheckpointError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True, check=True
+    )
+    assert "could not be written (File too large; 5,000 bytes). The previous version is intact" in done.stdout
+    assert (tmp_path / "a").read_bytes() == b"x" * 1000
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"No such file or directory.*Mend that"):
+        write_atomically(tmp_path / "none" / "a", b"")
+
+
+def test_differences_are_named(tmp_path):
+    check_same(tmp_path / "last", {"a": [1, 2], "b": 1}, as_json({"a": (1, 2), "b": 1}), "plan")
+    with pytest.raises(CheckpointError, match=r"in its plan, b is 1 there, 2 here; c is None there, 3 here"):
+        check_same(tmp_path / "last", {"a": 1, "b": 1}, {"a": 1, "b": 2, "c": 3}, "plan")

@@ -1,0 +1,404 @@
+"""The explorer of generation without a browser: what it refuses, how it stores, and its live side."""
+
+import json
+import os
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+import transformers as hf
+
+import attnlib.widgets.generation_explorer as module
+from attnlib.rollout import GenerativeRollout, generate_with_rollout
+from attnlib.widgets import GenerationExplorer
+from attnlib.widgets.encoding import dequantise
+from attnlib.widgets.recording import parts_of, pieces
+from attnlib.widgets.static import front_end
+
+WORDS, NEW = ["The", " sky", " of", " Rome"], [" is", " blue"]
+
+
+def shares(generated=2, prompt=4, layers=3) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.softmax(3 * torch.randn(generated, prompt, layers, generator=generator), 1)
+
+
+def state_of(page: str) -> dict:
+    found = re.search(r"const state = (\{.*\});", page)
+    assert found
+    return json.loads(found[1])
+
+
+def unpacked(explorer, index=0) -> np.ndarray:
+    """What the front end reads: [generated prompt layer]."""
+    start = sum(example["bytes"] for example in explorer.examples[:index])
+    example = explorer.examples[index]
+    generated, prompt, layers = example["shape"]
+    raw = zlib.decompress(explorer.weights[start : start + example["bytes"]], wbits=-15)
+    steps = np.frombuffer(raw, np.uint8).reshape(generated, layers, prompt)
+    read = dequantise(steps)
+    return (read if example["shares"] else example["scale"] * read**2).transpose(0, 2, 1)
+
+
+class Words:
+    """A tokenizer with one token for every word; a blank goes before all but the first."""
+
+    all_special_ids = (0,)
+
+    def __init__(self):
+        self.words = ["<s>"]
+
+    def __call__(self, text, return_tensors="pt"):
+        for word in text.split():
+            if word not in self.words:
+                self.words.append(word)
+        return {"input_ids": torch.tensor([[0, *(self.words.index(word) for word in text.split())]])}
+
+    def decode(self, ids, **settings):
+        return " ".join(self.words[i] if i < len(self.words) else f"w{i}" for i in ids)
+
+
+def tiny_model():
+    torch.manual_seed(0)
+    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2}
+    config = hf.LlamaConfig(**size, vocab_size=40, max_position_embeddings=32, eos_token_id=None)
+    return hf.LlamaForCausalLM(config).eval()
+
+
+# ---- storing
+
+
+def test_shares_are_stored_as_precisely_as_promised():
+    explorer = GenerationExplorer(WORDS, NEW, shares())
+    assert explorer.examples[0]["shares"] and explorer.examples[0]["scale"] == 1
+    truth = shares().numpy()
+    assert (np.abs(unpacked(explorer) - truth) <= np.sqrt(truth) / 255 + 1 / 255**2).all()
+
+
+def test_ratios_of_any_size_are_stored_as_precisely_as_promised():
+    ratios = torch.logspace(-2, 2.5, 24, dtype=torch.float64).reshape(2, 4, 3)
+    ratios[0, 0, 0] = 0
+    explorer = GenerationExplorer(WORDS, NEW, ratios)
+    example, truth = explorer.examples[0], ratios.numpy()
+    assert not example["shares"] and example["scale"] == pytest.approx(10**2.5)
+    error = np.abs(unpacked(explorer) - truth)
+    assert (error <= 0.0081 * example["scale"] ** 0.25 * truth**0.75 + 1e-6).all()
+    assert unpacked(explorer)[0, 0, 0] == 0
+
+
+def test_values_below_one_that_are_no_shares_get_their_own_scale():
+    explorer = GenerationExplorer(WORDS, NEW, torch.full((2, 4, 3), 0.5))
+    assert not explorer.examples[0]["shares"] and explorer.examples[0]["scale"] == 0.5
+    assert unpacked(explorer) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("convert", [torch.Tensor.numpy, torch.Tensor.bfloat16, torch.Tensor.requires_grad_])
+def test_matrices_of_any_kind_are_accepted(convert):
+    explorer = GenerationExplorer(WORDS, NEW, convert(shares()))
+    assert np.abs(unpacked(explorer) - shares().numpy()).max() < 0.01
+
+
+def test_a_long_passage_stays_under_600_kb_even_where_nothing_can_be_compressed(tmp_path):
+    noise = torch.rand(40, 300, 30)
+    explorer = GenerationExplorer([" word"] * 300, [" new"] * 40, noise)
+    assert explorer.save_html(tmp_path / "noise.html").stat().st_size < 600_000
+    peaked = torch.softmax(12 * torch.randn(40, 300, 30), 1)
+    explorer = GenerationExplorer([" word"] * 300, [" new"] * 40, peaked)
+    assert explorer.save_html(tmp_path / "peaked.html").stat().st_size < 250_000
+
+
+# ---- refusing
+
+
+def broken(value):
+    matrix = shares()
+    matrix[1, 3, 2] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"prompt_words": WORDS[:3]}, r"\[generated prompt layer\] = \[2 3 layers\].*shape \(2, 4, 3\)"),
+        ({"generated_words": NEW[:1]}, r"= \[1 4 layers\].*shape \(2, 4, 3\)"),
+        ({"generated_words": []}, r"generated_words is empty"),
+        ({"prompt_words": "abcd"}, r"prompt_words must be a list of strings.*got one string"),
+        ({"matrix": shares()[0]}, r"shape \(4, 3\)"),
+        ({"matrix": shares()[..., :0]}, r"at least one layer; got shape \(2, 4, 0\)"),
+        ({"matrix": broken(float("nan"))}, r"nan at .* = \[1, 3, 2\]; its values must be finite"),
+        ({"matrix": broken(float("inf"))}, r"inf at .* = \[1, 3, 2\]"),
+        ({"matrix": broken(-0.5)}, r"-0.5 at .* = \[1, 3, 2\].*not negative"),
+        ({"ignored": [True]}, r"ignored must be bool, one for each of the 4.*bool of shape \(1,\)"),
+        ({"ignored": torch.ones(4)}, r"got float32 of shape \(4,\).*~result.informative"),
+    ],
+)
+def test_input_that_cannot_be_shown_is_refused_with_the_reason(parts, message):
+    valid = {"prompt_words": WORDS, "generated_words": NEW, "matrix": shares()}
+    with pytest.raises(ValueError, match=message):
+        GenerationExplorer(**(valid | parts))
+    with pytest.raises(ValueError, match="example 'mine': .*" + message):
+        GenerationExplorer.from_examples({"fine": valid, "mine": valid | parts})
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ({}, "at least one example"),
+        ({"a": {"prompt_words": WORDS}}, "example 'a' must hold .*got prompt_words\\."),
+        (
+            {"a": dict.fromkeys(["prompt_words", "words", "generated_words", "matrix"])},
+            "got prompt_words, words, generated_words",
+        ),
+    ],
+)
+def test_an_example_that_cannot_be_shown_is_named(examples, message):
+    with pytest.raises(ValueError, match=message):
+        GenerationExplorer.from_examples(examples)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("layer", 3, r"layer must be from -1 to 2 \(-1 for the mean over layers\); got 3"),
+        ("layer", -2, r"layer must be from -1 to 2"),
+        ("generated", 2, "generated must be from 0 to 1; got 2"),
+        ("generated", -1, "generated must be from 0 to 1; got -1"),
+        ("example", 1, "example must be from 0 to 0; got 1"),
+    ],
+)
+def test_a_place_that_does_not_exist_is_refused(name, value, message):
+    explorer = GenerationExplorer(WORDS, NEW, shares())
+    with pytest.raises(traitlets.TraitError, match=message):
+        setattr(explorer, name, value)
+    if name != "example":
+        with pytest.raises(traitlets.TraitError, match=message):
+            GenerationExplorer(WORDS, NEW, shares(), **{name: value})
+
+
+# ---- several examples
+
+
+def two_examples(**settings):
+    small = {"prompt_words": ["x"], "generated_words": ["y"], "matrix": 7 * torch.ones(1, 1, 2)}
+    large = {
+        "prompt_words": WORDS,
+        "generated_words": NEW,
+        "matrix": shares(),
+        "ignored": [True] + [False] * 3,
+    }
+    return GenerationExplorer.from_examples({"large": large, "small": small}, **settings)
+
+
+def test_examples_of_different_sizes_and_scales_lie_one_after_the_other():
+    explorer = two_examples(title="T", filtered=False)
+    assert [example["shape"] for example in explorer.examples] == [[2, 4, 3], [1, 1, 2]]
+    assert [example["scale"] for example in explorer.examples] == [1, 7]
+    assert [example["ignored"] for example in explorer.examples] == [[0], []]
+    assert np.abs(unpacked(explorer, 0) - shares().numpy()).max() < 0.004
+    assert unpacked(explorer, 1) == pytest.approx(7)
+    assert repr(explorer) == "GenerationExplorer 'T': 4 prompt tokens, 2 generated, 3 layers, 2 examples"
+    assert explorer.filtered is False
+
+
+def test_a_smaller_example_keeps_the_choice_within_it():
+    explorer = two_examples(generated=1, layer=2)
+    assert (explorer.generated, explorer.layer) == (1, 2)
+    explorer.example = 1
+    assert (explorer.generated, explorer.layer) == (0, 1)
+    with pytest.raises(traitlets.TraitError, match="layer must be from -1 to 1"):
+        two_examples(example=1, layer=2)
+
+
+# ---- from results
+
+
+def result_of(tokenizer, text="the sky of Rome", new=(5, 6), **settings):
+    prompt = tokenizer(text)["input_ids"][0]
+    return GenerativeRollout(torch.tensor(new), prompt, shares(len(new), len(prompt)), **settings)
+
+
+def test_a_result_is_shown_with_the_blanks_of_its_text_and_the_filter_of_the_study():
+    explorer = GenerationExplorer.of(result_of(Words()), Words(), title="T")
+    assert explorer.examples[0]["generated"] == [" w5", " w6"]
+    tokenizer = Words()
+    explorer = GenerationExplorer.of(result_of(tokenizer), tokenizer)
+    assert explorer.examples[0]["prompt"] == ["<s>", " the", " sky", " of", " Rome"]
+    assert explorer.examples[0]["ignored"] == [0, 1]
+    longer = GenerationExplorer.of(result_of(tokenizer), tokenizer, ignore={"of"})
+    assert longer.examples[0]["ignored"] == [0, 3]
+
+
+def test_several_results_become_examples():
+    tokenizer = Words()
+    result = result_of(tokenizer)
+    explorer = GenerationExplorer.of({"rollout": result, "ratio": result.over_null()}, tokenizer, layer=1)
+    assert [example["label"] for example in explorer.examples] == ["rollout", "ratio"]
+    assert [example["shares"] for example in explorer.examples] == [True, False]
+    assert unpacked(explorer, 1) == pytest.approx(result.over_null().matrix.numpy(), rel=0.05, abs=0.01)
+    assert explorer.layer == 1
+
+
+class Bytes:
+    """A tokenizer whose tokens are the bytes of the text."""
+
+    def decode(self, ids, **settings):
+        return bytes(ids).decode(errors="replace")
+
+
+def test_pieces_join_to_the_text_and_show_a_split_character_once():
+    text = "naïve  words\nof €"
+    whole = pieces(list(text.encode()), Bytes())
+    assert "".join(whole).replace("\ufffd", "") == text
+    assert len(whole) == len(text.encode()) and whole[2:4] == ["\ufffd", "ï"]
+
+
+def test_pieces_of_a_real_vocabulary_keep_the_blanks():
+    folder = Path(os.environ.get("ATTNLIB_DATA", "")) / "models" / "stories260k"
+    if not folder.exists():
+        pytest.skip("set ATTNLIB_DATA to a folder with models/stories260k")
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    text = "Once upon a time, Lily said: it's\na big, red ball"
+    assert "".join(pieces(tokenizer(text)["input_ids"][1:], tokenizer)) == text
+
+
+# ---- the page
+
+HOSTILE = ["<script>alert(1)</script>", "</style>", "<!--<script>", "<img src=x onerror=alert(1)>"]
+
+
+def test_no_token_can_end_the_script_or_open_a_tag():
+    explorer = GenerationExplorer(HOSTILE, HOSTILE[:2], shares(), title="</script><b>")
+    page = explorer.to_html()
+    assert page.count("</script") == page.count("<script") == 1
+    assert page.count("</style") == page.count("<style") == 1
+    assert "<b>" not in page and "<img" not in page and "<!--" not in page
+    assert state_of(page)["examples"][0]["prompt"] == HOSTILE
+
+
+def test_equal_widgets_give_equal_bytes_and_others_do_not():
+    assert two_examples().to_html() == two_examples().to_html() != two_examples(layer=0).to_html()
+
+
+def test_a_page_asks_for_nothing_from_outside():
+    page = two_examples().to_html()
+    assert set(re.findall(r"https?://[^\s\"'`]+", page)) <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\bimport\b|\bfetch\(|@import|url\(", page)
+
+
+def test_the_static_page_holds_every_trait_that_the_live_view_reads():
+    source = front_end("common.js", "heat_map.js", "inflate.js", "generation_explorer.js")
+    assert set(re.findall(r'model\.get\("(\w+)"\)', source)) == set(state_of(two_examples().to_html()))
+
+
+# ---- live
+
+
+@pytest.fixture
+def live():
+    """A live explorer and the list of what it sends to its views."""
+    explorer, sent = GenerationExplorer.live(tiny_model(), Words(), 4, title="T", do_sample=False), []
+    explorer.send = lambda content, buffers=None: sent.append((content, buffers, len(explorer.examples)))
+    return explorer, sent
+
+
+def press(explorer, prompt):
+    """What the view's button does."""
+    explorer._handle_custom_msg({"prompt": prompt}, [])
+
+
+def test_a_prompt_is_continued_row_by_row_and_kept_whole_at_the_end(live):
+    explorer, sent = live
+    busy = []
+    explorer.observe(lambda change: busy.append(change["new"]), "busy")
+    assert repr(explorer) == "GenerationExplorer 'T': nothing generated yet"
+    press(explorer, "the sky of Rome")
+    assert busy == [True, False] and explorer.error == "" and explorer.prompt == "the sky of Rome"
+    ids = explorer.encode("the sky of Rome")
+    truth = generate_with_rollout(explorer.model, ids, 4, do_sample=False)
+    assert [example["label"] for example in explorer.examples] == ["rollout", "over the null model"]
+    assert np.abs(unpacked(explorer) - truth.matrix.numpy()).max() < 0.004
+    assert unpacked(explorer, 1) == pytest.approx(truth.over_null().matrix.numpy(), rel=0.06, abs=0.01)
+    assert explorer.examples[0] | {"bytes": 0} == explorer.examples[1] | {
+        "bytes": 0, "label": "rollout", "scale": 1.0, "shares": True,
+    }  # fmt: skip
+    assert [content["index"] for content, _, _ in sent] == [1, 2, 3]
+    assert [content["word"] for content, _, _ in sent] == explorer.examples[0]["generated"][1:]
+    for content, (packed,), examples in sent:
+        assert examples == 1  # the first row was shown before the second came
+        steps = np.frombuffer(zlib.decompress(packed, wbits=-15), np.uint8).reshape(3, 5)
+        assert np.abs(dequantise(steps).T - truth.matrix[content["index"]].numpy()).max() < 0.004
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("", "The prompt is empty. Type some text"),
+        (" \n", "The prompt is empty"),
+        ("word " * 30, "31 tokens and 4 new ones are more than the model's context of 32"),
+        ("word " * 60, "The prompt has 61 tokens; at most 50 are shown here"),
+    ],
+)
+def test_a_prompt_that_cannot_be_continued_is_an_error_in_the_widget(live, prompt, message):
+    explorer, _ = live
+    explorer.max_prompt_tokens = 50
+    press(explorer, "the sky")
+    before = explorer.examples
+    press(explorer, prompt)
+    assert re.search(message, explorer.error) and not explorer.busy
+    assert explorer.examples == before and explorer.prompt == prompt
+    press(explorer, "the sky")
+    assert explorer.error == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(KeyboardInterrupt(), "Stopped."), (RuntimeError("no memory"), "RuntimeError: no memory")],
+)
+def test_what_came_before_a_failure_is_kept(live, monkeypatch, error, message):
+    explorer, _ = live
+    stream = module.stream_with_rollout
+
+    def failing(*args, **options):
+        for i, row in enumerate(stream(*args, **options)):
+            if i == 2:
+                raise error
+            yield row
+
+    monkeypatch.setattr(module, "stream_with_rollout", failing)
+    press(explorer, "the sky")
+    assert explorer.error == message and not explorer.busy
+    assert [example["shape"] for example in explorer.examples] == [[2, 3, 3]] * 2
+
+
+def test_options_reach_the_model_and_the_null_model():
+    explorer = GenerationExplorer.live(tiny_model(), Words(), 3, do_sample=False, sink=[0], ignore=())
+    press(explorer, "the sky of Rome")
+    assert explorer.error == ""
+    assert unpacked(explorer)[:, 0].max() == 0
+    truth = generate_with_rollout(
+        explorer.model, explorer.encode("the sky of Rome"), 3, do_sample=False, sink=[0]
+    )
+    assert unpacked(explorer, 1) == pytest.approx(truth.over_null().matrix.numpy(), rel=0.06, abs=0.01)
+    assert explorer.examples[0]["ignored"] == []
+
+
+def test_the_static_page_of_a_live_explorer_has_its_rows_but_not_its_box(live):
+    explorer, _ = live
+    explorer.busy = True
+    empty = state_of(explorer.to_html())
+    assert (empty["asks"], empty["recorded"], empty["busy"], empty["examples"]) == (False, True, False, [])
+    explorer.busy = False
+    press(explorer, "the sky")
+    assert len(state_of(explorer.to_html())["examples"]) == 2
+    assert explorer.asks
+
+
+def test_the_arguments_for_an_explorer_can_be_had_from_a_result_without_text():
+    tokenizer = Words()
+    parts = parts_of(result_of(tokenizer), tokenizer, ())
+    assert set(parts) == {"prompt_words", "generated_words", "matrix", "ignored"}
+    assert not parts["ignored"].any()

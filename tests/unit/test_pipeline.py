@@ -1,0 +1,221 @@
+"""The pipeline on a book of two tiny chapters: what is done, what is done twice, what a failure leaves."""
+
+import copy
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
+from book.pipeline.stage import BookError, assemble, documents, status_table
+
+ROOT = Path(__file__).parents[2]
+PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"tags": ["parameters"]})
+RECORD = (
+    "import os, pathlib; pathlib.Path(os.environ['ATTNLIB_RESULTS'], 'NAME', 'run.json').write_text('{}')"
+)
+
+
+def write_chapter(project: Path, name: str, *sources: str) -> None:
+    """A chapter with one parameter, these cells, and a smoke profile."""
+    cells = [new_markdown_cell(f"# {name}"), PARAMETERS, *map(new_code_cell, sources)]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    (project / "notebooks").mkdir(exist_ok=True)
+    nbformat.write(
+        new_notebook(cells=cells, metadata={"kernelspec": kernel}), project / f"notebooks/{name}.ipynb"
+    )
+    profile = project / f"notebooks/profiles/{name}/smoke.yaml"
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    profile.write_text("seconds: 0\n")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout with the real Snakefile and pipeline, a page of prose, and a package of one line."""
+    shutil.copy(ROOT / "Snakefile", tmp_path)
+    shutil.copytree(ROOT / "book/pipeline", tmp_path / "book/pipeline")
+    (tmp_path / "attnlib").mkdir()
+    (tmp_path / "attnlib/__init__.py").write_text('__version__ = "0"\n')
+    (tmp_path / "constraints.txt").touch()
+    (tmp_path / "index.md").write_text("# Two chapters\n\n```{tableofcontents}\n```\n")
+    (tmp_path / "_config.yml").write_text("title: Two chapters\nonly_build_toc_files: true\n")
+    chapters = "".join(f"  - file: notebooks/{name}\n" for name in ("first", "second"))
+    (tmp_path / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters:\n{chapters}")
+    write_chapter(tmp_path, "first", RECORD.replace("NAME", "first"))
+    write_chapter(tmp_path, "second", "1 + 1")
+    return tmp_path
+
+
+def make(project: Path) -> subprocess.CompletedProcess[str]:
+    """What `make book PROFILE=smoke` runs."""
+    command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
+
+
+def snakemake(project: Path, *arguments: str) -> str:
+    """Snakemake called by hand; returns what it says."""
+    command = [sys.executable, "-m", "snakemake", *arguments, "--nolock", "--config", "profile=smoke"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+def planned(project: Path) -> str:
+    """What Snakemake would do now, in its words."""
+    return snakemake(project, "--dry-run")
+
+
+def outputs(project: Path) -> set[str]:
+    """The files a build leaves that a reader would take for results."""
+    build = project / "build/smoke"
+    folders = [build / name for name in ("html", "notebooks", "results", "runs")]
+    return {
+        str(path.relative_to(build)) for folder in folders for path in folder.rglob("[!.]*") if path.is_file()
+    }
+
+
+@pytest.mark.slow
+def test_a_second_run_does_nothing_and_a_changed_package_runs_the_chapters_again(project: Path) -> None:
+    first = make(project)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert f"{(project / 'build/smoke/html/index.html').as_uri()}\n" in first.stdout
+    assert {"html/index.html", "html/notebooks/first.html", "notebooks/first.ipynb"} <= outputs(project)
+    assert "results/first/run.json" in outputs(project)
+
+    second = make(project)
+    assert second.returncode == 0
+    assert "Nothing to be done" in second.stdout and "cell" not in second.stdout
+
+    # Other parameters for one chapter: that chapter and the book.
+    (project / "notebooks/profiles/second/smoke.yaml").write_text("seconds: 0\nmore: 1\n")
+    plan = planned(project)
+    assert "notebook=second" in plan and "notebook=first" not in plan and "rule book" in plan
+
+    (project / "attnlib/__init__.py").write_text('__version__ = "1"\n')
+    plan = planned(project)
+    assert "notebook=second" in plan and "notebook=first" in plan
+
+
+@pytest.mark.slow
+def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(project: Path) -> None:
+    write_chapter(project, "second", "ok = True", "\n# the ratio\nratio = 1 / 0", "never = 1")
+    failed = make(project)
+    assert failed.returncode != 0
+    assert "notebooks/second.ipynb failed in cell 4: # the ratio" in failed.stderr
+    assert "ZeroDivisionError: division by zero" in failed.stderr
+    assert "ratio = 1 / 0" in (project / "build/smoke/logs/second.txt").read_text()
+    # The good chapter stays; of the failed one and of the book there is nothing.
+    assert outputs(project) == {"notebooks/first.ipynb", "runs/first.json", "results/first/run.json"}
+
+    write_chapter(project, "second", "ok = True")
+    mended = make(project)
+    assert mended.returncode == 0, mended.stderr
+    assert "first " not in mended.stdout
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on(project: Path) -> None:
+    wait = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.1)"
+    write_chapter(project, "second", wait)
+    snakemake(project, "--cores", "1", "build/smoke/notebooks/first.ipynb")
+    command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
+    log = project / "log"
+    with log.open("w") as said:
+        run = subprocess.Popen(command, cwd=project, stdout=said, stderr=said, start_new_session=True)
+        for _ in range(600):
+            if "import pathlib, time" in log.read_text():
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail(log.read_text())
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    assert not (project / "build/smoke/notebooks/second.ipynb").exists()
+
+    (project / "go").touch()
+    again = make(project)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "first " not in again.stdout, "a finished chapter is not run again"
+    assert (project / "build/smoke/html/notebooks/second.html").exists()
+
+
+@pytest.mark.slow
+def test_a_kernel_that_dies_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_chapter(project, "second", "import os\nos._exit(1)")
+    monkeypatch.chdir(project)
+    with pytest.raises(ChapterError, match=r"second.ipynb failed in cell 3: import os\nThe kernel died"):
+        run_chapter(Path("notebooks/second.ipynb"), {"seconds": 0})
+
+
+def test_make_refuses_a_profile_it_does_not_know() -> None:
+    done = subprocess.run(["make", "book", "PROFILE=fast"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "PROFILE must be smoke, quick or paper. Got 'fast' instead" in done.stderr
+
+
+def test_the_page_shows_the_parameters_that_were_used_and_no_progress_bars() -> None:
+    injected = new_code_cell("seconds = 3", metadata={"tags": ["injected-parameters"], "papermill": {}})
+    stdout, stderr = (new_output("stream", name=name, text=name) for name in ("stdout", "stderr"))
+    work = new_code_cell(
+        "work()", metadata={"execution": {"iopub.status.busy": "now"}}, outputs=[stderr, stdout]
+    )
+    notebook = new_notebook(
+        cells=[copy.deepcopy(PARAMETERS), injected, work], metadata={"papermill": {}, "widgets": {}}
+    )
+    defaults, used, worked = clean(notebook).cells
+    assert "remove-cell" in defaults.metadata.tags
+    assert (
+        "hide-input" in used.metadata.tags
+        and used.metadata.mystnb.code_prompt_show == "Parameters of this run"
+    )
+    assert worked.outputs == [stdout] and worked.metadata == {}
+    assert not {"papermill", "widgets"} & set(notebook.metadata)
+    # Without other parameters the defaults are what was used.
+    assert "remove-cell" not in clean(new_notebook(cells=[copy.deepcopy(PARAMETERS)])).cells[0].metadata.tags
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "page.txt"
+    write_whole(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "\udcff")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_chapter_without_this_profile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    with pytest.raises(
+        BookError, match=r"notebooks/first, but .* 'paper': add notebooks/profiles/first/paper.yaml"
+    ):
+        assemble(Path("build/paper"), Path("build/paper/stage"))
+
+
+def test_the_status_table_has_a_row_per_chapter() -> None:
+    run = {
+        "notebook": "rasp_languages",
+        "profile": "quick",
+        "wall_time_s": 81.2,
+        "device": "CPU",
+        "system": "Linux",
+    }
+    run |= {"finished": "2026-01-01", "python": "3.12.1", "packages": {"torch": "2.13.0"}}
+    table = status_table([run])
+    assert r"| rasp\_languages | quick | 81.2 | CPU | Linux | 2026-01-01 |" in table
+    assert "- Python 3.12.1, torch 2.13.0" in table
+    assert status_table([]) == "No chapter was executed for this book."
+
+
+def test_every_document_of_a_table_of_contents_is_found() -> None:
+    toc = {
+        "root": "index",
+        "parts": [{"chapters": [{"file": "a", "sections": [{"file": "b"}]}, {"url": "c"}]}],
+    }
+    assert list(documents(toc)) == ["index", "a", "b"]

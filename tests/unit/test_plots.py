@@ -1,0 +1,50 @@
+"""Figures and tables: what is drawn is what was given."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from attnlib import plots
+
+
+def test_the_grid_draws_every_head_and_outlines_every_target():
+    attentions = torch.rand(2, 3, 5, 5).softmax(-1)
+    target = torch.eye(5, dtype=torch.bool)
+    figure = plots.attention_grid({"a": attentions, "b": attentions}, list("abcde"), {(1, 2): target})
+    maps = [axis for axis in figure.axes if axis.get_title()]
+    assert [axis.get_title() for axis in maps[:3]] == ["a: L0H0", "a: L0H1", "a: L0H2"]
+    assert len(maps) == 12
+    by_title = {axis.get_title(): axis for axis in maps}
+    drawn = by_title["b: L1H2"].collections[0].get_array().reshape(5, 5)
+    np.testing.assert_allclose(drawn, attentions[1, 2])
+    assert {title: len(axis.patches) for title, axis in by_title.items() if axis.patches} == {
+        "a: L1H2": 5,
+        "b: L1H2": 5,
+    }
+
+
+def test_learning_curves_have_a_line_per_run():
+    history = pd.DataFrame({"step": [1, 2], "accuracy": [0.1, 0.9], "cross_entropy": [2.0, 0.5]})
+    figure = plots.learning_curves({"sort": history, "hist": history})
+    left, right = figure.axes
+    assert [text.get_text() for text in right.get_legend().get_texts()] == ["sort", "hist"]
+    assert len(left.lines) == 2
+    np.testing.assert_allclose(left.lines[0].get_ydata(), [0.1, 0.9])
+
+
+def test_a_table_is_whole_and_the_same_every_time():
+    rows = pd.DataFrame(
+        {"x": [0.123456], "n": [1000], "note": ["a long text " * 20]}, index=pd.Index(["<b>"], name="run")
+    )
+    html = plots.table(rows).to_html()
+    assert (
+        "a long text " * 19 in html and "0.1235" in html and ">1000<" in html and 'class="dataframe"' in html
+    )
+    assert html == plots.table(rows).to_html()
+    assert html != plots.table(rows * 2).to_html()
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>"])
+def test_a_table_escapes_what_it_shows(text):
+    assert text not in plots.table(pd.DataFrame({"x": [text]})).to_html()

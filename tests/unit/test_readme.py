@@ -1,0 +1,58 @@
+"""What the README claims is what was recorded, and what it shows runs."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def recorded(notebook: str) -> pd.DataFrame:
+    """Rows of the records that came with the book."""
+    tables = [pd.read_parquet(path) for path in (ROOT / "results" / notebook).glob("*.parquet")]
+    return pd.concat(tables).set_index(["run", "metric"])["value"]
+
+
+def test_the_figures_on_rasp_languages_are_the_recorded_ones():
+    values = recorded("rasp_languages")
+    (learned,) = re.findall(r"sort ([\d.]+) %, reverse ([\d.]+) %, hist ([\d.]+) %", README)
+    runs = ["sort", "reverse", "hist, supervised"]
+    assert list(learned) == [f"{100 * values[run, 'accuracy']:.2f}" for run in runs]
+    looked = re.search(
+        r"from ([\d.]+) and ([\d.]+) .* to ([\d.]+) and ([\d.]+), and tokens right fall to ([\d.]+) %", README
+    )
+    assert looked
+    *masses, accuracy = looked.groups()
+    told = [(run, f"mass L{layer}H0") for run in ("sort", "sort, supervised") for layer in (0, 1)]
+    assert masses == [f"{values[key]:.2f}" for key in told]
+    assert accuracy == f"{100 * values['sort, supervised', 'accuracy']:.2f}"
+
+
+def test_the_figures_on_generative_rollout_are_the_recorded_ones():
+    (path,) = (ROOT / "results" / "generative_rollout").glob("*.parquet")
+    values = pd.read_parquet(path).set_index("metric")["value"]
+    claimed = re.search(
+        r"Half-way through its layers, ([\d.]+) .* has ([\d.]+) there, .* in ([\d.]+) of the items, "
+        r"plain mean attention in ([\d.]+), and blind chance in ([\d.]+)\.",
+        README,
+    )
+    assert claimed
+    recorded = [values[f"{model}, first token, layer 15"] for model in ("trained", "uniform")]
+    methods = ("rollout", "mean attention", "chance")
+    recorded += [values[f"needle in top 5 of the facts: {method}"] for method in methods]
+    assert list(claimed.groups()) == [f"{value:.2f}" for value in recorded]
+
+
+def test_the_python_example_runs_and_gives_what_it_says():
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    names: dict = {}
+    exec(example, names)
+    shown = dict(re.findall(r"^(sort\.\w+\(.*?\))\s+# (.*)$", example, flags=re.MULTILINE))
+    assert str(eval('sort.outputs("cab")', names)) == shown['sort.outputs("cab")']
+
+
+def test_every_file_it_points_to_is_there():
+    for target in re.findall(r"\]\(([^)#:]+)\)|src=\"([^\"]+)\"", README):
+        assert (ROOT / (target[0] or target[1])).exists(), target

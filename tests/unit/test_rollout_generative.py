@@ -1,0 +1,264 @@
+"""Generative rollout: every row where it belongs, whatever way it is computed."""
+
+import itertools
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers as hf
+
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.rollout import (
+    UNINFORMATIVE,
+    GenerativeRollout,
+    generate_with_rollout,
+    null_ratio,
+    rollout,
+    stream_with_rollout,
+    uniform_causal_rollout,
+)
+
+SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+SIZE |= {"vocab_size": 97, "num_key_value_heads": 2, "max_position_embeddings": 64, "eos_token_id": None}
+MODELS = {
+    "llama": (hf.LlamaForCausalLM, hf.LlamaConfig, SIZE),
+    "mistral": (
+        hf.MistralForCausalLM,
+        hf.MistralConfig,
+        SIZE | {"sliding_window": 6},
+    ),  # shorter than the prompt
+    "gemma2": (hf.Gemma2ForCausalLM, hf.Gemma2Config, SIZE | {"head_dim": 8, "sliding_window": 6}),
+    "gpt2": (
+        hf.GPT2LMHeadModel,
+        hf.GPT2Config,
+        {"vocab_size": 97, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, "eos_token_id": None},
+    ),
+}
+PROMPT = torch.tensor([[5, 17, 3, 60, 44, 8, 23, 9, 71]])
+
+
+def build(name="llama"):
+    torch.manual_seed(0)
+    model_class, config_class, settings = MODELS[name]
+    model = model_class(config_class(**settings)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(10 if weight.ndim > 1 else 1)
+    return model
+
+
+def naively(model, prompt, tokens, **options):
+    """Run the model again for every generated token, and look at the last row of its dense rollout."""
+    own = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    length, rows = prompt.shape[1], []
+    for g in range(len(tokens)):
+        ids = torch.cat([prompt, tokens[None, :g]], 1)
+        with torch.no_grad():
+            attentions = model(ids, output_attentions=True).attentions
+        rows.append(rollout(attentions, cumulative=True, **options)[0, :, -1, :length].T)
+    model.set_attn_implementation(own)
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("options", [{}, {"sink": [0]}, {"residual": False}], ids=str)
+def test_rows_are_those_of_the_naive_way(name, options):
+    model = build(name)
+    result = generate_with_rollout(model, PROMPT, 7, do_sample=False, **options)
+    plain = model.generate(PROMPT, max_new_tokens=7, do_sample=False, attention_mask=torch.ones_like(PROMPT))
+    assert torch.equal(result.tokens, plain[0, 9:])
+    assert torch.equal(result.prompt, PROMPT[0])
+    assert result.matrix.shape == (7, 9, 3)
+    expected = naively(model, PROMPT, result.tokens, **options)
+    torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
+    streamed = list(stream_with_rollout(model, PROMPT, 7, do_sample=False, **options))
+    assert [item.token for item in streamed] == result.tokens.tolist()
+    torch.testing.assert_close(torch.stack([item.row for item in streamed]), expected, atol=1e-5, rtol=0)
+
+
+def test_first_row_is_the_last_token_of_the_prompt():
+    model = build()
+    result = generate_with_rollout(model, PROMPT, 3, do_sample=False)
+    torch.testing.assert_close(result.matrix[0].sum(0), torch.ones(3))  # it has seen nothing but the prompt
+    assert (result.matrix[1:].sum(1) < 1).all()
+    assert generate_with_rollout(model, PROMPT[:, :1], 1).matrix.tolist() == [[[1.0] * 3]]
+
+
+def test_head_weights_and_padding():
+    model, weights = build("gpt2"), torch.rand(3, 4)
+    padded = torch.cat([torch.zeros(1, 4, dtype=torch.long), PROMPT], 1)
+    mask = (torch.arange(13) >= 4).long()[None]
+    expected = generate_with_rollout(model, PROMPT, 4, do_sample=False, head_weights=weights)
+    for form in (mask, mask.bool()):
+        result = generate_with_rollout(
+            model, padded, 4, attention_mask=form, do_sample=False, head_weights=weights
+        )
+        assert torch.equal(result.tokens, expected.tokens)
+        torch.testing.assert_close(result.matrix, expected.matrix)
+    reference = naively(model, PROMPT, result.tokens, head_weights=weights)
+    torch.testing.assert_close(result.matrix, reference, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"do_sample": True, "temperature": 0.7, "top_p": 0.9},
+        {"do_sample": True, "top_k": 5, "repetition_penalty": 1.3},
+        {"do_sample": False, "no_repeat_ngram_size": 2, "return_dict_in_generate": True},
+        {"prompt_lookup_num_tokens": 3, "do_sample": False},
+        {"generation_config": hf.GenerationConfig(do_sample=False, min_new_tokens=2)},
+    ],
+    ids=str,
+)
+def test_any_decoding_strategy_but_beams(strategy):
+    model = build()
+    torch.manual_seed(3)
+    result = generate_with_rollout(model, PROMPT, 6, **strategy)
+    expected = naively(model, PROMPT, result.tokens)
+    torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
+    if "prompt_lookup_num_tokens" in strategy:
+        with pytest.raises(ValueError, match="prompt_lookup_num_tokens cannot be streamed"):
+            stream_with_rollout(model, PROMPT, 6, **strategy)
+        return
+    torch.manual_seed(3)
+    streamed = list(stream_with_rollout(model, PROMPT, 6, **strategy))
+    assert [item.token for item in streamed] == result.tokens.tolist()
+    torch.testing.assert_close(torch.stack([item.row for item in streamed]), expected, atol=1e-5, rtol=0)
+
+
+def test_generation_may_end_early():
+    model = build()
+    first = generate_with_rollout(model, PROMPT, 5, do_sample=False).tokens
+    result = generate_with_rollout(model, PROMPT, 5, do_sample=False, eos_token_id=int(first[2]))
+    ends = first.tolist().index(int(first[2])) + 1
+    assert len(result.tokens) == ends < 5
+    assert len(result.matrix) == ends
+
+
+def test_leaving_the_stream_stops_generation():
+    model = build()
+    seen = []
+    model.model.register_forward_hook(lambda *args: seen.append(1))
+    rows = stream_with_rollout(model, PROMPT, 50, do_sample=False)
+    list(itertools.islice(rows, 2))
+    rows.close()
+    assert len(seen) < 50
+    assert not [t for t in threading.enumerate() if t.name == "stream_with_rollout"]
+    assert "eager" not in hf.AttentionInterface._global_mapping
+
+
+def test_what_happens_in_the_thread_is_told():
+    model = build()
+    handle = model.model.layers[1].register_forward_pre_hook(lambda module, given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(stream_with_rollout(model, PROMPT, 3))
+    handle.remove()
+    model.model.layers[1].self_attn.forward = lambda hidden_states, **kwargs: (hidden_states, None)
+    with pytest.raises(ValueError, match="has 3 layers, but 2 attention calls"):
+        list(stream_with_rollout(model, PROMPT, 3))
+
+
+def by_hand():
+    matrix = torch.tensor(
+        [[[0.1, 0.3], [0.4, 0.2], [0.3, 0.1], [0.2, 0.4]], [[0.0, 0.2], [0.1, 0.1], [0.5, 0.3], [0.1, 0.2]]]
+    )
+    words, special = ("<s>", " The", "fox", "..."), (True, False, False, False)
+    return GenerativeRollout(torch.tensor([8, 9]), torch.tensor([1, 2, 3, 4]), matrix, words, special)
+
+
+def test_slices_and_means():
+    result = by_hand()
+    assert torch.equal(result.of(1), result.matrix[1])
+    assert torch.equal(result.of(slice(1)), result.matrix[:1])
+    torch.testing.assert_close(result.mean_over_layers()[0], torch.tensor([0.2, 0.3, 0.2, 0.3]))
+
+
+def test_top_tokens_and_the_filter():
+    result = by_hand()
+    assert [(t.position, t.token, t.text) for t in result.top(3)] == [(2, 3, "fox")]
+    assert result.top(1)[0].mass == pytest.approx(0.3)
+    everything = [t.position for t in result.top(9, ignore=())]
+    assert everything == [2, 3, 1, 0]
+    assert [t.position for t in result.top(9, ignore=(), generated=0)] == [1, 3, 0, 2]
+    assert [t.position for t in result.top(2, ignore=(), generated=0, layer=1)] == [3, 0]
+    assert [t.position for t in result.top(9, ignore=UNINFORMATIVE | {"fox"})] == []
+    assert [t.position for t in result.top(9, ignore={"fox"}, generated=slice(0, 1))] == [1, 3]
+    assert [t.text for t in result.top(9, ignore=lambda text: "o" in text)] == ["...", " The", "<s>"]
+    assert result.informative().tolist() == [False, False, True, False]
+    bare = GenerativeRollout(result.tokens, result.prompt, result.matrix)
+    assert bare.top(1, ignore=())[0] == (2, 3, "", pytest.approx(0.3))
+    with pytest.raises(ValueError, match="tokenizer=tokenizer"):
+        bare.top(3)
+
+
+def test_over_null():
+    model = build()
+    for sink in (None, [0]):
+        result = generate_with_rollout(model, PROMPT, 4, do_sample=False, sink=sink)
+        null = uniform_causal_rollout(12, 3, cumulative=True, sink=sink)[:, 8:, :9].permute(1, 2, 0)
+        over = result.over_null()
+        torch.testing.assert_close(over.matrix, null_ratio(result.matrix, null))
+        assert torch.isfinite(over.matrix).all()
+        assert over.sink == result.sink == (None if sink is None else (0,))
+
+
+def test_text_of_the_prompt():
+    tokenizer = SimpleNamespace(all_special_ids=[5], decode=lambda ids: f"w{ids[0]}")
+    result = generate_with_rollout(build(), PROMPT, 2, tokenizer=tokenizer)
+    assert result.words[:3] == ("w5", "w17", "w3")
+    assert result.special == (True,) + (False,) * 8
+
+
+@pytest.mark.parametrize("function", [generate_with_rollout, stream_with_rollout])
+@pytest.mark.parametrize(
+    ("prompt", "new", "options", "message"),
+    [
+        (PROMPT[:, :0], 3, {}, "empty prompt"),
+        (torch.ones(1, 65, dtype=torch.long), 3, {}, "65 tokens are more than the model's context of 64"),
+        (PROMPT, 56, {}, "9 tokens and 56 new ones are more than the model's context of 64"),
+        (PROMPT, 0, {}, "max_new_tokens must be at least 1"),
+        (PROMPT, 3, {"num_beams": 4}, "num_beams must be 1.*beams.*Got 4"),
+        (PROMPT, 3, {"generation_config": hf.GenerationConfig(num_beams=2)}, "num_beams must be 1"),
+        (PROMPT, 3, {"num_return_sequences": 2, "do_sample": True}, "num_return_sequences must be 1"),
+        (PROMPT, 3, {"sink": [9]}, "sink must be positions"),
+    ],
+)
+def test_refuses(function, prompt, new, options, message):
+    with pytest.raises(ValueError, match=message):
+        function(build(), prompt, new, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (Transformer(TransformerConfig(vocabulary=97, causal=True)), "Transformer cannot generate"),
+        (
+            hf.BertModel(hf.BertConfig(vocab_size=97, hidden_size=16, num_attention_heads=2)),
+            "cannot generate",
+        ),
+        (
+            hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=97, d_model=8, num_layers=1, num_heads=1)),
+            "encoder-decoder",
+        ),
+    ],
+)
+def test_models_that_cannot_be_followed(model, message):
+    with pytest.raises(ValueError, match=message):
+        generate_with_rollout(model, PROMPT, 3)
+
+
+@pytest.mark.skipif("ATTNLIB_DATA" not in os.environ, reason="ATTNLIB_DATA names no folder of models")
+def test_a_trained_model():
+    folder = Path(os.environ["ATTNLIB_DATA"]) / "models" / "stories260k"
+    model = hf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer("Lily had a red ball. Lily played with the", return_tensors="pt").input_ids
+    result = generate_with_rollout(model, ids, 8, tokenizer=tokenizer, do_sample=False)
+    expected = naively(model, ids, result.tokens)
+    torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
+    assert result.special[0] and not any(result.special[1:])
+    assert not {t.text.strip() for t in result.top(99)} & {".", "a", "the", "<s>"}

@@ -1,0 +1,408 @@
+"""Rollout without attention matrices: equal to eager attention and dense rollout, on every kind of model."""
+
+import os
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as hf
+from transformers import AttentionInterface
+
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.rollout import attention_call, interface, rollout, rollout_of
+from attnlib.rollout.attention_call import AttentionCall
+
+SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
+SIZE |= {"vocab_size": 97, "max_position_embeddings": 64}
+GROUPED = SIZE | {"num_key_value_heads": 2}
+HEADS_OF_8 = GROUPED | {"head_dim": 8}
+MIXED_WINDOWS = {
+    "sliding_window": 6,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
+
+MODELS = {
+    "llama": (hf.LlamaForCausalLM, hf.LlamaConfig, GROUPED),
+    "gpt2": (
+        hf.GPT2LMHeadModel,
+        hf.GPT2Config,
+        {"vocab_size": 97, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64},
+    ),
+    "qwen2": (
+        hf.Qwen2ForCausalLM,
+        hf.Qwen2Config,
+        GROUPED | {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
+    ),
+    "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config, HEADS_OF_8),
+    "mistral": (hf.MistralForCausalLM, hf.MistralConfig, GROUPED | {"sliding_window": 6}),
+    "gemma": (hf.GemmaForCausalLM, hf.GemmaConfig, HEADS_OF_8),
+    "gemma2": (
+        hf.Gemma2ForCausalLM,
+        hf.Gemma2Config,
+        HEADS_OF_8 | {"sliding_window": 6, "attn_logit_softcapping": 0.5, "query_pre_attn_scalar": 2},
+    ),
+    "gemma3": (hf.Gemma3ForCausalLM, hf.Gemma3TextConfig, HEADS_OF_8 | MIXED_WINDOWS),
+    "gpt_oss": (
+        hf.GptOssForCausalLM,
+        hf.GptOssConfig,
+        HEADS_OF_8 | {"sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1},
+    ),
+    "phi": (hf.PhiForCausalLM, hf.PhiConfig, SIZE),
+    "bert": (hf.BertForMaskedLM, hf.BertConfig, SIZE),
+    "distilbert": (
+        hf.DistilBertForMaskedLM,
+        hf.DistilBertConfig,
+        {"vocab_size": 97, "dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},
+    ),
+    "albert": (hf.AlbertForMaskedLM, hf.AlbertConfig, SIZE | {"embedding_size": 16}),
+    "modernbert": (
+        hf.ModernBertForMaskedLM,
+        hf.ModernBertConfig,
+        SIZE | {"pad_token_id": 0, "local_attention": 6, "global_attn_every_n_layers": 2},
+    ),
+}
+N = 17
+
+
+def build(name, **changes):
+    torch.manual_seed(0)
+    model_class, config_class, settings = MODELS[name]
+    model = model_class(config_class(**settings | changes)).eval()
+    with torch.no_grad():  # attention that has something to say: fresh weights give nearly uniform rows
+        for weight in model.parameters():
+            weight.mul_(10 if weight.ndim > 1 else 1)
+    return model
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return build("llama")
+
+
+def tokens(batch=2, n=N):
+    return torch.randint(3, 97, (batch, n), generator=torch.Generator().manual_seed(1))
+
+
+def padding(side):
+    if side == "none":
+        return None
+    mask = torch.ones(2, N, dtype=torch.long)
+    mask[0, slice(None, 4) if side == "left" else slice(-4, None)] = 0
+    return mask
+
+
+def eager_attentions(model, ids, mask=None):
+    own = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        attentions = model(ids, attention_mask=mask, output_attentions=True).attentions
+    model.set_attn_implementation(own)
+    return attentions
+
+
+def assert_equal_where_real(got, expected, mask):
+    real = torch.ones(2, N, dtype=torch.bool) if mask is None else mask.bool()
+    seen = real[:, :, None] & real[:, None]
+    seen = seen if got.ndim == 3 else seen[:, None]
+    torch.testing.assert_close(got, torch.where(seen, expected, 0), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("side", ["none", "left", "right"])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings(
+    "ignore:Attention rows"
+)  # GPT-OSS gives some to its own sinks; padding may look nowhere
+def test_equals_eager_attention_and_dense_rollout(name, side):
+    model, ids, mask = build(name), tokens(), padding(side)
+    own = model.config._attn_implementation
+    attentions = eager_attentions(model, ids, mask)
+    assert max(a.amax(-1).mean() for a in attentions) > 2.5 / N  # rows are not uniform
+    for kernel in ("auto", "fused", "blocks"):
+        if own == "eager" and kernel == "fused":
+            continue
+        got = rollout_of(model, ids, mask, kernel=kernel, cumulative=True)
+        assert_equal_where_real(got, rollout(attentions, cumulative=True), mask)
+    sink = rollout_of(model, ids, mask, sink=[4])
+    assert_equal_where_real(sink, rollout(attentions, sink=[4]), mask)
+    assert model.config._attn_implementation == own
+
+
+@pytest.mark.parametrize("kernel", ["auto", "fused", "blocks"])
+def test_options_equal_dense(llama, kernel, monkeypatch):
+    monkeypatch.setattr(attention_call, "BLOCK_BYTES", {"cpu": 0})  # many blocks
+    ids = tokens(2, 40)
+    attentions = eager_attentions(llama, ids)
+    for options in (
+        {},
+        {"residual": False},
+        {"cumulative": True},
+        {"sink": [0]},
+        {"sink": [3, -1], "residual": False},
+        {"head_weights": torch.rand(3, 4), "sink": [2]},
+        {"head_weights": torch.rand(3, 4), "residual": False},
+    ):
+        expected = rollout(attentions, **options)
+        for rows in (None, [-1, 9]):
+            for keys in (None, torch.tensor([5, 0, -3]), [7]):
+                got = rollout_of(llama, ids, None, keys, rows=rows, kernel=kernel, **options)
+                part = expected if rows is None else expected[..., rows, :]
+                part = part if keys is None else part[..., keys]
+                torch.testing.assert_close(got, part, atol=1e-5, rtol=0)
+                assert got.requires_grad is False
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "bert"])
+def test_eager_models_run_in_blocks(name, monkeypatch):
+    monkeypatch.setattr(attention_call, "BLOCK_BYTES", {"cpu": 0})
+    model, ids, mask = build(name), tokens(2, 40), torch.ones(2, 40, dtype=torch.long)
+    mask[1, :5] = 0
+    attentions = eager_attentions(model, ids, mask)
+    model.set_attn_implementation("eager")
+    calls = []
+    original = AttentionCall._by_blocks
+    monkeypatch.setattr(
+        AttentionCall, "_by_blocks", lambda self, *args: calls.append(self) or original(self, *args)
+    )
+    got = rollout_of(model, ids, mask, rows=[10, 39])
+    torch.testing.assert_close(got, rollout(attentions, rows=[10, 39]) * mask[:, None], atol=1e-5, rtol=0)
+    assert len(calls) == 3
+    assert all(len(call.outputs) == 3 for call in calls)  # 40 queries in blocks of 16
+    with pytest.raises(ValueError, match='kernel="fused"'):
+        rollout_of(model, ids, kernel="fused")
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
+def test_logits_are_unchanged(name):
+    model, ids, caught = build(name), tokens(), []
+    with torch.no_grad():
+        before = model(ids).logits
+        with interface.on_board(model, caught.append):
+            during = model(ids).logits
+        rollout_of(model, ids)
+        after = model(ids).logits
+    assert torch.equal(before, during)
+    assert torch.equal(before, after)
+    assert len(caught) == 3
+
+
+def test_eager_models_logits_are_unchanged():
+    model, ids = build("gemma2"), tokens()
+    hidden = []
+    model.model.norm.register_forward_hook(lambda module, given, output: hidden.append(output))
+    with torch.no_grad():
+        model(ids)
+    rollout_of(model, ids)
+    torch.testing.assert_close(hidden[1], hidden[0], atol=1e-5, rtol=1e-5)
+
+
+def test_everything_is_restored_when_it_fails(llama):
+    functions = dict(AttentionInterface._global_mapping)
+    llama.train()
+    llama.model.layers[1].eval()
+
+    def fail(module, given):
+        raise RuntimeError("in the middle")
+
+    handle = llama.model.layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        rollout_of(llama, tokens())
+    handle.remove()
+    assert functions == AttentionInterface._global_mapping
+    assert llama.config._attn_implementation == "sdpa"
+    assert llama.training and llama.model.layers[0].training and not llama.model.layers[1].training
+    assert interface._on_board.get() is None
+    llama.eval()
+
+
+def test_dropout_is_off_meanwhile():
+    model, ids = build("gpt2", attn_pdrop=0.5, resid_pdrop=0.5, embd_pdrop=0.5), tokens()
+    expected = rollout_of(model, ids)
+    model.train()
+    assert torch.equal(rollout_of(model, ids), expected)
+    assert model.training
+
+
+def test_threads_may_share_a_model(llama):
+    ids = tokens(2, 40)
+    expected, sinkless = rollout_of(llama, ids), rollout_of(llama, ids, sink=[0])
+    with torch.no_grad():
+        logits = llama(ids).logits
+    wrong = []
+
+    def work(index):
+        torch.set_grad_enabled(False)
+        for _ in range(5):
+            if index == 0 and not torch.allclose(rollout_of(llama, ids), expected, atol=1e-6):
+                wrong.append("rollout")
+            if index == 1 and not torch.allclose(rollout_of(llama, ids, sink=[0]), sinkless, atol=1e-6):
+                wrong.append("sink")
+            if index == 2 and not torch.allclose(llama(ids).logits, logits, atol=1e-4):
+                wrong.append("logits")
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert "eager" not in AttentionInterface._global_mapping
+
+
+def test_rows_where_gradients_are_off(llama):
+    expected = rollout_of(llama, tokens())[:, [3]]
+    with torch.no_grad():
+        torch.testing.assert_close(rollout_of(llama, tokens(), rows=[3]), expected, atol=1e-6, rtol=0)
+    with torch.inference_mode():
+        torch.testing.assert_close(rollout_of(llama, tokens(), rows=[3]), expected, atol=1e-6, rtol=0)
+
+
+def test_a_function_that_a_reader_registered(llama):
+    def shifted(module, query, key, value, attention_mask, **kwargs):
+        return AttentionInterface._global_mapping["sdpa"](
+            module, 2 * query, key, value, attention_mask, **kwargs
+        )
+
+    AttentionInterface.register("shifted", shifted)
+    try:
+        llama.set_attn_implementation("shifted")
+        got = rollout_of(llama, tokens())
+        llama.set_attn_implementation("sdpa")
+        assert (got - rollout_of(llama, tokens())).abs().max() > 0.01
+        torch.testing.assert_close(got.sum(-1), torch.ones(2, N))
+    finally:
+        AttentionInterface._global_mapping.pop("shifted")
+        llama.set_attn_implementation("sdpa")
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.bfloat16, 2e-2), (torch.float64, 1e-6)])
+def test_precision(dtype, atol):
+    model, ids = build("llama").to(dtype), tokens()
+    rolled = rollout_of(model, ids)
+    assert rolled.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    torch.testing.assert_close(rolled.sum(-1), torch.ones(2, N, dtype=rolled.dtype), atol=1e-5, rtol=0)
+    torch.testing.assert_close(rolled, rollout(eager_attentions(model, ids)).to(rolled), atol=atol, rtol=0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert rollout_of(model, ids).dtype == rolled.dtype
+
+
+def test_no_attention_matrix_is_formed(llama):
+    """N x N x heads floats would be 134 MB; everything else is far smaller."""
+    model = build("llama", max_position_embeddings=4096)
+    with torch.profiler.profile(profile_memory=True, record_shapes=True) as profile:
+        rollout_of(model, tokens(1, 2048), keys=range(8))
+    largest = max(event.self_cpu_memory_usage for event in profile.events())
+    assert largest < 2048 * 2048 * 4 * 4 / 4
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("side", ["none", "left", "right"])
+def test_our_own_transformer(causal, side):
+    torch.manual_seed(0)
+    model = Transformer(
+        TransformerConfig(vocabulary=97, n_layers=3, n_heads=4, width=32, causal=causal, dropout=0.5)
+    )
+    for layer in model.layers:
+        layer.attention.qkv.weight.data.mul_(3)
+    ids, mask = tokens(), padding(side)
+    real = None if mask is None else mask.bool()
+    attends = [layer.attention.attend for layer in model.layers]
+    model.eval()
+    with torch.no_grad():
+        attentions = model(ids, real, output_attentions=True).attentions
+    model.train()
+    for kernel in ("auto", "fused", "blocks"):
+        got = rollout_of(model, ids, mask, kernel=kernel, cumulative=True)
+        with pytest.warns(UserWarning) if side == "left" and causal else nullcontext():
+            expected = rollout(attentions, cumulative=True)
+        assert_equal_where_real(got, expected, mask)
+    assert [layer.attention.attend for layer in model.layers] == attends
+    assert model.training
+    with pytest.raises(ValueError, match="context of 512"):
+        rollout_of(model, tokens(1, 513))
+
+
+def test_our_own_transformer_with_another_attention():
+    def uniform(q, k, v, allowed=None, *, causal=False, dropout=0.0, need_weights=False):
+        return v.mean(2, keepdim=True).expand_as(v), None
+
+    model = Transformer(TransformerConfig(vocabulary=97)).eval()
+    for layer in model.layers:
+        layer.attention.attend = uniform
+    expected = rollout(torch.full((2, 2, 1, N, N), 1 / N))
+    torch.testing.assert_close(rollout_of(model, tokens()), expected, atol=1e-5, rtol=0)
+
+
+class OwnAttention(hf.PreTrainedModel):
+    config_class = hf.LlamaConfig
+
+    def forward(self, input_ids, attention_mask=None):
+        return input_ids
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (torch.nn.Linear(2, 2), {}, "neither a Hugging Face model nor"),
+        (
+            OwnAttention(hf.LlamaConfig(**GROUPED)),
+            {},
+            "does not go through transformers' attention interface",
+        ),
+        (
+            hf.BloomForCausalLM(hf.BloomConfig(vocab_size=97, hidden_size=32, n_layer=1, n_head=4)),
+            {},
+            'attn_implementation="eager"',
+        ),
+        (
+            hf.BartModel(hf.BartConfig(vocab_size=97, d_model=16, encoder_layers=1, decoder_layers=1)),
+            {},
+            "encoder-decoder",
+        ),
+        ("llama", {"input_ids": torch.zeros(1, 0, dtype=torch.long)}, "empty prompt"),
+        (
+            "llama",
+            {"input_ids": torch.zeros(1, 65, dtype=torch.long)},
+            "65 tokens are more than the model's context of 64",
+        ),
+        ("llama", {"attention_mask": torch.zeros(2, N, dtype=torch.long)}, "only padding"),
+        ("llama", {"keys": [N]}, f"keys must be positions from -{N} to {N - 1}"),
+        ("llama", {"rows": [-N - 1]}, "rows must be positions"),
+        ("llama", {"sink": [99]}, "sink must be positions"),
+        ("llama", {"head_weights": torch.ones(2, 4)}, "head_weights must be"),
+        ("llama", {"head_weights": torch.ones(3, 5)}, "layer 0 has 4 heads"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_refuses(model, options, message):
+    model = build(model) if isinstance(model, str) else model
+    with pytest.raises(ValueError, match=message):
+        rollout_of(model, **({"input_ids": tokens()} | options))
+
+
+def test_layers_that_do_not_attend_are_refused():
+    model = build("llama")
+    model.model.layers[1].self_attn.forward = lambda hidden_states, **kwargs: (hidden_states, None)
+    with pytest.raises(ValueError, match="has 3 layers, but 2 attention calls"):
+        rollout_of(model, tokens())
+
+
+def test_a_model_that_computes_nan_is_refused():
+    model = build("llama")
+    with torch.no_grad():
+        model.model.layers[1].self_attn.q_proj.weight[0, 0] = torch.nan
+    with pytest.raises(ValueError, match=r"finite.*\[0, 1\]"):
+        rollout_of(model, tokens())
+
+
+@pytest.mark.skipif("ATTNLIB_DATA" not in os.environ, reason="ATTNLIB_DATA names no folder of models")
+@pytest.mark.parametrize("name", ["stories260k", "babyllama105"])
+def test_a_trained_model(name):
+    folder = Path(os.environ["ATTNLIB_DATA"]) / "models" / name
+    model = hf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer("Once upon a time there was a little dog", return_tensors="pt").input_ids
+    for options in ({}, {"sink": [0]}):
+        expected = rollout(eager_attentions(model, ids), **options)
+        torch.testing.assert_close(rollout_of(model, ids, **options), expected, atol=1e-5, rtol=0)

@@ -1,0 +1,690 @@
+"""fit(): exact after a kill, calm after Ctrl-C, clear about everything else."""
+
+import csv
+import errno
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attnlib import checkpoints, training
+from attnlib.checkpoints import load_tensors
+from attnlib.generators.base import IGNORE, Batch
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.objectives import attention_error
+from attnlib.training import (
+    CheckpointError,
+    Plan,
+    also_before,
+    exact_match,
+    fit,
+    token_accuracy,
+    token_loss,
+    token_scores,
+)
+
+torch.set_num_threads(1)
+VOCABULARY = 6
+
+
+def batch_at(step: int) -> Batch:
+    """Sort up to five symbols; also: attend to the same symbol (head L0H0)."""
+    generator = torch.Generator().manual_seed(step)
+    ids = torch.randint(0, VOCABULARY, (8, 5), generator=generator)
+    real = torch.arange(5) < torch.randint(2, 6, (8, 1), generator=generator)
+    targets = ids.masked_fill(~real, VOCABULARY).sort(1).values.masked_fill(~real, IGNORE)
+    same = (ids[:, :, None] == ids[:, None]) & real[:, None] & real[:, :, None]
+    return Batch(ids, targets, real, target_attention={(0, 0): same})
+
+
+def build(dropout=0.1, seed=0):
+    torch.manual_seed(seed)
+    return Transformer(TransformerConfig(VOCABULARY, n_layers=1, width=16, dropout=dropout, max_length=5))
+
+
+def plan(steps=20, **settings):
+    return Plan(**{"steps": steps, "evaluate_every": 5, "device": "cpu", "learning_rate": 0.01, **settings})
+
+
+def evaluate(model):
+    return token_scores(model, [batch_at(-1), batch_at(-2)])
+
+
+def train(model=None, the_plan=None, **settings):
+    model = model or build()
+    settings = {"evaluate": evaluate, "progress": False, "loss": token_loss(0.5), **settings}
+    return model, fit(model, settings.pop("batch_at", batch_at), plan=the_plan or plan(), **settings)
+
+
+def same_weights(a, b):
+    return all(
+        torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    )
+
+
+def killer(at, error=KeyboardInterrupt):
+    def hook(event):
+        if event.step == at:
+            raise error
+
+    return hook
+
+
+# --- The loop ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_it_is_the_loop_one_would_write(optimizer):
+    model, history = train(
+        the_plan=plan(12, optimizer=optimizer, weight_decay=0.1, clip=0.5, seed=7), evaluate=None
+    )
+    ours = build()
+    make = torch.optim.AdamW if optimizer == "adamw" else torch.optim.Adam
+    steps = make(ours.parameters(), 0.01, weight_decay=0.1, fused=True)
+    torch.manual_seed(7)
+    losses = []
+    for step in range(12):
+        loss = token_loss(0.5)(ours, batch_at(step))["loss"]
+        steps.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(ours.parameters(), 0.5)
+        steps.step()
+        losses.append(loss.item())
+    assert same_weights(model, ours)
+    table = history.table
+    assert list(table.step) == [5, 10, 12]
+    assert table.loss[0] == pytest.approx(sum(losses[:5]) / 5, rel=1e-4), "a mean since the row before"
+    assert table.loss[2] == pytest.approx(sum(losses[10:]) / 2, rel=1e-4)
+    assert list(table.columns) == ["step", "loss", "cross_entropy", "attention", "lr", "seconds"]
+    assert not model.training
+
+
+def test_two_runs_are_bit_identical_and_seeds_matter():
+    assert same_weights(train()[0], train()[0])
+    assert not same_weights(train()[0], train(the_plan=plan(seed=1))[0]), "the seed decides dropout"
+
+
+def test_the_callers_random_numbers_are_left_alone():
+    torch.manual_seed(5)
+    _, expected = build(seed=5), torch.rand(3)
+    torch.manual_seed(5)
+    train(build(seed=5))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_evaluating_does_not_disturb_training():
+    def noisy(model):
+        assert not model.training
+        assert not torch.is_grad_enabled()
+        torch.rand(100)
+        return {"accuracy": 1.0}
+
+    steps = [plan(7, evaluate_every=every) for every in (7, 1)]
+    ends = []
+    for each in steps:
+        weights = {}
+        train(the_plan=each, evaluate=noisy, hooks=[lambda e, w=weights: w.update(copied(e.model))])
+        ends.append(weights)
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+def same_end(folder, other):
+    """Whether two runs left the same weights, moments and random state, and the same history."""
+    (mine, header), (theirs, expected) = (load_tensors(f / "last.safetensors") for f in (folder, other))
+    for row in header["rows"] + expected["rows"]:
+        del row["seconds"]
+    equal = mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
+    return equal and header == expected
+
+
+def copied(model):
+    return {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+def test_hooks_see_every_step_in_order():
+    seen = []
+
+    @also_before
+    def first(event):
+        seen.append(("first", event.step, event.batch is None))
+        if event.step:
+            assert torch.equal(event.batch.input_ids, batch_at(event.step - 1).input_ids)
+            assert set(event.losses) == {"loss", "cross_entropy", "attention"}
+            assert event.lr == 0.01
+            assert event.model.classify.weight.grad is not None
+            assert event.model.training
+        else:
+            assert same_weights(event.model, build())
+
+    train(the_plan=plan(3), hooks=[first, lambda event: seen.append(("second", event.step, False))])
+    steps = [(name, step, False) for step in (1, 2, 3) for name in ("first", "second")]
+    assert seen == [("first", 0, True), *steps]
+
+
+def rates(**settings):
+    seen = []
+    scores = iter([0.5, 0.5, 0.5, 0.5, 0.6, 0.6])
+    score = lambda model: {"accuracy": next(scores)}  # noqa: E731
+    train(the_plan=plan(learning_rate=1.0, **settings), evaluate=score, hooks=[lambda e: seen.append(e.lr)])
+    return seen
+
+
+def test_schedules():
+    assert rates(steps=6) == [1.0] * 6
+    assert rates(steps=6, warmup=2) == pytest.approx([1 / 3, 2 / 3, 1, 1, 1, 1])
+    assert rates(steps=6, schedule="exponential", gamma=0.5, epoch_steps=2) == [1, 1, 0.5, 0.5, 0.25, 0.25]
+    plateau = {"schedule": "plateau", "gamma": 0.5, "plateau_patience": 1, "evaluate_every": 1}
+    assert rates(steps=6, **plateau) == [1, 1, 1, 0.5, 0.5, 0.5]
+    theirs = torch.optim.Adam([nn.Parameter(torch.zeros(1))])
+    cycle = torch.optim.lr_scheduler.OneCycleLR(theirs, 1.0, total_steps=10)
+    expected = []
+    for _ in range(10):
+        expected.append(theirs.param_groups[0]["lr"])
+        theirs.step()
+        cycle.step()
+    assert rates(steps=10, schedule="onecycle") == pytest.approx(expected)
+    assert max(range(10), key=rates(steps=10, schedule="onecycle", warmup=6).__getitem__) == 5
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_best_model_is_kept_and_loaded(sign, tmp_path):
+    scores, kept = iter([0.1, 0.7, 0.7, 0.2]), {}
+
+    def score(model):
+        value = next(scores)
+        if value == 0.7 and not kept:
+            kept.update(copied(model))
+        return {"accuracy": sign * value}
+
+    model, history = train(the_plan=plan(higher_is_better=sign > 0), evaluate=score, folder=tmp_path)
+    assert (history.best_step, history.best) == (10, sign * 0.7), "the first of equals"
+    assert all(torch.equal(kept[name], weight) for name, weight in model.state_dict().items())
+    assert same_weights(Transformer.load(tmp_path / "best.safetensors"), model)
+    assert list(history.table.step) == [5, 10, 15, 20]
+
+
+def test_nan_is_never_the_best():
+    scores = iter([float("nan"), 0.1, float("nan"), 0.0])
+    _, history = train(evaluate=lambda model: {"accuracy": next(scores)})
+    assert (history.best_step, history.best) == (10, 0.1)
+
+
+def test_it_stops_early_only_after_enough_evaluations_in_a_row():
+    scores = iter([1.0, 0.9, 1.0, 1.0, 1.0])
+    _, history = train(
+        the_plan=plan(100, stop_at=1.0, patience=2), evaluate=lambda model: {"accuracy": next(scores)}
+    )
+    assert list(history.table.step) == [5, 10, 15, 20]
+    assert history.ended(plan(100, stop_at=1.0, patience=2))
+    losses = iter([0.5, 0.2, 0.1])
+    lower = plan(100, metric="error", higher_is_better=False, stop_at=0.2, patience=2)
+    _, history = train(the_plan=lower, evaluate=lambda model: {"error": next(losses)})
+    assert list(history.table.step) == [5, 10, 15]
+
+
+def test_bf16_trains_and_differs():
+    model, _ = train(the_plan=plan(precision="bf16"))
+    assert model.classify.weight.dtype == torch.float32
+    assert not same_weights(model, train()[0])
+
+
+# --- Going on after a kill --------------------------------------------------------------------------------
+
+SCRIPT = """if True:
+    import os, signal, sys
+    sys.path.insert(0, sys.argv[1])
+    import test_training as t
+    folder, end, schedule = sys.argv[2:5]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells start programs without it
+    def hook(event):
+        if event.step == 13 and end == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if event.step == 13 and end == "int":
+            os.kill(os.getpid(), signal.SIGINT)
+    plan = t.plan(schedule=schedule, gamma=0.5, plateau_patience=0)
+    model, history = t.train(the_plan=plan, folder=folder, hooks=[hook])
+    model.save(folder + "/end.safetensors")
+    print("interrupted", history.interrupted, history.best_step)
+"""
+
+
+def in_another_process(folder, end, schedule="onecycle"):
+    here = os.path.dirname(__file__)
+    command = [sys.executable, "-c", SCRIPT, here, str(folder), end, schedule]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+@pytest.mark.parametrize("schedule", ["onecycle", "plateau"])
+def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path, schedule):
+    done = in_another_process(tmp_path, "kill", schedule)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (tmp_path / "end.safetensors").exists()
+    settings = plan(schedule=schedule, gamma=0.5, plateau_patience=0)
+    steps = []
+    killed, history = train(the_plan=settings, folder=tmp_path, hooks=[lambda e: steps.append(e.step)])
+    whole, _ = train(the_plan=settings, folder=tmp_path / "whole")
+    assert steps == list(range(11, 21)), "from the last evaluation, at step 10"
+    assert same_weights(killed, whole)
+    assert same_end(tmp_path, tmp_path / "whole")
+    with open(tmp_path / "history.csv") as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["5", "10", "15", "20"]
+    assert history.table.seconds.is_monotonic_increasing
+    assert "goes on at step 10" in (tmp_path / "log.txt").read_text()
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.integers(1, 20), max_size=3), st.sampled_from(["constant", "exponential", "onecycle"]))
+def test_any_number_of_interruptions_changes_nothing(tmp_path_factory, stops, schedule):
+    folder = tmp_path_factory.mktemp("run")
+    settings = plan(schedule=schedule, epoch_steps=3, warmup=2, evaluate_every=4)
+    for stop in stops:
+        _, history = train(the_plan=settings, folder=folder, hooks=[killer(stop)])
+        assert history.interrupted or history.ended(settings) or stop <= history.rows[-1]["step"]
+    train(the_plan=settings, folder=folder)
+    train(the_plan=settings, folder=folder / "whole")
+    assert same_end(folder, folder / "whole")
+
+
+@pytest.mark.parametrize("forgotten", ["random", "optimizer", "schedule"])
+def test_the_tests_above_notice_what_a_checkpoint_forgets(tmp_path, monkeypatch, forgotten):
+    settings = plan(schedule="onecycle")
+    train(the_plan=settings, folder=tmp_path, hooks=[killer(12)])
+    train(the_plan=settings, folder=tmp_path / "whole")
+    restore, fresh = checkpoints.restore_training_state, torch.get_rng_state()
+
+    def forgetful(tensors, header, model, optimizer, schedule, device):
+        if forgotten == "random":
+            tensors = {**tensors, "random/cpu": fresh}
+        if forgotten == "optimizer":
+            tensors = {name: tensor for name, tensor in tensors.items() if "exp_avg_sq" not in name}
+            tensors |= {
+                k.replace("exp_avg", "exp_avg_sq"): v * 0 for k, v in tensors.items() if "exp_avg" in k
+            }
+        if forgotten == "schedule":
+            header = {**header, "schedule": schedule.state_dict()}
+        restore(tensors, header, model, optimizer, schedule, device)
+
+    monkeypatch.setattr(checkpoints, "restore_training_state", forgetful)
+    train(the_plan=settings, folder=tmp_path)
+    assert not same_end(tmp_path, tmp_path / "whole")
+
+
+def test_a_finished_folder_is_only_read(tmp_path):
+    train(folder=tmp_path)
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir() if path.name != "log.txt"}
+    train(folder=tmp_path)
+    assert {n: (tmp_path / n).stat().st_mtime_ns for n in before if n != ".lock"}.items() <= before.items()
+
+
+def test_a_finished_run_returns_at_once(tmp_path):
+    model, history = train(folder=tmp_path)
+
+    def never(*_):
+        raise AssertionError("nothing should be computed")
+
+    again, loaded = train(build(seed=9), folder=tmp_path, batch_at=never, loss=never, evaluate=never)
+    assert same_weights(model, again)
+    assert loaded.rows == history.rows
+    assert not again.training
+
+
+def test_an_early_stopped_run_is_finished(tmp_path):
+    settings = plan(100, stop_at=0.0, patience=2)
+    train(the_plan=settings, folder=tmp_path)
+    _, history = train(the_plan=settings, folder=tmp_path, hooks=[killer(11, AssertionError)])
+    assert list(history.table.step) == [5, 10]
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_ctrl_c_keeps_the_best_model(tmp_path, folder):
+    scores, kept = iter([0.9, 0.1]), {}
+
+    def score(model):
+        kept.setdefault("best", copied(model))
+        return {"accuracy": next(scores)}
+
+    model, history = train(evaluate=score, hooks=[killer(13)], folder=tmp_path if folder else None)
+    assert history.interrupted
+    assert (history.best_step, history.best) == (5, 0.9)
+    assert all(torch.equal(kept["best"][name], weight) for name, weight in model.state_dict().items())
+    assert not model.training
+
+
+def test_ctrl_c_before_the_first_evaluation():
+    model, history = train(hooks=[killer(2)])
+    assert (history.interrupted, history.best_step, history.best, len(history.table)) == (True, None, None, 0)
+    assert evaluate(model)
+
+
+def test_a_real_interrupt_signal(tmp_path):
+    done = in_another_process(tmp_path, "int")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("interrupted True")
+    assert same_weights(*(Transformer.load(tmp_path / f"{name}.safetensors") for name in ("end", "best")))
+    assert "interrupted" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_kill_between_the_last_and_the_best_file(tmp_path, monkeypatch):
+    """`last` is written first: then `best` can be older than it says, and is mended."""
+    rising = lambda model: {"accuracy": 0.1 * time.monotonic()}  # noqa: E731
+    write, calls = checkpoints.save_tensors, []
+
+    def stop(path, tensors, header):
+        calls.append(path.name)
+        if len(calls) == 4:  # last, best, last, best
+            raise KeyboardInterrupt
+        write(path, tensors, header)
+
+    monkeypatch.setattr(training, "save_tensors", stop)
+    train(evaluate=rising, folder=tmp_path)
+    monkeypatch.undo()
+    assert load_tensors(tmp_path / "best.safetensors")[1]["step"] == 5
+    train(evaluate=rising, folder=tmp_path, hooks=[killer(11)])
+    assert load_tensors(tmp_path / "best.safetensors")[1]["step"] == 10
+
+
+def test_a_best_file_of_another_step_is_refused(tmp_path):
+    falling = lambda model: {"accuracy": -time.monotonic()}  # noqa: E731
+    train(evaluate=falling, folder=tmp_path)
+    tensors, header = load_tensors(tmp_path / "best.safetensors")
+    checkpoints.save_tensors(tmp_path / "best.safetensors", tensors, {**header, "step": 15})
+    with pytest.raises(CheckpointError, match=r"best\.safetensors is missing, or not of step 5"):
+        train(folder=tmp_path)
+
+
+# --- What goes wrong --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"the_plan": plan(30)}, "in its plan, steps is 20 there, 30 here"),
+        ({"the_plan": plan(learning_rate=0.02)}, r"learning_rate is 0\.01 there, 0\.02 here.*delete"),
+        ({"the_plan": plan(about={"language": "sort"})}, "about is {} there, {'language': 'sort'} here"),
+        ({"evaluate": None}, "evaluate is True there, False here"),
+        ({"model": build(dropout=0.2)}, r"in its model, dropout is 0\.1 there, 0\.2 here"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
+    train(folder=tmp_path)
+    with pytest.raises(CheckpointError, match=message):
+        train(folder=tmp_path, **change)
+
+
+def test_what_a_run_is_about_may_be_anything(tmp_path):
+    settings = plan(about={"languages": ("sort", "hist"), "device": torch.device("cpu")})
+    train(the_plan=settings, folder=tmp_path)
+    assert train(the_plan=settings, folder=tmp_path)[1].ended(settings)
+
+
+def test_what_does_not_change_the_weights_may_change(tmp_path):
+    train(folder=tmp_path)
+    train(folder=tmp_path, the_plan=plan(log_every=7, device="auto"))
+
+
+@pytest.mark.parametrize("name", ["last.safetensors", "best.safetensors"])
+@pytest.mark.parametrize("damage", ["flip", "cut"])
+def test_a_damaged_checkpoint_is_refused(tmp_path, name, damage):
+    falling = lambda model: {"accuracy": -time.monotonic()}  # noqa: E731
+    train(folder=tmp_path, evaluate=falling)
+    data = bytearray((tmp_path / name).read_bytes())
+    data[-100] ^= 4
+    (tmp_path / name).write_bytes(data if damage == "flip" else data[:-10])
+    with pytest.raises(CheckpointError, match=rf"{name} cannot be used: .* to start afresh"):
+        train(folder=tmp_path)
+
+
+def test_a_full_disk_stops_the_run_and_keeps_what_there_was(tmp_path, monkeypatch):
+    train(folder=tmp_path, hooks=[killer(7)])
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.safetensors")}
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refuse)
+        patched.setattr(training, "write_atomically", lambda *_: None)
+        with pytest.raises(CheckpointError, match=r"last\.safetensors could not be written \(No space left"):
+            train(folder=tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.safetensors")} == before
+    assert not list(tmp_path.glob("*.tmp"))
+    assert same_weights(train(folder=tmp_path)[0], train()[0]), "and the same call goes on"
+
+
+def test_leftovers_of_a_killed_run_are_cleared(tmp_path):
+    (tmp_path / "last.safetensors.0.tmp").write_bytes(b"half")
+    train(folder=tmp_path)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("log_every", [1, 4, 100])
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path, log_every):
+    def loss(model, batch):
+        scale = float("nan") if torch.equal(batch.input_ids, batch_at(6).input_ids) else 1.0
+        return token_loss()(model, batch)["loss"] * scale
+
+    with pytest.raises(
+        FloatingPointError, match=r"loss is nan at step 7\. .* checkpoint, of step 5, is kept"
+    ):
+        train(loss=loss, folder=tmp_path, the_plan=plan(log_every=log_every))
+    assert load_tensors(tmp_path / "last.safetensors")[1]["rows"][-1]["step"] == 5
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    def poison(event):
+        if event.step == 5:
+            event.model.classify.bias.data[0] = float("inf")
+
+    with pytest.raises(FloatingPointError, match="a weight is not finite after step 5"):
+        train(folder=tmp_path, hooks=[poison])
+    assert not (tmp_path / "last.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"steps": 0}, "greater than or equal to 1"),
+        ({"schedule": "cosine"}, "'constant', 'onecycle', 'exponential' or 'plateau'"),
+        ({"optimizer": "sgd"}, "'adam' or 'adamw'"),
+        ({"precision": "fp8"}, "'float32' or 'bf16'"),
+        ({"learning_rate": 0}, "greater than 0"),
+        ({"betas": (0.9, 1.0)}, r"betas must be in \[0, 1\)"),
+        ({"warmup": 20}, "warmup must be shorter than steps=20, not 20"),
+        ({"warmup": 1, "schedule": "onecycle"}, "at least 2, not 1"),
+        ({"warmup": 2, "schedule": "plateau"}, 'not with "plateau"'),
+        ({"epochs": 3}, "epochs"),
+    ],
+)
+def test_a_wrong_plan_says_what_is_allowed(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        plan(**wrong)
+
+
+def test_arguments_that_do_not_fit_each_other(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="need evaluate="):
+        train(the_plan=plan(schedule="plateau"), evaluate=None)
+    with pytest.raises(ValueError, match="needs folder="):
+        train(the_plan=plan(tensorboard=True))
+    with pytest.raises(ValueError, match=r"must return 'accuracy' \(plan.metric\), not only \['f1'\]"):
+        train(evaluate=lambda model: {"f1": 1.0})
+    with pytest.raises(ValueError, match=r"\['loss'\], names of the training's own columns"):
+        train(evaluate=lambda model: {"accuracy": 1.0, "loss": 1.0})
+    with pytest.raises(ValueError, match=r'a dictionary with "loss", not \[\'mse\'\]'):
+        train(loss=lambda model, batch: {"mse": torch.zeros(())})
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ModuleNotFoundError, match="needs the package tensorboard"):
+        train(the_plan=plan(tensorboard=True), folder=tmp_path)
+
+
+# --- What it leaves ---------------------------------------------------------------------------------------
+
+
+def test_tensorboard_log_and_console(tmp_path, capsys, monkeypatch):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setattr(logging.Logger, "hasHandlers", lambda self: False)
+    settings = plan(tensorboard=True, log_every=2)
+    train(the_plan=settings, folder=tmp_path, hooks=[killer(13)], progress=True)
+    train(the_plan=settings, folder=tmp_path, progress=True)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("loss")] == list(range(2, 21, 2))
+    assert [event.step for event in events.Scalars("evaluation/accuracy")] == [5, 10, 15, 20]
+    assert {"attention", "cross_entropy", "lr"} <= set(events.Tags()["scalars"])
+    console = capsys.readouterr().err
+    assert "step 20, accuracy" in console
+    assert "20/20" in console
+    log = (tmp_path / "log.txt").read_text()
+    assert log.count("step 20, accuracy") == 1
+    assert "interrupted" in log
+    assert not logging.getLogger("attnlib.training").handlers
+
+
+def test_a_silent_run_writes_nothing(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train()
+    assert capsys.readouterr() == ("", "")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_last_checkpoint_is_open_to_read(tmp_path):
+    train(folder=tmp_path)
+    data = (tmp_path / "last.safetensors").read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    assert json.loads(header["attnlib"])["plan"]["learning_rate"] == 0.01
+
+
+def test_a_second_run_waits_for_the_first_and_finds_it_done(tmp_path):
+    script = SCRIPT.replace('if event.step == 13 and end == "kill":', "if event.step == 13:").replace(
+        "os.kill(os.getpid(), signal.SIGKILL)", "print('here', flush=True); sys.stdin.readline()"
+    )
+    here = os.path.dirname(__file__)
+    with subprocess.Popen(
+        [sys.executable, "-c", script, here, str(tmp_path), "wait", "constant"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as first:  # fmt: skip
+        assert first.stdout.readline() == "here\n"
+        with subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, here, str(tmp_path), "none", "constant"],
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as second:
+            assert "waiting" in second.stderr.readline()
+            first.communicate("\n")
+            assert second.wait(60) == 0
+    log = (tmp_path / "log.txt").read_text()
+    assert log.count("step 20, accuracy") == 1
+    assert "finished at step 20" in log
+
+
+# --- The objectives ---------------------------------------------------------------------------------------
+
+
+def plain_attention_error(attentions, targets, real, as_published):
+    """Entry by entry, as the definition reads."""
+    errors, rows = [], []
+    for (layer, head), target in targets.items():
+        for sample, n in enumerate(real.sum(1).tolist()):
+            keep = real[sample]
+            attention = attentions[sample, layer, head][keep][:, keep]
+            wanted = target[sample][keep][:, keep] + 1e-8
+            squares = (attention - wanted / wanted.sum(1, keepdim=True)) ** 2
+            errors.append(squares.sum() / n**2)
+            rows += [row.sum() for row in squares]
+    return sum(errors) / len(errors) if as_published else sum(rows) / len(rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["left", "right"]))
+def test_attention_error_is_its_definition(seed, as_published, side):
+    generator = torch.Generator().manual_seed(seed)
+    real = torch.arange(6) < torch.randint(1, 7, (3, 1), generator=generator)
+    real = real.flip(1) if side == "left" else real
+    attentions = torch.rand(3, 2, 2, 6, 6, generator=generator).softmax(-1)
+    pairs = real[:, :, None] & real[:, None]
+    targets = {head: (torch.rand(3, 6, 6, generator=generator) < 0.3) & pairs for head in [(0, 1), (1, 0)]}
+    got = attention_error(attentions, targets, real, as_published=as_published)
+    torch.testing.assert_close(got, plain_attention_error(attentions, targets, real, as_published))
+
+
+@pytest.mark.parametrize("length", [2, 50])
+def test_attention_error_does_not_depend_on_length(length):
+    real = torch.ones(1, length, dtype=torch.bool)
+    attention = torch.eye(length)[None, None, None]
+    wrong = {(0, 0): torch.eye(length, dtype=torch.bool).roll(1, 0)[None]}
+    assert attention_error(attention, wrong, real).item() == pytest.approx(2.0)
+    published = attention_error(attention, wrong, real, as_published=True).item()
+    assert published == pytest.approx(2.0 / length), "the mean over n x n entries shrinks"
+    right = {(0, 0): torch.eye(length, dtype=torch.bool)[None]}
+    assert attention_error(attention, right, real).item() == pytest.approx(0.0, abs=1e-9)
+    uniform = torch.full_like(attention, 1 / length)
+    nothing = {(0, 0): torch.zeros(1, length, length, dtype=torch.bool)}
+    assert attention_error(uniform, nothing, real).item() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_target_for_a_head_that_is_not_there():
+    batch = batch_at(0)
+    targets = {(1, 0): batch.target_attention[0, 0]}
+    attentions = build()(batch.input_ids, batch.attention_mask, output_attentions=True).attentions
+    with pytest.raises(ValueError, match="head L1H0 has a target, but the model has 1 layers of 2 heads"):
+        attention_error(attentions, targets, batch.attention_mask)
+
+
+def test_token_loss_ignores_what_is_not_predicted():
+    model, batch = build(dropout=0.0), batch_at(0)
+    losses = token_loss(3.0)(model, batch)
+    logits = model(batch.input_ids, batch.attention_mask).logits
+    asked = batch.target_ids != IGNORE
+    expected = F.cross_entropy(logits[asked], batch.target_ids[asked])
+    torch.testing.assert_close(losses["cross_entropy"], expected)
+    torch.testing.assert_close(losses["loss"], expected + 3 * losses["attention"])
+    assert losses["attention"] > 0
+    assert set(token_loss()(model, batch)) == {"loss", "cross_entropy"}
+
+
+def test_attention_supervision_teaches_the_head():
+    before, _ = build(dropout=0.0), None
+    after, history = train(
+        build(dropout=0.0), plan(150, evaluate_every=50), loss=token_loss(2.0), evaluate=None
+    )
+    errors = [token_loss(1.0)(model, batch_at(-3))["attention"].item() for model in (before, after)]
+    assert errors[1] < 0.5 * errors[0]
+    assert history.table.loss.is_monotonic_decreasing
+
+
+class Fixed(nn.Module):
+    """Predicts the input itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def forward(self, ids, attention_mask=None):
+        assert not self.training
+        return type("Output", (), {"logits": F.one_hot(ids, VOCABULARY).float()})
+
+
+def test_scores_count_tokens_not_batches():
+    def batch(ids, targets):
+        ids, targets = torch.tensor(ids), torch.tensor(targets)
+        return Batch(ids, targets, torch.ones_like(ids, dtype=torch.bool))
+
+    batches = [
+        batch([[1, 2, 3], [1, 1, 1]], [[1, 2, 0], [1, IGNORE, 1]]),  # 4 of 5 tokens, 1 of 2 samples
+        batch([[5]], [[4]]),  # 0 of 1
+        batch([[5]], [[IGNORE]]),  # nothing asked
+    ]
+    model = Fixed()
+    assert token_accuracy(model, batches) == pytest.approx(4 / 6)
+    assert exact_match(model, batches) == pytest.approx(1 / 3)
+    assert token_scores(model, [])["accuracy"] != token_scores(model, [])["accuracy"]
+    assert model.training, "left in the mode it had"

@@ -1,0 +1,250 @@
+"""The explorers without a browser: what they refuse, how they store weights, and what the page holds."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib.widgets import AttentionExplorer
+from attnlib.widgets.encoding import dequantise, quantise
+from attnlib.widgets.static import StaticTwin, front_end
+
+
+def attention(layers: int = 2, heads: int = 3, queries: int = 4, keys: int = 4) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.softmax(torch.randn(layers, heads, queries, keys, generator=generator), dim=-1)
+
+
+def state_of(page: str) -> dict:
+    """The state as the page's script reads it."""
+    found = re.search(r"const state = (\{.*\});", page)
+    assert found
+    return json.loads(found[1])
+
+
+# ---- storing
+
+
+@given(st.floats(0, 1))
+def test_a_stored_weight_is_off_by_no_more_than_promised(weight):
+    stored = dequantise(quantise(np.array([weight])))[0]
+    assert abs(stored - weight) <= np.sqrt(weight) / 255 + 1 / 255**2
+    assert (stored == 0) == (weight == 0)
+
+
+def test_every_byte_survives_a_round_trip():
+    steps = np.arange(256, dtype=np.uint8)
+    assert (quantise(dequantise(steps)) == steps).all()
+
+
+def test_small_weights_are_stored_better_than_by_plain_rounding():
+    weight = np.array([1 / 60])
+    plain = np.rint(255 * weight) / 255
+    assert abs(dequantise(quantise(weight)) - weight) < abs(plain - weight) / 3
+
+
+@pytest.mark.parametrize(
+    "convert", [torch.Tensor.numpy, torch.Tensor.double, torch.Tensor.bfloat16, torch.Tensor.requires_grad_]
+)
+def test_arrays_of_any_kind_are_accepted(convert):
+    explorer = AttentionExplorer(list("abcd"), convert(attention()))
+    stored = dequantise(np.frombuffer(explorer.weights, np.uint8)).reshape(2, 3, 4, 4)
+    assert np.abs(stored - attention().numpy()).max() < 0.008  # bfloat16 itself rounds to 1/256
+
+
+def test_equal_references_are_stored_once_and_found_again():
+    one, other = torch.eye(4).bool(), torch.eye(4).flip(0).bool()
+    references = {(0, 1): one, (0, 2): other, (1, 0): one}
+    explorer = AttentionExplorer(list("abcd"), attention(), references=references)
+    assert explorer.examples[0]["mask_of"] == [[-1, 0, 1], [0, -1, -1]]
+    masks = np.unpackbits(np.frombuffer(explorer.masks, np.uint8)).reshape(2, 4, 4)
+    assert (masks == np.stack([one, other])).all()
+
+
+# ---- refusing
+
+
+def broken(place, value):
+    weights = attention()
+    weights[place] = value
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"tokens": list("abc")}, r"4 keys, but there are 3 query tokens and 3 key tokens.*padding"),
+        ({"query_tokens": list("ab")}, r"4 queries.*but there are 2 query tokens"),
+        ({"tokens": "abcd"}, r"list of strings.*got one string.*list\('abcd'\)"),
+        ({"tokens": []}, r"tokens is empty"),
+        ({"attentions": attention()[None]}, r"\[layer head query key\].*\(1, 2, 3, 4, 4\).*attentions\[0\]"),
+        ({"attentions": attention()[0]}, r"\[layer head query key\].*\(3, 4, 4\).*missing axes"),
+        ({"attentions": attention()[:, :0]}, r"no layer or no head"),
+        ({"attentions": broken((1, 2, 3, 0), float("nan"))}, r"nan at .* = \[1, 2, 3, 0\].*nan_to_num"),
+        ({"attentions": broken((0, 0, 0, 0), 1.5)}, r"in \[0, 1\].* to 1.5.*after the softmax"),
+        ({"attentions": broken((0, 0, 0, 0), -0.2)}, r"in \[0, 1\].*from -0.2"),
+        ({"references": torch.eye(3).bool()}, r"shape \(3, 3\).*\[query key\] = \(4, 4\)"),
+        ({"references": torch.eye(4)}, r"dtype float32.*must be bool.*reference\.bool\(\)"),
+        ({"references": {(0, 3): torch.eye(4).bool()}}, r"key \(0, 3\).*heads from 0 to 2"),
+    ],
+)
+def test_input_that_cannot_be_shown_is_refused_with_the_reason_and_the_remedy(parts, message):
+    valid = {"tokens": list("abcd"), "attentions": attention()}
+    with pytest.raises(ValueError, match=message):
+        AttentionExplorer(**(valid | parts))
+
+
+def test_what_rounding_leaves_outside_the_range_is_accepted():
+    explorer = AttentionExplorer(list("abcd"), broken((0, 0, 0, 0), 1 + 1e-6))
+    assert explorer.weights[0] == 255
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        ({}, "examples is empty"),
+        ({"a": {"tokens": ["x"]}}, r"example 'a' lacks \['attentions'\]"),
+        (
+            {"a": {"tokens": ["x"], "attentions": attention(), "reference": None}},
+            r"example 'a' holds \['reference'\]",
+        ),
+        ({"a": {"tokens": ["x"], "attentions": attention()}}, "example 'a': attentions of shape"),
+    ],
+)
+def test_an_example_that_cannot_be_shown_is_named(examples, message):
+    with pytest.raises(ValueError, match=message):
+        AttentionExplorer.from_examples(examples)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("layer", 2, "layer must be from 0 to 1; got 2"),
+        ("layer", -1, "layer must be from 0 to 1; got -1"),
+        ("head", 3, r"head must be from -1 to 2 \(-1 for the mean of heads\); got 3"),
+        ("query", 4, r"query must be from -1 to 3 \(-1 for none\); got 4"),
+        ("example", 1, "example must be from 0 to 0; got 1"),
+    ],
+)
+def test_a_place_that_does_not_exist_is_refused(name, value, message):
+    explorer = AttentionExplorer(list("abcd"), attention())
+    with pytest.raises(traitlets.TraitError, match=message):
+        setattr(explorer, name, value)
+    if name != "example":
+        with pytest.raises(traitlets.TraitError, match=message):
+            AttentionExplorer(list("abcd"), attention(), **{name: value})
+
+
+# ---- several examples
+
+
+def two_examples(**settings) -> AttentionExplorer:
+    return AttentionExplorer.from_examples(
+        {
+            "long": {"tokens": list("abcd"), "attentions": attention()},
+            "short": {"tokens": list("ab"), "attentions": attention(1, 2, 3, 2), "query_tokens": list("xyz")},
+        },
+        **settings,
+    )
+
+
+def test_examples_of_different_sizes_lie_one_after_the_other():
+    explorer = two_examples()
+    assert [example["shape"] for example in explorer.examples] == [[2, 3, 4, 4], [1, 2, 3, 2]]
+    assert (
+        explorer.weights
+        == quantise(attention().numpy()).tobytes() + quantise(attention(1, 2, 3, 2).numpy()).tobytes()
+    )
+
+
+def test_a_smaller_example_keeps_layer_head_and_query_within_it():
+    explorer = two_examples(layer=1, head=2, query=3)
+    explorer.example = 1
+    assert (explorer.layer, explorer.head, explorer.query) == (0, 1, -1)
+
+
+def test_the_first_place_is_checked_in_the_example_shown_first():
+    assert two_examples(example=1, head=1).head == 1
+    with pytest.raises(traitlets.TraitError, match="head must be from -1 to 1"):
+        two_examples(example=1, head=2)
+
+
+def test_the_summary_tells_the_sizes():
+    assert repr(two_examples(title="T")) == (
+        "AttentionExplorer 'T': 4 tokens, 2 layers x 3 heads, 2 examples"
+    )
+
+
+# ---- the page
+
+HOSTILE = ["<script>alert(1)</script>", "</style>", "<!--<script>", "<img src=x onerror=alert(1)>", "'\"`\\"]
+
+
+def test_no_token_can_end_the_script_or_open_a_tag():
+    explorer = AttentionExplorer(HOSTILE, attention(1, 1, 5, 5), title="</script><b>")
+    page = explorer.to_html()
+    assert page.count("</script") == page.count("<script") == 1
+    assert page.count("</style") == page.count("<style") == 1
+    assert "<b>" not in page and "<img" not in page and "<!--" not in page
+    assert state_of(page)["examples"][0]["tokens"] == HOSTILE
+
+
+def test_a_lone_surrogate_can_be_saved(tmp_path):
+    explorer = AttentionExplorer(["\ud83d", "é"], attention(1, 1, 2, 2))
+    explorer.save_html(tmp_path / "page.html")
+
+
+def test_equal_widgets_give_equal_bytes_and_others_do_not():
+    pages = {AttentionExplorer(list("abcd"), attention()).to_html() for _ in range(2)}
+    assert len(pages) == 1
+    assert AttentionExplorer(list("abcd"), attention(), layer=1).to_html() not in pages
+
+
+def test_sixty_tokens_in_four_layers_of_eight_heads_stay_under_300_kb(tmp_path):
+    references = {(layer, head): torch.rand(60, 60) > 0.5 for layer in range(4) for head in range(8)}
+    explorer = AttentionExplorer(["token"] * 60, attention(4, 8, 60, 60), references=references)
+    assert explorer.save_html(tmp_path / "page.html").stat().st_size < 300_000
+
+
+def test_a_page_asks_for_nothing_from_outside():
+    page = AttentionExplorer(list("abcd"), attention()).to_html()
+    addresses = set(re.findall(r"https?://[^\s\"'`]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a name of SVG's, never requested
+    assert not re.search(r"\bimport\b|\bfetch\(|@import|url\(", page)
+
+
+def test_a_notebook_gets_the_live_view_and_the_static_twin():
+    explorer = AttentionExplorer(list("abcd"), attention())
+    data, _ = explorer._repr_mimebundle_()
+    assert data["text/html"] == explorer.to_html()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["text/plain"] == "AttentionExplorer: 4 tokens, 2 layers x 3 heads"
+
+
+def test_the_static_page_holds_every_trait_that_the_live_view_reads():
+    source = front_end("common.js", "heat_map.js", "attention_explorer.js")
+    read = set(re.findall(r'model\.get\("(\w+)"\)', source)) | set(re.findall(r'chooser\("(\w+)"', source))
+    assert read == set(state_of(AttentionExplorer(list("abcd"), attention()).to_html()))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("function render() {}", "exactly once"),
+        ("const a = '</script>';\nexport default { render };\n", "must not hold '</'"),
+    ],
+)
+def test_a_front_end_that_would_break_the_page_is_refused(source, message):
+    class Broken(StaticTwin):
+        _esm, _css = source, ""
+
+        def _state(self):
+            return {}
+
+    with pytest.raises(ValueError, match=message):
+        Broken().to_html()

@@ -88,6 +88,8 @@ def watched_page(
             problems.append(f"console error: {message.text}")
 
     def on_failure(request: Request) -> None:
+        if request.failure == "net::ERR_ABORTED":
+            return  # Chromium gave it up itself (the page was left, say); a missing file says another thing
         failed = f"failed request: {request.url} ({request.failure})"
         if f"outside request: {request.url}" not in problems:
             problems.append(failed)

@@ -1,0 +1,78 @@
+"""Numbers over training, over layers, and with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+
+def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> Figure:
+    """A metric and the loss over training, one line per run.
+
+    Args:
+        histories: `History.table` of each run, by what the legend is to call it.
+        metric: the evaluated value on the left; the loss is on the right.
+    """
+    rows = pd.concat([table.assign(run=name) for name, table in histories.items()], ignore_index=True)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
+    for axis, column in ((left, metric), (right, "cross_entropy")):
+        sns.lineplot(rows, x="step", y=column, hue="run", marker="o", ms=4, legend=axis is right, ax=axis)
+        axis.set_xlabel("training step")
+    left.set_ylabel(f"{metric} (validation)")
+    right.set(ylabel="cross entropy (training)", yscale="log")
+    sns.move_legend(right, "center left", bbox_to_anchor=(1, 0.5), title=None, frameon=False)
+    sns.despine(figure)
+    plt.close(figure)
+    return figure
+
+
+def shares_by_layer(rows: pd.DataFrame) -> Figure:
+    """Shares that add up to 1 in every layer, a panel per model.
+
+    Args:
+        rows: columns `model`, `layer` (from 1), `kind` and `value`.
+    """
+    models = list(rows["model"].unique())
+    figure, axes = plt.subplots(
+        1, len(models), figsize=(3.2 * len(models) + 1, 3), sharey=True, squeeze=False
+    )
+    for axis, model in zip(axes[0], models, strict=True):
+        shares = rows[rows["model"] == model].pivot(index="layer", columns="kind", values="value")
+        shares = shares[list(rows["kind"].unique())]
+        axis.stackplot(shares.index, shares.T, labels=shares.columns, colors=sns.color_palette("colorblind"))
+        axis.set(title=model, xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1))
+    axes[0, 0].set_ylabel("share of the rollout")
+    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    plt.close(figure)
+    return figure
+
+
+def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Figure:
+    """Numbers with their intervals, a line of points per group.
+
+    Args:
+        rows: columns `value`, `low`, `high`, and those named below.
+        of: the column whose values stand down the side.
+        by: the column that colours tell apart.
+        label: what the numbers are.
+    """
+    things, groups = list(rows[of].unique()), list(rows[by].unique())
+    figure, axis = plt.subplots(figsize=(6.5, 0.8 + 0.42 * len(things)))
+    for number, (group, colour) in enumerate(zip(groups, sns.color_palette("colorblind"), strict=False)):
+        part = rows[rows[by] == group].set_index(of).loc[things]
+        place = [index + 0.18 * (number - (len(groups) - 1) / 2) for index in range(len(things))]
+        spread = [part["value"] - part["low"], part["high"] - part["value"]]
+        axis.errorbar(
+            part["value"], place, xerr=spread, fmt="o", ms=4, capsize=2, color=colour, label=str(group)
+        )
+    axis.set(yticks=range(len(things)), yticklabels=things, xlabel=label, xlim=(0, 1))
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)
+    axis.legend(title=by, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    sns.despine(figure)
+    plt.close(figure)
+    return figure

@@ -1,0 +1,32 @@
+"""What all figures and tables look like."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pandas as pd
+import seaborn as sns
+from pandas.io.formats.style import Styler
+
+COLOURS = "Blues"
+"""From light to dark in one hue: the same to readers who see red and green alike, and in the explorers."""
+
+sns.set_theme(style="ticks", context="paper", rc={"figure.dpi": 144, "figure.constrained_layout.use": True})
+
+
+def table(rows: pd.DataFrame, digits: int = 4) -> Styler:
+    """Rows as the pages show them: the index a column like the others, texts whole and to the left."""
+    rows = rows if isinstance(rows.index, pd.RangeIndex) else rows.reset_index()
+    texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
+    style = rows.style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
+    style = style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
+    style = style.set_properties(subset=texts, **{"text-align": "left"})
+    identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()[
+        :8
+    ]  # pandas' own is random: pages would differ
+    return style.set_uuid(identity).set_table_attributes('class="dataframe"')
+
+
+def visible(word: str) -> str:
+    """A token as a label: blanks and line ends can be seen, and nothing is taken for mathematics."""
+    return word.replace("\n", "⏎").replace(" ", "␣").replace("$", r"\$") or "∅"

@@ -54,8 +54,8 @@ class AttentionExplorer(StaticTwin, anywidget.AnyWidget):
         AttentionExplorer 'Untrained': 5 tokens, 2 layers x 4 heads
     """
 
-    _esm = front_end("common.js", "heat_map.js", "attention_explorer.js")
-    _css = front_end("common.css", "heat_map.css", "attention_explorer.css")
+    _esm = front_end("common.js", "heat_map.js", "attention_view.js", "attention_explorer.js")
+    _css = front_end("common.css", "heat_map.css", "attention_view.css")
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
     examples = traitlets.List(traitlets.Dict(), help="What is shown besides weights and masks.").tag(

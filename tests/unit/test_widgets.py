@@ -227,7 +227,7 @@ def test_a_notebook_gets_the_live_view_and_the_static_twin():
 
 
 def test_the_static_page_holds_every_trait_that_the_live_view_reads():
-    source = front_end("common.js", "heat_map.js", "attention_explorer.js")
+    source = front_end("common.js", "heat_map.js", "attention_view.js", "attention_explorer.js")
     read = set(re.findall(r'model\.get\("(\w+)"\)', source)) | set(re.findall(r'chooser\("(\w+)"', source))
     assert read == set(state_of(AttentionExplorer(list("abcd"), attention()).to_html()))
 

@@ -10,7 +10,6 @@ layer to replace; there, a second thread waits for the first.
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from attnlib.models.attention_functions import eager_function, implementations
 from attnlib.models.transformer import Transformer, attend
 from attnlib.rollout.attention_call import AttentionCall
 
@@ -48,7 +48,7 @@ def on_board(model: nn.Module, step: Step) -> Iterator[None]:
         if isinstance(model, Transformer):
             stack.enter_context(_transformer(model))
         elif hasattr(getattr(model, "config", None), "_attn_implementation"):
-            stack.enter_context(_interface(_implementations(model)))
+            stack.enter_context(_interface(implementations(model)))
         else:
             raise ValueError(
                 f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer. Collect "
@@ -69,12 +69,6 @@ def _evaluation(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
-
-
-def _implementations(model: nn.Module) -> set[str]:
-    """The names by which a model, and every model inside it, looks up attention."""
-    configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
-    return {c._attn_implementation or "eager" for c in configs if hasattr(c, "_attn_implementation")}
 
 
 @contextmanager
@@ -110,7 +104,7 @@ def _catch(
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """What an attention function is called with, and has to return."""
-    original = _originals.get(name) or _eager_function(module)
+    original = _originals.get(name) or eager_function(module)
     step = _on_board.get()
     if step is None:
         return original(module, query, key, value, attention_mask, **kwargs)
@@ -122,17 +116,6 @@ def _catch(
     kind = _SdpaCall if name == "sdpa" else _HuggingFaceCall
     step(kind(original, module, query, key, attention_mask, kwargs))
     return output
-
-
-def _eager_function(module: nn.Module) -> Callable:
-    """The function that a module's file falls back to: eager attention has no name to look it up by."""
-    function = inspect.unwrap(type(module).forward).__globals__.get("eager_attention_forward")
-    if function is None:
-        raise ValueError(
-            f"{type(module).__name__} has an eager attention of its own that cannot be called in blocks. "
-            'Choose another with model.set_attn_implementation("sdpa").'
-        )
-    return function
 
 
 class _HuggingFaceCall(AttentionCall):

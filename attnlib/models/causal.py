@@ -1,0 +1,142 @@
+"""Causal language models to train from scratch: any architecture of Hugging Face's, or our own."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from attnlib.models.transformer import Transformer, TransformerConfig
+
+OWN = "transformer"
+"""The name of our own `Transformer`, causal, among the architectures."""
+
+ARCHITECTURES = (OWN, *sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
+"""What `CausalSizes.build` makes: our own, and every causal language model that transformers knows."""
+
+
+@dataclass(frozen=True)
+class CausalSizes:
+    """How big a model trained from scratch is.
+
+    Attributes:
+        n_layers: layers.
+        n_heads: attention heads per layer, each with keys and values of its own; has to divide `width`.
+        width: size of the vector that stands for a token.
+        ff_width: hidden size of the feed-forward blocks; `4 * width` if 0.
+        max_length: the longest sequence, in tokens.
+    """
+
+    n_layers: int = 2
+    n_heads: int = 4
+    width: int = 128
+    ff_width: int = 0
+    max_length: int = 512
+
+    def build(self, architecture: str, tokenizer: Any, seed: int = 0) -> nn.Module:
+        r"""A causal language model of random weights.
+
+        Weights of a Hugging Face architecture are drawn from a normal distribution with a standard deviation
+        of $1/\sqrt{d}$, $d$ the width, in place of the 0.02 that is right for $d$ of some 2,000: at 0.02 a
+        narrow model's attention starts out uniform, and it learns to add several times slower. Attention is
+        the architecture's eager one, so that weights can be read and supervised.
+
+        Args:
+            architecture: "transformer", our own with learned positions; or a model type of
+                Hugging Face's: "llama" (rotary positions), "gpt2" (learned ones), "qwen2" ...
+            tokenizer: gives the vocabulary's size and the ids of the special tokens.
+            seed: of the weights. The caller's random state is not touched.
+
+        Raises:
+            ValueError: there is no such architecture; it does not allow these sizes; or it is not causal.
+        """
+        check_architecture(architecture)
+        if self.width % self.n_heads:
+            allowed = ", ".join(str(n) for n in range(1, self.width + 1) if self.width % n == 0)
+            raise ValueError(
+                f"n_heads should divide width; got {self.n_heads} and {self.width} (it may be {allowed})"
+            )
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            return self._own(tokenizer) if architecture == OWN else self._theirs(architecture, tokenizer)
+
+    def _own(self, tokenizer: Any) -> Transformer:
+        sizes = {"n_layers": self.n_layers, "n_heads": self.n_heads, "width": self.width}
+        sizes |= {"ff_width": self.ff_width or 4 * self.width, "max_length": self.max_length}
+        kind = {"causal": True, "norm": "pre", "activation": "gelu", "positions": "learned"}
+        return Transformer(TransformerConfig(len(tokenizer), **sizes, **kind))  # type: ignore[arg-type]
+
+    def _theirs(self, architecture: str, tokenizer: Any) -> nn.Module:
+        config = _config(
+            architecture,
+            vocab_size=len(tokenizer),
+            hidden_size=self.width,
+            num_hidden_layers=self.n_layers,
+            num_attention_heads=self.n_heads,
+            num_key_value_heads=self.n_heads,
+            head_dim=self.width // self.n_heads,
+            intermediate_size=self.ff_width or 4 * self.width,
+            max_position_embeddings=self.max_length,
+            initializer_range=self.width**-0.5,
+            attention_dropout=0.0,
+            attn_pdrop=0.0,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+        try:
+            model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+            causal = _is_causal(model, len(tokenizer))
+        except Exception as error:  # whatever an architecture makes of sizes it was not meant for
+            raise ValueError(
+                f"{architecture} cannot be built with {self} ({type(error).__name__}: {error}); "
+                'try "llama", "gpt2" or "transformer"'
+            ) from error
+        if not causal:
+            raise ValueError(
+                f"{architecture} is not causal as configured: its tokens see later ones, and would read the "
+                'answer that they are to predict; take "llama", "gpt2" or "transformer"'
+            )
+        return model
+
+
+def check_architecture(name: str) -> None:
+    """Refuse a name that is no architecture.
+
+    Raises:
+        ValueError: it is not in `ARCHITECTURES`; the message names what may have been meant.
+    """
+    if name not in ARCHITECTURES:
+        close = difflib.get_close_matches(name, ARCHITECTURES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"the architecture should be {OWN!r}, 'llama', 'gpt2' or another causal language model's type at "
+            f"Hugging Face; got {name!r}{hint}"
+        )
+
+
+def _config(architecture: str, **settings: Any) -> PreTrainedConfig:
+    """The architecture's configuration, with those of the settings that it has."""
+    known = AutoConfig.for_model(architecture)
+    names = {*known.to_dict(), *known.attribute_map}
+    return AutoConfig.for_model(architecture, **{k: v for k, v in settings.items() if k in names})
+
+
+@torch.no_grad()
+def _is_causal(model: nn.Module, vocabulary: int) -> bool:
+    """Whether a token's scores stay the same when a later token changes."""
+    ids = torch.arange(6)[None] % vocabulary
+    other = ids.clone()
+    other[0, -1] = (other[0, -1] + 1) % vocabulary
+    training = model.training
+    model.eval()
+    before, after = (model(i).logits[0, :-1] for i in (ids, other))
+    model.train(training)
+    return bool(torch.allclose(before, after, atol=1e-5))

@@ -1,0 +1,219 @@
+"""Attention pushed onto chosen keys: still attention, the same for every kernel and kind of model."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.generators import char_tokenizer
+from attnlib.models import CausalSizes, causal_null, reinforced
+from attnlib.models.attention_functions import implementations
+from attnlib.models.transformer import head_names
+
+torch.set_num_threads(1)
+TOKENIZER = char_tokenizer("abcdefgh")
+SIZES = CausalSizes(n_layers=2, n_heads=4, width=16, max_length=16)
+KINDS = ("transformer", "llama", "gpt2")
+
+
+def build(kind, seed=0):
+    return SIZES.build(kind, TOKENIZER, seed).eval()
+
+
+def example(seed=0, batch=2, n=7):
+    """Ids, and a causal reference in which some rows have no key."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(4, len(TOKENIZER), (batch, n), generator=generator)
+    reference = (torch.rand(batch, n, n, generator=generator) < 0.4).tril()
+    reference[:, 2] = False
+    return ids, reference
+
+
+def run(model, ids, **kwargs):
+    with torch.no_grad():
+        output = model(ids, attention_mask=torch.ones_like(ids).bool(), output_attentions=True, **kwargs)
+    stacked = output.attentions
+    return output.logits, stacked if torch.is_tensor(stacked) else torch.stack(stacked, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_strength_0_changes_nothing(kind):
+    model, (ids, reference) = build(kind), example()
+    logits, attentions = run(model, ids)
+    for as_published in (False, True):
+        with reinforced(model, reference, 0.0, as_published=as_published):
+            same_logits, same = run(model, ids)
+        torch.testing.assert_close(same_logits, logits, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(same, attentions, atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_strength_1_leaves_nothing_but_the_reference(kind):
+    model, (ids, reference) = build(kind), example()
+    _, before = run(model, ids)
+    with reinforced(model, reference, 1, heads=[(0, 1), (1, 3)]):
+        _, after = run(model, ids)
+    has = reference.any(-1)
+    wanted = reference / reference.sum(-1, keepdim=True).clamp(min=1)
+    for place in ((0, 1), (1, 3)):
+        torch.testing.assert_close(after[:, *place][has], wanted[has])
+    torch.testing.assert_close(after[:, 0, 1][~has], before[:, 0, 1][~has])  # rows without one are left alone
+    torch.testing.assert_close(after[:, 0, [0, 2, 3]], before[:, 0, [0, 2, 3]])  # and so are other heads
+
+
+@settings(max_examples=20, deadline=None)
+@given(strength=st.floats(0, 1), seed=st.integers(0, 1000), kind=st.sampled_from(KINDS))
+def test_a_mixture_is_attention_and_what_was_published_is_not(strength, seed, kind):
+    model, (ids, reference) = build(kind, seed), example(seed)
+    with reinforced(model, reference, strength):
+        _, mixture = run(model, ids)
+    torch.testing.assert_close(mixture.sum(-1), torch.ones(mixture.shape[:-1]), atol=1e-5, rtol=0)
+    assert (mixture >= 0).all()
+    with reinforced(model, reference, strength, as_published=True):
+        _, added = run(model, ids)
+    sums = 1 + strength * reference.sum(-1).float()
+    torch.testing.assert_close(added.sum(-1), sums[:, None, None].expand(added.shape[:-1]), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_fused_and_eager_attention_agree(kind):
+    model, (ids, reference) = build(kind), example()
+    found = []
+    for implementation in ("eager", "sdpa"):
+        model.set_attn_implementation(implementation)
+        with torch.no_grad(), reinforced(model, reference, 0.6, heads=[(1, 0)]):
+            found.append(model(ids).logits)
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
+
+
+def test_grouped_queries_are_pushed_head_by_head():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=12, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4
+    )
+    config.num_key_value_heads = 2
+    model, (ids, reference) = LlamaForCausalLM(config).eval(), example()
+    model.set_attn_implementation("eager")
+    with reinforced(model, reference, 0.5, heads=[(0, 3)]):
+        by_output, weights = run(model, ids)
+
+    # The same by hand: the changed weights, times the values, through the output projection.
+    attention = model.model.layers[0].self_attn
+    x = model.model.layers[0].input_layernorm(model.model.embed_tokens(ids))
+    values = attention.v_proj(x).unflatten(-1, (2, -1)).transpose(1, 2).repeat_interleave(2, 1)
+    by_hand = attention.o_proj((weights[:, 0] @ values).transpose(1, 2).flatten(2))
+    with reinforced(model, reference, 0.5, heads=[(0, 3)]), torch.no_grad():
+        found = []
+        hook = attention.register_forward_hook(lambda *call: found.append(call[2][0]))
+        assert torch.equal(model(ids).logits, by_output)
+        hook.remove()
+    torch.testing.assert_close(found[0], by_hand, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_beginning_is_pushed_as_in_the_whole(kind):
+    model, (ids, reference) = build(kind), example()
+    with reinforced(model, reference, 0.7):
+        whole, _ = run(model, ids)
+        part, _ = run(model, ids[:, :4])
+    torch.testing.assert_close(part, whole[:, :4], atol=1e-5, rtol=1e-4)
+
+
+def test_generation_from_a_cache_is_pushed_as_the_whole():
+    model, (ids, reference) = build("llama"), example()
+    with torch.no_grad(), reinforced(model, reference, 0.7):
+        whole = model(ids).logits
+        first = model(ids[:, :5], use_cache=True)
+        rest = model(ids[:, 5:], past_key_values=first.past_key_values).logits
+    torch.testing.assert_close(rest, whole[:, 5:], atol=1e-5, rtol=1e-4)
+
+
+def test_afterwards_everything_is_as_before_even_after_an_error():
+    model, other, (ids, reference) = build("llama"), build("llama", seed=1), example()
+    before, others = run(model, ids)[0], run(other, ids)[0]
+    with pytest.raises(ZeroDivisionError), reinforced(model, reference, 0.5):
+        assert torch.equal(run(other, ids)[0], others)  # a model next to it is not touched
+        _ = 1 / 0
+    assert torch.equal(run(model, ids)[0], before)
+    own = build("transformer")
+    functions = [layer.attention.attend for layer in own.layers]
+    with reinforced(own, reference, 0.5):
+        pass
+    assert [layer.attention.attend for layer in own.layers] == functions
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_inside_another_acts_on_what_the_first_left(kind):
+    model, (ids, reference) = build(kind), example()
+    with reinforced(model, reference, 0.5), reinforced(model, reference, 0.5):
+        twice, _ = run(model, ids)
+    with reinforced(model, reference, 0.75):
+        once, _ = run(model, ids)
+    torch.testing.assert_close(twice, once, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"strength": 1.5}, "strength should be from 0 to 1; got 1.5"),
+        ({"strength": -1, "as_published": True}, "strength should be at least 0; got -1"),
+        ({"heads": [(0, 4)]}, "no head L0H4; the model has 2 layers of 4 heads"),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_is_refused(kind, change, message):
+    _, reference = example()
+    arguments = {"reference": reference, "strength": 0.5} | change
+    with pytest.raises(ValueError, match=message), reinforced(build(kind), **arguments):
+        pass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_batch_is_refused(kind):
+    model, (ids, reference) = build(kind), example()
+    with (
+        pytest.raises(ValueError, match=r"for 2 .* up to 7 tokens, .* 1 of 7"),
+        reinforced(model, reference, 1),
+    ):
+        run(model, ids[:1])
+    with pytest.raises(ValueError, match="called with 2 of 8"), reinforced(model, reference, 0.5):
+        run(model, torch.cat([ids, ids[:, :1]], 1))
+
+
+def test_models_of_other_kinds_are_refused():
+    _, reference = example()
+    linear = torch.nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="Linear is neither an attnlib"), reinforced(linear, reference, 1):
+        pass
+
+
+def test_the_names_of_attention_functions_are_given_back():
+    from transformers import AttentionInterface
+
+    model, (_, reference) = build("llama"), example()
+    before = dict(AttentionInterface._global_mapping)
+    with reinforced(model, reference, 0.5):
+        assert implementations(model) <= set(AttentionInterface._global_mapping)
+    assert dict(AttentionInterface._global_mapping) == before
+    assert head_names(1, 2) == ["L0H0", "L0H1"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
+def test_the_control_draws_as_many_keys_and_none_from_the_future(seed, n):
+    _, reference = example(seed, n=n) if n > 2 else example(seed, n=3)
+    control = causal_null(reference, seed)
+    assert torch.equal(control, causal_null(reference, seed))
+    assert not control.triu(1).any() and not control[..., 0].any()
+    possible = torch.arange(reference.shape[-1])  # keys 1 .. q
+    assert torch.equal(control.sum(-1), reference.sum(-1).minimum(possible))
+
+
+def test_the_control_draws_every_key_alike():
+    reference = torch.zeros(4000, 6, 6, dtype=torch.bool)
+    reference[:, 5, 0] = True
+    counts = causal_null(reference)[:, 5].float().mean(0)
+    assert counts[0] == 0
+    torch.testing.assert_close(counts[1:], torch.full((5,), 0.2), atol=0.03, rtol=0)

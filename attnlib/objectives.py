@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -40,12 +40,90 @@ def token_loss(
         if not supervised:
             return {"loss": cross_entropy, "cross_entropy": cross_entropy}
         error = attention_error(
-            output.attentions, batch.target_attention, batch.attention_mask, as_published=as_published
+            stacked_attentions(output),
+            batch.target_attention,
+            batch.attention_mask,
+            as_published=as_published,
         )
         total = cross_entropy + attention_weight * error
         return {"loss": total, "cross_entropy": cross_entropy, "attention": error}
 
     return loss
+
+
+def reference_loss(
+    weight: float | int, heads: Sequence[Head] | None = None
+) -> Callable[[nn.Module, Batch], dict[str, Tensor]]:
+    r"""A loss for `fit`: cross entropy of the targets, plus how little of the attention is on the reference.
+
+    $$L = -\tfrac{1}{|T|} \sum_{t \in T} \log p(y_t)
+          - \tfrac{w}{|R|} \sum_{r \in R} \log \sum_k S_{rk} \bar A_{rk}$$
+
+    with $T$ the tokens whose target is not `IGNORE`, $R$ the rows (queries) of all samples with at least one
+    reference key, $S$ the batch's 0/1 `reference` and $\bar A$ the mean attention of the chosen heads. Which
+    of its reference keys a row prefers is left to the model; so are rows without one, and other heads.
+
+    Args:
+        weight: w; with 0 the attention is not even computed.
+        heads: the (layer, head)s to supervise, as one mean; all if None.
+
+    Returns:
+        A function of model and batch that returns `loss` (L), `cross_entropy`, and, where the batch has a
+        reference and w is above 0, the second sum as `attention`.
+
+    Raises:
+        ValueError: when called with a model that has not got one of the heads, or returns no attention.
+    """
+
+    def loss(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        supervised = batch.reference is not None and weight > 0
+        wanted = {"output_attentions": True} if supervised else {}
+        output = model(batch.input_ids, attention_mask=batch.attention_mask, **wanted)
+        logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
+        cross_entropy = F.cross_entropy(logits, targets, ignore_index=IGNORE)
+        if not supervised:
+            return {"loss": cross_entropy, "cross_entropy": cross_entropy}
+        mean = _mean_attention(stacked_attentions(output), heads)
+        rows = batch.reference.any(-1)
+        mass = (mean * batch.reference).sum(-1)[rows]
+        error = -mass.clamp(min=torch.finfo(mass.dtype).tiny).log().sum() / rows.sum().clamp(min=1)
+        return {"loss": cross_entropy + weight * error, "cross_entropy": cross_entropy, "attention": error}
+
+    return loss
+
+
+def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key"]:
+    """The attention that a model returned: our own as it is, Hugging Face's tuple of layers as one tensor.
+
+    Raises:
+        ValueError: there is none.
+    """
+    attentions = output.attentions
+    if attentions is None or (not torch.is_tensor(attentions) and any(a is None for a in attentions)):
+        raise ValueError(
+            "the model returned no attention: call it with output_attentions=True, and have a Hugging Face "
+            'model compute it with model.set_attn_implementation("eager")'
+        )
+    return attentions if torch.is_tensor(attentions) else torch.stack(tuple(attentions), dim=1)
+
+
+def _mean_attention(
+    attentions: Float[Tensor, "batch layer head query key"], heads: Sequence[Head] | None
+) -> Float[Tensor, "batch query key"]:
+    if heads is None:
+        return attentions.mean((1, 2))
+    _check_heads(heads, attentions)
+    layers, places = zip(*heads, strict=True)
+    return attentions[:, list(layers), list(places)].mean(1)
+
+
+def _check_heads(heads: Iterable[Head], attentions: Float[Tensor, "batch layer head query key"]) -> None:
+    _, n_layers, n_heads, _, _ = attentions.shape
+    for layer, head in heads:
+        if not (0 <= layer < n_layers and 0 <= head < n_heads):
+            raise ValueError(
+                f"head L{layer}H{head} has a target, but the model has {n_layers} layers of {n_heads} heads"
+            )
 
 
 def attention_error(
@@ -74,12 +152,7 @@ def attention_error(
     Raises:
         ValueError: a supervised head is not in the model.
     """
-    _, n_layers, n_heads, _, _ = attentions.shape
-    for layer, head in targets:
-        if not (0 <= layer < n_layers and 0 <= head < n_heads):
-            raise ValueError(
-                f"head L{layer}H{head} has a target, but the model has {n_layers} layers of {n_heads} heads"
-            )
+    _check_heads(targets, attentions)
     layers, heads = zip(*targets, strict=True)
     pairs = (real[:, None, :] & real[:, :, None])[:, None]  # batch, head, query, key
     wanted = (torch.stack(list(targets.values()), dim=1) + 1e-8) * pairs

@@ -5,5 +5,6 @@ Needs the extra ``book``: ``pip install "attnlib[book]"``.
 
 from attnlib.widgets.attention_explorer import AttentionExplorer
 from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
+from attnlib.widgets.training_explorer import TrainingExplorer
 
-__all__ = ["AttentionExplorer", "GenerationExplorer", "LiveGenerationExplorer"]
+__all__ = ["AttentionExplorer", "GenerationExplorer", "LiveGenerationExplorer", "TrainingExplorer"]

@@ -59,7 +59,8 @@ const placeName = (layer, head) => `layer ${layer}, ${head < 0 ? "mean of heads"
 
 /**
  * What an explorer that extends it may change: `kind` and `noun`, its name and that of an example; `read`,
- * where an example comes from; `above` and `beside`, what stands above the controls and above the maps.
+ * where an example comes from, and `labelOf`, what the drop-down calls it; `place`, the name of what the heat
+ * map shows; `above` and `below`, what stands above the controls and below them.
  */
 class AttentionView {
   constructor(model, el) {
@@ -85,8 +86,10 @@ class AttentionView {
   get kind() { return "Attention explorer"; }
   get noun() { return "Example"; }
   read(index) { return unpack(this.model, index); }
+  labelOf(example) { return example.label; }
+  place() { return placeName(this.layer, this.head); }
   above() { return []; }
-  beside() { return []; }
+  below() { return []; }
 
   // ---- built once
 
@@ -102,7 +105,7 @@ class AttentionView {
     this.live = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
     this.root = make("section", { class: "attnx", "aria-label": `${this.kind}${title ? `: ${title}` : ""}` },
       ...(title ? [make("p", { class: "attnx-title" }, title)] : []),
-      ...this.above(), this.buildControls(), ...this.beside(), this.panels, this.readout, this.strips, this.buildTable(), this.live);
+      ...this.above(), this.buildControls(), ...this.below(), this.panels, this.readout, this.strips, this.buildTable(), this.live);
     // JupyterLab's command mode would otherwise take the arrow keys.
     this.root.addEventListener("keydown", (event) => event.stopPropagation());
     el.append(this.root);
@@ -148,9 +151,9 @@ class AttentionView {
     this.hover = null;
     this.key = -1;
     this.exampleField.hidden = examples.length < 2;
-    fill(this.exampleSelect, examples.map((example) => example.label));
+    fill(this.exampleSelect, examples.map((example) => this.labelOf(example)));
     this.exampleSelect.value = index;
-    this.exampleName = examples.length < 2 ? "" : examples[index].label;
+    this.exampleName = examples.length < 2 ? "" : this.labelOf(examples[index]);
     fill(this.layerSelect, range(data.layers).map(String));
     fill(this.headSelect, ["mean of heads", ...range(data.heads).map(String)], -1);
     this.referenceField.hidden = !data.maskOf.flat().some((mask) => mask >= 0);
@@ -232,8 +235,8 @@ class AttentionView {
     this.target = referenceOf(data, layer, head);
     this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null,
       queries: data.queries, keys: data.keys,
-      title: [this.model.get("title"), this.exampleName, placeName(layer, head)].filter(Boolean).join(": ") };
-    map.caption.textContent = capital(placeName(layer, head));
+      title: [this.model.get("title"), this.exampleName, this.place()].filter(Boolean).join(": ") };
+    map.caption.textContent = capital(this.place());
     map.stage.setAttribute("aria-label", `${this.view.title}. ${data.rows} queries by ${data.columns} keys. ` +
       "Up and down choose a query, left and right a key, page up and page down a head, escape none.");
     this.layerSelect.value = layer;
@@ -307,7 +310,7 @@ class AttentionView {
   announce() {
     const { query, key } = this;
     const row = query < 0 ? "No query selected." : key >= 0 ? `${capital(this.cellText(query, key))}.` : this.describe(query);
-    this.live.textContent = `${capital(placeName(this.layer, this.head))}. ${row}`;
+    this.live.textContent = `${capital(this.place())}. ${row}`;
   }
 
   tabulate() {

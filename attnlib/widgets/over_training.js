@@ -1,0 +1,307 @@
+// OverTraining: a slider over the checkpoints of a training and a play button, above a chart of its curves
+// whose axis is the slider's track. Uses common.js, which Python puts before it.
+//
+// Checkpoints stand at equal distances, whatever steps lie between them: early ones are recorded densely,
+// and a chart in proportion would crowd them. Between two checkpoints the axis is in proportion.
+
+const LINES = {
+  light: ["#155fa3", "#c2410c", "#0f766e", "#7c3aed", "#92610a", "#be185d"],
+  dark: ["#82b4e0", "#ffa94d", "#5fd0c0", "#c4a7f5", "#e3c65b", "#f59ac0"],
+};
+const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3]];
+const CHART = { left: 46, right: 14, top: 10, plot: 118, axis: 22, row: 18 };
+
+const stepName = (step) => `step ${step.toLocaleString("en")}`;
+const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");
+
+/** Where a step lies among the checkpoints: 1.5 is half way from the second to the third. */
+function placeOf(steps, step) {
+  const above = steps.findIndex((other) => other >= step);
+  if (above <= 0) return 0;
+  return above - (steps[above] - step) / (steps[above] - steps[above - 1]);
+}
+
+/** The height of a curve at a step; null in a gap. */
+function valueAt({ steps, values }, step) {
+  const above = steps.findIndex((other) => other >= step);
+  if (above < 0) return null;
+  if (steps[above] === step || above === 0) return steps[above] === step ? values[above] : null;
+  const [low, high] = [values[above - 1], values[above]];
+  if (low === null || high === null) return null;
+  return low + ((high - low) * (step - steps[above - 1])) / (steps[above] - steps[above - 1]);
+}
+
+/** The ends of the value axis and its ticks: 0 to 1 for shares, down to -1 where they can be negative. */
+function valueAxis(curves) {
+  const values = curves.flatMap(({ values }) => values).filter((value) => value !== null);
+  const low = Math.min(0, ...values), high = Math.max(0, ...values);
+  const rough = (high - low) / 2, power = 10 ** Math.floor(Math.log10(rough || 1));
+  const step = low >= -1 && high <= 1 ? 0.5 : power * [1, 2, 5, 10].find((part) => part * power >= rough);
+  const from = Math.floor(low / step) * step, to = high <= 1 && low >= -1 ? 1 : Math.ceil(high / step) * step;
+  const ticks = Array.from({ length: Math.round((to - from) / step) + 1 }, (_, i) => from + i * step);
+  return { from, to, ticks };
+}
+
+class OverTraining {
+  /** `changed()` is called when playing has ended. */
+  constructor(model, changed = () => {}) {
+    this.model = model;
+    this.changed = changed;
+    this.steps = model.get("steps");
+    this.curves = model.get("curves");
+    this.axis = valueAxis(this.curves);
+    this.verdicts = null; // whether what is shown was right at each checkpoint
+    this.pinned = false; // whether what is shown is of the last checkpoint alone
+    this.pointed = -1; // the checkpoint under the pointer
+    this.timer = 0;
+    this.build();
+  }
+
+  get last() { return this.steps.length - 1; }
+  get at() { return this.pinned ? this.last : clamp(this.model.get("checkpoint"), 0, this.last); }
+  get step() { return this.steps[this.at]; }
+  get playing() { return this.timer > 0; }
+
+  // ---- built once
+
+  build() {
+    this.button = make("button", { type: "button", class: "attnt-play", click: () => this.toggle() });
+    this.slider = make("input", { type: "range", class: "attnt-slider", min: "0", max: this.last, step: "1",
+      "aria-label": "Checkpoint", input: (event) => { this.stop(); this.jump(Number(event.target.value)); } });
+    this.picture = canvas("attnt-chart", 0, 0);
+    this.marker = canvas("attnt-marker", 0, 0);
+    this.tip = make("div", { class: "attnx-tip", "aria-hidden": "true", hidden: "" });
+    this.chart = make("div", { class: "attnt-frame", role: "img", title: "Click to choose a checkpoint",
+      pointerdown: (event) => this.onPress(event), pointermove: (event) => this.onMove(event),
+      pointerleave: () => this.point(-1) }, this.picture, this.marker, this.tip);
+    this.controls = make("div", { class: "attnt-controls" }, this.button, this.slider);
+    this.controls.hidden = !this.last;
+    this.node = make("div", { class: "attnt-track" }, this.controls, this.chart);
+    this.heading = make("p", { class: "attnt-step" });
+    this.legend = make("ul", { class: "attnt-legend" });
+    this.keys = this.curves.map((curve) => ({ curve, line: canvas("attnt-line", 0, 0), value: make("span", { class: "attnt-value" }) }));
+    this.legend.append(...this.keys.map(({ curve, line, value }) => make("li", {}, line, make("span", { class: "attnt-name" }, curve.name), value)));
+    this.verdictKey = make("li", { class: "attnt-verdicts", hidden: "" });
+    this.legend.append(this.verdictKey);
+    this.side = make("div", { class: "attnt-side" }, this.heading, this.legend);
+    this.showPlaying();
+  }
+
+  // ---- what the owner tells
+
+  /** `flags`: whether what is shown was right at each checkpoint, or null; `[right, wrong]` names the two. */
+  judge(flags, [right, wrong] = ["right", "wrong"]) {
+    this.verdicts = flags;
+    this.verdictKey.hidden = !flags;
+    this.verdictKey.textContent = `● ${right} at that checkpoint   ○ ${wrong}`;
+  }
+
+  pin(pinned) {
+    this.pinned = pinned;
+    if (pinned) this.stop();
+    this.slider.disabled = this.button.disabled = pinned;
+    this.node.classList.toggle("attnt-pinned", pinned);
+  }
+
+  // ---- drawn for every width, theme and verdict
+
+  paint(theme) {
+    this.theme = theme;
+    this.width = this.node.clientWidth;
+    this.height = CHART.top + CHART.plot + CHART.axis + (this.verdicts ? CHART.row : 0);
+    if (!(this.width > CHART.left + CHART.right)) return;
+    this.colours = LINES[theme === THEMES.dark ? "dark" : "light"];
+    const pen = surface(this.picture, this.width, this.height);
+    Object.assign(pen, { font: "11px system-ui, sans-serif", lineWidth: 1 });
+    if (this.curves.length) this.drawValues(pen);
+    this.drawSteps(pen);
+    this.curves.forEach((curve, i) => this.drawCurve(pen, curve, i));
+    this.keys.forEach(({ line }, i) => {
+      const stroke = surface(line, 26, 10);
+      this.dress(stroke, i);
+      stroke.beginPath();
+      stroke.moveTo(1, 5);
+      stroke.lineTo(25, 5);
+      stroke.stroke();
+    });
+    this.show();
+  }
+
+  x(place) { return CHART.left + (this.last ? place / this.last : 0.5) * (this.width - CHART.left - CHART.right); }
+  y(value) { return CHART.top + ((this.axis.to - value) / (this.axis.to - this.axis.from)) * CHART.plot; }
+
+  dress(pen, i) {
+    Object.assign(pen, { strokeStyle: this.colours[i % this.colours.length], lineWidth: 2, lineJoin: "round", lineCap: "butt" });
+    pen.setLineDash(DASHES[i % DASHES.length]);
+  }
+
+  drawValues(pen) {
+    const { faint } = this.theme, end = this.width - CHART.right;
+    Object.assign(pen, { textAlign: "right", textBaseline: "middle", fillStyle: faint, strokeStyle: faint });
+    for (const value of this.axis.ticks) {
+      const y = Math.round(this.y(value)) + 0.5;
+      pen.globalAlpha = value === 0 ? 0.6 : 0.22;
+      pen.beginPath();
+      pen.moveTo(CHART.left, y);
+      pen.lineTo(end, y);
+      pen.stroke();
+      pen.globalAlpha = 1;
+      pen.fillText(String(Number(value.toPrecision(3))).replace("-", "−"), CHART.left - 10, y);
+    }
+  }
+
+  /** The steps below the axis, as many as there is room for: the last, the first, and others between. */
+  drawSteps(pen) {
+    const { faint, ink, surface: ground } = this.theme, base = CHART.top + CHART.plot, taken = [];
+    Object.assign(pen, { textBaseline: "top", textAlign: "center", fillStyle: faint, strokeStyle: faint });
+    for (const i of new Set([this.last, 0, ...this.steps.keys()])) {
+      const text = this.steps[i].toLocaleString("en"), half = pen.measureText(text).width / 2, x = this.x(i);
+      pen.beginPath();
+      pen.moveTo(Math.round(x) + 0.5, base + 0.5);
+      pen.lineTo(Math.round(x) + 0.5, base + 4.5);
+      pen.stroke();
+      const at = clamp(x, half, this.width - half);
+      if (taken.some(([from, to]) => at - half < to + 10 && at + half > from - 10)) continue;
+      taken.push([at - half, at + half]);
+      pen.fillText(text, at, base + 8);
+    }
+    this.verdicts?.forEach((right, i) => {
+      pen.beginPath();
+      pen.arc(this.x(i), base + CHART.axis + CHART.row / 2, 4, 0, 2 * Math.PI);
+      Object.assign(pen, { fillStyle: right ? ink : ground, strokeStyle: ink, lineWidth: 1.25 });
+      pen.fill();
+      pen.stroke();
+    });
+  }
+
+  drawCurve(pen, { steps, values }, i) {
+    this.dress(pen, i);
+    pen.beginPath();
+    let broken = true;
+    steps.forEach((step, at) => {
+      if (values[at] === null) { broken = true; return; }
+      const x = this.x(placeOf(this.steps, step)), y = this.y(values[at]);
+      if (broken) pen.moveTo(x, y);
+      pen.lineTo(x, y);
+      broken = false;
+    });
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
+  // ---- drawn for every checkpoint
+
+  show() {
+    const { at, last, step } = this;
+    this.heading.replaceChildren(make("strong", {}, `Step ${step.toLocaleString("en")}`),
+      this.pinned ? " · the trained model alone" : ` · checkpoint ${at + 1} of ${last + 1}`);
+    this.slider.value = at;
+    this.slider.setAttribute("aria-valuetext", `${stepName(step)}, checkpoint ${at + 1} of ${last + 1}`);
+    this.slider.style.setProperty("--part", `${last ? (100 * at) / last : 0}%`);
+    for (const { curve, value } of this.keys) {
+      const now = valueAt(curve, step);
+      value.textContent = now === null ? "–" : signed(now, 2);
+    }
+    this.chart.setAttribute("aria-label", `Training: ${this.words() || stepName(step)}`);
+    if (this.colours) this.mark();
+  }
+
+  mark() {
+    const pen = surface(this.marker, this.width, this.height), { at, pointed, theme } = this;
+    const rule = (i, alpha, wide) => {
+      Object.assign(pen, { strokeStyle: theme.ink, globalAlpha: alpha, lineWidth: wide });
+      pen.beginPath();
+      pen.moveTo(this.x(i), 0);
+      pen.lineTo(this.x(i), CHART.top + CHART.plot + 4);
+      pen.stroke();
+      pen.globalAlpha = 1;
+    };
+    if (pointed >= 0 && pointed !== at) rule(pointed, 0.35, 1);
+    rule(at, 0.9, 1.5);
+    this.curves.forEach((curve, i) => {
+      const value = valueAt(curve, this.steps[at]);
+      if (value === null) return;
+      pen.beginPath();
+      pen.arc(this.x(at), this.y(value), 4.5, 0, 2 * Math.PI);
+      Object.assign(pen, { fillStyle: this.colours[i % this.colours.length], strokeStyle: theme.surface, lineWidth: 2 });
+      pen.fill();
+      pen.stroke();
+    });
+    if (this.verdicts) {
+      pen.beginPath();
+      pen.arc(this.x(at), CHART.top + CHART.plot + CHART.axis + CHART.row / 2, 7.5, 0, 2 * Math.PI);
+      Object.assign(pen, { strokeStyle: theme.ink, lineWidth: 1.5 });
+      pen.stroke();
+    }
+  }
+
+  /** The curves at the checkpoint shown, for a screen reader. */
+  words(step = this.step) {
+    const values = this.curves.map((curve) => [curve.name, valueAt(curve, step)]).filter(([, value]) => value !== null);
+    return [stepName(step), ...values.map(([name, value]) => `${name} ${signed(value, 2)}`)].join(", ");
+  }
+
+  // ---- what the reader does
+
+  jump(checkpoint) {
+    const next = clamp(checkpoint, 0, this.last);
+    if (this.pinned || next === this.model.get("checkpoint")) return;
+    this.model.set("checkpoint", next);
+    this.model.save_changes();
+  }
+
+  nearest(event) {
+    const place = (event.clientX - this.picture.getBoundingClientRect().left - CHART.left) / (this.width - CHART.left - CHART.right);
+    return clamp(Math.round(place * this.last), 0, this.last);
+  }
+
+  onPress(event) {
+    if (this.pinned || event.button) return;
+    event.preventDefault(); // no text is selected while the pointer draws along
+    this.chart.setPointerCapture?.(event.pointerId);
+    this.stop();
+    this.jump(this.nearest(event));
+  }
+
+  onMove(event) {
+    if (this.pinned) return;
+    this.point(this.nearest(event));
+    if (event.buttons & 1) this.jump(this.pointed);
+  }
+
+  point(checkpoint) {
+    this.pointed = checkpoint;
+    if (!this.colours) return;
+    this.mark();
+    const { tip } = this;
+    tip.hidden = checkpoint < 0;
+    if (checkpoint < 0) return;
+    tip.textContent = this.words(this.steps[checkpoint]);
+    tip.style.left = `${clamp(this.x(checkpoint) - tip.offsetWidth / 2, 0, Math.max(this.width - tip.offsetWidth, 0))}px`;
+  }
+
+  toggle() { if (this.playing) this.stop(); else this.start(); }
+
+  /** From the checkpoint shown to the last, or through all of them, in about six seconds. */
+  start() {
+    if (this.at === this.last) this.jump(0);
+    this.timer = setInterval(() => {
+      this.jump(this.at + 1);
+      if (this.at === this.last) this.stop();
+    }, clamp(6000 / this.last, 120, 800));
+    this.showPlaying();
+  }
+
+  stop() {
+    if (!this.playing) return;
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.showPlaying();
+    this.changed();
+  }
+
+  showPlaying() {
+    this.button.textContent = this.playing ? "❚❚" : "▶";
+    for (const name of ["aria-label", "title"]) this.button.setAttribute(name, this.playing ? "Pause" : "Play the training");
+  }
+}

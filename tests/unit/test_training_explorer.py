@@ -1,0 +1,269 @@
+"""The explorer of a training without a browser: what it refuses, how it stores, and its live side."""
+
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+
+from attnlib.widgets import TrainingExplorer
+from attnlib.widgets.encoding import dequantise
+from attnlib.widgets.over_training import checked_curve, checked_steps
+from attnlib.widgets.static import front_end
+
+STEPS = [0, 10, 40]
+
+
+def attention(checkpoints=3, layers=2, heads=3, tokens=4) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(tokens)
+    return torch.softmax(
+        2 * torch.randn(checkpoints, layers, heads, tokens, tokens, generator=generator), dim=-1
+    )
+
+
+def problem(**changes):
+    parts = {"tokens": list("1+2="), "attentions": attention(), "answers": ["7", "3", "3"], "expected": "3"}
+    return parts | changes
+
+
+def explorer(**settings):
+    return TrainingExplorer({"1+2=": problem()}, STEPS, {"exact match": [0, 0.5, 0.9]}, **settings)
+
+
+def state_of(page: str) -> dict:
+    found = re.search(r"const state = (\{.*\});", page)
+    assert found
+    return json.loads(found[1])
+
+
+def unpacked(widget, index=0) -> np.ndarray:
+    """What the front end reads: [checkpoint layer head query key]."""
+    start = sum(example["bytes"] for example in widget.examples[:index])
+    example = widget.examples[index]
+    raw = zlib.decompress(widget.weights[start : start + example["bytes"]], wbits=-15)
+    return dequantise(np.frombuffer(raw, np.uint8)).reshape(example["shape"])
+
+
+# ---- storing
+
+
+def test_problems_of_different_sizes_lie_one_after_the_other_as_precisely_as_promised():
+    longer = problem(tokens=list("12+34="), attentions=attention(3, 1, 2, 6), answers=["", "46", "46"])
+    widget = TrainingExplorer({"short": problem(), "long": longer}, STEPS, title="T", example=1)
+    for index, truth in enumerate([attention().numpy(), attention(3, 1, 2, 6).numpy()]):
+        assert (np.abs(unpacked(widget, index) - truth) <= np.sqrt(truth) / 255 + 1 / 255**2).all()
+    assert repr(widget) == "TrainingExplorer 'T': 2 problems, 3 checkpoints, 1 layers x 2 heads"
+    assert [example["label"] for example in widget.examples] == ["short", "long"]
+
+
+def test_references_are_stored_for_all_heads_or_some():
+    eye = torch.eye(4).bool()
+    some = problem(references={(1, 2): eye})
+    widget = TrainingExplorer({"all": problem(references=eye), "some": some, "none": problem()}, STEPS)
+    assert [example["masks"] for example in widget.examples] == [1, 1, 0]
+    assert widget.examples[1]["mask_of"] == [[-1, -1, -1], [-1, -1, 0]]
+    assert widget.masks == 2 * np.packbits(eye.numpy()).tobytes()
+
+
+def test_curves_are_given_per_checkpoint_or_by_step_and_may_have_gaps():
+    curves = {"a": torch.tensor([0.0, float("nan"), 1.0]), "b": {0: 0, 5: None, 40: np.float32(2.5)}}
+    widget = TrainingExplorer({"1+2=": problem()}, np.array(STEPS), curves)
+    assert widget.steps == STEPS
+    assert widget.curves == [
+        {"name": "a", "steps": STEPS, "values": [0.0, None, 1.0]},
+        {"name": "b", "steps": [0, 5, 40], "values": [0.0, None, 2.5]},
+    ]
+
+
+def test_the_last_checkpoint_is_shown_first_unless_another_is_chosen():
+    assert explorer().checkpoint == 2 and explorer(checkpoint=-3).checkpoint == 0
+
+
+# ---- refusing
+
+
+def broken(place, value):
+    weights = attention()
+    weights[place] = value
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tokens": list("1+2")}, r"checkpoint 0: attentions of shape \(2, 3, 4, 4\) have 4.* 3 query"),
+        ({"attentions": attention()[0]}, r"as many checkpoints as .* steps, 3, or one.*\(2, 3, 4, 4\)"),
+        ({"attentions": attention(2)}, r"steps, 3, or one; got shape \(2, 2, 3, 4, 4\)"),
+        ({"attentions": broken((1, 0, 0, 2, 0), np.nan)}, r"checkpoint 1: attentions hold nan at .*2, 0\]"),
+        ({"attentions": broken((2, 0, 0, 2, 0), 3.0)}, r"checkpoint 2: attentions must lie in \[0, 1\]"),
+        ({"answers": ["3"]}, r"answers must be a list of 3 strings.*got \['3'\]"),
+        ({"answers": "333"}, r"answers must be a list of 3 strings.*got '333'"),
+        ({"answers": [1, 2, 3]}, r"answers must be a list of 3 strings.*got \[1, 2, 3\]"),
+        ({"expected": 3}, "expected must be a string or None; got 3"),
+        ({"references": torch.eye(4)}, "must be bool"),
+        ({"reference": None}, "may hold references and expected; got .*reference\\."),
+    ],
+)  # fmt: skip
+def test_a_problem_that_cannot_be_shown_is_named_and_the_reason_told(changes, message):
+    with pytest.raises(ValueError, match="problem 'mine'.*" + message):
+        TrainingExplorer({"fine": problem(), "mine": problem(**changes)}, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"problems": {}}, "problems is empty"),
+        ({"problems": {"a": {"tokens": ["x"]}}}, r"'a' must hold tokens, attentions.*got tokens\."),
+        ({"steps": []}, r"steps must be a list of at least one number.*got \[\]"),
+        ({"steps": ["0", "1", "2"]}, "steps must be a list of at least one number"),
+        ({"steps": [0, 20, 20]}, "steps must grow from checkpoint to checkpoint; got 20 before 20"),
+        ({"curves": {"loss": [1, 2]}}, "curve 'loss' has 2 values for 3 checkpoints"),
+        ({"curves": {"loss": {0: 1, 50: 2}}}, "'loss' runs from step 0 to 50, but .* from 0 to 40"),
+    ],
+)  # fmt: skip
+def test_a_training_that_cannot_be_shown_is_refused_with_the_reason(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TrainingExplorer(**({"problems": {"1+2=": problem()}, "steps": STEPS} | settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("checkpoint", 3, "checkpoint must be from 0 to 2, the index of one of the 3 steps; got 3"),
+        ("layer", 2, "layer must be from 0 to 1; got 2"),
+        ("head", -2, "head must be from -1 to 2"),
+        ("query", 4, "query must be from -1 to 3"),
+        ("example", 1, "example must be from 0 to 0"),
+    ],
+)
+def test_a_place_that_does_not_exist_is_refused(name, value, message):
+    with pytest.raises(traitlets.TraitError, match=message):
+        explorer(**{name: value})
+    with pytest.raises(traitlets.TraitError, match=message):
+        setattr(explorer(), name, value)
+
+
+def test_steps_and_curves_are_plain_numbers_whatever_they_came_as():
+    steps = checked_steps(torch.tensor([0.5, 1.0]))
+    assert [type(step) for step in steps] == [float, float]
+    assert [type(step) for step in checked_steps(np.arange(3))] == [int, int, int]
+    assert checked_curve("a", {0.5: np.float64(1 / 3)}, steps)["values"] == [0.33333]
+
+
+# ---- the page
+
+HOSTILE = ["<script>alert(1)</script>", "</style>", "<!--<script>", "<img src=x onerror=alert(1)>"]
+
+
+def test_no_text_can_end_the_script_or_open_a_tag():
+    hostile = problem(tokens=HOSTILE, answers=HOSTILE[:3], expected=HOSTILE[3])
+    page = TrainingExplorer({HOSTILE[0]: hostile}, STEPS, {HOSTILE[3]: [0, 0, 0]}, "</script><b>").to_html()
+    assert page.count("</script") == page.count("<script") == 1
+    assert "<b>" not in page and "<img" not in page and "<!--" not in page
+    assert state_of(page)["examples"][0]["answers"] == HOSTILE[:3]
+
+
+def test_equal_widgets_give_equal_bytes_and_others_do_not():
+    assert explorer().to_html() == explorer().to_html() != explorer(checkpoint=0).to_html()
+
+
+def test_three_problems_in_twelve_heads_at_eight_checkpoints_stay_under_150_kb(tmp_path):
+    noise = torch.softmax(2 * torch.randn(8, 3, 4, 12, 12), dim=-1)
+    parts = {"tokens": list("12+34=46EEEE"), "attentions": noise, "answers": ["46"] * 8}
+    widget = TrainingExplorer(dict.fromkeys("abc", parts), range(8), {"exact match": [0.5] * 8})
+    assert widget.save_html(tmp_path / "page.html").stat().st_size < 150_000
+
+
+def test_a_page_asks_for_nothing_from_outside():
+    page = explorer().to_html()
+    assert set(re.findall(r"https?://[^\s\"'`]+", page)) <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"\bimport\b|\bfetch\(|@import|url\(", page)
+
+
+def test_the_static_page_holds_every_trait_that_the_live_view_reads():
+    files = ["attention_view", "over_training", "ask_box", "training_explorer"]
+    source = front_end(*(f"{name}.js" for name in files))
+    read = set(re.findall(r'model\.get\("(\w+)"\)', source)) | set(re.findall(r'chooser\("(\w+)"', source))
+    assert read == set(state_of(explorer().to_html()))
+
+
+# ---- live
+
+
+def adder(text):
+    """Answers sums of two digits, with the attention of every checkpoint."""
+    if not re.fullmatch(r"\d\+\d=", text):
+        raise ValueError(f"{text} is not a sum such as 1+2=.")
+    right = str(int(text[0]) + int(text[2]))
+    return problem(tokens=list(text), answers=["?", right, right], expected=right)
+
+
+def press(widget, text):
+    """What the view's button does."""
+    widget._handle_custom_msg({"text": text}, [])
+
+
+def test_a_typed_problem_is_answered_and_put_behind_the_recorded_ones():
+    widget, busy = explorer(answer=adder, query=3), []
+    widget.observe(lambda change: busy.append(change["new"]), "busy")
+    press(widget, " 4+5= ")
+    press(widget, "2+2=")
+    assert busy == [True, False, True, False] and widget.error == ""
+    assert [(example["label"], example["typed"]) for example in widget.examples] == [
+        ("1+2=", False), ("4+5=", True), ("2+2=", True),
+    ]  # fmt: skip
+    assert widget.example == 2 and widget.examples[2]["answers"] == ["?", "4", "4"]
+    assert np.abs(unpacked(widget, 2) - attention().numpy()).max() < 0.004
+    press(widget, "4+5=")  # again: it moves to the end
+    assert [example["label"] for example in widget.examples] == ["1+2=", "2+2=", "4+5="]
+
+
+def test_the_trained_model_alone_may_answer():
+    def trained(text):
+        return {"tokens": list(text), "attentions": attention(1, tokens=len(text)), "answers": ["9"]}
+
+    widget = explorer(answer=trained, query=3, checkpoint=1)
+    press(widget, "4+5")
+    assert widget.examples[1]["shape"] == [1, 2, 3, 3, 3] and widget.examples[1]["expected"] is None
+    assert widget.query == -1  # there is no fourth row
+    assert widget.checkpoint == 1  # where the slider is for the recorded problems
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "message"),
+    [
+        ("1++2=", adder, "1++2= is not a sum such as 1+2=."),
+        ("  ", adder, "There is no text. Type some first."),
+        ("1+2=", lambda text: {"tokens": ["x"]}, "problem '1+2=' must hold tokens, attentions and answers"),
+        ("1+2=", lambda text: 1 / 0, "ZeroDivisionError: division by zero"),
+        ("1+2=", None, "nobody to ask"),
+    ],
+)
+def test_what_cannot_be_answered_is_an_error_in_the_widget(text, answer, message):
+    widget = explorer(answer=answer)
+    before = widget.examples
+    press(widget, text)
+    assert message in widget.error and not widget.busy
+    assert widget.examples == before and widget.asked == text
+
+
+def test_stopping_is_no_failure():
+    def stopped(text):
+        raise KeyboardInterrupt
+
+    widget = explorer(answer=stopped)
+    press(widget, "1+2=")
+    assert widget.error == "Stopped." and not widget.busy
+
+
+def test_the_static_page_of_a_live_explorer_has_what_was_typed_but_no_box():
+    widget = explorer(answer=adder)
+    press(widget, "4+5=")
+    press(widget, "wrong")
+    state = state_of(widget.to_html())
+    assert (state["asks"], state["recorded"], state["busy"], state["error"]) == (False, True, False, "")
+    assert len(state["examples"]) == 2 and widget.asks
+    assert not state_of(explorer().to_html())["recorded"]

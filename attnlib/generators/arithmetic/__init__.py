@@ -1,0 +1,12 @@
+"""Arithmetic: sums, differences and products, written out for a model to answer.
+
+The task of Attention Lens (a repository without a paper) with any operators, numbers and ways of writing,
+splits that do not overlap, and the attention that doing the sum on paper would need.
+"""
+
+from attnlib.generators.arithmetic.files import read_files, write_files
+from attnlib.generators.arithmetic.problems import OPERATORS, Problems
+from attnlib.generators.arithmetic.splits import Splits
+from attnlib.generators.arithmetic.task import Arithmetic, arithmetic
+
+__all__ = ["OPERATORS", "Arithmetic", "Problems", "Splits", "arithmetic", "read_files", "write_files"]

@@ -1,0 +1,65 @@
+"""Problems as text files, as Attention Lens writes and reads them: train.txt, val.txt, test.txt.
+
+One problem a line, the end spelt out: `12+34=46<EOS>`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attnlib.checkpoints import write_atomically
+from attnlib.generators.arithmetic.problems import Problems
+from attnlib.generators.arithmetic.splits import Splits
+from attnlib.generators.arithmetic.task import Arithmetic
+
+END_MARK = "<EOS>"
+_FILES = {"train": "train.txt", "valid": "val.txt", "test": "test.txt"}
+
+
+def write_files(folder: str | Path, task: Arithmetic, splits: Splits) -> list[Path]:
+    """Write the three files into a folder, which is made if need be.
+
+    Returns:
+        The files: train.txt, val.txt, test.txt.
+
+    Raises:
+        CheckpointError: one could not be written; none is left half-written.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, name in _FILES.items():
+        lines = [f"{text}{END_MARK}\n" for text in task.texts(getattr(splits, split))]
+        write_atomically(folder / name, "".join(lines).encode())
+    return [folder / name for name in _FILES.values()]
+
+
+def read_files(folder: str | Path, task: Arithmetic) -> Splits:
+    """Read the three files back: ours, or the original's own with `arithmetic("+-", negative=False)`.
+
+    They are taken as they are: `Splits.seen` tells whether they overlap.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is empty, or a line is not a problem of the task or has a wrong or no answer; says
+            which line.
+    """
+    return Splits(**{split: _read(Path(folder) / name, task) for split, name in _FILES.items()})
+
+
+def _read(path: Path, task: Arithmetic) -> Problems:
+    lines = [(number, line.strip()) for number, line in enumerate(path.read_text().splitlines(), 1)]
+    lines = [(number, line.removesuffix(END_MARK)) for number, line in lines if line]
+    if not lines:
+        raise ValueError(f"{path} holds no problem; a line should be like 12+34=46{END_MARK}")
+    unanswered = next((line for line in lines if line[1].endswith("=")), None)
+    if unanswered:
+        raise ValueError(f"{path}, line {unanswered[0]}: {unanswered[1]!r} has no answer")
+    try:
+        return task.parse(*(text for _, text in lines))
+    except ValueError:
+        for number, text in lines:  # all at once is fast; which line it was is asked only now
+            try:
+                task.parse(text)
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error
+        raise

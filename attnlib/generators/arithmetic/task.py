@@ -1,0 +1,338 @@
+"""Arithmetic as a task: which problems, how they are written, and batches of them to train on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+from attnlib.generators.arithmetic.attention import answer_digits, looks
+from attnlib.generators.arithmetic.problems import OPERATORS, Problems, n_digits, results_reach
+from attnlib.generators.arithmetic.splits import Space, Splits, disjoint, independent
+from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN, Writing, write
+from attnlib.generators.base import IGNORE, Batch, Sample
+from attnlib.generators.tokenizer import char_tokenizer
+
+
+def arithmetic(
+    operators: str = "+",
+    numbers: tuple[int, int] = (1, 99),
+    *,
+    n_operands: int = 2,
+    reversed_digits: bool = False,
+    padded: bool = False,
+    negative: bool = True,
+    operands_too: bool = False,
+) -> Arithmetic:
+    """A task of arithmetic, its settings checked.
+
+    A problem is written `12+34=46`; with `reversed_digits`, every number has its units first (`21+43=64`);
+    with `padded`, numbers are filled up with zeros to the widest there is (`12+34=046`), so that a column
+    has one place in the text; with both, `21+43=640`. A minus sign stands where the number ends up: in front
+    (`5-7=-2`), or reversed, at the end (`5-7=2-`).
+
+    Args:
+        operators: any of + - *; one of them stands between all the numbers of a problem.
+        numbers: lowest and highest operand.
+        n_operands: how many numbers a problem has.
+        reversed_digits: write numbers with their units first, in which order one adds on paper.
+        padded: fill numbers up with zeros.
+        negative: whether differences may come to less than 0.
+        operands_too: ask for the operands as well, all but the first character, as the original's loss does.
+            Nobody can predict them: see `best_possible`.
+
+    Raises:
+        ValueError: a setting is out of range, or there are more than 2**62 problems.
+
+    Example:
+        >>> arithmetic("+").annotate("12+34=").text
+        '12+34=46'
+        >>> arithmetic("+-", (0, 999), reversed_digits=True, padded=True).annotate("210-430=").text
+        '210-430=0220-'
+    """
+    if not operators or set(operators) - set(OPERATORS) or len(set(operators)) < len(operators):
+        raise ValueError(f"operators should be some of {OPERATORS!r}, each once; got {operators!r}")
+    low, high = numbers
+    if not 0 <= low <= high:
+        raise ValueError(f"numbers should obey 0 <= lowest <= highest; got {low}, {high}")
+    if n_operands < 2:
+        raise ValueError(f"n_operands should be at least 2; got {n_operands}")
+    space = Space("".join(o for o in OPERATORS if o in operators), (low, high), n_operands, negative)
+    if max(results_reach(operators, low, high, n_operands), space.size) >= 2**62:
+        raise ValueError(
+            f"problems of {n_operands} numbers up to {high} are too many to be numbered with 64 bits; "
+            "ask for smaller numbers or fewer of them"
+        )
+    if not negative and "-" in operators and low * n_operands > high + low:
+        raise ValueError(f"no difference of {space.describe()} is 0 or more; allow negative results")
+    return Arithmetic(space, reversed_digits, padded, operands_too)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What `arithmetic` makes: problems, their texts, batches, and where attention should look.
+
+    Attributes:
+        space: which problems there are.
+        reversed_digits: whether numbers are written with their units first.
+        padded: whether numbers are filled up with zeros.
+        operands_too: whether operands are predicted too.
+    """
+
+    space: Space
+    reversed_digits: bool = False
+    padded: bool = False
+    operands_too: bool = False
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """One token per character, the same for every task: a model can be asked another's problem."""
+        return char_tokenizer(CHARACTERS)
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """Most digits of an operand, and of a result."""
+        space = self.space
+        reach = results_reach(space.operators, *space.numbers, space.n_operands)
+        return n_digits(space.numbers[1]), n_digits(reach)
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens a model has to read: the beginning, and the longest problem without its end."""
+        operands, result = self.widths
+        sign = int("-" in self.space.operators and self.space.negative)
+        return 1 + self.space.n_operands * (operands + 1) + sign + result
+
+    # ---- one problem that a person typed -------------------------------------------------------------
+
+    def annotate(self, text: str) -> Sample:
+        """The sample of a problem as it is written in this task, with or without its answer.
+
+        Raises:
+            ValueError: it is not a problem of this task, or its answer is wrong; says why.
+        """
+        problems = self.parse(text)
+        batch = self.batch(problems)
+        kept = {name: getattr(batch, name)[0] for name in ("reference", "evaluated")}
+        return Sample(self.texts(problems)[0], batch.input_ids[0], batch.target_ids[0], **kept)
+
+    def prompt(self, text: str) -> Int64[Tensor, " token"]:
+        """Ids of a problem up to and including its =: what a model is asked to go on from.
+
+        Raises:
+            ValueError: see `annotate`.
+        """
+        written = self.texts(self.parse(text))[0]
+        return torch.tensor(self.tokenizer(written[: written.index("=") + 1])["input_ids"])
+
+    def parse(self, *texts: str) -> Problems:
+        """Texts as problems.
+
+        Raises:
+            ValueError: see `annotate`.
+        """
+        rows = [self._numbers(text) for text in texts]
+        operators = np.array([OPERATORS.index(operator) for operator, _ in rows], dtype=np.int64)
+        operands = np.array([numbers for _, numbers in rows], dtype=np.int64)
+        problems = Problems(operators, operands.reshape(len(rows), self.space.n_operands))
+        for text, written in zip(texts, self.texts(problems), strict=True):
+            question, _, answer = text.strip().partition("=")
+            right_question, _, right = written.partition("=")
+            if question != right_question:
+                raise ValueError(f"{text!r} should be written {written!r} here: {self.describe()}")
+            if answer and answer != right:
+                raise ValueError(f"{text!r} is wrong: the answer is {right!r}, written as {self.describe()}")
+        return problems
+
+    def _numbers(self, text: str) -> tuple[str, list[int]]:
+        """Operator and operands of a text."""
+        example = self.texts(self.space.problems(np.array([self.space.size // 3])))[0]
+        question, equals, _ = text.strip().partition("=")
+
+        def wrong(reason: str) -> ValueError:
+            return ValueError(f"{text!r} is not a problem of this task: {reason}. Write it like {example!r}")
+
+        if strangers := sorted(set(text.strip()) - set(CHARACTERS)):
+            raise wrong(f"it holds {', '.join(map(repr, strangers))}")
+        if not equals or text.count("=") > 1:
+            raise wrong(f"it should have one =, and has {text.count('=')}")
+        numbers = re.split(r"[+*-]", question)
+        signs = re.findall(r"[+*-]", question)
+        if "" in numbers:
+            place = len("x".join(numbers[: numbers.index("") + 1]))
+            raise wrong(f"there should be a number at character {place + 1}")
+        if asked := sorted(set(signs) - set(self.space.operators)):
+            allowed = " ".join(self.space.operators)
+            raise wrong(f"{' '.join(asked)} was not asked for, only {allowed}")
+        if len(set(signs)) != 1 or len(numbers) != self.space.n_operands:
+            raise wrong(f"there should be {self.space.n_operands} numbers with one operator between them")
+        values = [int(number[:: -1 if self.reversed_digits else 1]) for number in numbers]
+        low, high = self.space.numbers
+        if outside := [value for value in values if not low <= value <= high]:
+            raise wrong(f"{outside[0]} is not from {low} to {high}")
+        if not self.space.negative and signs[0] == "-" and 2 * values[0] < sum(values):
+            raise wrong("its result is negative, and negative=False")
+        return signs[0], values
+
+    def describe(self) -> str:
+        """The task in words."""
+        order = "units first" if self.reversed_digits else "as usual"
+        zeros = (
+            ", with zeros to fill up"
+            if self.padded
+            else ", without zeros in front" * (not self.reversed_digits)
+        )
+        return f"{self.space.describe()}; numbers are written {order}{zeros}"
+
+    # ---- many problems -------------------------------------------------------------------------------
+
+    def splits(
+        self, train: int, valid: int, test: int, *, seed: int = 0, as_published: bool = False
+    ) -> Splits:
+        """Problems to train, validate and test on, none of which is in two splits or twice in one.
+
+        The two orders of a sum or product (12+34, 34+12) count as one problem here: they go into the same
+        split. (A problem may stay in no split where its twin would not fit.)
+
+        Args:
+            train: how many to train on.
+            valid: how many to choose the best model by.
+            test: how many to report on; they are the same whatever the other sizes.
+            seed: same seed, same splits.
+            as_published: draw each split by itself, with replacement, as the original does: they overlap.
+
+        Raises:
+            ValueError: there are too few problems for disjoint splits of these sizes.
+        """
+        sizes = {"train": train, "valid": valid, "test": test}
+        if min(sizes.values()) < 1:
+            raise ValueError(f"every split should have at least 1 problem; got {sizes}")
+        return (independent if as_published else disjoint)(self.space, sizes, seed)
+
+    def texts(self, problems: Problems) -> list[str]:
+        """The problems as they are written."""
+        return self._write(problems).texts()
+
+    def samples(self, problems: Problems) -> Iterator[Sample]:
+        """Each problem as a `Sample`."""
+        return (self.annotate(text) for text in self.texts(problems))
+
+    def batch(self, problems: Problems, reference: bool = True) -> Batch:
+        """Ids, targets and, if asked for, the reference of many problems.
+
+        The model reads the beginning and the characters; it is asked for the answer and the end.
+        """
+        writing = self._write(problems)
+        ids, beginning = self._ids(writing), int(self.tokenizer.bos_token_id)
+        input_ids = np.concatenate([np.full((len(problems), 1), beginning), ids[:, :-1]], axis=1)
+        input_ids[:, 1:][~writing.real[:, 1:]] = int(self.tokenizer.pad_token_id)  # the end is not read
+        asked = np.isin(writing.parts, (ANSWER, EOS))
+        if self.operands_too:
+            asked = np.ones_like(asked)
+            asked[:, 0] = False
+        target_ids = np.where(writing.real & asked, ids, IGNORE)
+        arrays = {"input_ids": input_ids, "target_ids": target_ids, "attention_mask": writing.real}
+        if reference:
+            kinds = self._kinds(problems, writing)
+            arrays["reference"] = kinds["operand column"] | kinds["carry column"]
+            causal = np.tril(np.ones(writing.real.shape[1:] * 2, dtype=bool))
+            causal[:, 0] = False  # the beginning is where attention rests, and says nothing
+            arrays["evaluated"] = causal & answer_digits(writing)[:, :, None]
+        return Batch(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+
+    def kinds(self, problems: Problems) -> dict[str, Bool[Tensor, "batch query key"]]:
+        """What each query may look at, by kind: "operand column", "carry column", "operator", "local".
+
+        See `attnlib.generators.arithmetic.attention`. The first two together are the `reference`.
+        """
+        kinds = self._kinds(problems, self._write(problems))
+        return {kind: torch.from_numpy(mask) for kind, mask in kinds.items()}
+
+    def columns(self, problems: Problems) -> Int64[Tensor, "batch query"]:
+        """The column (units 0) of the answer's digit that each query predicts; -1 where it predicts none."""
+        writing = self._write(problems)
+        return torch.from_numpy(np.where(answer_digits(writing), writing.places, SIGN))
+
+    def batches(self, problems: Problems, batch_size: int, seed: int = 0) -> Callable[[int], Batch]:
+        """The batch of every training step: all problems in a new random order each epoch.
+
+        The batch is a function of the step alone, which is what lets a killed run go on exactly.
+        """
+        per_epoch = max(1, len(problems) // batch_size)
+
+        def batch_at(step: int) -> Batch:
+            epoch, place = divmod(step, per_epoch)
+            order = np.random.default_rng([seed, epoch]).permutation(len(problems))
+            rows = order[place * batch_size : (place + 1) * batch_size]
+            return self.batch(problems[rows], reference=False)
+
+        return batch_at
+
+    def in_batches(self, problems: Problems, batch_size: int = 500, reference: bool = False) -> list[Batch]:
+        """All problems once, in their order: what a model is evaluated on."""
+        starts = range(0, len(problems), batch_size)
+        return [self.batch(problems[i : i + batch_size], reference) for i in starts]
+
+    def stream(
+        self, batch_size: int, held_out: list[Problems] | None = None, seed: int = 0
+    ) -> Callable[[int], Batch]:
+        """The batch of every training step, drawn anew from all problems but those held out and their twins.
+
+        For ranges with more problems than a training set needs; a function of the step alone, as `batches`.
+
+        Args:
+            batch_size: problems per step.
+            held_out: problems that are never drawn, such as `[splits.valid, splits.test]`.
+            seed: same seed, same stream.
+
+        Raises:
+            ValueError: at a step for which hardly any problem is left.
+        """
+        barred = np.unique(np.concatenate([self._twins(part) for part in held_out or []] or [[]]))
+
+        def batch_at(step: int) -> Batch:
+            rng = np.random.default_rng([seed, step])
+            for _ in range(20):
+                indices = rng.integers(self.space.size, size=4 * batch_size)
+                kept = self.space.allowed(indices) & ~np.isin(self.space.twins(indices), barred)
+                if kept.sum() >= batch_size:
+                    return self.batch(self.space.problems(indices[kept][:batch_size]), reference=False)
+            raise ValueError(
+                f"of {self.space.describe()}, hardly any are left to draw: hold out fewer, or widen numbers"
+            )
+
+        return batch_at
+
+    def peek(self, n: int = 10, seed: int = 0) -> pd.DataFrame:
+        """A table of `n` problems, to see what the task is."""
+        drawn = np.random.default_rng(seed).integers(self.space.size, size=100 * n)
+        problems = self.space.problems(drawn[self.space.allowed(drawn)][:n])
+        written = pd.Series(self.texts(problems)).str.partition("=")
+        return pd.DataFrame({"problem": written[0] + "=", "answer": written[2], "carries": problems.carries})
+
+    def _write(self, problems: Problems) -> Writing:
+        return write(problems, self.widths, self.padded, self.reversed_digits)
+
+    def _kinds(self, problems: Problems, writing: Writing) -> dict[str, np.ndarray]:
+        return looks(writing, problems.operators == OPERATORS.index("*"))
+
+    def _ids(self, writing: Writing) -> Int64[np.ndarray, "problem character"]:
+        names = [*CHARACTERS, self.tokenizer.eos_token, self.tokenizer.pad_token]
+        return np.array(self.tokenizer.convert_tokens_to_ids(names))[writing.characters]
+
+    def _twins(self, problems: Problems) -> Int64[np.ndarray, " problem"]:
+        space = self.space
+        powers = space.span ** np.arange(space.n_operands)[::-1]
+        codes = np.array(
+            [space.operators.index(operator) if operator in space.operators else -1 for operator in OPERATORS]
+        )
+        offset = codes[problems.operators] * space.span**space.n_operands
+        return space.twins(offset + ((problems.operands - space.numbers[0]) * powers).sum(1))

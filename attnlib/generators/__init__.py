@@ -1,6 +1,26 @@
 """Where samples come from: text, token ids, targets, and the reference attention."""
 
+from attnlib.generators.algorithmic import (
+    FlipFlopGenerator,
+    LongAdditionGenerator,
+    LongMultiplicationGenerator,
+    StringReversalGenerator,
+    SuccessorGenerator,
+    ValueAssignmentGenerator,
+)
 from attnlib.generators.base import IGNORE, Batch, Head, Sample
 from attnlib.generators.tokenizer import char_tokenizer
 
-__all__ = ["IGNORE", "Batch", "Head", "Sample", "char_tokenizer"]
+__all__ = [
+    "IGNORE",
+    "Batch",
+    "FlipFlopGenerator",
+    "Head",
+    "LongAdditionGenerator",
+    "LongMultiplicationGenerator",
+    "Sample",
+    "StringReversalGenerator",
+    "SuccessorGenerator",
+    "ValueAssignmentGenerator",
+    "char_tokenizer",
+]

@@ -7,7 +7,6 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -19,14 +18,12 @@ from transformers import PreTrainedTokenizerFast
 from attnlib.generators.base import IGNORE, Batch, Head, Sample
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
 from attnlib.generators.rasp.sequences import Sequences
+from attnlib.generators.splits import TENTHS, Split, in_split
 from attnlib.generators.tokenizer import char_tokenizer
 
 ALL_SYMBOLS = string.ascii_letters + string.digits + string.punctuation + string.whitespace
 ALPHABET_SIZES = (10, 26, 52, 100)
 """The alphabets of the paper: the first n of letters, digits, punctuation and white space."""
-
-Split = Literal["train", "valid", "test"]
-_TENTHS: dict[Split, tuple[int, ...]] = {"test": (0,), "valid": (1,), "train": (2, 3, 4, 5, 6, 7, 8, 9)}
 
 
 def language(name: str | Definition, alphabet_size: int = 26, bos: bool = False) -> Language:
@@ -175,7 +172,7 @@ class Language:
             raise ValueError(
                 f"lengths must obey 1 <= min_length <= max_length; got {min_length}, {max_length}"
             )
-        rng = np.random.default_rng([seed, list(_TENTHS).index(split)])
+        rng = np.random.default_rng([seed, list(TENTHS).index(split)])
         kept, n_kept, tries = [], 0, 0
         while n_kept < n:
             if tries == 20:
@@ -183,12 +180,12 @@ class Language:
                     f"{self.name} has too few {split} sequences of {min_length} to {max_length} symbols: "
                     f"found {n_kept} of {n}; allow longer ones"
                 )
-            n_drawn = int(1.3 * (n - n_kept) * 10 / len(_TENTHS[split])) + 20
+            n_drawn = int(1.3 * (n - n_kept) * 10 / len(TENTHS[split])) + 20
             lengths = rng.integers(min_length, max_length + 1, n_drawn)
             symbols = self.definition.sample(rng, lengths, len(self.alphabet))
             symbols = np.pad(symbols, ((0, 0), (0, max_length - symbols.shape[1])))
             symbols[np.arange(max_length) >= lengths[:, None]] = len(self.alphabet)
-            rows = np.flatnonzero(np.isin(_tenth(symbols, lengths), _TENTHS[split]))[: n - n_kept]
+            rows = np.flatnonzero(in_split(symbols, lengths, split))[: n - n_kept]
             kept.append((symbols[rows], lengths[rows]))
             n_kept, tries = n_kept + len(rows), tries + 1
         symbols, lengths = (np.concatenate(parts).astype(np.int64) for parts in zip(*kept, strict=True))
@@ -249,15 +246,6 @@ class Language:
     @cached_property
     def _code_points(self) -> Int64[Tensor, " alphabet"]:
         return torch.tensor([ord(symbol) for symbol in self.alphabet])
-
-
-def _tenth(symbols: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """A number from 0 to 9 that depends on a sequence's content alone, not on its padding; spread evenly."""
-    weights = np.random.default_rng(0).integers(1, 2**62, symbols.shape[1], dtype=np.uint64)
-    content = np.where(np.arange(symbols.shape[1]) < lengths[:, None], symbols + 1, 0).astype(np.uint64)
-    mixed = content @ weights
-    mixed ^= mixed >> np.uint64(29)
-    return ((mixed * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) % np.uint64(10)
 
 
 def _in_front(rows: Tensor, value: int | bool) -> Tensor:

@@ -1,0 +1,61 @@
+"""The six algorithmic tasks: texts whose answer an algorithm gives, and where that algorithm looks.
+
+Source: Spiegel, Štefánik, Kadlčík and Kuchař 2025, *Attend or Perish: Benchmarking Attention in Algorithmic
+Reasoning*, section 3.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.flip_flop import FlipFlopGenerator
+from attnlib.generators.algorithmic.long_addition import LongAdditionGenerator
+from attnlib.generators.algorithmic.long_multiplication import LongMultiplicationGenerator
+from attnlib.generators.algorithmic.samples import AlgorithmicSample, PaddedSamples
+from attnlib.generators.algorithmic.string_reversal import StringReversalGenerator
+from attnlib.generators.algorithmic.successor import SuccessorGenerator
+from attnlib.generators.algorithmic.value_assignment import ValueAssignmentGenerator
+
+__all__ = [
+    "TASKS",
+    "AlgorithmicGenerator",
+    "AlgorithmicSample",
+    "FlipFlopGenerator",
+    "LongAdditionGenerator",
+    "LongMultiplicationGenerator",
+    "PaddedSamples",
+    "StringReversalGenerator",
+    "SuccessorGenerator",
+    "ValueAssignmentGenerator",
+    "task",
+]
+
+TASKS: dict[str, type[AlgorithmicGenerator]] = {
+    "long_addition": LongAdditionGenerator,
+    "long_multiplication": LongMultiplicationGenerator,
+    "string_reversal": StringReversalGenerator,
+    "successor": SuccessorGenerator,
+    "value_assignment": ValueAssignmentGenerator,
+    "flip_flop": FlipFlopGenerator,
+}
+"""The generators by the names that chapters know them by."""
+
+
+def task(name: str, tokenizer: Any, **settings: Any) -> AlgorithmicGenerator:
+    """A task's generator by the task's name.
+
+    Args:
+        name: one of `TASKS`.
+        tokenizer: see `AlgorithmicGenerator`.
+        **settings: of the generator.
+
+    Raises:
+        ValueError: there is no such task; or see the generator.
+    """
+    if name not in TASKS:
+        close = difflib.get_close_matches(name, TASKS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"the task must be one of {', '.join(TASKS)}; got {name!r}{hint}")
+    return TASKS[name](tokenizer=tokenizer, **settings)

@@ -1,0 +1,293 @@
+"""What the six tasks have in common: drawing, splitting, tokens, reference, batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+
+from attnlib.generators.algorithmic.prompt import character_ids, layout
+from attnlib.generators.algorithmic.samples import (
+    AlgorithmicSample,
+    Labels,
+    PaddedSamples,
+    collated,
+    lay,
+    padded_batch,
+    single_samples,
+)
+from attnlib.generators.algorithmic.texts import Pairs, Texts, joined
+from attnlib.generators.base import IGNORE, Batch, Sample
+from attnlib.generators.splits import TENTHS, Split, in_split
+
+CHUNK = 256
+"""Samples are drawn so many at a time. Another number would be another random sequence."""
+
+CELLS = 2**24
+"""Masks of so many cells, at most, are made at a time (unless one sample has more)."""
+
+
+class AlgorithmicGenerator(ABC):
+    """Texts of a task whose answer an algorithm gives, with where that algorithm looks.
+
+    Tokens are `head` + prompt + `middle` + answer + `tail`: in front the beginning-of-sequence token (if the
+    tokenizer has one), the instruction and the examples; behind it the end-of-sequence token; `middle` is
+    empty. In a chat all three come from the tokenizer's template, which brings its own special tokens.
+    `input_ids` are all tokens but the last, `target_ids` all but the first, `IGNORE` up to the answer's first.
+
+    The task's texts are encoded character by character, as in the original, with any Hugging Face tokenizer
+    that has a token for each character of the task's alphabet; another is refused. What stands around them is
+    encoded as ordinary text.
+
+    `reference` has a 1 from the query that predicts a character (the token before it) to the keys that the
+    task's algorithm needs for it; each task's docstring says which. `evaluated` are all rows from the one that
+    predicts the answer's first token, and all columns from the question's first token: rows of separators and
+    of the end have no 1, but count as evaluated.
+
+    Sample *i* depends on `seed` and *i* only, in any process.
+
+    Args:
+        tokenizer: any with a token for every character that the task needs.
+        seed: of the random sequence; each is of its own.
+        instruction: what to do, in words; the task's own by default.
+        few_shot_prompt: what to say before and after the examples.
+        few_shot_samples: texts of the task; the task's own by default. Each is followed by a new line.
+        use_instruction: whether the instruction is part of the samples.
+        use_few_shot: whether the examples are.
+        apply_chat_template: whether samples are chats of a user's message and a reply.
+        ignore_index: the target where nothing is to be predicted.
+        generate_attn_labels: whether samples have a reference.
+        as_published: label as the study did, errors included, to compare with its figures.
+        split: "train", "valid" or "test": only texts of that split, which a text's own content decides; `None`
+            for all.
+
+    Raises:
+        ValueError: see above; or a setting of the task is out of its range.
+
+    Source: Spiegel, Štefánik, Kadlčík and Kuchař 2025, *Attend or Perish*, section 3.
+    """
+
+    NAME: ClassVar[str]
+    """What the task is called, in words."""
+    FORM: ClassVar[str]
+    """An example, for error messages."""
+    INSTRUCTION: ClassVar[str]
+    """What to do, in words."""
+    FEW_SHOT_PROMPT: ClassVar[tuple[str, str]] = (
+        "\nSome examples:\n",
+        "\nSolve the next one in the same way:\n",
+    )
+    """What to say before and after the examples."""
+    ENDS: ClassVar[bool] = True
+    """Whether the model is to predict that the answer ends."""
+
+    def __init__(
+        self,
+        alphabet: str,
+        *,
+        tokenizer: Any,
+        seed: int = 0,
+        instruction: str | None = None,
+        few_shot_prompt: Sequence[str] | None = None,
+        few_shot_samples: Sequence[str] | None = None,
+        use_instruction: bool = False,
+        use_few_shot: bool = False,
+        apply_chat_template: bool = False,
+        ignore_index: int = IGNORE,
+        generate_attn_labels: bool = True,
+        as_published: bool = False,
+        split: Split | None = None,
+    ) -> None:
+        if split is not None and split not in TENTHS:
+            allowed = ", ".join(map(repr, get_args(Split)))
+            raise ValueError(f"split must be one of {allowed}, or None for all texts; got {split!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"seed must be a whole number from 0; got {seed!r}")
+        self.alphabet, self.tokenizer, self.seed, self.split = alphabet, tokenizer, int(seed), split
+        self.generate_attn_labels, self.as_published = generate_attn_labels, as_published
+        self.ignore_index = ignore_index
+        self._ids = np.array(character_ids(tokenizer, alphabet), dtype=np.int64)
+        self._code_points = np.array([ord(character) for character in alphabet], dtype=np.uint32)
+        padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        self._padding = 0 if padding is None else int(padding)
+        pieces = (
+            [(self.INSTRUCTION if instruction is None else instruction, False)] if use_instruction else []
+        )
+        if use_few_shot:
+            opening, closing = self.FEW_SHOT_PROMPT if few_shot_prompt is None else few_shot_prompt
+            examples = self._examples() if few_shot_samples is None else few_shot_samples
+            shown = [piece for text in examples for piece in ((text, True), ("\n", False))]
+            pieces += [(opening, False), *shown, (closing, False)]
+        self._layout = layout(tokenizer, pieces, apply_chat_template, self.ENDS)
+        self._labels = self._published_labels() if as_published else Labels()
+        self._latest: tuple[int, Texts] | None = None
+
+    # ---- what a task brings ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def _draw(self, rng: np.random.Generator, n: int) -> Texts:
+        """So many texts, at random."""
+
+    @abstractmethod
+    def _read(self, text: str) -> Texts:
+        """The one right text that asks what `text` asks; `ValueError` if it asks nothing of the task."""
+
+    @abstractmethod
+    def _pairs(self, texts: Texts) -> Pairs:
+        """The reference: positions of characters, of all texts."""
+
+    @abstractmethod
+    def _examples(self) -> list[str]:
+        """Texts for few-shot prompts, in the form that the settings ask for."""
+
+    def _published_labels(self) -> Labels:
+        """What else is different in the study's labels."""
+        return Labels()
+
+    # ---- samples --------------------------------------------------------------------------------------
+
+    def generate_samples(self) -> Iterator[AlgorithmicSample]:
+        """Samples without end, from the first at every call."""
+        chunk = 0
+        while True:
+            yield from self._samples(self._chunk(chunk))
+            chunk += 1
+
+    def samples(self, n: int, start: int = 0) -> list[AlgorithmicSample]:
+        """`n` samples, from sample `start` on."""
+        return [sample for part in self._parts(start, start + n) for sample in self._samples(part)]
+
+    def annotate(self, text: str) -> AlgorithmicSample:
+        """The sample of a text of the task (without instruction, examples or chat) that a person typed.
+
+        The settings that say how large samples are do not matter here; those that say how they are written do.
+
+        Raises:
+            ValueError: it is no text of the task, or its answer is wrong.
+        """
+        texts = self._read(text)
+        right = self._strings(texts)[0]
+        if right != text:
+            raise ValueError(f"{text!r} is not right: a text of {self.NAME} that asks this is {right!r}")
+        return next(self._samples(texts))
+
+    def generate_dataset(
+        self, samples: Iterable[Sample], pad_token: int | None = None, ignore_index: int | None = None
+    ) -> PaddedSamples:
+        """Samples as a data set of dictionaries, padded to the longest.
+
+        Args:
+            samples: at least one.
+            pad_token: the id of padding; the tokenizer's own by default.
+            ignore_index: the target of padding; that of this generator by default.
+        """
+        samples = list(samples)
+        padding = self._padding if pad_token is None else pad_token
+        ignored = self.ignore_index if ignore_index is None else ignore_index
+        return PaddedSamples(
+            [sample.text for sample in samples], collated(samples, padding, ignored), ignored
+        )
+
+    # ---- batches --------------------------------------------------------------------------------------
+
+    def batch(self, samples: Sequence[Sample]) -> Batch:
+        """Samples as one batch; with a reference if all of them have one."""
+        return collated(samples, self._padding, self.ignore_index)
+
+    def batches(self, batch_size: int, reference: bool = False) -> Callable[[int], Batch]:
+        """The batch of every training step: step *s* has samples *s* `batch_size` to (*s* + 1) `batch_size` - 1.
+
+        Args:
+            batch_size: how many samples.
+            reference: whether batches have reference and evaluated keys, which training does not need.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
+
+        def batch_at(step: int) -> Batch:
+            texts = joined(list(self._parts(step * batch_size, (step + 1) * batch_size)))
+            wanted = reference and self.generate_attn_labels
+            laid = lay(texts, self._pairs(texts) if wanted else None, self._ids, self._layout, self._padding)
+            return padded_batch(laid, self._padding, self.ignore_index, self._labels if wanted else None)
+
+        return batch_at
+
+    def in_batches(self, samples: Iterable[Sample], size: int = 64) -> list[Batch]:
+        """All samples once, in their order: what a model is evaluated on."""
+        rest = iter(samples)
+        return [self.batch(part) for part in iter(lambda: list(islice(rest, size)), [])]
+
+    # ---- from random numbers to texts, and on to samples -----------------------------------------------
+
+    def _parts(self, start: int, end: int) -> Iterator[Texts]:
+        """The texts of samples `start` to `end` - 1, in parts."""
+        for chunk in range(start // CHUNK, -(-end // CHUNK)):
+            first = chunk * CHUNK
+            yield self._chunk(chunk)[slice(max(start - first, 0), end - first)]
+
+    def _chunk(self, chunk: int) -> Texts:
+        """The texts of samples `chunk` * CHUNK and the following; the latest chunk is kept."""
+        if self._latest is None or self._latest[0] != chunk:
+            self._latest = chunk, self._drawn(chunk)
+        return self._latest[1]
+
+    def _drawn(self, chunk: int) -> Texts:
+        rng = np.random.default_rng([self.seed, chunk])
+        if self.split is None:
+            return self._draw(rng, CHUNK)
+        kept: list[Texts] = []
+        missing, tries = CHUNK, 0
+        while missing:
+            texts = self._draw(rng, 2 * CHUNK)
+            points = self._code_points[texts.symbols].astype(np.int64)
+            rows = np.flatnonzero(in_split(points, texts.lengths, self.split))[:missing]
+            kept.append(texts[rows])
+            missing, tries = missing - len(rows), tries + 1
+            if tries == 50 and missing == CHUNK:
+                raise ValueError(
+                    f"no {self.split} text of {self.NAME} among {tries * 2 * CHUNK} with these settings, which "
+                    "allow few texts; allow more of them, or ask with split=None"
+                )
+        return joined(kept)
+
+    def _strings(self, texts: Texts) -> list[str]:
+        points = np.where(texts.real, self._code_points[texts.symbols], 0).astype(np.uint32)
+        return np.ascontiguousarray(points).view(f"<U{points.shape[1]}")[:, 0].tolist()
+
+    def _samples(self, texts: Texts) -> Iterator[AlgorithmicSample]:
+        """Samples of the texts, as many at a time as `CELLS` allows."""
+        longest = int(texts.lengths.max()) + len(self._layout.head_ids) + len(self._layout.middle_ids)
+        at_once = max(1, CELLS // (longest + len(self._layout.tail_ids)) ** 2)
+        for start in range(0, len(texts), at_once):
+            yield from self._some_samples(texts[slice(start, start + at_once)])
+
+    def _some_samples(self, texts: Texts) -> list[AlgorithmicSample]:
+        head, middle, tail = self._layout.head, self._layout.middle, self._layout.tail
+        parts = [
+            (text[:prompt], text[prompt:])
+            for text, prompt in zip(self._strings(texts), texts.prompts.tolist(), strict=True)
+        ]
+        said = [(head + prompt + middle + answer + tail, prompt, answer) for prompt, answer in parts]
+        wanted = self.generate_attn_labels
+        laid = lay(texts, self._pairs(texts) if wanted else None, self._ids, self._layout, self._padding)
+        return single_samples(said, laid, self.ignore_index, self._labels if wanted else None)
+
+
+def bounds(name: str, value: Sequence[int], lowest: int, highest: int | None = None) -> tuple[int, int]:
+    """A range whose ends are both included, as the pair it should be.
+
+    Raises:
+        ValueError: it is not a pair, upside down, or goes too far.
+    """
+    whole = len(value) == 2 and all(
+        isinstance(end, int | np.integer) and not isinstance(end, bool) for end in value
+    )
+    if not whole or not lowest <= value[0] <= value[1] or (highest is not None and value[1] > highest):
+        limit = "" if highest is None else f" <= {highest}"
+        raise ValueError(
+            f"{name} must be (fewest, most) with {lowest} <= fewest <= most{limit}; got {value!r}"
+        )
+    return int(value[0]), int(value[1])

@@ -1,0 +1,124 @@
+"""Flip-flop: commands to registers of one bit each, then a question about one of them.
+
+    w11i11f10w00r10
+
+Each command is a letter, a register and a bit: `w` writes the bit, `f` flips the register, `i` is ignored; the
+bit after `f` and `i` means nothing. Registers start at 0. The last command, `r`, reads a register, and its bit
+is the answer: here register 1 was written 1 and flipped, so it is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
+from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+
+DIGITS = "0123456789"
+WRITE, IGNORED, FLIP, READ = range(10, 14)
+
+
+class FlipFlopGenerator(AlgorithmicGenerator):
+    """Registers that are written and flipped: see `AlgorithmicGenerator` for other settings.
+
+    Reference: the query that predicts the answer looks at the register's digit in the last command (itself),
+    at the last `w` to that register (letter, register and bit), and at letter and register of every `f` of
+    that register since; without such a `w`, since the beginning. The end has no reference.
+
+    Args:
+        length: fewest and most commands, the last one (`r`) included.
+        use_flip: whether there are `f` commands.
+        num_registers: fewest and most registers, 1 to 10: a register is one digit.
+        **settings: see `AlgorithmicGenerator`. With `as_published` the first command is no reference key.
+
+    Raises:
+        ValueError: a range is upside down or too low; more registers than digits; see also
+            `AlgorithmicGenerator`.
+    """
+
+    NAME = "flip-flop"
+    FORM = "w11i11f10w00r10"
+    INSTRUCTION = (
+        "\nFollow the commands to registers of one bit, which all start at 0. A command is a letter, the number\n"
+        "of a register, and a bit: w writes the bit, f flips the register, i does nothing, r reads it.\n"
+        "Write the bit that the last command reads and nothing else.\n"
+    )
+
+    def __init__(
+        self,
+        *,
+        length: Sequence[int] = (1, 100),
+        use_flip: bool = True,
+        num_registers: Sequence[int] = (1, 10),
+        **settings: Any,
+    ) -> None:
+        self.length = bounds("length", length, 1)
+        self.num_registers = bounds("num_registers", num_registers, 1, 10)
+        self.use_flip = use_flip
+        super().__init__(DIGITS + "wifr", **settings)
+
+    def _draw(self, rng: np.random.Generator, n: int) -> Texts:
+        lengths = rng.integers(self.length[0], self.length[1] + 1, n) - 1
+        registers = rng.integers(self.num_registers[0], self.num_registers[1] + 1, n)
+        shape = (n, self.length[1] - 1)
+        letters = rng.integers(WRITE, FLIP + self.use_flip, shape)
+        return self._write(
+            letters,
+            rng.integers(0, registers[:, None], shape),
+            rng.integers(0, 2, shape),
+            lengths,
+            rng.integers(0, registers),
+        )
+
+    def _write(
+        self,
+        letters: np.ndarray,
+        registers: np.ndarray,
+        bits: np.ndarray,
+        lengths: np.ndarray,
+        read: np.ndarray,
+    ) -> Texts:
+        """Texts of commands [text command], as many as `lengths`, and the register that is read."""
+        n, most = letters.shape
+        number = np.arange(most)
+        own = (registers == read[:, None]) & (number < lengths[:, None])
+        write = np.where(own & (letters == WRITE), number, -1).max(1, initial=-1)[:, None]
+        flips = own & (letters == FLIP) & (number > write)
+        written = np.where(write >= 0, np.take_along_axis(np.pad(bits, ((0, 0), (0, 1))), write, axis=1), 0)
+        answer = (written[:, 0] + flips.sum(1)) % 2
+        last = np.stack([np.full(n, READ), read, answer], axis=1)
+        commands = np.stack([letters, registers, bits], axis=2).reshape(n, 3 * most)
+        cells = np.concatenate([commands, last], axis=1).astype(np.uint8)
+        keep = np.concatenate(
+            [np.arange(3 * most) < 3 * lengths[:, None], np.ones((n, 3), dtype=bool)], axis=1
+        )
+        symbols, total, _ = pack(cells, keep)
+        places = {
+            "write": 3 * write + np.where(write >= 0, np.arange(3), 2),
+            "flips": np.where(flips, 3 * number, -1),
+        }
+        return Texts(symbols, total, 3 * lengths + 2, places)
+
+    def _pairs(self, texts: Texts) -> Pairs:
+        query = texts.prompts[:, None] - 1
+        write, flips = texts.places["write"], texts.places["flips"]
+        keys = np.concatenate([query, write, flips, np.where(flips >= 0, flips + 1, -1)], axis=1)
+        if self.as_published:
+            keys = np.where((keys < 3) & (query >= 3), -1, keys)
+        return pairs(query, keys)
+
+    def _read(self, text: str) -> Texts:
+        letter = "[wif]" if self.use_flip else "[wi]"
+        if not re.fullmatch(rf"({letter}[0-9][01])*r[0-9][01]", text):
+            flips = "" if self.use_flip else ", without f (use_flip=False)"
+            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"{flips}; got {text!r}')
+        commands = np.array([[self.alphabet.index(symbol) for symbol in text[:-3]]], dtype=np.int64)
+        letters, registers, bits = commands.reshape(1, -1, 3).transpose(2, 0, 1)
+        return self._write(letters, registers, bits, np.array([letters.shape[1]]), np.array([int(text[-2])]))
+
+    def _examples(self) -> list[str]:
+        return ["w11i11f10w00r10", "i11f00f11w01r01"] if self.use_flip else ["w11i10w00r11", "i11w01i00r01"]

@@ -1,0 +1,131 @@
+r"""Long addition: numbers are written with their least significant digit first, and so is their sum.
+
+    330170+023900+098430=342511
+
+means 71033 + 9320 + 34890 = 115243. With `pad_with_zeros` all numbers, and the sum, have as many digits as
+the longest number and one more (or as many as the sum needs, if that is more); without it, none is padded:
+
+    33017+0239+09843=342511
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
+from attnlib.generators.algorithmic.texts import Pairs, Texts, carried, draw_digits, n_digits, pack, pairs
+
+DIGITS = "0123456789"
+PLUS, EQUALS = 10, 11
+
+
+class LongAdditionGenerator(AlgorithmicGenerator):
+    """Sums of numbers: see this module's docstring for the form, `AlgorithmicGenerator` for other settings.
+
+    Reference: the query that predicts digit *i* of the sum looks at digit *i* of every number (at the zero
+    that stands there if it is padded; nowhere in a number that ends before). The digits that a carry comes
+    from are not reference keys. The end has no reference.
+
+    Args:
+        length: fewest and most digits of a number; each has exactly the drawn number of digits.
+        num_of_nums: fewest and most numbers, at least 2.
+        pad_with_zeros: whether all numbers and the sum are equally long.
+        **settings: see `AlgorithmicGenerator`. `as_published` changes nothing, but needs `pad_with_zeros`.
+
+    Raises:
+        ValueError: a range is upside down or too low; see also `AlgorithmicGenerator`.
+
+    Example:
+        >>> from attnlib.generators import char_tokenizer
+        >>> g = LongAdditionGenerator(tokenizer=char_tokenizer(), length=(1, 4), num_of_nums=(2, 2))
+        >>> g.annotate("1240+4335=5575").answer
+        '5575'
+    """
+
+    NAME = "long addition"
+    FORM = "1240+4335=5575"
+    INSTRUCTION = (
+        "\nAdd the numbers. Every number is written with its least significant digit first, and so is the sum.\n"
+        "Go from left to right: add the digits that stand at the same place and what is carried over.\n"
+        "Write the digits of the sum and nothing else.\n"
+    )
+
+    def __init__(
+        self,
+        *,
+        length: Sequence[int] = (1, 20),
+        num_of_nums: Sequence[int] = (2, 3),
+        pad_with_zeros: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.length = bounds("length", length, 1)
+        self.num_of_nums = bounds("num_of_nums", num_of_nums, 2)
+        self.pad_with_zeros = pad_with_zeros
+        if settings.get("as_published") and not pad_with_zeros:
+            raise ValueError(
+                "as_published needs pad_with_zeros=True: the study's labels assume equal lengths"
+            )
+        super().__init__(DIGITS + "+=", **settings)
+
+    def _draw(self, rng: np.random.Generator, n: int) -> Texts:
+        numbers = rng.integers(self.num_of_nums[0], self.num_of_nums[1] + 1, n)
+        sizes = rng.integers(self.length[0], self.length[1] + 1, (n, self.num_of_nums[1]))
+        sizes[np.arange(self.num_of_nums[1]) >= numbers[:, None]] = 0
+        return self._write(draw_digits(rng, sizes, self.length[1]), sizes)
+
+    def _write(self, digits: np.ndarray, sizes: np.ndarray, width: int = 0) -> Texts:
+        """Texts of numbers [text number digit]; those of size 0 are not there."""
+        n, most, longest = digits.shape
+        columns = np.zeros((n, max(longest + len(str(most)), width)), dtype=np.int32)
+        columns[:, :longest] = digits.sum(1, dtype=np.int32)
+        total, _ = carried(columns)
+        total_size = n_digits(total)
+        if self.pad_with_zeros:
+            common = np.maximum(np.maximum(sizes.max(1) + 1 if not width else width, total_size), 1)
+            sizes, total_size = np.where(sizes > 0, common[:, None], 0), common
+        places = max(int(sizes.max()), int(total_size.max()))
+        cells = np.zeros((n, most + 1, places + 1), dtype=np.uint8)
+        cells[:, :-1, : min(longest, places)] = digits[..., :places]
+        cells[:, -1, :places] = total[:, :places]
+        keep = np.arange(places + 1) < np.concatenate([sizes, total_size[:, None]], axis=1)[..., None]
+        there = sizes > 0
+        last = there.sum(1) - 1
+        cells[:, :-1, -1] = np.where(np.arange(most) == last[:, None], EQUALS, PLUS)
+        keep[:, :-1, -1] = there
+        symbols, lengths, positions = pack(cells, keep)
+        operands, answer = positions[:, :-1, :-1], positions[:, -1, :-1]
+        return Texts(
+            symbols, lengths, answer[:, 0].astype(lengths.dtype), {"operands": operands, "sum": answer}
+        )
+
+    def _pairs(self, texts: Texts) -> Pairs:
+        return pairs(texts.places["sum"][:, None] - 1, texts.places["operands"])
+
+    def _read(self, text: str) -> Texts:
+        if not re.fullmatch(r"[0-9]+(\+[0-9]+)+=[0-9]+", text):
+            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"; got {text!r}')
+        numbers = text.partition("=")[0].split("+")
+        parts = [*numbers, text.partition("=")[2]]
+        lengths = sorted({len(part) for part in parts})
+        if self.pad_with_zeros and len(lengths) > 1:
+            raise ValueError(
+                f"with pad_with_zeros=True all numbers and the sum have the same number of digits; "
+                f"in {text!r} they have {', '.join(map(str, lengths))}"
+            )
+        digits = typed_digits(numbers)
+        return self._write(digits[None], n_digits(digits)[None], lengths[-1] if self.pad_with_zeros else 0)
+
+    def _examples(self) -> list[str]:
+        asked = [["1", "1"], ["124", "4335", "344"], ["999", "999"]]
+        digits = [typed_digits(numbers)[None] for numbers in asked]
+        return [self._strings(self._write(number, n_digits(number)))[0] for number in digits]
+
+
+def typed_digits(numbers: list[str]) -> np.ndarray:
+    """Numbers as digits [number digit], 0 behind the last."""
+    longest = max(map(len, numbers))
+    return np.array([[int(digit) for digit in number.ljust(longest, "0")] for number in numbers], np.uint8)

@@ -1,0 +1,207 @@
+r"""Long multiplication: two numbers, the partial products of the second's digits, and their sum.
+
+    3400*5100=5120+0340+0000+0000=5460
+
+means 43 · 15: all numbers have their least significant digit first. Partial product *i* is the first number
+times digit *i* of the second times 10^*i*, so it begins with *i* zeros: 43 · 5 = 215, 43 · 1 · 10 = 430. With
+`pad_with_zeros` every number has twice as many digits as the first has, and there are as many partial products;
+without it, none is padded, and there is a partial product for each digit of the second number:
+
+    34*51=512+034=546
+
+With `generate_carry` each digit of a partial product or of the product, but for the number's last, is
+followed by its carry in brackets: what it hands on to the next digit. In the partial products a carry is one
+digit; in the product it may have more, least significant first as everywhere.
+
+    34*51=5(1)1(2)2+0(0)3(0)4=5(0)4(0)6
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
+from attnlib.generators.algorithmic.long_addition import DIGITS, typed_digits
+from attnlib.generators.algorithmic.samples import Labels
+from attnlib.generators.algorithmic.texts import Pairs, Texts, carried, draw_digits, n_digits, pack, pairs
+
+TIMES, PLUS, EQUALS, OPEN, CLOSE = range(10, 15)
+
+
+class LongMultiplicationGenerator(AlgorithmicGenerator):
+    """Products of two numbers: see this module's docstring for the form, `AlgorithmicGenerator` for the rest.
+
+    The first number is never the smaller.
+
+    Reference: the query that predicts digit *j* of partial product *i* looks at digit *i* of the second number
+    and at digit *j* - *i* of the first (at the zero there if it is padded; nowhere if the number ends before).
+    The *i* zeros in front have no reference: they come from no digit. With carries, the query also looks at
+    the carry of the digit before, and the query that predicts a carry looks where its digit's does. Unpadded,
+    a partial product that is written as a single 0 looks at the digit that is 0. Separators, brackets, the
+    final product (as in the study: a model need not look at its own output) and the end have no reference.
+
+    Args:
+        length: fewest and most digits of a number; each has exactly the drawn number of digits.
+        pad_with_zeros: whether all numbers are equally long.
+        generate_carry: whether carries are written.
+        **settings: see `AlgorithmicGenerator`. With `as_published` the shift is ignored (digit *j* of every
+            partial product looks at digit *j* of the first number) and in a chat the rows of the tokens
+            between question and answer are evaluated; it needs `pad_with_zeros` and no carries.
+
+    Raises:
+        ValueError: a range is upside down or too low; see also `AlgorithmicGenerator`.
+    """
+
+    NAME = "long multiplication"
+    FORM = "34*51=512+034=546"
+    INSTRUCTION = (
+        "\nMultiply the two numbers. Every number is written with its least significant digit first.\n"
+        "Take the digits of the second number from left to right, and multiply the first number by each: these\n"
+        "are the partial products, each one place further to the right. Then write the sum of them all.\n"
+        "Write the digits of these numbers with + and = between them, and nothing else.\n"
+    )
+
+    def __init__(
+        self,
+        *,
+        length: Sequence[int] = (1, 20),
+        pad_with_zeros: bool = True,
+        generate_carry: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.length = bounds("length", length, 1)
+        self.pad_with_zeros, self.generate_carry = pad_with_zeros, generate_carry
+        if settings.get("as_published") and (generate_carry or not pad_with_zeros):
+            raise ValueError(
+                "as_published needs pad_with_zeros=True and generate_carry=False: the study has no other labels"
+            )
+        super().__init__(DIGITS + "*+=" + "()" * generate_carry, **settings)
+
+    def _draw(self, rng: np.random.Generator, n: int) -> Texts:
+        sizes = rng.integers(self.length[0], self.length[1] + 1, (n, 2))
+        digits = draw_digits(rng, sizes, self.length[1])
+        order = _larger_first(digits)
+        return self._write(
+            np.take_along_axis(digits, order[..., None], 1), np.take_along_axis(sizes, order, 1)
+        )
+
+    def _write(self, digits: np.ndarray, sizes: np.ndarray, width: int = 0) -> Texts:
+        """Texts of two numbers each [text number digit], of so many digits; all padded to `width`, if given."""
+        room = max(int(2 * sizes.max()), width)
+        factors = np.zeros((len(digits), 2, room), dtype=np.int16)
+        factors[..., : digits.shape[2]] = digits[..., :room]
+        partial, carries = carried(_shifted(factors[:, 0], 0) * factors[:, 1, :, None])
+        total, total_carries = carried(partial.sum(1, dtype=np.int16))
+        if self.pad_with_zeros:
+            common = np.maximum(np.maximum(width, sizes[:, 0]), n_digits(total)) if width else 2 * sizes[:, 0]
+            parts = np.repeat(common[:, None], room + 3, axis=1)
+        else:
+            parts = np.concatenate([sizes, n_digits(partial), n_digits(total)[:, None]], axis=1)
+        products = parts[:, 0] if self.pad_with_zeros else sizes[:, 1]
+        parts[:, 2:-1][np.arange(room) >= products[:, None]] = 0
+        return self._packed(
+            np.concatenate([factors, partial, total[:, None]], axis=1),
+            np.concatenate([np.zeros_like(factors), carries, total_carries[:, None]], axis=1),
+            parts,
+        )
+
+    def _packed(self, digits: np.ndarray, carries: np.ndarray, sizes: np.ndarray) -> Texts:
+        """Texts of numbers [text number digit]: the factors, the partial products, the product."""
+        n, numbers, room = digits.shape
+        place = np.arange(room)
+        digit_there = place < sizes[..., None]
+        cells, keep = digits[..., None], digit_there[..., None]
+        if self.generate_carry:
+            carry_there = place < sizes[..., None] - 1
+            carry_there[:, :2] = False
+            most = len(str(int(carries.max())))
+            carry = carries[..., None] // 10 ** np.arange(most) % 10
+            written = carry_there[..., None] & (np.arange(most) < n_digits(carry)[..., None])
+            bracket, both = np.ones_like(cells), carry_there[..., None]
+            cells = np.concatenate([cells, OPEN * bracket, carry, CLOSE * bracket], axis=3)
+            keep = np.concatenate([keep, both, written, both], axis=3)
+        unit = cells.shape[3]
+        separator = np.full((n, numbers, 1), PLUS, dtype=cells.dtype)
+        separator[:, 0], separator[:, 1] = TIMES, EQUALS
+        last = (sizes[:, 2:-1] > 0).sum(1) + 1
+        separator[np.arange(n), last] = EQUALS
+        separated = sizes[..., None] > 0
+        separated[:, -1] = False
+        symbols, lengths, positions = pack(
+            np.concatenate([cells.reshape(n, numbers, -1), separator], axis=2).astype(np.uint8),
+            np.concatenate([keep.reshape(n, numbers, -1), separated], axis=2),
+        )
+        positions = positions[..., :-1].reshape(n, numbers, room, unit)
+        places = {
+            "first": positions[:, 0, :, 0],
+            "second": positions[:, 1, :, 0],
+            "digit": positions[:, 2:-1, :, 0],
+            "nothing": digits[:, 1] == 0,
+        }
+        if self.generate_carry:
+            places["carry"] = positions[:, 2:-1, :, 2]
+        return Texts(symbols, lengths, positions[:, 2, 0, 0].astype(lengths.dtype), places)
+
+    def _pairs(self, texts: Texts) -> Pairs:
+        first, second, digit = (texts.places[name] for name in ("first", "second", "digit"))
+        room = first.shape[1]
+        second = np.repeat(second[..., None], room, axis=2)
+        if self.as_published:
+            return pairs(digit[..., None] - 1, np.stack([np.repeat(first[:, None], room, 1), second], axis=3))
+        first = _shifted(first, -1)
+        second = np.where(np.arange(room) >= np.arange(room)[:, None], second, -1)
+        if not self.pad_with_zeros:
+            alone = texts.places["nothing"]
+            first = np.where(alone[..., None], -1, first)
+            second[..., 0] = np.where(alone, texts.places["second"], second[..., 0])
+        keys = np.stack([first, second], axis=3)
+        if not self.generate_carry:
+            return pairs(digit[..., None] - 1, keys)
+        carry = texts.places["carry"]
+        before = np.full_like(carry, -1)
+        before[..., 1:] = np.where(np.arange(1, room) > np.arange(room)[:, None], carry[..., :-1], -1)
+        keys = np.concatenate([keys, before[..., None]], axis=3)
+        return pairs(np.stack([digit, carry], axis=3)[..., None] - 1, keys[..., None, :])
+
+    def _published_labels(self) -> Labels:
+        return Labels(early_rows=len(self._layout.middle_ids))
+
+    def _read(self, text: str) -> Texts:
+        number = r"[0-9](\([0-9]+\)[0-9])*" if self.generate_carry else "[0-9]+"
+        if not re.fullmatch(rf"[0-9]+\*[0-9]+=({number}\+)*{number}={number}", text):
+            carry = ", with carries" if self.generate_carry else ""
+            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"{carry}; got {text!r}')
+        numbers = text.partition("=")[0].split("*")
+        digits = typed_digits(numbers)
+        lengths = sorted({len(part) for part in re.split(r"[*+=]", re.sub(r"\([0-9]+\)", "", text))})
+        if self.pad_with_zeros and len(lengths) > 1:
+            raise ValueError(
+                "with pad_with_zeros=True all numbers have the same number of digits; "
+                f"in {text!r} they have {', '.join(map(str, lengths))}"
+            )
+        if _larger_first(digits[None])[0, 0] == 1:
+            raise ValueError(f"the first number should not be the smaller one; in {text!r} it is")
+        return self._write(digits[None], n_digits(digits)[None], lengths[0] if self.pad_with_zeros else 0)
+
+    def _examples(self) -> list[str]:
+        digits = [typed_digits(numbers)[None] for numbers in (["1", "1"], ["99", "99"], ["34", "51"])]
+        return [self._strings(self._write(number, n_digits(number)))[0] for number in digits]
+
+
+def _shifted(rows: np.ndarray, nothing: int) -> np.ndarray:
+    """Each row [text place] moved by 0, 1, 2, ... places: [text shift place]."""
+    room = rows.shape[1]
+    source = np.arange(room) - np.arange(room)[:, None]
+    return np.where(source >= 0, rows[:, np.maximum(source, 0)], nothing)
+
+
+def _larger_first(digits: np.ndarray) -> np.ndarray:
+    """The order [text 2] of two numbers [text 2 digit] that puts the larger one first."""
+    differs = digits[:, 0].astype(np.int8) - digits[:, 1].astype(np.int8)
+    highest = differs.shape[1] - 1 - (differs[:, ::-1] != 0).argmax(1)
+    swap = differs[np.arange(len(digits)), highest] < 0
+    return np.where(swap[:, None], [1, 0], [0, 1])

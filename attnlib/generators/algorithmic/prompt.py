@@ -1,0 +1,144 @@
+"""What stands around a text of a task: special tokens, instruction, examples, a chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+MARK = "{tokens}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The parts that all samples of a generator share: `head` prompt `middle` answer `tail`.
+
+    Attributes:
+        head: text before the prompt: instruction, examples, the beginning of the chat.
+        middle: text between prompt and answer, in a chat.
+        tail: text after the answer, in a chat.
+        head_ids: tokens of `head`, after the beginning-of-sequence token if the tokenizer has one.
+        middle_ids: tokens of `middle`.
+        tail_ids: tokens of `tail`, or the end-of-sequence token.
+    """
+
+    head: str
+    middle: str
+    tail: str
+    head_ids: Int64[np.ndarray, " head"]
+    middle_ids: Int64[np.ndarray, " middle"]
+    tail_ids: Int64[np.ndarray, " tail"]
+
+
+def layout(tokenizer: Any, pieces: Sequence[tuple[str, bool]], chat: bool, ends: bool) -> Layout:
+    """The parts around a text.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer.
+        pieces: instruction and examples, in their order; each with whether it is encoded as the task's texts
+            are, one token per character.
+        chat: whether to put instruction and prompt into a user's message, and the answer into the reply. The
+            template brings its own special tokens: none are added to them.
+        ends: whether something follows the answer.
+
+    Raises:
+        ValueError: there is no chat template, or it changes messages; there is no end-of-sequence token; a
+            character has no token.
+    """
+    before, middle, tail = _chat(tokenizer) if chat else ("", "", "")
+    head_ids = [*_encode(tokenizer, before)]
+    if not chat and tokenizer.bos_token_id is not None:
+        head_ids = [tokenizer.bos_token_id]
+    for text, by_character in pieces:
+        head_ids += character_ids(tokenizer, text) if by_character else _encode(tokenizer, text)
+    tail_ids = _encode(tokenizer, tail)
+    if ends and not chat:
+        if tokenizer.eos_token_id is None:
+            raise ValueError("the tokenizer has no eos_token, which ends an answer; give it one")
+        tail_ids = [tokenizer.eos_token_id]
+    return Layout(
+        before + "".join(text for text, _ in pieces),
+        middle,
+        tail if ends else "",
+        np.array(head_ids, dtype=np.int64),
+        np.array(_encode(tokenizer, middle), dtype=np.int64),
+        np.array(tail_ids if ends else [], dtype=np.int64),
+    )
+
+
+def _chat(tokenizer: Any) -> list[str]:
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise ValueError(
+            "this tokenizer has no chat template; ask with apply_chat_template=False, or take an instructed model"
+        )
+    messages = [{"role": "user", "content": MARK}, {"role": "assistant", "content": MARK}]
+    parts = tokenizer.apply_chat_template(messages, tokenize=False).split(MARK)
+    if len(parts) != 3:
+        raise ValueError(
+            "a chat template should contain the user's message and the reply once each; "
+            f"this tokenizer's contains {len(parts) - 1} messages"
+        )
+    return parts
+
+
+def _encode(tokenizer: Any, text: str) -> list[int]:
+    """Ordinary text as tokens."""
+    ids = list(tokenizer.encode(text, add_special_tokens=False)) if text else []
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if unknown is not None and unknown in ids and tokenizer.unk_token not in text:
+        strange = [c for c in dict.fromkeys(text) if unknown in tokenizer.encode(c, add_special_tokens=False)]
+        raise ValueError(f"the tokenizer has no token for {_listed(strange)}, which stand in {text!r}")
+    return ids
+
+
+def character_ids(tokenizer: Any, characters: Sequence[str]) -> list[int]:
+    """The token of each character.
+
+    A mark that a tokenizer puts in front of every text (the "▁" of SentencePiece) is left out.
+
+    Raises:
+        ValueError: a character has no token, or no single one.
+    """
+    known = {character: _character_id(tokenizer, character) for character in dict.fromkeys(characters)}
+    unknown = [character for character, found in known.items() if found == "none"]
+    split = [character for character, found in known.items() if found == "several"]
+    if unknown or split:
+        problem = (
+            f"has no token for {_listed(unknown)}"
+            if unknown
+            else f"has no single token for {_listed(split)}: it splits or changes characters"
+        )
+        raise ValueError(
+            f"the task is written one token per character, but the tokenizer {problem}; "
+            "take a tokenizer that knows them, such as char_tokenizer()"
+        )
+    return [int(known[character]) for character in characters]
+
+
+def _character_id(tokenizer: Any, character: str) -> int | str:
+    ids = list(tokenizer.encode(character, add_special_tokens=False))
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if len(ids) == 2 and tokenizer.convert_ids_to_tokens(ids[0]) == "▁":
+        ids = ids[1:]
+    own = tokenizer.convert_tokens_to_ids(character)
+    candidates = [*(ids if len(ids) == 1 else []), *([own] if own is not None else [])]
+    for index in candidates:
+        if index != unknown and _stands_for(tokenizer, index, character):
+            return index
+    return "none" if unknown in ids or not ids else "several"
+
+
+def _stands_for(tokenizer: Any, index: int, character: str) -> bool:
+    """Whether the token adds the character, and nothing else, to a text."""
+    once, twice, thrice = (
+        tokenizer.decode([index] * n, clean_up_tokenization_spaces=False) for n in (1, 2, 3)
+    )
+    # The second way is for tokenizers of whole words, which put spaces between any two tokens.
+    return thrice == twice + character or tokenizer.convert_ids_to_tokens(index) == once == character
+
+
+def _listed(characters: Sequence[str]) -> str:
+    return ", ".join(map(repr, characters))

@@ -1,0 +1,34 @@
+"""Which of train, valid and test a text belongs to: its own content decides, so that none is in two."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Integer
+
+Split = Literal["train", "valid", "test"]
+TENTHS: dict[Split, tuple[int, ...]] = {"test": (0,), "valid": (1,), "train": (2, 3, 4, 5, 6, 7, 8, 9)}
+"""A tenth of all texts is for testing, a tenth for validation, and the rest for training."""
+
+
+def in_split(
+    symbols: Integer[np.ndarray, "text position"], lengths: Integer[np.ndarray, " text"], split: Split
+) -> Bool[np.ndarray, " text"]:
+    """Whether each text is in the split.
+
+    Args:
+        symbols: the texts, as numbers from 0; what stands behind their ends does not count.
+        lengths: of the texts.
+        split: "train", "valid" or "test".
+    """
+    return np.isin(_tenth(symbols, lengths), TENTHS[split])
+
+
+def _tenth(symbols: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """A number from 0 to 9 that depends on a text's content alone, not on its padding; spread evenly."""
+    weights = np.random.default_rng(0).integers(1, 2**62, symbols.shape[1], dtype=np.uint64)
+    content = np.where(np.arange(symbols.shape[1]) < lengths[:, None], symbols + 1, 0).astype(np.uint64)
+    mixed = content @ weights
+    mixed ^= mixed >> np.uint64(29)
+    return ((mixed * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) % np.uint64(10)

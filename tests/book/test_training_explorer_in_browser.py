@@ -1,0 +1,452 @@
+"""The explorer of a training in Chromium, with the network off: what is drawn, said, played and asked for."""
+
+import base64
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+import tests.book.test_widgets_in_browser as widgets
+from attnlib.widgets import TrainingExplorer
+from tests.browser import canvas_hash
+
+pytestmark = pytest.mark.book
+browser, opened = widgets.browser, widgets.opened  # fixtures
+
+MAP, CHART, MARKER = widgets.MAP, ".attnt-chart", ".attnt-marker"
+STEPS = [0, 10, 50, 100, 1000]
+EXACT = [0.0, 0.1, 0.35, 0.8, 0.97]
+THUMBS = ".attnx-thumb canvas"
+
+
+def attention(checkpoints=5, layers=2, heads=3, tokens=5) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(tokens)
+    return torch.softmax(
+        2 * torch.randn(checkpoints, layers, heads, tokens, tokens, generator=generator), dim=-1
+    )
+
+
+def problem(**changes):
+    answers = ["7", "12", "3", "4", "3"]
+    parts = {"tokens": list("1+2=3"), "attentions": attention(), "answers": answers, "expected": "3"}
+    return parts | changes
+
+
+def explorer(problems=None, curves=None, **settings):
+    curves = {"exact match": EXACT, "loss": {0: 4.0, 25: 2.0, 1000: 0.1}} if curves is None else curves
+    return TrainingExplorer(problems or {"1+2=": problem()}, STEPS, curves, **settings)
+
+
+def slide(page, checkpoint):
+    page.get_by_label("Checkpoint", exact=True).fill(str(checkpoint))
+
+
+def shown(page):
+    """The index of the checkpoint that the slider is at."""
+    return int(page.get_by_label("Checkpoint", exact=True).input_value())
+
+
+def on_chart(page, checkpoint, of=5, y=50):
+    """Where a checkpoint stands on the chart."""
+    width = page.locator(CHART).bounding_box()["width"]
+    return {"x": 46 + checkpoint * (width - 60) / (of - 1), "y": y}
+
+
+# ---- the pictures
+
+
+def test_every_checkpoint_layer_and_head_has_its_own_pictures(opened):
+    page, maps, thumbs, markers = opened(explorer()), [], [], []
+    for checkpoint in range(5):
+        slide(page, checkpoint)
+        maps.append(canvas_hash(page, MAP))
+        thumbs.append(canvas_hash(page, f":nth-match({THUMBS}, 7)"))
+        markers.append(canvas_hash(page, MARKER))
+    assert len(set(maps)) == len(set(thumbs)) == len(set(markers)) == 5
+    slide(page, 0)
+    assert canvas_hash(page, MAP) == maps[0] and canvas_hash(page, MARKER) == markers[0]
+    page.get_by_label("Layer", exact=True).select_option("1")
+    page.get_by_label("Head", exact=True).select_option("2")
+    other = canvas_hash(page, MAP)
+    assert other not in maps
+    page.get_by_role("button", name="layer 0, head 0").click()
+    assert canvas_hash(page, MAP) == maps[0]
+
+
+def test_a_hover_shows_the_true_weight_at_every_checkpoint(opened):
+    page, truth = opened(explorer(layer=1, head=2)), attention()
+    for checkpoint, (q, k) in zip((4, 0, 2), [(0, 0), (3, 1), (4, 4)], strict=True):
+        slide(page, checkpoint)
+        page.locator(widgets.OVERLAY).hover(position=widgets.over(page, q, k, of=5))
+        value, unit = widgets.shown_value(page.locator(".attnx-panels .attnx-tip").inner_text())
+        assert abs(value - truth[checkpoint, 1, 2, q, k].item()) <= unit
+        caption = f"Layer 1, head 2, step {STEPS[checkpoint]:,}"
+        assert page.locator(".attnx-wide .attnx-caption").inner_text() == caption
+
+
+def test_the_pointed_cell_stays_while_the_checkpoints_pass(opened):
+    """Its tip must not tell the weight of the checkpoint before."""
+    page = opened(explorer())
+    page.locator(widgets.OVERLAY).hover(position=widgets.over(page, 2, 3, of=5))
+    page.get_by_label("Checkpoint", exact=True).focus()
+    for checkpoint in (3, 2):
+        page.keyboard.press("ArrowLeft")
+        value, unit = widgets.shown_value(page.locator(".attnx-panels .attnx-tip").inner_text())
+        assert abs(value - attention()[checkpoint, 0, 0, 2, 3].item()) <= unit
+
+
+def test_a_stretched_scale_ends_at_the_largest_weight_of_the_whole_training(opened):
+    page = opened(explorer({"p": problem(attentions=attention() / 4)}))
+    page.get_by_label("What the strongest colour stands for").select_option("largest")
+    for checkpoint in (0, 3):
+        slide(page, checkpoint)
+        last = float(page.locator(".attnx-ticks span").last.inner_text())
+        assert last == pytest.approx(attention()[:, 0, 0].max().item() / 4, abs=0.006)
+
+
+def test_references_can_be_hidden(opened):
+    page = opened(explorer({"p": problem(references={(0, 0): torch.eye(5).bool()})}))
+    outlined = canvas_hash(page, MAP)
+    page.locator(".attnx-check input").click()
+    assert canvas_hash(page, MAP) != outlined
+    assert opened(explorer()).locator(".attnx-check").is_hidden()
+
+
+# ---- the chart
+
+
+def test_the_answer_and_the_curves_are_told_at_every_checkpoint(opened):
+    page, words = opened(explorer()), page_words
+    for checkpoint, answer in enumerate(["7", "12", "3", "4", "3"]):
+        slide(page, checkpoint)
+        right = "✓ right" if answer == "3" else "✗ wrong, 3 expected"
+        assert words(page, ".attnt-text, .attnt-verdict") == [answer, right]
+        assert words(page, ".attnt-step") == [
+            f"Step {STEPS[checkpoint]:,} · checkpoint {checkpoint + 1} of 5"
+        ]
+        loss = [4.0, 3.2, 2 - 1.9 * 25 / 975, 2 - 1.9 * 75 / 975, 0.1][checkpoint]
+        assert words(page, ".attnt-value") == [f"{EXACT[checkpoint]:.2f}", f"{loss:.2f}"]
+
+
+def page_words(page, selector):
+    return page.locator(selector).all_inner_texts()
+
+
+def test_a_click_and_a_drag_on_the_chart_choose_the_checkpoint(opened):
+    page = opened(explorer())
+    before = canvas_hash(page, MAP)
+    page.locator(CHART).click(position=on_chart(page, 1))
+    assert shown(page) == 1 and canvas_hash(page, MAP) != before
+    box, start, end = page.locator(CHART).bounding_box(), on_chart(page, 1), on_chart(page, 3)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end["x"] + 9, box["y"] + start["y"], steps=5)
+    page.mouse.up()
+    assert shown(page) == 3
+    page.mouse.move(box["x"] + start["x"], box["y"] + start["y"])
+    assert shown(page) == 3  # the button is up: pointing tells only
+    tip = page.locator(".attnt-frame .attnx-tip")
+    assert tip.inner_text() == "step 10, exact match 0.10, loss 3.20"
+    page.locator(".attnx-title, .attnx-readout").first.hover()
+    assert tip.is_hidden()
+
+
+def test_the_thumb_of_the_slider_stands_above_the_marker(opened):
+    page = opened(explorer())
+    column = """(canvas) => { const ratio = devicePixelRatio, pen = canvas.getContext("2d");
+      const row = pen.getImageData(0, 1 * ratio, canvas.width, 1).data;
+      const dark = [...Array(canvas.width).keys()].filter((x) => row[4 * x + 3] > 100);
+      return dark.reduce((a, b) => a + b, 0) / dark.length / ratio + 0.5; }"""
+    for checkpoint in range(5):
+        slide(page, checkpoint)
+        marked = page.locator(MARKER).evaluate(column)
+        assert marked == pytest.approx(on_chart(page, checkpoint)["x"], abs=1)
+    # A native slider jumps to where it is clicked: above the third checkpoint it must be at the third.
+    slider, chart = (
+        page.get_by_label("Checkpoint", exact=True).bounding_box(),
+        page.locator(CHART).bounding_box(),
+    )
+    x = chart["x"] + on_chart(page, 2)["x"]
+    page.mouse.click(x, slider["y"] + slider["height"] / 2)
+    assert shown(page) == 2
+    thumb = slider["x"] + 8 + (slider["width"] - 16) * 2 / 4
+    assert thumb == pytest.approx(x, abs=1)
+
+
+def test_gaps_and_values_of_any_size_and_sign_are_drawn(opened):
+    curves = [
+        {"A": [None, None, 0.5, np.nan, 1]},
+        {"A": [-0.4, 0, 0, 0.1, 0.2]},
+        {"A": [900, 500, 20, 3, 1.5]},
+        {},
+    ]
+    pages = [opened(explorer(curves=each)) for each in curves]
+    assert len({canvas_hash(page, CHART) for page in pages}) == 4
+    slide(pages[0], 3)
+    assert page_words(pages[0], ".attnt-value") == ["–"]
+    slide(pages[1], 0)
+    assert page_words(pages[1], ".attnt-value") == ["−0.40"]
+
+
+def test_right_and_wrong_checkpoints_are_marked(opened):
+    page, other = opened(explorer()), opened(explorer({"p": problem(answers=["3"] * 5)}))
+    assert canvas_hash(page, CHART) != canvas_hash(other, CHART)
+    without = opened(explorer({"p": problem(expected=None)}))
+    assert without.locator(".attnt-verdicts").is_hidden()
+    assert without.locator(".attnt-verdict").inner_text() == ""
+    assert "right" in page.locator(".attnt-verdicts").inner_text()
+
+
+# ---- playing and keyboard
+
+
+def test_playing_runs_from_the_first_to_the_last_and_ends(opened):
+    page = opened(explorer())
+    seen = page.evaluate("""() => new Promise((done) => { const seen = [];
+      const slider = document.querySelector(".attnt-slider"), button = document.querySelector(".attnt-play");
+      button.click();
+      const watch = setInterval(() => { seen.push(Number(slider.value));
+        if (button.title === "Play the training") { clearInterval(watch); done(seen); } }, 20); })""")
+    assert sorted(set(seen)) == [0, 1, 2, 3, 4] and seen == sorted(seen)
+    assert page.locator("[aria-live]").inner_text().startswith("Step 1,000, exact match 0.97")
+
+
+def test_playing_stops_where_the_reader_takes_over(opened):
+    page = opened(explorer(checkpoint=0))
+    play = page.get_by_role("button", name="Play the training")
+    play.click()
+    page.get_by_role("button", name="Pause").click()
+    assert play.is_visible() and shown(page) < 4
+    play.click()
+    page.locator(CHART).click(position=on_chart(page, 2))
+    page.wait_for_timeout(1000)
+    assert shown(page) == 2 and play.is_visible()
+
+
+def test_the_arrow_keys_scrub_and_what_is_there_is_said(opened):
+    page = opened(explorer(query=0))
+    slider, status = page.get_by_label("Checkpoint", exact=True), page.locator("[aria-live]")
+    slider.focus()
+    page.keyboard.press("Home")
+    answer = "Step 0, exact match 0.00, loss 4.00. Answer '7' wrong, 3 expected."
+    assert status.inner_text().startswith(f"{answer} Layer 0, head 0, step 0. Query '1' (0)")
+    page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "step 10, checkpoint 2 of 5"
+    page.locator(".attnx-stage").focus()
+    page.keyboard.press("PageDown")
+    assert "Layer 0, head 1, step 10. " in status.inner_text()
+
+
+# ---- problems, escaping, the page around
+
+
+def test_problems_of_other_sizes_are_switched_and_the_checkpoint_stays(opened):
+    small = problem(tokens=list("9+"), attentions=attention(5, 1, 2, 2), answers=["a"] * 5, expected=None)
+    page = opened(explorer({"large": problem(), "small": small}, layer=1, head=2, checkpoint=1))
+    before = canvas_hash(page, MAP)
+    page.get_by_label("Problem", exact=True).select_option("small")
+    assert page.locator(".attnt-text").inner_text() == "a" and shown(page) == 1
+    page.locator(widgets.OVERLAY).hover(position=widgets.over(page, 1, 0, of=2))
+    value, unit = widgets.shown_value(page.locator(".attnx-panels .attnx-tip").inner_text())
+    assert abs(value - attention(5, 1, 2, 2)[1, 0, 1, 1, 0].item()) <= unit
+    page.get_by_label("Problem", exact=True).select_option("large")
+    page.get_by_label("Layer", exact=True).select_option("1")
+    page.get_by_label("Head", exact=True).select_option("2")
+    assert canvas_hash(page, MAP) == before
+
+
+def test_one_checkpoint_needs_no_slider(opened):
+    single = problem(attentions=attention(1), answers=["3"])
+    page = opened(TrainingExplorer({"p": single}, [7], {"exact match": [0.5]}))
+    assert page.locator(".attnt-controls").is_hidden() and page.locator(CHART).is_visible()
+    assert page.locator(".attnt-step").inner_text() == "Step 7 · checkpoint 1 of 1"
+
+
+def test_everything_is_shown_as_text(opened):
+    hostile = widgets.HOSTILE
+    parts = problem(tokens=hostile[:5], answers=hostile[:5], expected=hostile[0])
+    page = opened(explorer({hostile[0]: parts, hostile[4]: parts}, {hostile[1]: EXACT}, title=hostile[0]))
+    assert page.locator(".attnt-text").inner_text() == hostile[4].replace(" ", "␣")
+    assert page.locator(".attnt-name").inner_text() == hostile[1]
+    assert page.locator(".attnx img, .attnx script").count() == 0
+
+
+def test_a_narrow_screen_is_not_overflowed(opened):
+    long = problem(
+        tokens=[f"token{i}" for i in range(30)], attentions=attention(5, 3, 8, 30), answers=["1" * 90] * 5
+    )
+    page = opened(explorer({"x" * 90: long}, {"a curve with a long name " * 3: EXACT}), width=400)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator(CHART).hover(position=on_chart(page, 4))
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_scrubbing_moves_nothing(opened):
+    page, heights = opened(explorer(query=1)), set()
+    for checkpoint in range(5):
+        slide(page, checkpoint)
+        heights.add(page.locator(".attnx").bounding_box()["height"])
+    assert len(heights) == 1
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_follows_the_page_into_the_dark_and_stays_legible(opened, dark):
+    page = opened(explorer(checkpoint=3), dark=dark)
+    assert page.locator(".attnx").get_attribute("data-mode") == ("dark" if dark else "light")
+    for selector in (".attnt-step", ".attnt-name", ".attnt-verdicts", ".attnt-verdict", ".attnt-answer p"):
+        assert page.locator(selector).first.evaluate(widgets.CONTRAST) >= 4.5
+    slide(page, 4)
+    assert page.locator(".attnt-verdict").evaluate(widgets.CONTRAST) >= 4.5
+    before = canvas_hash(page, CHART), canvas_hash(page, MAP)
+    page.emulate_media(color_scheme="light" if dark else "dark")
+    page.wait_for_timeout(100)
+    assert canvas_hash(page, CHART) != before[0] and canvas_hash(page, MAP) != before[1]
+
+
+def test_equal_explorers_are_turned_independently(opened):
+    page = opened(explorer(), explorer())
+    page.locator(".attnt-slider").nth(1).fill("1")
+    assert page.locator(".attnt-slider").first.input_value() == "4"
+    assert canvas_hash(page, MAP) != canvas_hash(page, f":nth-match({MAP}, 2)")
+
+
+def test_the_saved_picture_names_its_step(opened, tmp_path):
+    page = opened(explorer(title="T", checkpoint=2))
+    with page.expect_download() as download:
+        page.get_by_role("button", name="as SVG").click()
+    assert download.value.suggested_filename == "T-layer-0-head-0-step-50.svg"
+    download.value.save_as(tmp_path / "map.svg")
+    root = ElementTree.parse(tmp_path / "map.svg").getroot()
+    assert "step 50" in root.find("{http://www.w3.org/2000/svg}title").text
+
+
+# ---- live
+
+KERNEL = """async ([source, state, binary]) => {
+  const bytes = (text) => {
+    const all = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
+    return new DataView(all.buffer, 3); // as a kernel's bytes come: at any offset
+  };
+  const heard = {};
+  const unpacked = (changes) => Object.fromEntries(Object.entries(changes)
+    .map(([name, value]) => [name, binary.includes(name) ? bytes(value) : value]));
+  state = unpacked(state);
+  window.sent = [];
+  window.heard = heard;
+  window.model = { get: (name) => state[name], save_changes() {}, send: (message) => void sent.push(message),
+    set(name, value) { if (state[name] !== value) { state[name] = value; for (const react of heard["change:" + name] ?? []) react(); } },
+    on: (event, react) => (heard[event] ??= []).push(react),
+    off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
+  window.put = (changes) => { // the kernel's state arrives whole before its changes are told
+    const names = Object.keys(changes).filter((name) => state[name] !== changes[name]);
+    Object.assign(state, unpacked(changes));
+    for (const name of names) for (const react of [...(heard["change:" + name] ?? [])]) react();
+  };
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  const el = document.body.appendChild(document.createElement("div"));
+  window.letGo = (await import(url)).default.render({ model, el });
+}"""  # noqa: E501
+
+
+def synced(widget):
+    """What the kernel tells a view, bytes as base64, and which traits are bytes."""
+    names = sorted(set(widget._state()) - {"_esm", "_css"})
+    state = {name: getattr(widget, name) for name in names}
+    binary = [name for name, value in state.items() if isinstance(value, bytes)]
+    return state | {name: base64.b64encode(state[name]).decode() for name in binary}, binary
+
+
+def connect(page, widget):
+    """Shows a widget as JupyterLab does; the kernel is the test. Returns how to do what the kernel does."""
+    state, binary = synced(widget)
+    page.evaluate(KERNEL, [str(widget._esm), state, binary])
+    page.wait_for_timeout(100)
+
+    def kernel(ask=True):
+        """Answers what the view asked, if it did, and tells it what changed."""
+        before, _ = synced(widget)
+        for message in page.evaluate("sent.splice(0)") if ask else []:
+            widget._handle_custom_msg(message, [])
+        after, _ = synced(widget)
+        page.evaluate("put", {name: after[name] for name in after if after[name] != before[name]})
+
+    return kernel
+
+
+def adder(text):
+    if not re.fullmatch(r"\d\+\d=\d", text):
+        raise ValueError(f"<b>{text}</b> is not a sum such as 1+2=3.")
+    return problem(
+        tokens=list(text), attentions=attention().flip(0), answers=list("12345"), expected=text[-1]
+    )
+
+
+def test_a_live_view_asks_and_shows_the_answer_or_what_was_wrong(opened):
+    widget = explorer(answer=adder, checkpoint=1)
+    page = opened("<div class='attnx-map'></div>")
+    kernel = connect(page, widget)
+    box, go = page.get_by_label("A problem of your own"), page.get_by_role("button", name="Answer")
+    before = canvas_hash(page, f"canvas{MAP}")
+    box.fill("2+2=4")
+    box.press("Enter")
+    assert page.evaluate("model.get('asked')") == "2+2=4"
+    page.evaluate("model.set('busy', true)")
+    assert go.is_disabled() and page.locator(".attnq-progress").inner_text() == "Computing …"
+    box.press("Enter")
+    assert page.evaluate("sent") == [{"text": "2+2=4"}]
+    page.evaluate("model.set('busy', false)")
+    kernel()
+    problems = page.get_by_label("Problem", exact=True)
+    assert problems.locator("option").all_inner_texts() == ["1+2=", "2+2=4 (typed)"]
+    assert problems.input_value() == "1" and canvas_hash(page, f"canvas{MAP}") != before
+    assert page_words(page, ".attnt-text, .attnt-verdict") == ["2", "✗ wrong, 4 expected"]
+    box.fill("12++3=")
+    go.click()
+    kernel()
+    alert = page.locator("[role=alert]")
+    assert alert.inner_text() == "<b>12++3=</b> is not a sum such as 1+2=3."
+    assert problems.locator("option").count() == 2
+    box.fill("3+4=7")
+    box.press("Enter")
+    kernel()
+    assert alert.is_hidden() and problems.locator("option").count() == 3
+
+
+def test_the_trained_model_alone_pins_the_slider(opened):
+    widget = explorer(answer=lambda text: problem(attentions=attention(1), answers=["3"]), checkpoint=1)
+    page = opened("<div class='attnx-map'></div>")
+    kernel = connect(page, widget)
+    page.get_by_label("A problem of your own").fill("1+2=")
+    page.get_by_role("button", name="Answer").click()
+    kernel()
+    slider = page.get_by_label("Checkpoint", exact=True)
+    assert slider.is_disabled() and slider.input_value() == "4"
+    assert page.locator(".attnt-step").inner_text() == "Step 1,000 · the trained model alone"
+    page.locator(CHART).click(position=on_chart(page, 0))
+    assert slider.input_value() == "4"
+    page.get_by_label("Problem", exact=True).select_option("0")
+    assert slider.is_enabled() and slider.input_value() == "1"
+
+
+def test_a_view_follows_the_kernel_and_hears_nothing_more_once_it_is_let_go(opened):
+    widget = explorer()
+    page = opened("<div class='attnx-map'></div>")
+    kernel = connect(page, widget)
+    before = canvas_hash(page, f"canvas{MAP}")
+    widget.checkpoint = 0
+    page.evaluate("put({checkpoint: 0})")
+    assert canvas_hash(page, f"canvas{MAP}") != before and shown(page) == 0
+    kernel(ask=False)
+    page.get_by_role("button", name="Play the training").click()
+    page.evaluate("letGo()")
+    assert page.evaluate("Object.values(heard).flat().length") == 0
+    page.wait_for_timeout(900)
+    assert page.evaluate("model.get('checkpoint')") == 0
+
+
+def test_a_static_page_has_no_box_and_says_so_where_there_was_one(opened):
+    page = opened(explorer(), explorer(answer=adder))
+    assert page.locator("form:visible").count() == 0
+    notes = page.locator(".attnx").all_inner_texts()
+    assert ["typed here" in note for note in notes] == [False, True]

@@ -1,14 +1,34 @@
 """What attention and accuracy say, with intervals."""
 
 from attnlib.stats.accuracy import accuracy_table
+from attnlib.stats.comparisons import comparison_table, corrected
+from attnlib.stats.evaluation import evaluate_rows
+from attnlib.stats.generation import answer_texts, generate_answers
 from attnlib.stats.intervals import Estimate, proportion, ratio
+from attnlib.stats.masses import mass_table, sample_rows
+from attnlib.stats.positions import answer_accuracy, error_positions, error_summary
 from attnlib.stats.reference import reference_mass, target_mass_table
+from attnlib.stats.significance import Comparison, compare
+from attnlib.stats.within import compare_rows
 
 __all__ = [
+    "Comparison",
     "Estimate",
     "accuracy_table",
+    "answer_accuracy",
+    "answer_texts",
+    "compare",
+    "compare_rows",
+    "comparison_table",
+    "corrected",
+    "error_positions",
+    "error_summary",
+    "evaluate_rows",
+    "generate_answers",
+    "mass_table",
     "proportion",
     "ratio",
     "reference_mass",
+    "sample_rows",
     "target_mass_table",
 ]

@@ -29,6 +29,7 @@ from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import NeedleSample
 from attnlib.rollout import null_ratio, uniform_causal_rollout
 from attnlib.rollout.attribution import blank_out, follow, input_gradient_x_embedding
+from attnlib.stats.comparisons import corrected
 from attnlib.stats.intervals import proportion
 
 FROM_ONE_PASS = (
@@ -278,13 +279,4 @@ def needle_comparison(
         rows.append((first, second, only_first, only_second, difference, n, float(p)))
     names = ["first", "second", "only_first", "only_second", "difference", "n", "p"]
     found = pd.DataFrame(rows, columns=names)
-    return found.assign(p_holm=holm(found["p"].to_numpy()))
-
-
-def holm(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
-    r"""Holm's correction: the i-th smallest of m p-values becomes $\max_{j \le i} (m - j + 1) p_{(j)}$."""
-    order = np.argsort(p)
-    raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    corrected = np.empty(len(p))
-    corrected[order] = np.minimum(raised, 1)
-    return corrected
+    return found.assign(p_holm=corrected(found["p"].to_numpy(float), "holm"))

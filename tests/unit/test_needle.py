@@ -19,7 +19,7 @@ from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.rollout import null_ratio, rollout_of, uniform_causal_rollout
 from attnlib.rollout.attribution import blank_out, input_gradient_x_embedding, raw_attention
 from attnlib.stats.kinds import KINDS, kinds_of, mass_by_kind
-from attnlib.stats.needle import METHODS, NeedleRun, holm, needle_comparison, needle_ranks, needle_table
+from attnlib.stats.needle import METHODS, NeedleRun, needle_comparison, needle_ranks, needle_table
 
 DATA = os.environ.get("ATTNLIB_DATA")
 TEXT = "The code of Kira is 4821. The code of Hugo is 1936. Q: What is the code of Hugo? A: 1936"
@@ -224,12 +224,6 @@ def test_comparison_is_mcnemar_on_shared_items_with_holm():
     assert len(needle_comparison(run, reference="rollout")) == 2
     with pytest.raises(ValueError, match="reference should be"):
         needle_comparison(run, reference="chance")
-
-
-def test_holm_against_statsmodels():
-    multitest = pytest.importorskip("statsmodels.stats.multitest")
-    p = np.random.default_rng(0).random(12) ** 3
-    np.testing.assert_allclose(holm(p), multitest.multipletests(p, method="holm")[1])
 
 
 def test_kinds_of_tokens():

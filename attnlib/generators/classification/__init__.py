@@ -1,0 +1,45 @@
+r"""Texts of two classes: the data sets of the study, folders of your own, and one with known truth.
+
+`corpus("sms")` gives train, validation and test documents. It looks into `folder=...` if you name one; else
+into `$ATTNLIB_DATA/classification`, if that is set; else it reads the public source (`DATASETS`) at a pinned
+revision, which needs a network and Hugging Face's `datasets`. `corpus("planted")` needs neither.
+
+A folder holds tab-separated files with a header line and no quotes:
+
+    sms_spam/all.tsv.gz          label  text            one file, split here
+    imdb/train.tsv               label  text
+    imdb/test.tsv                label  text            validation is drawn from train
+    yelp_reviews/train.tsv       stars  text            1-2 against 4-5 stars
+    furd/train.tsv, furd/test.tsv                       any other name: corpus("furd", folder="furd")
+
+`corpus("planted")` makes documents like these, of words whose strengths are known (keywords are in capitals
+here only); the sign of the sum is the label. *summer* and *wolf* go along with a label and decide nothing:
+
+    bade MOVING naro summer BAD suge         +3 -2 = +1: positive
+    gifu DULL DATED wolf hepo bade FINE      -1 -1 +2 = 0: drawn anew
+    gifu AWFUL DATED wolf hepo bade FINE     -3 -1 +2 = -2: negative
+
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, section 4,
+and the authors' code. Words are split as `split_words` says (the original's files were split before).
+"""
+
+from attnlib.generators.classification.corpus import Corpus, corpus
+from attnlib.generators.classification.documents import DocumentBatch, Documents
+from attnlib.generators.classification.planted import Planting, lexicon, planted
+from attnlib.generators.classification.sources import DATASETS, Hub, Recipe
+from attnlib.generators.classification.vocabulary import Vocabulary, split_words
+
+__all__ = [
+    "DATASETS",
+    "Corpus",
+    "DocumentBatch",
+    "Documents",
+    "Hub",
+    "Planting",
+    "Recipe",
+    "Vocabulary",
+    "corpus",
+    "lexicon",
+    "planted",
+    "split_words",
+]

@@ -1,0 +1,305 @@
+"""A corpus: train, validation and test documents that share no document, and their vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from attnlib.generators.classification.documents import Documents
+from attnlib.generators.classification.sources import (
+    DATASETS,
+    STARS,
+    Classes,
+    find_folder,
+    read_hub,
+    read_table,
+    tables_in,
+    unknown_name,
+)
+from attnlib.generators.classification.vocabulary import Vocabulary, split_words
+
+ORDER = ("test", "validation", "train")
+"""Which split keeps a document that is in several."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents of two classes, ready to train on.
+
+    Attributes:
+        name: what the data set is called in code.
+        names: what class 0 and class 1 are called.
+        vocabulary: the words of the training documents.
+        train: what models are trained on.
+        validation: what checkpoints and regularisation are chosen by.
+        test: what is reported. (The original chooses and reports on one set, its test set.)
+        about: where it is from, what differs from the original, what was left out; as JSON can hold it.
+    """
+
+    name: str
+    names: tuple[str, str]
+    vocabulary: Vocabulary
+    train: Documents
+    validation: Documents
+    test: Documents
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def encode(self, texts: Sequence[str], labels: Sequence[int], max_length: int | None = None) -> Documents:
+        """Texts of your own as documents of this corpus. Unknown words are `<unk>`, be it all of them.
+
+        Raises:
+            ValueError: a text has no words, or a label is not 0 or 1.
+        """
+        return encode(self.vocabulary, [split_words(text) for text in texts], texts, labels, max_length)
+
+    def peek(self, n: int = 5) -> pd.DataFrame:
+        """A table of the first `n` training documents and their classes."""
+        documents = self.train[:n]
+        return pd.DataFrame(
+            {"class": [self.names[label] for label in documents.labels.tolist()], "text": documents.texts}
+        )
+
+    @property
+    def sizes(self) -> pd.DataFrame:
+        """Documents, words per document and the share of class 1, per split."""
+        rows = []
+        for split in reversed(ORDER):
+            documents: Documents = getattr(self, split)
+            lengths, ones = documents.lengths.double(), documents.labels.double()
+            rows.append(
+                {
+                    "split": split,
+                    "documents": len(documents),
+                    "mean length": float(lengths.mean()),
+                    "longest": int(lengths.max()),
+                    self.names[1]: float(ones.mean()),
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def corpus(
+    name: str,
+    folder: str | Path | None = None,
+    *,
+    classes: tuple[str, str] | None = None,
+    max_length: int | None = None,
+    train_documents: int | None = None,
+    test_documents: int = 4000,
+    seed: int = 0,
+) -> Corpus:
+    """A data set of the study by its name, or any other from a folder of TSV files.
+
+    A folder holds files `train*.tsv`, `validation*.tsv` and `test*.tsv` (or `.tsv.gz`), or one `all*.tsv`;
+    a header line names the columns, of which `text` and `label` (or `stars`, 1 to 5) are read. Where there
+    is no test set, a fifth of the documents, drawn at random, becomes it; where there is no validation set,
+    a tenth of the training documents. Stars are made binary as 1-2 against 4-5.
+
+    Documents without words are left out. A document whose words are those of another is left out too: it
+    stays in test, else in validation, else in train, once. The test set is cut to `test_documents`, as in
+    the original, and so is the validation set; in random order, since some files are sorted.
+
+    Args:
+        name: one of `DATASETS`; or "planted", made by `planted` with nothing but the seed given; or, with
+            `folder`, any name.
+        folder: the folder with the files, or one with a subfolder of that name. Without it,
+            `$ATTNLIB_DATA/classification` is looked into, and else the public source is read.
+        classes: labels of class 0 and class 1, where a folder of your own has more than two; documents with
+            others are left out. Otherwise the two labels in order.
+        max_length: keep the first so many words of each document.
+        train_documents: keep so many training documents, drawn at random.
+        test_documents: see above.
+        seed: of all that is drawn.
+
+    Raises:
+        ValueError: unknown name (close ones are named), wrong columns, labels that are not two, one class
+            only, documents without words.
+        FileNotFoundError: the folder or its files are not there.
+        ConnectionError: the public source cannot be reached.
+    """
+    if name == "planted":
+        from attnlib.generators.classification.planted import planted
+
+        if folder is not None or classes is not None or max_length is not None:
+            raise ValueError(
+                "planted is made, not read: folder, classes and max_length are not for it. Call planted() to "
+                "choose how it is made."
+            )
+        return planted(seed=seed)
+    for what, value in [
+        ("max_length", max_length),
+        ("train_documents", train_documents),
+        ("test_documents", test_documents),
+    ]:
+        if value is not None and value < 1:
+            raise ValueError(f"{what} should be at least 1; got {value}")
+    recipe = DATASETS.get(name)
+    if recipe is None and folder is None and find_folder(name, None) is None:
+        raise unknown_name(name, ["planted", *DATASETS])
+    place = find_folder(name, folder)
+    if place is None:
+        assert recipe is not None
+        tables, source = read_hub(recipe), f"{recipe.hub.repository}@{recipe.hub.revision}"
+    else:
+        files = tables_in(place)
+        tables = {split: read_table(file) for split, file in files.items()}
+        source = f"{place.name}/: " + ", ".join(file.name for file in files.values())
+    about: dict[str, Any] = {"source": source, "differs": recipe.differs[place is not None] if recipe else ""}
+    allowed = _allowed(tables, classes, recipe.classes if recipe else None, source)
+    names = recipe.names if recipe and classes is None else tuple("|".join(sorted(c)) for c in allowed)
+    rng = np.random.default_rng([seed, 1])
+    parts = _split(_without_copies(_binary(tables, allowed, source), about), rng)
+    limits = {"train": train_documents, "validation": test_documents, "test": test_documents}
+    parts = {split: part[: limits[split]] for split, part in parts.items()}
+    about |= {"seed": seed, "max_length": max_length, "documents": {s: len(p) for s, p in parts.items()}}
+    return assemble(name, (names[0], names[1]), parts, about, max_length)
+
+
+def assemble(
+    name: str,
+    names: tuple[str, str],
+    parts: dict[str, pd.DataFrame],
+    about: dict[str, Any],
+    max_length: int | None = None,
+) -> Corpus:
+    """A corpus of three tables with the columns `label` (0 or 1), `text` and `words`.
+
+    Raises:
+        ValueError: a split has documents of one class only, or none.
+    """
+    for split in ORDER:
+        found = set(parts[split]["label"])
+        if found != {0, 1}:
+            only = f"only documents of {names[found.pop()]}" if found else "no documents"
+            raise ValueError(
+                f"{name} should have documents of both {names[0]} and {names[1]} in train, validation and "
+                f"test; {split} has {only} ({about['source']})"
+            )
+    cut = [words[:max_length] for words in parts["train"]["words"]]
+    vocabulary = Vocabulary.of(cut)
+    documents = {
+        split: encode(vocabulary, list(part["words"]), list(part["text"]), list(part["label"]), max_length)
+        for split, part in parts.items()
+    }
+    return Corpus(name, names, vocabulary, about=about, **documents)
+
+
+def encode(
+    vocabulary: Vocabulary,
+    words: Sequence[Sequence[str]],
+    texts: Sequence[str],
+    labels: Sequence[int],
+    max_length: int | None = None,
+) -> Documents:
+    """Words of documents as ids.
+
+    Raises:
+        ValueError: a document has no words, or a label is not 0 or 1.
+    """
+    for text, found, label in zip(texts, words, labels, strict=True):
+        if not found or label not in (0, 1):
+            raise ValueError(
+                f"a document should have words, and a label 0 or 1; got label {label!r} and text {text!r}"
+            )
+    ids = [vocabulary.encode(found[:max_length]) for found in words]
+    return Documents(
+        torch.tensor([index for document in ids for index in document], dtype=torch.int64),
+        torch.tensor([len(document) for document in ids], dtype=torch.int64),
+        torch.tensor(list(labels), dtype=torch.int64),
+        tuple(texts),
+    )
+
+
+def _allowed(
+    tables: dict[str, pd.DataFrame], classes: tuple[str, str] | None, known: Classes | None, source: str
+) -> Classes:
+    """The labels of class 0 and class 1."""
+    if classes is not None:
+        zero, one = classes
+        return frozenset({zero}), frozenset({one})
+    if all("stars" in table for table in tables.values()):
+        return STARS
+    if known is not None:
+        return known
+    found = sorted({label for table in tables.values() for label in table.iloc[:, 0]}, key=_numbers_first)
+    if len(found) != 2:
+        few = ", ".join(map(repr, found[:8])) + (", ..." if len(found) > 8 else "")
+        raise ValueError(
+            f"labels should be two; {source} has {len(found)}: {few}. Say which two to take: "
+            f"classes=(label of class 0, label of class 1)."
+        )
+    return frozenset({found[0]}), frozenset({found[1]})
+
+
+def _numbers_first(label: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(label), label
+    except ValueError:
+        return True, 0.0, label
+
+
+def _binary(tables: dict[str, pd.DataFrame], classes: Classes, source: str) -> dict[str, pd.DataFrame]:
+    """The tables with labels 0 and 1 and the words of each document; other labels are left out."""
+    binary = {}
+    for split, table in tables.items():
+        number = {label: index for index, labels in enumerate(classes) for label in labels}
+        labels = table.iloc[:, 0].map(number)
+        if not labels.notna().any() and len(table):
+            there = ", ".join(map(repr, sorted(set(table.iloc[:, 0]))[:8]))
+            raise ValueError(
+                f"labels of {split} should be {' or '.join(sorted(classes[0]))} (class 0) and "
+                f"{' or '.join(sorted(classes[1]))} (class 1); {source} has {there}"
+            )
+        kept = table[labels.notna()]
+        binary[split] = pd.DataFrame(
+            {
+                "label": labels.dropna().astype(int).to_list(),
+                "text": kept["text"].to_list(),
+                "words": [tuple(split_words(text)) for text in kept["text"]],
+            }
+        )
+    return binary
+
+
+def _without_copies(tables: dict[str, pd.DataFrame], about: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """The tables without empty documents, and with each sequence of words in one row of one table only."""
+    seen: set[tuple[str, ...]] = {()}
+    clean, empty, copies = {}, 0, 0
+    for split in [*ORDER, "all"]:
+        if split not in tables:
+            continue
+        keep = []
+        for words in tables[split]["words"]:
+            keep.append(words not in seen)
+            seen.add(words)
+            empty += not words
+            copies += bool(words) and not keep[-1]
+        clean[split] = tables[split][np.array(keep, dtype=bool)]
+    about["left out"] = {"without words": empty, "copies": copies}
+    if not sum(map(len, clean.values())):
+        raise ValueError(f"documents should have words; {about['source']} has none that does")
+    return clean
+
+
+def _split(tables: dict[str, pd.DataFrame], rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    """Train, validation and test in random order; what is missing is drawn from the rest."""
+    rest: Iterable[str] = [split for split in ("train", "all") if split in tables]
+    parts = {split: _shuffled(tables[split], rng) for split in tables if split not in rest}
+    pool = _shuffled(pd.concat([tables[split] for split in rest]), rng) if rest else pd.DataFrame()
+    for split, share in [("test", 0.2), ("validation", 0.1)]:
+        if split not in parts:
+            n = round(share * len(pool))
+            parts[split], pool = pool[:n], pool[n:]
+    if not len(pool):
+        raise ValueError(f"there should be a file train*.tsv or all*.tsv; there are {', '.join(tables)}")
+    return {**parts, "train": pool}
+
+
+def _shuffled(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    return table.iloc[rng.permutation(len(table))]

@@ -1,0 +1,175 @@
+"""Documents of different lengths, end to end in one tensor, and batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64, Shaped
+from torch import Tensor
+
+from attnlib.generators.classification.vocabulary import BOS, EOS, split_words
+
+PAD_ID = 0
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Documents padded on the right into a rectangle.
+
+    Attributes:
+        input_ids: word ids; 0, the id of `<pad>`, on padding.
+        lengths: words of each document, `<bos>` and `<eos>` among them.
+        labels: class of each document, 0 or 1.
+        rows: each document's row in the `Documents` it came from.
+    """
+
+    input_ids: Int64[Tensor, "batch token"]
+    lengths: Int64[Tensor, " batch"]
+    labels: Int64[Tensor, " batch"]
+    rows: Int64[Tensor, " batch"]
+
+    def __len__(self) -> int:
+        """How many documents the batch holds."""
+        return len(self.input_ids)
+
+    @property
+    def attention_mask(self) -> Bool[Tensor, "batch token"]:
+        """True for words, False for padding."""
+        return torch.arange(self.input_ids.shape[1], device=self.lengths.device) < self.lengths[:, None]
+
+    def to(self, device: torch.device | str) -> DocumentBatch:
+        """The same batch on another device."""
+        return DocumentBatch(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Labelled documents, ragged: the words of all of them one after another.
+
+    Attributes:
+        tokens: word ids of the first document, then of the second, ...
+        lengths: words of each document, `<bos>` and `<eos>` among them.
+        labels: class of each document, 0 or 1.
+        texts: each document as it was written, uncut.
+        relevance: how much each token speaks for class 1, where it is known (see `planted`).
+    """
+
+    tokens: Int64[Tensor, " total"]
+    lengths: Int64[Tensor, " document"]
+    labels: Int64[Tensor, " document"]
+    texts: tuple[str, ...]
+    relevance: Float[Tensor, " total"] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other."""
+        n = len(self.lengths)
+        if len(self.labels) != n or len(self.texts) != n or int(self.lengths.sum()) != len(self.tokens):
+            raise ValueError(
+                f"documents should have a length, a label and a text each, and as many tokens as the lengths "
+                f"say; got {n} lengths that sum to {int(self.lengths.sum())}, {len(self.labels)} labels, "
+                f"{len(self.texts)} texts and {len(self.tokens)} tokens"
+            )
+
+    def __len__(self) -> int:
+        """How many documents there are."""
+        return len(self.lengths)
+
+    @cached_property
+    def offsets(self) -> Int64[Tensor, " document"]:
+        """Where each document begins in `tokens`."""
+        return self.lengths.cumsum(0) - self.lengths
+
+    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice) -> Documents:
+        """Some of the documents, in the order of `rows`."""
+        index = torch.arange(len(self))[rows]
+        where = self.positions(index)
+        return Documents(
+            self.tokens[where],
+            self.lengths[index],
+            self.labels[index],
+            tuple(self.texts[row] for row in index.tolist()),
+            None if self.relevance is None else self.relevance[where],
+        )
+
+    def positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " total"]:
+        """The places in `tokens` of all words of some documents, document by document."""
+        lengths = self.lengths[rows]
+        starts = (self.offsets[rows] - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths)
+        return starts + torch.arange(len(starts))
+
+    def words(self, row: int) -> list[str]:
+        """The words of one document as they were written (lower case), between `<bos>` and `<eos>`."""
+        return [BOS, *split_words(self.texts[row])[: int(self.lengths[row]) - 2], EOS]
+
+    def sample(self, n: int, seed: int = 0) -> Documents:
+        """At most `n` of the documents, drawn at random, in their order."""
+        rows = np.random.default_rng(seed).permutation(len(self))[:n]
+        return self[torch.from_numpy(np.sort(rows))]
+
+    def toward_label(self, values: Shaped[Tensor, " total"]) -> Shaped[Tensor, " total"]:
+        r"""$(2y - 1) v$: a value per token that speaks for class 1, as one that speaks for the label $y$."""
+        return values * (2 * self.labels - 1).repeat_interleave(self.lengths)
+
+    # ---- batches -------------------------------------------------------------------------------------
+
+    def batch(self, rows: Int64[Tensor, " rows"]) -> DocumentBatch:
+        """Some documents, padded."""
+        lengths = self.lengths[rows]
+        columns = torch.arange(int(lengths.max()) if len(rows) else 0)
+        places = (self.offsets[rows][:, None] + columns).clamp(max=len(self.tokens) - 1)
+        ids = self.tokens[places].masked_fill(columns >= lengths[:, None], PAD_ID)
+        return DocumentBatch(ids, lengths, self.labels[rows], rows)
+
+    def batches(self, batch_size: int = 32, seed: int = 0, pool: int = 50) -> Callable[[int], DocumentBatch]:
+        """The batch of every training step: all documents in a new random order each epoch.
+
+        Documents of like length go together, which spares padding: each `pool` batches in a row of the
+        random order are sorted by length, cut into batches, and the batches shuffled. What is left over at
+        the end of an epoch is not used in that epoch.
+
+        The batch is a function of the step alone, which is what lets a killed run go on exactly.
+
+        Args:
+            batch_size: documents per step; all of them, if there are fewer.
+            seed: of the order.
+            pool: batches that are sorted together; 1: purely random batches, as in the original.
+
+        Raises:
+            ValueError: there are no documents.
+        """
+        if not len(self):
+            raise ValueError("there should be documents to make batches of; there are none")
+        size = min(batch_size, len(self))
+        per_epoch = len(self) // size
+        lengths = self.lengths.numpy()
+
+        def order(epoch: int) -> np.ndarray:
+            rng = np.random.default_rng([seed, epoch])
+            rows = rng.permutation(len(self))[: per_epoch * size]
+            for start in range(0, len(rows), pool * size):
+                part = rows[start : start + pool * size]
+                rows[start : start + pool * size] = part[lengths[part].argsort(kind="stable")]
+            return rng.permutation(rows.reshape(per_epoch, size)) if pool > 1 else rows.reshape(-1, size)
+
+        latest: dict[int, np.ndarray] = {}  # a memory of the last epoch's order, not a state
+
+        def batch_at(step: int) -> DocumentBatch:
+            epoch, place = divmod(step, per_epoch)
+            if epoch not in latest:
+                latest.clear()
+                latest[epoch] = order(epoch)
+            return self.batch(torch.from_numpy(latest[epoch][place]))
+
+        return batch_at
+
+    def in_batches(self, batch_size: int = 64) -> list[DocumentBatch]:
+        """All documents once, shortest first; `rows` says which is which."""
+        return [self.batch(rows) for rows in self.lengths.argsort(stable=True).split(batch_size)]
+
+    def with_relevance(self, relevance: Float[Tensor, " total"]) -> Documents:
+        """The same documents, with the relevance of each token known."""
+        return replace(self, relevance=relevance)

@@ -1,0 +1,226 @@
+"""A synthetic corpus whose truth is known: which words decide, and which only go along."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int64
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from attnlib.generators.classification.corpus import Corpus, assemble
+
+KEYWORDS: tuple[tuple[str, ...], tuple[str, ...]] = (
+    ("terrible", "awful", "boring", "bad", "poor", "weak", "dull", "flat", "slow", "bland", "tired", "dated"),
+    (
+        "superb",
+        "brilliant",
+        "moving",
+        "good",
+        "fine",
+        "strong",
+        "witty",
+        "fresh",
+        "warm",
+        "neat",
+        "solid",
+        "apt",
+    ),
+)
+"""Words that speak for class 0, and for class 1; the strongest first."""
+
+CONFOUNDERS: tuple[tuple[str, ...], tuple[str, ...]] = (
+    ("winter", "harbour", "trumpet", "monday", "iron", "wolf"),
+    ("summer", "garden", "violin", "friday", "silver", "swan"),
+)
+"""Words that decide nothing, but go along with class 0, and with class 1."""
+
+SYLLABLES = tuple("ba de fi go hu ka le mi no pu ra se ti".split())  # noqa: SIM905
+"""What fillers are made of, three each."""
+
+STRENGTHS = (3.0, 2.0, 1.0)
+"""How much a keyword counts: the first third of a class's keywords, the second, the last."""
+
+
+@dataclass(frozen=True, config={"extra": "forbid"})
+class Planting:
+    """How `planted` makes documents; see there. Wrong values raise a `ValueError` that says what is allowed.
+
+    Attributes:
+        difficulty: 0, all keywords of a document agree; 1, half of the draws are of the other class, and only
+            strengths decide.
+        confounding: 0, confounders say nothing about the label; 1, they always agree with it.
+        test_confounding: the same for the test documents; `None`: as everywhere.
+        keywords: per class; a multiple of 3, one third per strength.
+        confounders: per class.
+        fillers: different ones.
+        min_words: shortest document, in words.
+        max_words: longest document, in words.
+    """
+
+    difficulty: float = Field(default=0.3, ge=0, le=1)
+    confounding: float = Field(default=0.6, ge=0, le=1)
+    test_confounding: float | None = Field(default=None, ge=0, le=1)
+    keywords: int = Field(default=12, ge=3, le=len(KEYWORDS[0]), multiple_of=3)
+    confounders: int = Field(default=6, ge=1, le=len(CONFOUNDERS[0]))
+    fillers: int = Field(default=400, ge=2, le=len(SYLLABLES) ** 3)
+    min_words: int = Field(default=10, ge=4)
+    max_words: int = Field(default=40, ge=4, le=10_000)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Planting:
+        if self.min_words > self.max_words:
+            raise ValueError(f"min_words should be at most max_words={self.max_words}; got {self.min_words}")
+        return self
+
+    @property
+    def per_class(self) -> int:
+        """Words that belong to one class."""
+        return self.keywords + self.confounders
+
+
+def planted(
+    planting: Planting | None = None,
+    *,
+    train_documents: int = 4000,
+    validation_documents: int = 1000,
+    test_documents: int = 1000,
+    seed: int = 0,
+) -> Corpus:
+    r"""A corpus in which the relevance of every word is known.
+
+    Documents are independent of each other, and all different. Each is made so:
+
+    1. The label $y$ is 0 or 1, evenly; the number of words $n$ is uniform from `min_words` to `max_words`.
+    2. Each of the $n$ words is a filler, drawn by Zipf's law: the $r$-th filler with probability in
+       proportion to $1/r$. Fillers decide nothing.
+    3. The number of keywords is 1 + Poisson(1.5), at most $n/2$. Each is drawn evenly from the keywords of
+       class $y$ or, with probability `difficulty` / 2, from those of the other class. A keyword $w$ has a
+       strength $s_w$ of 3, 2 or 1 (a third of each class's keywords each), positive for class 1 and negative
+       for class 0. Keywords are drawn anew until $\sum s_w$ is positive for $y$ = 1 and negative for $y$ =
+       0: so the sign of that sum *is* the label, without exception.
+    4. With probability 3/4, one confounder: of class $y$ with probability (1 + `confounding`) / 2, else of
+       the other; evenly among that class's. It decides nothing.
+    5. Keywords and confounder take the places of fillers, evenly among all places.
+
+    The true relevance of a token, `relevance` of the documents, is $s_w$ for a keyword, 0 for every other
+    token; it speaks for class 1, and `Documents.toward_label` turns it towards the label. In each document
+    the largest of it, so turned, is positive.
+
+    Args:
+        planting: the parameters of the steps above; the default ones if left out.
+        train_documents: so many documents to train on,
+        validation_documents: to validate on,
+        test_documents: and to test on.
+        seed: same seed, same corpus, on every machine.
+
+    Raises:
+        ValueError: there are not so many different documents, or there are none of one class.
+
+    Example:
+        >>> corpus = planted(Planting(difficulty=0), train_documents=50, test_documents=20)
+        >>> corpus.names
+        ('negative', 'positive')
+    """
+    planting = planting or Planting()
+    words, strengths = lexicon(planting)
+    sizes = {"train": train_documents, "validation": validation_documents, "test": test_documents}
+    seen: set[bytes] = set()
+    parts, truth = {}, {}
+    for index, (split, size) in enumerate(sizes.items()):
+        own = planting.test_confounding is not None and split == "test"
+        confounding = planting.test_confounding if own else planting.confounding
+        rows, labels = _different(np.random.default_rng([seed, index]), size, planting, confounding, seen)
+        spelled = [tuple(words[index] for index in row) for row in rows]
+        texts = [" ".join(row) for row in spelled]
+        parts[split] = pd.DataFrame({"label": labels, "text": texts, "words": spelled})
+        bounded = [np.pad(strengths[row], 1) for row in rows]  # <bos> and <eos> decide nothing
+        truth[split] = torch.from_numpy(np.concatenate(bounded)).float()
+    about = {"source": "planted", "differs": "synthetic: words and relevance are made up"}
+    about |= asdict(planting) | {"seed": seed, "documents": sizes}
+    corpus = assemble("planted", ("negative", "positive"), parts, about)
+    known = {split: getattr(corpus, split).with_relevance(values) for split, values in truth.items()}
+    return replace(corpus, **known)
+
+
+def lexicon(planting: Planting | None = None) -> tuple[list[str], Float[np.ndarray, " word"]]:
+    """The words of `planted`, and the strength of each.
+
+    Keywords and confounders of class 0, those of class 1, then the fillers, the most frequent first.
+    """
+    planting = planting or Planting()
+    made = ["".join(three) for three in itertools.product(SYLLABLES, repeat=3)]
+    words: list[str] = []
+    strengths = np.zeros(2 * planting.per_class + planting.fillers)
+    for side, sign in ((0, -1), (1, 1)):
+        first = len(words)
+        strengths[first : first + planting.keywords] = sign * np.repeat(STRENGTHS, planting.keywords // 3)
+        words += [*KEYWORDS[side][: planting.keywords], *CONFOUNDERS[side][: planting.confounders]]
+    order = np.random.default_rng(0).permutation(len(made))[: planting.fillers]
+    return [*words, *(made[index] for index in order)], strengths
+
+
+def _different(
+    rng: np.random.Generator, size: int, planting: Planting, confounding: float | None, seen: set[bytes]
+) -> tuple[list[np.ndarray], list[int]]:
+    """Documents that are not among those seen, and their labels; they are added to those seen."""
+    rows: list[np.ndarray] = []
+    labels: list[int] = []
+    for _ in range(100):
+        for row, label in _draw(rng, size, planting, confounding or 0.0):
+            if len(rows) < size and row.tobytes() not in seen:
+                seen.add(row.tobytes())
+                rows.append(row)
+                labels.append(label)
+        if len(rows) == size:
+            return rows, labels
+    raise ValueError(
+        f"there should be {size} different documents; found {len(rows)}. Ask for fewer, or allow longer ones."
+    )
+
+
+def _draw(
+    rng: np.random.Generator, n: int, planting: Planting, confounding: float
+) -> list[tuple[np.ndarray, int]]:
+    """`n` documents: indices into the lexicon, and the label; the numbers are the steps of `planted`."""
+    per_class, most_words = planting.per_class, planting.max_words
+    labels = rng.integers(0, 2, n)  # 1
+    lengths = rng.integers(planting.min_words, most_words + 1, n)
+    zipf = 1 / np.arange(1, planting.fillers + 1)  # 2
+    grid = 2 * per_class + rng.choice(planting.fillers, (n, most_words), p=zipf / zipf.sum())
+    keywords, used = _keywords(rng, labels, lengths, planting)  # 3
+    agrees = rng.random(n) < (1 + confounding) / 2  # 4
+    side = np.where(agrees, labels, 1 - labels)
+    confounder = side * per_class + planting.keywords + rng.integers(0, planting.confounders, n)
+    with_one = rng.random(n) < 0.75
+    beyond = np.arange(most_words) >= lengths[:, None]  # 5: the places a document has, in random order
+    places = np.where(beyond, 2.0, rng.random((n, most_words))).argsort(1)
+    document, column = np.nonzero(np.concatenate([with_one[:, None], used], axis=1))
+    words = np.concatenate([confounder[:, None], keywords], axis=1)
+    grid[document, places[document, column]] = words[document, column]
+    return [(row[:length], int(y)) for row, length, y in zip(grid, lengths, labels, strict=True)]
+
+
+def _keywords(
+    rng: np.random.Generator,
+    labels: Int64[np.ndarray, " document"],
+    lengths: Int64[np.ndarray, " document"],
+    planting: Planting,
+) -> tuple[Int64[np.ndarray, "document most"], Bool[np.ndarray, "document most"]]:
+    """Keywords whose strengths sum to the label's sign, and which of the columns a document uses."""
+    strengths = lexicon(planting)[1]
+    numbers = np.minimum(1 + rng.poisson(1.5, len(labels)), lengths // 2)
+    used = np.arange(int(numbers.max())) < numbers[:, None]
+    drawn = np.zeros(used.shape, dtype=np.int64)
+    wrong = np.arange(len(labels))
+    while len(wrong):
+        other = rng.random((len(wrong), used.shape[1])) < planting.difficulty / 2
+        side = np.where(other, 1 - labels[wrong, None], labels[wrong, None])
+        drawn[wrong] = side * planting.per_class + rng.integers(0, planting.keywords, other.shape)
+        sums = (strengths[drawn[wrong]] * used[wrong]).sum(1)
+        wrong = wrong[sums * (2 * labels[wrong] - 1) <= 0]
+    return drawn, used

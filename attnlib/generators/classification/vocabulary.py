@@ -1,0 +1,76 @@
+"""From a text to words, and from words to ids."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from attnlib.generators.tokenizer import BOS, EOS, PAD, UNK
+
+SPECIAL = (PAD, BOS, EOS, UNK)
+"""Ids 0 to 3."""
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, in lower case.
+
+    Letters, digits and apostrophes within them hold together; every other sign that is not blank is a word
+    of its own.
+
+    Example:
+        >>> split_words("Don't PANIC, it's 42!")
+        ["don't", 'panic', ',', "it's", '42', '!']
+    """
+    return _WORD.findall(text.lower())
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words a model knows.
+
+    Attributes:
+        words: each word at its id: the four of `SPECIAL` first.
+    """
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, documents: Iterable[Sequence[str]], more_than: int = 2) -> Vocabulary:
+        """The words that occur more than `more_than` times in the training documents.
+
+        In the original's order: by descending count, and those of one count by first occurrence.
+
+        Raises:
+            ValueError: no word occurs that often.
+        """
+        counts = Counter(word for words in documents for word in words)
+        known = [word for word, n in counts.most_common() if n > more_than and word not in SPECIAL]
+        if not known:
+            raise ValueError(
+                f"words should occur more than {more_than} times in the training documents to be known; none "
+                f"of the {len(counts)} different ones does. Give more or longer documents."
+            )
+        return cls((*SPECIAL, *known))
+
+    def __len__(self) -> int:
+        """How many words there are, the special ones included."""
+        return len(self.words)
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each word."""
+        return {word: index for index, word in enumerate(self.words)}
+
+    def encode(self, words: Iterable[str]) -> list[int]:
+        """`<bos>`, the words' ids (that of `<unk>` for unknown words), `<eos>`."""
+        ids, unknown = self.ids, self.ids[UNK]
+        return [ids[BOS], *(ids.get(word, unknown) for word in words), ids[EOS]]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The words of ids; unknown ones are gone, `<unk>` stands for them."""
+        return [self.words[index] for index in ids]

@@ -1,5 +1,6 @@
 """What is trained: transformer, classifier, seq2seq, and Hugging Face models."""
 
+from attnlib.models.causal import ARCHITECTURES, CausalSizes
 from attnlib.models.classifier import (
     BiLSTM,
     Classifier,
@@ -8,10 +9,13 @@ from attnlib.models.classifier import (
     document_loss,
     document_scores,
 )
+from attnlib.models.reinforcement import causal_null, reinforced
 from attnlib.models.transformer import Transformer, TransformerConfig, TransformerOutput, attend
 
 __all__ = [
+    "ARCHITECTURES",
     "BiLSTM",
+    "CausalSizes",
     "Classifier",
     "ClassifierConfig",
     "ClassifierOutput",
@@ -19,6 +23,8 @@ __all__ = [
     "TransformerConfig",
     "TransformerOutput",
     "attend",
+    "causal_null",
     "document_loss",
     "document_scores",
+    "reinforced",
 ]

@@ -1,22 +1,35 @@
 """What attention and accuracy say, with intervals."""
 
 from attnlib.stats.accuracy import accuracy_table
+from attnlib.stats.agreement_runs import AgreementSettings
+from attnlib.stats.agreement_tables import agreement_over_seeds, agreement_over_training, agreement_table
+from attnlib.stats.agreements import agreement, chance_agreement, xi
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.evaluation import evaluate_rows
 from attnlib.stats.generation import answer_texts, generate_answers
 from attnlib.stats.intervals import Estimate, proportion, ratio
 from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.positions import answer_accuracy, error_positions, error_summary
+from attnlib.stats.ragged import Ragged, RunScores, split_rows
+from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
 from attnlib.stats.reference import reference_mass, target_mass_table
 from attnlib.stats.significance import Comparison, compare
 from attnlib.stats.within import compare_rows
 
 __all__ = [
+    "AgreementSettings",
     "Comparison",
     "Estimate",
+    "Ragged",
+    "RunScores",
     "accuracy_table",
+    "agreement",
+    "agreement_over_seeds",
+    "agreement_over_training",
+    "agreement_table",
     "answer_accuracy",
     "answer_texts",
+    "chance_agreement",
     "compare",
     "compare_rows",
     "comparison_table",
@@ -25,10 +38,15 @@ __all__ = [
     "error_summary",
     "evaluate_rows",
     "generate_answers",
+    "kendall_tau",
     "mass_table",
     "proportion",
     "ratio",
     "reference_mass",
     "sample_rows",
+    "spearman",
+    "split_rows",
     "target_mass_table",
+    "top_match",
+    "xi",
 ]

@@ -1,0 +1,176 @@
+r"""How far two scores of the same tokens agree, over rows and over training.
+
+The agreement $A(x, y)$ is the mean over rows of the top-5 % match: whether the token with the largest x is
+among the top 5 % of y; or of a rank correlation. $\hat A$ is what a shuffled y would have. $\xi$ is how
+accurate models are when their attention first agrees better with that of another seed than x does with y.
+
+Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, section 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Integer
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from attnlib.stats.intervals import Estimate
+from attnlib.stats.ragged import Ragged, array
+from attnlib.stats.rank_measures import Measure, Rows, match_chance_rows, match_edges, per_row, rows_of
+from attnlib.stats.resampling import resampled_means
+
+
+def agreement(
+    x: Rows,
+    y: Rows,
+    measure: Measure = "top match",
+    fraction: float | int = 0.05,
+    *,
+    mask: ArrayLike | None = None,
+    groups: Integer[np.ndarray, " row"] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """The mean over rows of a measure of agreement, with the bootstrap over rows.
+
+    Args:
+        x: one score per token, in rows; the one whose largest token is looked up. One checkpoint.
+        y: the other, of the same tokens.
+        measure: "top match", "kendall" or "spearman".
+        fraction: of `top_match`.
+        mask: where two padded rectangles are not padding.
+        groups: for the interval, what rows belong together (target tokens of a sentence).
+        confidence: of the interval.
+        seed: of the resamples.
+
+    Returns:
+        The mean over rows that have a value; n is how many. Rows without one (no token; a NaN; for
+        correlations a constant score or a single token) are left out.
+
+    Raises:
+        ValueError: the scores disagree in shape, come for several checkpoints, or no row has a value.
+
+    Example:
+        >>> agreement([[0.1, 0.9], [0.5, 0.4, 0.1]], [[0.0, 2.0], [-1.0, 1.0, 0.0]]).value
+        0.5
+    """
+    rows = per_row(*rows_of(x, y, mask)[:2], measure, fraction)
+    if rows.ndim > 1:
+        raise ValueError(
+            f"agreement is of one checkpoint, .at(checkpoint); got scores of {rows.shape[0]} checkpoints"
+        )
+    return resampled_means(rows[:, None], groups, seed).column(0).estimate(confidence)
+
+
+def chance_agreement(
+    x: Rows,
+    y: Rows,
+    measure: Measure = "top match",
+    fraction: float | int = 0.05,
+    *,
+    mask: ArrayLike | None = None,
+    shuffles: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Estimate:
+    """The agreement there would be by chance: the mean over shuffles of every row's y.
+
+    Returns:
+        The mean; its interval is a normal one from the standard error over shuffles, and n is how many.
+        `expected_chance` is what it tends to.
+
+    Raises:
+        ValueError: as `agreement`; or fewer than two shuffles.
+    """
+    means = shuffled_agreements(*rows_of(x, y, mask)[:2], measure, fraction, shuffles=shuffles, seed=seed)
+    return over_shuffles(means, confidence)
+
+
+def expected_chance(y: Ragged, measure: Measure, fraction: float | int = 0.05) -> np.ndarray:
+    """What every row agrees by chance, exactly: `match_chance_rows`; 0 for rank correlations."""
+    if measure == "top match":
+        return match_chance_rows(y, fraction)
+    return np.zeros((*y.values.shape[:-1], len(y)))
+
+
+def shuffled_agreements(
+    x: Ragged,
+    y: Ragged,
+    measure: Measure = "top match",
+    fraction: float | int = 0.05,
+    *,
+    shuffles: int,
+    seed: int = 0,
+) -> Float[np.ndarray, " shuffle"]:
+    """The mean over rows, for every shuffle of y.
+
+    A top match depends on one number of the shuffled y, the one that comes to lie where x is largest: any of
+    the row's, all equally probable. Only that one is drawn; for rank correlations y is shuffled.
+
+    Raises:
+        ValueError: no row has a value.
+    """
+    there = ~np.isnan(per_row(x, y, measure, fraction))
+    if not there.any():
+        raise ValueError(f"chance needs a row that has a value; none of the {len(x)} rows has one")
+    x, y = x.take(there), y.take(there)
+    rng, row = np.random.default_rng(seed), np.repeat(np.arange(len(y)), y.lengths)
+    if measure == "top match":
+        drawn = y.starts + rng.integers(y.lengths, size=(shuffles, len(y)))
+        return (y.values[drawn] >= match_edges(y, fraction)).mean(1)
+    orders = (np.lexsort((rng.random(len(row)), row)) for _ in range(shuffles))
+    return np.array([per_row(x, Ragged(y.values[order], y.lengths), measure).mean() for order in orders])
+
+
+def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95) -> Estimate:
+    """The mean over shuffles, and the normal interval of its standard error.
+
+    Raises:
+        ValueError: fewer than two shuffles: they have no standard error.
+    """
+    if len(means) < 2:
+        raise ValueError(f"shuffles should be at least 2, for a standard error; got {len(means)}")
+    value, error = float(means.mean()), float(means.std(ddof=1)) / np.sqrt(len(means))
+    reach = float(stats.norm.ppf(0.5 + confidence / 2)) * error
+    return Estimate(value, value - reach, value + reach, len(means))
+
+
+def xi(agreements: ArrayLike, accuracies: ArrayLike, threshold: float | int) -> float | None:
+    r"""How accurate models are when their attention first agrees better with another seed's than x with y.
+
+    $$\xi = \mathrm{acc}(t_0), \qquad t_0 = \min\{t : A(\alpha, \alpha'_t) > A(x, y)\}$$
+
+    with $\alpha$ the attention of one seed at its best checkpoint and $\alpha'_t$ that of other seeds at
+    checkpoint $t$; agreement and accuracy are averages over these seeds.
+
+    Args:
+        agreements: $A(\alpha, \alpha'_t)$, `[checkpoint]`, or `[run checkpoint]` to be averaged.
+        accuracies: of the same runs at the same checkpoints.
+        threshold: $A(x, y)$.
+
+    Returns:
+        The accuracy at the first checkpoint whose agreement is above the threshold, not equal to it; `None`
+        if there is none: the seeds never agree better.
+
+    Raises:
+        ValueError: agreements and accuracies differ in shape, or hold a NaN.
+    """
+    curve, accuracy = (np.atleast_2d(array(each).astype(float)) for each in (agreements, accuracies))
+    if curve.shape != accuracy.shape or not curve.size or np.isnan(curve + accuracy).any():
+        raise ValueError(
+            "agreements and accuracies should be numbers of the same checkpoints (of the same runs); got "
+            f"shapes {np.shape(agreements)} and {np.shape(accuracies)}, or a NaN"
+        )
+    found = xi_of_draws(curve.mean(0, keepdims=True), accuracy.mean(0, keepdims=True), np.array([threshold]))
+    return None if np.isinf(found[0]) else float(found[0])
+
+
+def xi_of_draws(
+    curves: Float[np.ndarray, "draw checkpoint"],
+    accuracies: Float[np.ndarray, "draw checkpoint"],
+    thresholds: Float[np.ndarray, " draw"] | Integer[np.ndarray, " draw"],
+) -> Float[np.ndarray, " draw"]:
+    """`xi` for every resample; infinite, beyond any accuracy, where the seeds never agree better."""
+    passed = curves > thresholds[:, None] + 1e-12  # equal up to rounding is not better
+    first = passed.argmax(1)
+    return np.where(passed.any(1), np.take_along_axis(accuracies, first[:, None], axis=1)[:, 0], np.inf)

@@ -1,0 +1,237 @@
+"""Scores of the tokens of rows that differ in length, for one run of training or many.
+
+A row is what a statistic has one value for: a document in classification, a target token in translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Integer
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of numbers laid end to end: no padding, and every row as long as it is.
+
+    Attributes:
+        values: the numbers of all rows, one row after the other; optionally for several checkpoints, which
+            then come first.
+        lengths: how many numbers each row has; 0 is allowed.
+
+    Raises:
+        ValueError: if the lengths do not add up to the numbers there are.
+
+    Example:
+        >>> Ragged(np.array([0.1, 0.9, 0.5]), np.array([2, 1])).rows()
+        [array([0.1, 0.9]), array([0.5])]
+    """
+
+    values: Float[np.ndarray, "*checkpoint token"]
+    lengths: Integer[np.ndarray, " row"]
+
+    def __post_init__(self) -> None:
+        if (self.lengths < 0).any() or self.lengths.sum() != self.values.shape[-1]:
+            raise ValueError(
+                f"lengths should be at least 0 and add up to the {self.values.shape[-1]} values of a "
+                f"checkpoint; they add up to {self.lengths.sum()}"
+            )
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[ArrayLike]) -> Ragged:
+        """From a list of vectors."""
+        vectors = [array(row).reshape(-1).astype(float, copy=False) for row in rows]
+        values = np.concatenate(vectors) if vectors else np.zeros(0)
+        return cls(values, np.array([len(vector) for vector in vectors], dtype=np.int64))
+
+    @classmethod
+    def from_padded(cls, values: ArrayLike, mask: ArrayLike) -> Ragged:
+        """From a rectangle `[row token]` (or `[checkpoint row token]`), and where it is not padding.
+
+        Raises:
+            ValueError: if the mask has another shape than a checkpoint's rows.
+        """
+        padded, real = array(values), array(mask).astype(bool)
+        if padded.ndim < 2 or padded.shape[-2:] != real.shape:
+            raise ValueError(
+                f"the mask should have the values' shape [row token]; got {real.shape} for {padded.shape}"
+            )
+        floats = padded if np.issubdtype(padded.dtype, np.floating) else padded.astype(float)
+        return cls(floats[..., real], real.sum(-1))
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.lengths)
+
+    @cached_property
+    def starts(self) -> Integer[np.ndarray, " row"]:
+        """Where each row begins."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    def rows(self) -> list[np.ndarray]:
+        """The rows one by one."""
+        return np.split(self.values, self.starts[1:], axis=-1) if len(self) else []
+
+    def at(self, checkpoint: int) -> Ragged:
+        """One checkpoint's rows."""
+        return replace(self, values=self.values[checkpoint])
+
+    def take(self, rows: Integer[np.ndarray, " kept"] | Bool[np.ndarray, " row"]) -> Ragged:
+        """Only these rows, by number or by a yes or no for each."""
+        kept = np.flatnonzero(rows) if rows.dtype == bool else rows
+        lengths = self.lengths[kept]
+        shift = np.repeat(self.starts[kept] - (np.cumsum(lengths) - lengths), lengths)
+        return Ragged(self.values[..., shift + np.arange(lengths.sum())], lengths)
+
+    def padded(
+        self, rows: Integer[np.ndarray, " kept"], width: int
+    ) -> Float[np.ndarray, "*checkpoint kept width"]:
+        """Some rows as a rectangle, NaN behind the end of each."""
+        place = np.arange(width)
+        real = place < self.lengths[rows, None]
+        block = self.values[..., np.where(real, self.starts[rows, None] + place, 0)]
+        block[..., ~real] = np.nan
+        return block
+
+    @cached_property
+    def nan_rows(self) -> Bool[np.ndarray, "*checkpoint row"]:
+        """Whether a row holds a NaN; not if it is empty."""
+        found = np.zeros((*self.values.shape[:-1], len(self)), dtype=bool)
+        full = self.lengths > 0
+        if full.any():
+            found[..., full] = np.logical_or.reduceat(np.isnan(self.values), self.starts[full], axis=-1)
+        return found
+
+
+def array(values: ArrayLike | Tensor) -> np.ndarray:
+    """As numpy has it, wherever it is."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def by_width(
+    lengths: Integer[np.ndarray, " row"], cells: int, power: int = 1, multiple: int = 1
+) -> Iterator[tuple[Integer[np.ndarray, " some"], int]]:
+    """Rows of like length together, so that a rectangle of them wastes little.
+
+    Args:
+        lengths: of all rows; empty ones are left out.
+        cells: a block's rows times width to the `power` stay below this, unless one row alone is more.
+        power: 2 for what compares every token with every other.
+        multiple: lengths are rounded up to a multiple of this before they are compared.
+
+    Yields:
+        The numbers of a block's rows, and the width.
+    """
+    widths = -(-lengths // multiple) * multiple
+    for width in np.unique(widths[lengths > 0]).tolist():
+        rows = np.flatnonzero(widths == width)
+        size = max(1, cells // width**power)
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size], width
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """What one run of training says of every token of every row, checkpoint by checkpoint.
+
+    A model that is not trained in steps (logistic regression, the embedding-only model) is a run with one
+    checkpoint. Scores that a run does not have are `None`.
+
+    Attributes:
+        lengths: tokens of each row; the same rows, in the same order, for all runs that are compared.
+        steps: training steps of the checkpoints.
+        alpha: attention.
+        beta: keyword relevance, towards the row's right answer: in classification the token's score for class
+            1 times 2y - 1.
+        delta: gradient influence, d log p(right answer) / d scale of the token.
+        right: whether the run is right on each row.
+        accuracy: how good the run is: the mean of `right` wherever that is given; else what is given here, a
+            share or another measure (BLEU).
+        groups: for resampling, what each row belongs to: the sentence of a target token; by default each row
+            stands alone.
+
+    Raises:
+        ValueError: if shapes disagree, or steps do not grow.
+    """
+
+    lengths: Integer[np.ndarray, " row"]
+    steps: Integer[np.ndarray, " checkpoint"]
+    alpha: Float[np.ndarray, "checkpoint token"] | None = None
+    beta: Float[np.ndarray, "checkpoint token"] | None = None
+    delta: Float[np.ndarray, "checkpoint token"] | None = None
+    right: Float[np.ndarray, "checkpoint row"] | Bool[np.ndarray, "checkpoint row"] | None = None
+    accuracy: Float[np.ndarray, " checkpoint"] | None = None
+    groups: Integer[np.ndarray, " row"] | None = None
+
+    def __post_init__(self) -> None:
+        n, tokens, rows = len(self.steps), int(self.lengths.sum()), len(self.lengths)
+        wanted: dict[str, tuple[int, ...]] = dict.fromkeys(("alpha", "beta", "delta"), (n, tokens))
+        wanted |= {"right": (n, rows), "accuracy": (n,), "groups": (rows,)}
+        for name, shape in wanted.items():
+            values = getattr(self, name)
+            if values is not None and values.shape != shape:
+                raise ValueError(
+                    f"{name} should have the shape {shape}, for {n} checkpoints, {rows} rows and {tokens} "
+                    f"tokens in all; got {values.shape}"
+                )
+        if not n or (np.diff(self.steps) <= 0).any():
+            raise ValueError(f"steps should grow from checkpoint to checkpoint; got {self.steps.tolist()}")
+        if self.right is not None:
+            object.__setattr__(self, "accuracy", self.right.mean(1))
+
+    def scores(self, name: str) -> Ragged:
+        """`alpha`, `beta` or `delta` as ragged rows, for all checkpoints.
+
+        Raises:
+            ValueError: if the run does not have it.
+        """
+        values = getattr(self, name)
+        if values is None:
+            there = [each for each in ("alpha", "beta", "delta") if getattr(self, each) is not None]
+            raise ValueError(f"this needs {name} of the run; it has {there or 'no scores'}")
+        return Ragged(values, self.lengths)
+
+    def broken(self) -> Bool[np.ndarray, " row"]:
+        """Rows with a NaN in any score at any checkpoint, and rows without a token."""
+        found = self.lengths == 0
+        for name in ("alpha", "beta", "delta"):
+            if getattr(self, name) is not None:
+                found = found | self.scores(name).nan_rows.any(0)
+        return found
+
+    def take(self, rows: Integer[np.ndarray, " kept"] | Bool[np.ndarray, " row"]) -> RunScores:
+        """Only these rows; the accuracy is that of these rows if `right` is known, else it stays."""
+        kept = np.flatnonzero(rows) if rows.dtype == bool else rows
+        new = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in ("alpha", "beta", "delta"):
+            if new[name] is not None:
+                new[name] = self.scores(name).take(kept).values
+        if self.right is not None:
+            new["right"] = self.right[:, kept]
+        new |= {"groups": None if self.groups is None else self.groups[kept]}
+        return RunScores(**new | {"lengths": self.lengths[kept]})
+
+
+def split_rows(
+    scores: Mapping[str, RunScores], share: float = 0.5, seed: int = 0
+) -> tuple[dict[str, RunScores], dict[str, RunScores]]:
+    """Two sets of rows, the first to choose checkpoints on and the second to evaluate on.
+
+    Groups stay whole. A run with `right` gets the accuracy of each part; without, it keeps that of the whole.
+
+    Raises:
+        ValueError: a part would be empty.
+    """
+    first_run = next(iter(scores.values()))
+    groups = np.arange(len(first_run.lengths)) if first_run.groups is None else first_run.groups
+    names = np.random.default_rng(seed).permutation(np.unique(groups))
+    n = round(share * len(names))
+    if not 0 < n < len(names):
+        raise ValueError(f"share should leave rows on both sides; {share} of {len(names)} does not")
+    chosen = np.isin(groups, names[:n])
+    return tuple({name: run.take(part) for name, run in scores.items()} for part in (chosen, ~chosen))  # type: ignore[return-value]

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
+from attnlib.generators.algorithmic.labels import Labels, lay
 from attnlib.generators.algorithmic.prompt import character_ids, layout
 from attnlib.generators.algorithmic.samples import (
     AlgorithmicSample,
-    Labels,
     PaddedSamples,
     collated,
-    lay,
     padded_batch,
     single_samples,
 )
@@ -36,18 +35,18 @@ class AlgorithmicGenerator(ABC):
     Tokens are `head` + prompt + `middle` + answer + `tail`: in front the beginning-of-sequence token (if the
     tokenizer has one), the instruction and the examples; behind it the end-of-sequence token; `middle` is
     empty. In a chat all three come from the tokenizer's template, which brings its own special tokens.
-    `input_ids` are all tokens but the last, `target_ids` all but the first, `IGNORE` up to the answer's first.
+    `input_ids` are all tokens but the last; `target_ids` are all but the first, `IGNORE` before the answer.
 
     The task's texts are encoded character by character, as in the original, with any Hugging Face tokenizer
     that has a token for each character of the task's alphabet; another is refused. What stands around them is
     encoded as ordinary text.
 
     `reference` has a 1 from the query that predicts a character (the token before it) to the keys that the
-    task's algorithm needs for it; each task's docstring says which. `evaluated` are all rows from the one that
-    predicts the answer's first token, and all columns from the question's first token: rows of separators and
-    of the end have no 1, but count as evaluated.
+    task's algorithm needs for it; each task's docstring says which. A row that the algorithm needs nothing
+    for (a separator, the end) has no 1. `evaluated` are all rows from the one that predicts the answer's first
+    token, and all columns from the question's first token.
 
-    Sample *i* depends on `seed` and *i* only, in any process.
+    With the same settings, sample *i* depends on `seed` and *i* only, in any process.
 
     Args:
         tokenizer: any with a token for every character that the task needs.
@@ -60,8 +59,8 @@ class AlgorithmicGenerator(ABC):
         apply_chat_template: whether samples are chats of a user's message and a reply.
         ignore_index: the target where nothing is to be predicted.
         generate_attn_labels: whether samples have a reference.
-        as_published: label as the study did, errors included, to compare with its figures.
-        split: "train", "valid" or "test": only texts of that split, which a text's own content decides; `None`
+        as_published: label as the study's code did, errors included, to compare with its figures.
+        split: "train", "valid" or "test", for texts of that split only; the task's own text decides. `None`
             for all.
 
     Raises:
@@ -73,7 +72,7 @@ class AlgorithmicGenerator(ABC):
     NAME: ClassVar[str]
     """What the task is called, in words."""
     FORM: ClassVar[str]
-    """An example, for error messages."""
+    """A text of the task, for messages."""
     INSTRUCTION: ClassVar[str]
     """What to do, in words."""
     FEW_SHOT_PROMPT: ClassVar[tuple[str, str]] = (
@@ -113,9 +112,9 @@ class AlgorithmicGenerator(ABC):
         self._code_points = np.array([ord(character) for character in alphabet], dtype=np.uint32)
         padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self._padding = 0 if padding is None else int(padding)
-        pieces = (
-            [(self.INSTRUCTION if instruction is None else instruction, False)] if use_instruction else []
-        )
+        pieces = []
+        if use_instruction:
+            pieces = [(self.INSTRUCTION if instruction is None else instruction, False)]
         if use_few_shot:
             opening, closing = self.FEW_SHOT_PROMPT if few_shot_prompt is None else few_shot_prompt
             examples = self._examples() if few_shot_samples is None else few_shot_samples
@@ -161,9 +160,9 @@ class AlgorithmicGenerator(ABC):
         return [sample for part in self._parts(start, start + n) for sample in self._samples(part)]
 
     def annotate(self, text: str) -> AlgorithmicSample:
-        """The sample of a text of the task (without instruction, examples or chat) that a person typed.
+        """The sample of a text of the task that a person typed, without instruction, examples or chat.
 
-        The settings that say how large samples are do not matter here; those that say how they are written do.
+        The settings of how long samples are do not matter here; those of how they are written do.
 
         Raises:
             ValueError: it is no text of the task, or its answer is wrong.
@@ -198,7 +197,7 @@ class AlgorithmicGenerator(ABC):
         return collated(samples, self._padding, self.ignore_index)
 
     def batches(self, batch_size: int, reference: bool = False) -> Callable[[int], Batch]:
-        """The batch of every training step: step *s* has samples *s* `batch_size` to (*s* + 1) `batch_size` - 1.
+        """The batch of every training step: step *s* has the samples from *s* `batch_size` on.
 
         Args:
             batch_size: how many samples.
@@ -246,10 +245,10 @@ class AlgorithmicGenerator(ABC):
             rows = np.flatnonzero(in_split(points, texts.lengths, self.split))[:missing]
             kept.append(texts[rows])
             missing, tries = missing - len(rows), tries + 1
-            if tries == 50 and missing == CHUNK:
+            if missing and tries == 100:
                 raise ValueError(
-                    f"no {self.split} text of {self.NAME} among {tries * 2 * CHUNK} with these settings, which "
-                    "allow few texts; allow more of them, or ask with split=None"
+                    f"hardly any text of {self.NAME} that these settings allow is a {self.split} text: found "
+                    f"{CHUNK - missing} among {tries * 2 * CHUNK}; allow more texts, or ask with split=None"
                 )
         return joined(kept)
 
@@ -274,20 +273,3 @@ class AlgorithmicGenerator(ABC):
         wanted = self.generate_attn_labels
         laid = lay(texts, self._pairs(texts) if wanted else None, self._ids, self._layout, self._padding)
         return single_samples(said, laid, self.ignore_index, self._labels if wanted else None)
-
-
-def bounds(name: str, value: Sequence[int], lowest: int, highest: int | None = None) -> tuple[int, int]:
-    """A range whose ends are both included, as the pair it should be.
-
-    Raises:
-        ValueError: it is not a pair, upside down, or goes too far.
-    """
-    whole = len(value) == 2 and all(
-        isinstance(end, int | np.integer) and not isinstance(end, bool) for end in value
-    )
-    if not whole or not lowest <= value[0] <= value[1] or (highest is not None and value[1] > highest):
-        limit = "" if highest is None else f" <= {highest}"
-        raise ValueError(
-            f"{name} must be (fewest, most) with {lowest} <= fewest <= most{limit}; got {value!r}"
-        )
-    return int(value[0]), int(value[1])

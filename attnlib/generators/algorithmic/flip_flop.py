@@ -2,9 +2,9 @@
 
     w11i11f10w00r10
 
-Each command is a letter, a register and a bit: `w` writes the bit, `f` flips the register, `i` is ignored; the
-bit after `f` and `i` means nothing. Registers start at 0. The last command, `r`, reads a register, and its bit
-is the answer: here register 1 was written 1 and flipped, so it is 0.
+Each command is a letter, a register and a bit: `w` writes the bit, `f` flips the register, `i` is ignored;
+the bit after `f` and `i` means nothing. Registers start at 0. The last command, `r`, reads a register, and
+its bit is the answer: here register 1 was written 1 and flipped, so it is 0.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.checks import bounds
+from attnlib.generators.algorithmic.digits import DIGITS
 from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
 
-DIGITS = "0123456789"
 WRITE, IGNORED, FLIP, READ = range(10, 14)
 
 
@@ -43,9 +44,9 @@ class FlipFlopGenerator(AlgorithmicGenerator):
     NAME = "flip-flop"
     FORM = "w11i11f10w00r10"
     INSTRUCTION = (
-        "\nFollow the commands to registers of one bit, which all start at 0. A command is a letter, the number\n"
-        "of a register, and a bit: w writes the bit, f flips the register, i does nothing, r reads it.\n"
-        "Write the bit that the last command reads and nothing else.\n"
+        "\nFollow the commands to registers of one bit, which all start at 0. A command is a letter, the\n"
+        "number of a register, and a bit: w writes the bit, f flips the register, i does nothing, and r\n"
+        "reads it. Write the bit that the last command reads and nothing else.\n"
     )
 
     def __init__(
@@ -57,7 +58,7 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         **settings: Any,
     ) -> None:
         self.length = bounds("length", length, 1)
-        self.num_registers = bounds("num_registers", num_registers, 1, 10)
+        self.num_registers = bounds("num_registers", num_registers, 1, 10, why="a register is one digit")
         self.use_flip = use_flip
         super().__init__(DIGITS + "wifr", **settings)
 
@@ -108,7 +109,7 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         write, flips = texts.places["write"], texts.places["flips"]
         keys = np.concatenate([query, write, flips, np.where(flips >= 0, flips + 1, -1)], axis=1)
         if self.as_published:
-            keys = np.where((keys < 3) & (query >= 3), -1, keys)
+            keys[:, 1:] = np.where(keys[:, 1:] < 3, -1, keys[:, 1:])
         return pairs(query, keys)
 
     def _read(self, text: str) -> Texts:

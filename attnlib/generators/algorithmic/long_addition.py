@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
-from attnlib.generators.algorithmic.texts import Pairs, Texts, carried, draw_digits, n_digits, pack, pairs
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.checks import bounds
+from attnlib.generators.algorithmic.digits import DIGITS, carried, draw_digits, n_digits, typed_digits
+from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
 
-DIGITS = "0123456789"
 PLUS, EQUALS = 10, 11
 
 
@@ -49,7 +50,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
     NAME = "long addition"
     FORM = "1240+4335=5575"
     INSTRUCTION = (
-        "\nAdd the numbers. Every number is written with its least significant digit first, and so is the sum.\n"
+        "\nAdd the numbers. Each is written with its least significant digit first, and so is the sum.\n"
         "Go from left to right: add the digits that stand at the same place and what is carried over.\n"
         "Write the digits of the sum and nothing else.\n"
     )
@@ -85,7 +86,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         total, _ = carried(columns)
         total_size = n_digits(total)
         if self.pad_with_zeros:
-            common = np.maximum(np.maximum(sizes.max(1) + 1 if not width else width, total_size), 1)
+            common = np.maximum(np.maximum(width or sizes.max(1) + 1, total_size), 1)
             sizes, total_size = np.where(sizes > 0, common[:, None], 0), common
         places = max(int(sizes.max()), int(total_size.max()))
         cells = np.zeros((n, most + 1, places + 1), dtype=np.uint8)
@@ -123,9 +124,3 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         asked = [["1", "1"], ["124", "4335", "344"], ["999", "999"]]
         digits = [typed_digits(numbers)[None] for numbers in asked]
         return [self._strings(self._write(number, n_digits(number)))[0] for number in digits]
-
-
-def typed_digits(numbers: list[str]) -> np.ndarray:
-    """Numbers as digits [number digit], 0 behind the last."""
-    longest = max(map(len, numbers))
-    return np.array([[int(digit) for digit in number.ljust(longest, "0")] for number in numbers], np.uint8)

@@ -4,8 +4,8 @@ r"""Long multiplication: two numbers, the partial products of the second's digit
 
 means 43 · 15: all numbers have their least significant digit first. Partial product *i* is the first number
 times digit *i* of the second times 10^*i*, so it begins with *i* zeros: 43 · 5 = 215, 43 · 1 · 10 = 430. With
-`pad_with_zeros` every number has twice as many digits as the first has, and there are as many partial products;
-without it, none is padded, and there is a partial product for each digit of the second number:
+`pad_with_zeros` every number has twice as many digits as the first has, and there are as many partial
+products; without it, none is padded, and there is a partial product for each digit of the second number:
 
     34*51=512+034=546
 
@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
-from attnlib.generators.algorithmic.long_addition import DIGITS, typed_digits
-from attnlib.generators.algorithmic.samples import Labels
-from attnlib.generators.algorithmic.texts import Pairs, Texts, carried, draw_digits, n_digits, pack, pairs
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.checks import bounds
+from attnlib.generators.algorithmic.digits import DIGITS, carried, draw_digits, n_digits, typed_digits
+from attnlib.generators.algorithmic.labels import Labels
+from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
 
 TIMES, PLUS, EQUALS, OPEN, CLOSE = range(10, 15)
 
@@ -37,12 +38,13 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
 
     The first number is never the smaller.
 
-    Reference: the query that predicts digit *j* of partial product *i* looks at digit *i* of the second number
-    and at digit *j* - *i* of the first (at the zero there if it is padded; nowhere if the number ends before).
-    The *i* zeros in front have no reference: they come from no digit. With carries, the query also looks at
-    the carry of the digit before, and the query that predicts a carry looks where its digit's does. Unpadded,
-    a partial product that is written as a single 0 looks at the digit that is 0. Separators, brackets, the
-    final product (as in the study: a model need not look at its own output) and the end have no reference.
+    Reference: the query that predicts digit *j* of partial product *i* looks at digit *i* of the second
+    number and at digit *j* - *i* of the first (at the zero there if it is padded; nowhere if the number ends
+    before). The *i* zeros in front have no reference: they come from no digit. With carries, the query also
+    looks at the carry of the digit before, and the query that predicts a carry looks where its digit's does.
+    Unpadded, a partial product that is a single 0 because digit *i* is 0 looks at that digit only.
+    Separators, brackets, the final product (as in the study: a model need not look at its own output) and the
+    end have no reference.
 
     Args:
         length: fewest and most digits of a number; each has exactly the drawn number of digits.
@@ -60,8 +62,8 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
     FORM = "34*51=512+034=546"
     INSTRUCTION = (
         "\nMultiply the two numbers. Every number is written with its least significant digit first.\n"
-        "Take the digits of the second number from left to right, and multiply the first number by each: these\n"
-        "are the partial products, each one place further to the right. Then write the sum of them all.\n"
+        "Take the digits of the second number from left to right, and multiply the first number by each:\n"
+        "these are the partial products, each one place further to the right. Then write their sum.\n"
         "Write the digits of these numbers with + and = between them, and nothing else.\n"
     )
 
@@ -77,7 +79,7 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         self.pad_with_zeros, self.generate_carry = pad_with_zeros, generate_carry
         if settings.get("as_published") and (generate_carry or not pad_with_zeros):
             raise ValueError(
-                "as_published needs pad_with_zeros=True and generate_carry=False: the study has no other labels"
+                "as_published needs pad_with_zeros=True and generate_carry=False: the study labels no others"
             )
         super().__init__(DIGITS + "*+=" + "()" * generate_carry, **settings)
 
@@ -90,7 +92,7 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         )
 
     def _write(self, digits: np.ndarray, sizes: np.ndarray, width: int = 0) -> Texts:
-        """Texts of two numbers each [text number digit], of so many digits; all padded to `width`, if given."""
+        """Texts of two numbers each [text number digit], of so many digits; padded to `width`, if given."""
         room = max(int(2 * sizes.max()), width)
         factors = np.zeros((len(digits), 2, room), dtype=np.int16)
         factors[..., : digits.shape[2]] = digits[..., :room]

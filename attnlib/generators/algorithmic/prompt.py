@@ -72,7 +72,8 @@ def layout(tokenizer: Any, pieces: Sequence[tuple[str, bool]], chat: bool, ends:
 def _chat(tokenizer: Any) -> list[str]:
     if getattr(tokenizer, "chat_template", None) is None:
         raise ValueError(
-            "this tokenizer has no chat template; ask with apply_chat_template=False, or take an instructed model"
+            "this tokenizer has no chat template; ask with apply_chat_template=False, or take that of an "
+            "instructed model"
         )
     messages = [{"role": "user", "content": MARK}, {"role": "assistant", "content": MARK}]
     parts = tokenizer.apply_chat_template(messages, tokenize=False).split(MARK)
@@ -133,9 +134,8 @@ def _character_id(tokenizer: Any, character: str) -> int | str:
 
 def _stands_for(tokenizer: Any, index: int, character: str) -> bool:
     """Whether the token adds the character, and nothing else, to a text."""
-    once, twice, thrice = (
-        tokenizer.decode([index] * n, clean_up_tokenization_spaces=False) for n in (1, 2, 3)
-    )
+    repeated = ([index] * n for n in (1, 2, 3))
+    once, twice, thrice = (tokenizer.decode(ids, clean_up_tokenization_spaces=False) for ids in repeated)
     # The second way is for tokenizers of whole words, which put spaces between any two tokens.
     return thrice == twice + character or tokenizer.convert_ids_to_tokens(index) == once == character
 

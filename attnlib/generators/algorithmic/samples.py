@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attnlib.generators.algorithmic.prompt import Layout
-from attnlib.generators.algorithmic.texts import Pairs, Texts
+from attnlib.generators.algorithmic.labels import Labels, Laid
 from attnlib.generators.base import Batch, Sample
 
 
@@ -32,55 +31,6 @@ class AlgorithmicSample(Sample):
     prompt: str = ""
     answer: str = ""
     n_prompt: int = 0
-
-
-@dataclass(frozen=True)
-class Laid:
-    """Texts of a task with all that stands around them, as tokens; every row is padded on the right.
-
-    Attributes:
-        tokens: of the whole texts; a model reads all but the last, and predicts all but the first.
-        sizes: how many tokens a model reads of each text.
-        n_prompts: tokens before the answer's first.
-        n_head: tokens before the question's first.
-        query: the token at which a pair's query stands; likewise `key`, and `text`, the row of both.
-    """
-
-    tokens: np.ndarray
-    sizes: np.ndarray
-    n_prompts: np.ndarray
-    n_head: int
-    text: np.ndarray
-    query: np.ndarray
-    key: np.ndarray
-
-
-def lay(texts: Texts, pairs: Pairs | None, ids: np.ndarray, layout: Layout, padding: int) -> Laid:
-    """Put the parts around the texts, and move the reference's pairs to where their characters are now."""
-    n_head, n_middle, n_tail = len(layout.head_ids), len(layout.middle_ids), len(layout.tail_ids)
-    totals = n_head + n_middle + n_tail + texts.lengths
-    tokens = np.full((len(texts), int(totals.max(initial=0))), padding, dtype=np.int64)
-    rows = np.arange(len(texts))[:, None]
-    character = np.arange(texts.symbols.shape[1])
-    column = n_head + character + n_middle * (character >= texts.prompts[:, None])
-    where = np.nonzero(texts.real)
-    tokens[where[0], column[where]] = ids[texts.symbols[where]]
-    tokens[:, :n_head] = layout.head_ids
-    tokens[rows, n_head + texts.prompts[:, None] + np.arange(n_middle)] = layout.middle_ids
-    tokens[rows, totals[:, None] - n_tail + np.arange(n_tail)] = layout.tail_ids
-    text, query, key = pairs if pairs is not None else (np.zeros(0, np.int64),) * 3
-    prompts = texts.prompts[text]
-    return Laid(
-        tokens,
-        totals - 1,
-        n_head + n_middle + texts.prompts,
-        n_head,
-        text,
-        n_head
-        + query
-        + n_middle * (query >= prompts - 1),  # the prompt's last query is the middle's last token
-        n_head + key + n_middle * (key >= prompts),
-    )
 
 
 def targets_of(laid: Laid, ignore_index: int) -> np.ndarray:
@@ -116,60 +66,6 @@ def single_samples(
     ]
 
 
-@dataclass(frozen=True)
-class Labels:
-    """How the reference's pairs become masks.
-
-    Attributes:
-        early_rows: evaluated rows that come before the first that predicts an answer.
-        skipped_keys: of the question's characters, so many are not evaluated, unless they are reference keys.
-    """
-
-    early_rows: int = 0
-    skipped_keys: int = 0
-
-    def single(self, laid: Laid) -> list[tuple[Tensor, Tensor]]:
-        """Reference and evaluated, [token token] each, of one text after the other."""
-        areas = laid.sizes.astype(np.int64) ** 2
-        starts = np.cumsum(areas) - areas
-        reference = np.zeros(int(areas.sum()), dtype=bool)
-        reference[starts[laid.text] + laid.query * laid.sizes[laid.text] + laid.key] = True
-        evaluated = np.zeros_like(reference)
-        first = (laid.n_prompts - 1 - self.early_rows) * laid.sizes
-        for start, begin, end in zip(
-            starts.tolist(), (starts + first).tolist(), (starts + areas).tolist(), strict=True
-        ):
-            evaluated[max(start, begin) : end] = True
-        row_starts = np.repeat(starts, laid.sizes) + _counting(laid.sizes) * np.repeat(laid.sizes, laid.sizes)
-        for key in range(laid.n_head + self.skipped_keys):
-            evaluated[row_starts + key] = False
-        if self.skipped_keys:
-            evaluated |= reference
-        sizes, split = laid.sizes.tolist(), areas.tolist()
-        both = zip(
-            torch.from_numpy(reference).split(split), torch.from_numpy(evaluated).split(split), strict=True
-        )
-        return [(one.view(n, n), other.view(n, n)) for n, (one, other) in zip(sizes, both, strict=True)]
-
-    def padded(self, laid: Laid) -> tuple[Tensor, Tensor]:
-        """Reference and evaluated of all texts, [batch token token] each, False on padding."""
-        n = laid.tokens.shape[1] - 1
-        reference = np.zeros((len(laid.sizes), n, n), dtype=bool)
-        reference[laid.text, laid.query, laid.key] = True
-        position, size = np.arange(n), laid.sizes[:, None]
-        rows = (position >= laid.n_prompts[:, None] - 1 - self.early_rows) & (position < size)
-        keys = (position >= laid.n_head + self.skipped_keys) & (position < size)
-        evaluated = rows[:, :, None] & keys[:, None, :]
-        if self.skipped_keys:
-            evaluated |= reference
-        return torch.from_numpy(reference), torch.from_numpy(evaluated)
-
-
-def _counting(sizes: np.ndarray) -> np.ndarray:
-    """0, 1, ..., n - 1 for each size n, one after the other."""
-    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-
-
 def padded_batch(laid: Laid, padding: int, ignore_index: int, labels: Labels | None) -> Batch:
     """All texts as one batch."""
     real = np.arange(laid.tokens.shape[1] - 1) < laid.sizes[:, None]
@@ -184,16 +80,22 @@ def padded_batch(laid: Laid, padding: int, ignore_index: int, labels: Labels | N
 
 
 def collated(samples: Sequence[Sample], padding: int, ignore_index: int) -> Batch:
-    """Samples that exist one by one, as one batch."""
+    """Samples that exist one by one, as one batch.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not samples:
+        raise ValueError("a batch needs at least one sample; got none")
     sizes = torch.tensor([len(sample.input_ids) for sample in samples])
     shape = (len(samples), int(sizes.max()))
     input_ids, target_ids = torch.full(shape, padding), torch.full(shape, ignore_index)
     labelled = all(sample.reference is not None and sample.evaluated is not None for sample in samples)
-    masks = torch.zeros((2, *shape, shape[1]) if labelled else (0, 0, 0, 0), dtype=torch.bool)
+    masks = torch.zeros((2, *shape, shape[1]) if labelled else (2, 0, 0, 0), dtype=torch.bool)
     for row, sample in enumerate(samples):
         n = len(sample.input_ids)
         input_ids[row, :n], target_ids[row, :n] = sample.input_ids, sample.target_ids
-        if labelled:
+        if sample.reference is not None and sample.evaluated is not None and labelled:
             masks[0, row, :n, :n], masks[1, row, :n, :n] = sample.reference, sample.evaluated
     real = torch.arange(shape[1]) < sizes[:, None]
     return Batch(input_ids, target_ids, real, *(masks if labelled else (None, None)))

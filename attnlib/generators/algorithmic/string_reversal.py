@@ -1,6 +1,8 @@
 """String reversal: a string of symbols, and the same symbols in reverse order.
 
-dh13h=h31hd
+    dh13h=h31hd
+
+The symbols are drawn independently and uniformly.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
-from attnlib.generators.algorithmic.samples import Labels
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.checks import bounds, characters
+from attnlib.generators.algorithmic.labels import Labels
 from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
 
 ALPHANUMERIC = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -29,8 +32,8 @@ class StringReversalGenerator(AlgorithmicGenerator):
     Args:
         charset: the symbols, each once. A set is sorted, so that it means the same in every process.
         length: fewest and most symbols.
-        **settings: see `AlgorithmicGenerator`. With `as_published` the string's first symbol is not evaluated,
-            except for the query that predicts the last.
+        **settings: see `AlgorithmicGenerator`. With `as_published` the string's first symbol is not
+            evaluated, except for the query that predicts the last.
 
     Raises:
         ValueError: the symbols repeat or include "="; a range is upside down or too low; see also
@@ -82,32 +85,3 @@ class StringReversalGenerator(AlgorithmicGenerator):
     def _examples(self) -> list[str]:
         chosen = (self.charset[::7], self.charset[1::5], self.charset[:1])
         return [f"{text}={text[::-1]}" for text in chosen if text]
-
-
-def characters(name: str, charset: Iterable[str], separators: str, fewest: int = 1) -> str:
-    """A set of characters in a fixed order.
-
-    Raises:
-        ValueError: it has too few, some twice, something that is no single character, or a separator.
-    """
-    chosen = sorted(charset) if isinstance(charset, set | frozenset) else list(charset)
-    longer = [one for one in chosen if not isinstance(one, str) or len(one) != 1]
-    twice = [one for one in dict.fromkeys(chosen) if chosen.count(one) > 1]
-    taken = [one for one in chosen if one in separators]
-    problem = (
-        f"{longer} are no single characters"
-        if longer
-        else f"{twice} repeat"
-        if twice
-        else f"{taken} are the task's separators"
-        if taken
-        else f"it has {len(chosen)}"
-        if len(chosen) < fewest
-        else ""
-    )
-    if problem:
-        raise ValueError(
-            f"{name} must be {fewest} characters or more, each once, without "
-            f"{', '.join(map(repr, separators))}; {problem}"
-        )
-    return "".join(chosen)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
-from attnlib.generators.algorithmic.texts import Pairs, Texts, pack
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.checks import bounds
+from attnlib.generators.algorithmic.digits import DIGITS
+from attnlib.generators.algorithmic.texts import Pairs, Texts, counting, pack
 
-DIGITS = "0123456789"
 SPACE = 10
 HIGHEST = 10**17
 
@@ -58,7 +59,7 @@ class SuccessorGenerator(AlgorithmicGenerator):
         **settings: Any,
     ) -> None:
         self.start_number_range = bounds("start_number_range", start_number_range, 0, HIGHEST)
-        self.length = bounds("length (the first number is given, so one number asks nothing)", length, 2)
+        self.length = bounds("length", length, 2, why="the first number is given, so one number asks nothing")
         super().__init__(DIGITS + " ", **settings)
 
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
@@ -84,15 +85,15 @@ class SuccessorGenerator(AlgorithmicGenerator):
         start = np.where(number > 0, spaces[text, number - 1] + 1, 0)  # of the number before
         last = after == texts.lengths[text] - 1
         queries = after - before - last  # the space before it, its digits; of the last number one less
-        query = np.repeat(before, queries) + _counting(queries)
+        query = np.repeat(before, queries) + counting(queries)
         text, start = np.repeat(text, queries), np.repeat(start, queries)
         keys = query - start + 1
-        return np.repeat(text, keys), np.repeat(query, keys), np.repeat(start, keys) + _counting(keys)
+        return np.repeat(text, keys), np.repeat(query, keys), np.repeat(start, keys) + counting(keys)
 
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"([0-9]+ )+", text):
             raise ValueError(
-                f'a text of {self.NAME} is like "{self.FORM}", with a space at the end; got {text!r}'
+                f'a text of {self.NAME} is like "{self.FORM}", with its last space; got {text!r}'
             )
         numbers = text.split()
         if str(int(numbers[0])) != numbers[0] or int(numbers[0]) > HIGHEST:
@@ -110,8 +111,3 @@ class SuccessorGenerator(AlgorithmicGenerator):
         return [
             " ".join(map(str, range(first, last))) + " " for first, last in ((0, 18), (234, 241), (50, 55))
         ]
-
-
-def _counting(sizes: np.ndarray) -> np.ndarray:
-    """0, 1, ..., n - 1 for each size n, one after the other."""
-    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

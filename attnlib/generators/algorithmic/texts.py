@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Integer
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Three equally long vectors: text, query, key. The query is where a character's *successor* is predicted."""
+"""Three equally long vectors: text, query, key. A query is the character before the predicted one."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def pack(
-    cells: Integer[np.ndarray, "text *cell"], keep: Bool[np.ndarray, "text *cell"]
+    cells: Integer[np.ndarray, "text ..."], keep: Bool[np.ndarray, "text ..."]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts from a form with empty cells: what is kept moves together, in the order of the cells.
 
@@ -91,38 +91,13 @@ def pack(
     return symbols, lengths, np.where(flat, positions, -1).astype(np.int32).reshape(keep.shape)
 
 
-def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of columns as digits, least significant first, each with the carry that it hands on.
-
-    Args:
-        columns: the sum of each column, along the last dimension; wide enough for the last carry to be 0.
-    """
-    digits, carries = np.empty_like(columns), np.empty_like(columns)
-    carry = np.zeros_like(columns[..., 0])
-    for place in range(columns.shape[-1]):
-        carry, digits[..., place] = np.divmod(columns[..., place] + carry, 10)
-        carries[..., place] = carry
-    return digits, carries
-
-
-def n_digits(digits: np.ndarray) -> np.ndarray:
-    """How many digits numbers have (0 has one), given least significant first along the last dimension."""
-    places = np.arange(1, digits.shape[-1] + 1)
-    return np.where(digits > 0, places, 1).max(-1)
-
-
-def draw_digits(rng: np.random.Generator, sizes: np.ndarray, most: int) -> np.ndarray:
-    """Numbers of exactly so many digits each, uniform; least significant digit first, 0 behind the last."""
-    digits = rng.integers(0, 10, (*sizes.shape, most), dtype=np.uint8)
-    leading = rng.integers(1, 10, sizes.shape, dtype=np.uint8)
-    place = np.arange(most)
-    digits[place >= sizes[..., None]] = 0
-    last = (place == sizes[..., None] - 1) & (sizes[..., None] > 1)
-    return np.where(last, leading[..., None], digits)
-
-
 def pairs(queries: np.ndarray, keys: np.ndarray) -> Pairs:
     """Queries and their keys, as far as both are somewhere; the two are broadcast, the text comes first."""
     queries, keys = np.broadcast_arrays(queries, keys)
     there = (queries >= 0) & (keys >= 0)
     return np.nonzero(there)[0], queries[there], keys[there]
+
+
+def counting(sizes: np.ndarray) -> np.ndarray:
+    """0, 1, ..., n - 1 for each size n, one after the other."""
+    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

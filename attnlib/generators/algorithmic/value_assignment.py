@@ -1,6 +1,8 @@
 """Value assignment: a table of symbols and their values, then a string whose symbols are to be translated.
 
-H3K8U1D5 HKKHD=38835
+    H3K8U1D5 HKKHD=38835
+
+The table comes first, every symbol before its value; then a space, the string, and its translation.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from attnlib.generators.algorithmic.base import AlgorithmicGenerator, bounds
-from attnlib.generators.algorithmic.string_reversal import ALPHANUMERIC, characters
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.checks import bounds, characters
+from attnlib.generators.algorithmic.string_reversal import ALPHANUMERIC
 from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
 
 SEPARATORS = " ="
@@ -57,11 +60,9 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
     ) -> None:
         self.length = bounds("length", length, 1)
         self.encoding_length = bounds("encoding_length", encoding_length, 1)
-        most = self.encoding_length[1]
-        self.charset_from = characters(
-            "charset_from (for this encoding_length)", charset_from, SEPARATORS, most
-        )
-        self.charset_to = characters("charset_to (for this encoding_length)", charset_to, SEPARATORS, most)
+        most, why = self.encoding_length[1], f" by encoding_length={self.encoding_length}"
+        self.charset_from = characters("charset_from", charset_from, SEPARATORS, most, why)
+        self.charset_to = characters("charset_to", charset_to, SEPARATORS, most, why)
         alphabet = "".join(dict.fromkeys(self.charset_from + self.charset_to))
         self._from = np.array([alphabet.index(one) for one in self.charset_from], dtype=np.uint16)
         self._to = np.array([alphabet.index(one) for one in self.charset_to], dtype=np.uint16)

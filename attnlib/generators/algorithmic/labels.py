@@ -1,0 +1,101 @@
+"""Where texts and their reference stand among tokens, and the masks that come of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlib.generators.algorithmic.prompt import Layout
+from attnlib.generators.algorithmic.texts import Pairs, Texts, counting
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Texts with all that stands around them, as tokens; rows are padded on the right.
+
+    Attributes:
+        tokens: of the whole texts; a model reads all but the last, and predicts all but the first.
+        sizes: how many tokens a model reads of each text.
+        n_prompts: tokens before the answer's first.
+        n_head: tokens before the question's first.
+        text: the row of each pair of the reference.
+        query: the token of that row at which its query stands.
+        key: the token of that row at which its key stands.
+    """
+
+    tokens: np.ndarray
+    sizes: np.ndarray
+    n_prompts: np.ndarray
+    n_head: int
+    text: np.ndarray
+    query: np.ndarray
+    key: np.ndarray
+
+
+def lay(texts: Texts, pairs: Pairs | None, ids: np.ndarray, layout: Layout, padding: int) -> Laid:
+    """Put the parts around the texts, and move the reference's pairs to where their characters are now."""
+    n_head, n_middle, n_tail = len(layout.head_ids), len(layout.middle_ids), len(layout.tail_ids)
+    totals = n_head + n_middle + n_tail + texts.lengths
+    tokens = np.full((len(texts), int(totals.max(initial=0))), padding, dtype=np.int64)
+    rows = np.arange(len(texts))[:, None]
+    character = np.arange(texts.symbols.shape[1])
+    column = n_head + character + n_middle * (character >= texts.prompts[:, None])
+    text, position = np.nonzero(texts.real)
+    tokens[text, column[text, position]] = ids[texts.symbols[text, position]]
+    tokens[:, :n_head] = layout.head_ids
+    tokens[rows, n_head + texts.prompts[:, None] + np.arange(n_middle)] = layout.middle_ids
+    tokens[rows, totals[:, None] - n_tail + np.arange(n_tail)] = layout.tail_ids
+    row, query, key = pairs if pairs is not None else (np.zeros(0, np.int64),) * 3
+    prompts = texts.prompts[row]
+    # What the prompt's last character predicts, the last token of the middle does where there is one.
+    query, key = query + n_middle * (query >= prompts - 1), key + n_middle * (key >= prompts)
+    return Laid(
+        tokens, totals - 1, n_head + n_middle + texts.prompts, n_head, row, n_head + query, n_head + key
+    )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How pairs become masks. The defaults are right; the others are what the study's labels have instead.
+
+    Attributes:
+        early_rows: rows before the first that predicts an answer, which are evaluated all the same.
+        skipped_keys: of the question's characters, so many are not evaluated, unless they are reference keys.
+    """
+
+    early_rows: int = 0
+    skipped_keys: int = 0
+
+    def single(self, laid: Laid) -> list[tuple[Tensor, Tensor]]:
+        """Reference and evaluated, [token token] each, of one text after the other."""
+        areas = laid.sizes**2
+        starts = np.cumsum(areas) - areas
+        reference, evaluated = (np.zeros(int(areas.sum()), dtype=bool) for _ in range(2))
+        reference[starts[laid.text] + laid.query * laid.sizes[laid.text] + laid.key] = True
+        rows = starts + (laid.n_prompts - 1 - self.early_rows) * laid.sizes
+        for first, end in zip(rows.tolist(), (starts + areas).tolist(), strict=True):
+            evaluated[first:end] = True
+        row_starts = np.repeat(starts, laid.sizes) + counting(laid.sizes) * np.repeat(laid.sizes, laid.sizes)
+        for key in range(laid.n_head + self.skipped_keys):
+            evaluated[row_starts + key] = False
+        if self.skipped_keys:
+            evaluated |= reference
+        sizes, split = laid.sizes.tolist(), areas.tolist()
+        masks = (torch.from_numpy(mask).split(split) for mask in (reference, evaluated))
+        return [(one.view(n, n), other.view(n, n)) for n, one, other in zip(sizes, *masks, strict=True)]
+
+    def padded(self, laid: Laid) -> tuple[Tensor, Tensor]:
+        """Reference and evaluated of all texts, [batch token token] each, False on padding."""
+        n = laid.tokens.shape[1] - 1
+        reference = np.zeros((len(laid.sizes), n, n), dtype=bool)
+        reference[laid.text, laid.query, laid.key] = True
+        position, size = np.arange(n), laid.sizes[:, None]
+        rows = (position >= laid.n_prompts[:, None] - 1 - self.early_rows) & (position < size)
+        keys = (position >= laid.n_head + self.skipped_keys) & (position < size)
+        evaluated = rows[:, :, None] & keys[:, None, :]
+        if self.skipped_keys:
+            evaluated |= reference
+        return torch.from_numpy(reference), torch.from_numpy(evaluated)

@@ -1,7 +1,8 @@
 """The parameters of each chapter: checked in its first second, before anything is trained."""
 
+from attnlib.params.algorithmic_reasoning import AlgorithmicReasoningParams
 from attnlib.params.base import ParameterError, Params
 from attnlib.params.generative_rollout import GenerativeRolloutParams
 from attnlib.params.rasp_languages import RaspParams
 
-__all__ = ["GenerativeRolloutParams", "ParameterError", "Params", "RaspParams"]
+__all__ = ["AlgorithmicReasoningParams", "GenerativeRolloutParams", "ParameterError", "Params", "RaspParams"]

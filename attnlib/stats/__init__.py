@@ -8,6 +8,7 @@ from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.evaluation import evaluate_rows
 from attnlib.stats.generation import answer_texts, generate_answers
 from attnlib.stats.intervals import Estimate, proportion, ratio
+from attnlib.stats.intervention import head_masses, reinforcement_rows
 from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.positions import answer_accuracy, error_positions, error_summary
 from attnlib.stats.ragged import Ragged, RunScores, split_rows
@@ -38,11 +39,13 @@ __all__ = [
     "error_summary",
     "evaluate_rows",
     "generate_answers",
+    "head_masses",
     "kendall_tau",
     "mass_table",
     "proportion",
     "ratio",
     "reference_mass",
+    "reinforcement_rows",
     "sample_rows",
     "spearman",
     "split_rows",

@@ -1,0 +1,75 @@
+"""What the study trained and tested on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RANGES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
+    "scratch": {
+        "long_addition": {
+            "train": {"length": (1, 4), "num_of_nums": (2, 2)},
+            "id": {"length": (1, 4)},
+            "ood": {"length": (5, 10)},
+        },
+        "long_multiplication": {
+            "train": {"length": (1, 3)},
+            "id": {"length": (1, 3)},
+            "ood": {"length": (4, 5)},
+        },
+        "string_reversal": {
+            "train": {"length": (10, 20)},
+            "id": {"length": (10, 20)},
+            "ood": {"length": (1, 10)},
+        },
+        "successor": {
+            "train": {"start_number_range": (1, 90), "length": (2, 4)},
+            "id": {"start_number_range": (1, 90), "length": (2, 4)},
+            "ood": {"start_number_range": (100, 900), "length": (5, 6)},
+        },
+        "value_assignment": {
+            "train": {"length": (1, 5), "encoding_length": (1, 5)},
+            "id": {"length": (1, 5), "encoding_length": (1, 5)},
+            "ood": {"length": (10, 50), "encoding_length": (10, 20)},
+        },
+        "flip_flop": {
+            "train": {"length": (1, 10), "num_registers": (2, 2)},
+            "id": {"length": (1, 10)},
+            "ood": {"length": (11, 20)},
+        },
+    },
+    "finetune": {
+        "long_addition": {
+            "train": {"length": (7, 10), "num_of_nums": (2, 2)},
+            "id": {"length": (7, 10)},
+            "ood": {"length": (1, 6)},
+        },
+        "long_multiplication": {
+            "train": {"length": (1, 3)},
+            "id": {"length": (1, 3)},
+            "ood": {"length": (4, 5)},
+        },
+        "string_reversal": {
+            "train": {"length": (1, 20)},
+            "id": {"length": (1, 10)},
+            "ood": {"length": (10, 50)},
+        },
+        "successor": {
+            "train": {"start_number_range": (1, 90), "length": (2, 4)},
+            "id": {"start_number_range": (1, 90), "length": (2, 4)},
+            "ood": {"start_number_range": (100, 900), "length": (5, 6)},
+        },
+        "value_assignment": {
+            "train": {"length": (1, 5), "encoding_length": (1, 5)},
+            "id": {"length": (5, 5), "encoding_length": (5, 5)},
+            "ood": {"length": (10, 50), "encoding_length": (10, 20)},
+        },
+        "flip_flop": {
+            "train": {"length": (10, 10), "num_registers": (2, 2)},
+            "id": {"length": (10, 10)},
+            "ood": {"length": (11, 20)},
+        },
+    },
+}
+"""The ranges of the six tasks in the study's two families of configurations (its repository's `configs`, of
+2025-05-20): models trained from random weights, and fine-tuned ones. What "id" and "ood" do not name is as in
+"train"."""

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from attnlib.stats.agreements import expected_chance, xi_of_draws
 from attnlib.stats.ragged import Ragged, RunScores
-from attnlib.stats.rank_measures import Measure, per_row
+from attnlib.stats.rank_measures import per_row
 from attnlib.stats.resampling import DRAWS, Means, Statistic, resampled_means
 
 UNIFORM, EMBEDDING, LOGISTIC = "uniform", "embedding", "logistic"
@@ -47,17 +47,20 @@ class AgreementSettings:
     Attributes:
         measure: "top match", "kendall" or "spearman".
         fraction: of `top_match`.
-        as_published: choose checkpoints on the rows that are evaluated; take minus delta for delta; look the
-            largest tokens of beta_px and beta_logistic up in beta_uf under the name of the reverse. All three
-            as the original's code does.
+        as_published: as the original's code does it: choose checkpoints on the rows that are evaluated, and
+            under the names A(beta_uf, beta_px) and A(beta_uf, beta_logistic) look the largest tokens of
+            beta_px and beta_logistic up in beta_uf.
+        flip_delta: with `as_published`, take minus delta. The original's classification half negates its
+            gradients twice; its translation half does not.
         shuffles: of A_hat; by default 1,000, and 20 for rank correlations, where each is a whole agreement.
         confidence: of the intervals.
         seed: of resamples and shuffles.
     """
 
-    measure: Measure = "top match"
+    measure: str = "top match"
     fraction: float | int = 0.05
     as_published: bool = False
+    flip_delta: bool = True
     shuffles: int | None = None
     confidence: float = 0.95
     seed: int = 0
@@ -105,7 +108,7 @@ class Runs:
         if run is None:
             raise ValueError(f"there should be a run {role!r}; got {list(self.by_name)}")
         scores = run.scores(name)
-        flipped = name == "delta" and self.settings.as_published
+        flipped = name == "delta" and self.settings.as_published and self.settings.flip_delta
         return Ragged(-scores.values, scores.lengths) if flipped else scores
 
     def accuracy(self, role: str) -> Float[np.ndarray, " checkpoint"]:
@@ -160,6 +163,8 @@ def _checked(scores: Mapping[str, RunScores], gold: str | None, settings: Agreem
             f"there should be a run {UNIFORM!r}, and at least two that differ by their seed, with the gold "
             f"one ({gold!r}) among them; got {list(scores)}"
         )
+    if scores[UNIFORM].beta is None:
+        raise ValueError(f"the run {UNIFORM!r} should come with beta; it has none")
     others = tuple(name for name in seeds if name != gold)
     lengths, steps = scores[gold].lengths, scores[gold].steps
     for name, run in scores.items():

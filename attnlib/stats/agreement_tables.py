@@ -77,7 +77,7 @@ def agreement_table(
         {"metric": name} | found.estimate(settings.confidence)._asdict()
         for name, found in statistics(runs, chosen_on).items()
     ]
-    chance = {"metric": "A_hat"} | shuffled_chance(runs, chosen_on)._asdict()
+    chance = {"metric": "A_hat"} | _shuffled_chance(runs, chosen_on)._asdict()
     place = next(index for index, row in enumerate(rows) if row["metric"] == "A_hat, expected")
     return pd.DataFrame([*rows[:place], chance, *rows[place:]])
 

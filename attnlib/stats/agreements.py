@@ -16,14 +16,14 @@ from scipy import stats
 
 from attnlib.stats.intervals import Estimate
 from attnlib.stats.ragged import Ragged, array
-from attnlib.stats.rank_measures import Measure, Rows, match_chance_rows, match_edges, per_row, rows_of
+from attnlib.stats.rank_measures import Rows, match_chance_rows, match_edges, per_row, rows_of
 from attnlib.stats.resampling import resampled_means
 
 
 def agreement(
     x: Rows,
     y: Rows,
-    measure: Measure = "top match",
+    measure: str = "top match",
     fraction: float | int = 0.05,
     *,
     mask: ArrayLike | None = None,
@@ -65,7 +65,7 @@ def agreement(
 def chance_agreement(
     x: Rows,
     y: Rows,
-    measure: Measure = "top match",
+    measure: str = "top match",
     fraction: float | int = 0.05,
     *,
     mask: ArrayLike | None = None,
@@ -86,7 +86,7 @@ def chance_agreement(
     return over_shuffles(means, confidence)
 
 
-def expected_chance(y: Ragged, measure: Measure, fraction: float | int = 0.05) -> np.ndarray:
+def expected_chance(y: Ragged, measure: str, fraction: float | int = 0.05) -> np.ndarray:
     """What every row agrees by chance, exactly: `match_chance_rows`; 0 for rank correlations."""
     if measure == "top match":
         return match_chance_rows(y, fraction)
@@ -96,7 +96,7 @@ def expected_chance(y: Ragged, measure: Measure, fraction: float | int = 0.05) -
 def shuffled_agreements(
     x: Ragged,
     y: Ragged,
-    measure: Measure = "top match",
+    measure: str = "top match",
     fraction: float | int = 0.05,
     *,
     shuffles: int,

@@ -7,7 +7,6 @@ with a mask, or as `Ragged` rows, which may come for several checkpoints at once
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Integer
@@ -16,7 +15,6 @@ from scipy import stats
 
 from attnlib.stats.ragged import Ragged, by_width
 
-Measure = Literal["top match", "kendall", "spearman"]
 Rows = Ragged | ArrayLike | Sequence[ArrayLike]
 
 PAIRWISE = 512
@@ -54,7 +52,7 @@ def top_match(
 
     Source:
         Snell et al. 2021, *Approximating How Single Head Attention Learns*, section 3. Their float product
-        differs for 7 % of 100, 200 and 300 tokens, and nowhere for 5 %.
+        differs for 7 % of 100, 200 or 300 tokens, and nowhere for 5 %.
 
     Example:
         >>> top_match([0.1, 0.8, 0.1], [-1.0, 2.0, 0.5])
@@ -109,7 +107,7 @@ def spearman(
 
 
 def per_row(
-    x: Ragged, y: Ragged, measure: Measure = "top match", fraction: float | int = 0.05
+    x: Ragged, y: Ragged, measure: str = "top match", fraction: float | int = 0.05
 ) -> Float[np.ndarray, "*checkpoint row"]:
     """The measure of this name, for every row.
 

@@ -1,5 +1,6 @@
 """What is trained: transformer, classifier, seq2seq, and Hugging Face models."""
 
+from attnlib.models.ablation import heads_ablated
 from attnlib.models.causal import ARCHITECTURES, CausalSizes
 from attnlib.models.classifier import (
     BiLSTM,
@@ -26,5 +27,6 @@ __all__ = [
     "causal_null",
     "document_loss",
     "document_scores",
+    "heads_ablated",
     "reinforced",
 ]

@@ -4,9 +4,21 @@ The task of Attention Lens (a repository without a paper) with any operators, nu
 splits that do not overlap, and the attention that doing the sum on paper would need.
 """
 
+from attnlib.generators.arithmetic.attention import KINDS
+from attnlib.generators.arithmetic.ceiling import best_possible
 from attnlib.generators.arithmetic.files import read_files, write_files
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems
 from attnlib.generators.arithmetic.splits import Splits
 from attnlib.generators.arithmetic.task import Arithmetic, arithmetic
 
-__all__ = ["OPERATORS", "Arithmetic", "Problems", "Splits", "arithmetic", "read_files", "write_files"]
+__all__ = [
+    "KINDS",
+    "OPERATORS",
+    "Arithmetic",
+    "Problems",
+    "Splits",
+    "arithmetic",
+    "best_possible",
+    "read_files",
+    "write_files",
+]

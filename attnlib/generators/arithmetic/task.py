@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -246,7 +247,8 @@ class Arithmetic:
             causal = np.tril(np.ones(writing.real.shape[1:] * 2, dtype=bool))
             causal[:, 0] = False  # the beginning is where attention rests, and says nothing
             arrays["evaluated"] = causal & answer_digits(writing)[:, :, None]
-        return Batch(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        tensors: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return Batch(**tensors)
 
     def kinds(self, problems: Problems) -> dict[str, Bool[Tensor, "batch query key"]]:
         """What each query may look at, by kind: "operand column", "carry column", "operator", "local".
@@ -296,7 +298,8 @@ class Arithmetic:
         Raises:
             ValueError: at a step for which hardly any problem is left.
         """
-        barred = np.unique(np.concatenate([self._twins(part) for part in held_out or []] or [[]]))
+        nothing = np.zeros(0, dtype=np.int64)
+        barred = np.unique(np.concatenate([nothing, *(self._twins(part) for part in held_out or [])]))
 
         def batch_at(step: int) -> Batch:
             rng = np.random.default_rng([seed, step])

@@ -1,0 +1,121 @@
+"""A model that does sums: its digits, its heads and what they look at, over training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from jaxtyping import Bool, Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from attnlib.plots.heat_maps import _heat_map
+from attnlib.plots.style import COLOURS, visible
+
+
+def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Accuracy over training, a panel per way of splitting it, a line per part.
+
+    Args:
+        tables: by what a panel is called: columns `step`, `value`, `low`, `high`, and first of all the column
+            that lines are drawn by.
+    """
+    figure, axes = plt.subplots(1, len(tables), figsize=(4.6 * len(tables), 3), sharey=True, squeeze=False)
+    for axis, (title, rows) in zip(axes[0], tables.items(), strict=True):
+        by = str(rows.columns[0])
+        colours = sns.color_palette("colorblind", rows[by].nunique())
+        for (name, part), colour in zip(rows.groupby(by, sort=False), colours, strict=True):
+            _band(axis, part, colour, str(name))
+        axis.set(title=title, xlabel="training step", ylim=(-0.02, 1.02))
+        axis.legend(title=by, frameon=False, fontsize=7, title_fontsize=7)
+    axes[0, 0].set_ylabel("accuracy")
+    sns.despine(figure)
+    plt.close(figure)
+    return figure
+
+
+def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
+    """What answer digits look at, over training: a panel per kind of token, a line per layer.
+
+    Args:
+        rows: `attnlib.stats.lens.look_table` with a column `step`, of one model.
+        kinds: which of its kinds, in order. Dashed: a query that looks at everything before it equally.
+    """
+    figure, axes = plt.subplots(1, len(kinds), figsize=(2.7 * len(kinds) + 0.8, 2.9), sharey=True)
+    layers = sorted(rows["layer"].unique())
+    for axis, kind in zip(axes, kinds, strict=True):
+        part = rows[rows["kind"] == kind]
+        for layer, colour in zip(layers, sns.color_palette("viridis", len(layers)), strict=True):
+            _band(axis, part[part["layer"] == layer], colour, str(layer))
+        axis.axhline(part["uniform"].mean(), ls="--", color="grey", lw=1)
+        axis.set(title=kind, xlabel="training step", ylim=(0, 1))
+    axes[0].set_ylabel("share of attention")
+    axes[-1].legend(title="layer", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    sns.despine(figure)
+    plt.close(figure)
+    return figure
+
+
+def head_table(looks: pd.DataFrame, costs: pd.DataFrame) -> Figure:
+    """Every head: what it looks at (left), and what is lost without it (right).
+
+    Args:
+        looks: `look_table` by head.
+        costs: `ablation_table` of the same model.
+    """
+    seen = looks.pivot(index="head", columns="kind", values="value")[list(looks["kind"].unique())]
+    lost = 100 * costs.pivot(index="head", columns="column", values="value")[list(costs["column"].unique())]
+    size = (0.62 * (seen.shape[1] + lost.shape[1]) + 3, 0.26 * len(seen) + 1.4)
+    figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=[seen.shape[1], lost.shape[1]])
+    shared = {"annot": True, "annot_kws": {"fontsize": 7}, "cbar": False, "cmap": COLOURS}
+    sns.heatmap(seen, vmin=0, vmax=1, fmt=".2f", ax=left, **shared)
+    sns.heatmap(lost, vmin=0, vmax=100, fmt=".0f", ax=right, yticklabels=False, **shared)
+    left.set(title="share of attention", ylabel="", xlabel="")
+    right.set(title="points of accuracy lost without it", ylabel="", xlabel="")
+    for axis in (left, right):
+        axis.tick_params(length=0, labelsize=7)
+        axis.tick_params("x", labelrotation=40)
+        plt.setp(axis.get_xticklabels(), ha="right")
+    left.tick_params("y", labelrotation=0)
+    plt.close(figure)
+    return figure
+
+
+def heads_grid(
+    attentions: Float[Tensor, "layer head query key"],
+    tokens: Sequence[str],
+    reference: Bool[Tensor, "query key"] | None = None,
+) -> Figure:
+    """Every head of every layer on one sequence: a row of heat maps per layer.
+
+    Args:
+        attentions: of one model.
+        tokens: the sequence.
+        reference: where the queries should look, if known: outlined.
+    """
+    n_layers, n_heads = attentions.shape[:2]
+    labels = [visible(token) for token in tokens]
+    size = min(3.4, 0.9 + 0.12 * len(tokens))
+    figure, axes = plt.subplots(
+        n_layers, n_heads, figsize=(size * n_heads + 0.8, size * n_layers), squeeze=False
+    )
+    for layer, line in enumerate(axes):
+        for head, axis in enumerate(line):
+            _heat_map(axis, attentions[layer, head], labels, reference)
+            axis.set_title(f"L{layer}H{head}", fontsize=8)
+            axis.tick_params(labelsize=5)
+    figure.supxlabel("key", fontsize=8)
+    figure.supylabel("query", fontsize=8)
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention", shrink=0.6, aspect=30)
+    plt.close(figure)
+    return figure
+
+
+def _band(axis: Axes, rows: pd.DataFrame, colour: tuple, label: str) -> None:
+    """A line with its interval, on an axis of steps that has room for the early ones."""
+    rows = rows.sort_values("step")
+    axis.plot(rows["step"], rows["value"], color=colour, marker="o", ms=2.5, lw=1.2, label=label)
+    axis.fill_between(rows["step"], rows["low"], rows["high"], color=colour, alpha=0.2, lw=0)

@@ -1,0 +1,124 @@
+r"""Scheduled sampling for `fit`: a model learns from its own predictions too, a batch in two passes.
+
+A model trained by teacher forcing reads the right tokens only; when it writes an answer by itself, it reads
+its own. Scheduled sampling (Bengio et al. 2015, *Scheduled Sampling for Sequence Prediction with Recurrent
+Neural Networks*) mixes the two, with a share of own predictions that grows over training. Token by token that
+costs a pass per token. Here, after Mihaylova and Martins 2019, *Scheduled Sampling for Transformers*
+(section 3), it costs one more pass for the whole batch: the first pass reads the right tokens and predicts
+all others at once; the second reads a mixture of both,
+
+$$ x'_t = (1 - z_t) \, x_t + z_t \, \arg\max_v p(v \mid x_{<t}), \qquad z_t \sim \text{Bernoulli}(p_s), $$
+
+with $x$ the right tokens, $p_s$ the share at step $s$, and $z_t = 0$ for tokens that were given and not
+predicted. The targets stay the right ones. No gradient flows through the first pass.
+
+The coins $z$ are drawn with the data, from seed and step alone, so that a resumed run goes on exactly:
+
+    batch_at = with_own_predictions(batch_at, share_up_to(0.5, plan.steps))
+    fit(model, batch_at, on_own_predictions(token_loss()), plan)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor, nn
+
+from attnlib.generators.base import IGNORE, Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class MixedBatch(Batch):
+    """A batch that says which of its tokens the model is to replace by its own predictions.
+
+    Attributes:
+        own: True for those; never for tokens that were not asked for.
+    """
+
+    own: Bool[Tensor, "batch token"] | None = None
+
+
+def share_up_to(end: float | int, steps: int) -> Callable[[int], float]:
+    """The share of own predictions at each step: from 0 along a straight line to `end` at the last step.
+
+    The original's "from full teacher forcing down to half" is `share_up_to(0.5, steps)`.
+
+    Raises:
+        ValueError: `end` is not a share, or there are no steps.
+    """
+    if not 0 <= end <= 1 or steps < 1:
+        raise ValueError(f"the last share should be in [0, 1], over at least 1 step; got {end} and {steps}")
+    return lambda step: end * min(1.0, step / max(1, steps - 1))
+
+
+def with_own_predictions(
+    batch_at: Callable[[int], Batch],
+    share_at: Callable[[int], float],
+    *,
+    seed: int = 0,
+    after: int | None = None,
+) -> Callable[[int], MixedBatch]:
+    """The same batches with coins: which tokens the model is to replace; a function of the step alone.
+
+    Args:
+        batch_at: the data, as for `fit`.
+        share_at: the probability of replacing a token at each step, such as `share_up_to`.
+        seed: of the coins.
+        after: replace only tokens behind the one of this id (the = of a sum, say), for batches that also ask
+            for the question: replaced there, it would be another question with the same answer.
+    """
+
+    def mixed_at(step: int) -> MixedBatch:
+        batch, share = batch_at(step), share_at(step)
+        if not 0 <= share <= 1:
+            raise ValueError(
+                f"the share of own predictions should be in [0, 1]; it is {share} at step {step}"
+            )
+        coins = np.random.default_rng([seed, step]).random(batch.input_ids.shape) < share
+        own = torch.from_numpy(coins) & batch.attention_mask
+        own[:, 0] = False
+        own[:, 1:] &= batch.target_ids[:, :-1] != IGNORE
+        if after is not None:
+            own &= ((batch.input_ids == after).cumsum(1) > 0) & (batch.input_ids != after)
+        return MixedBatch(**vars(batch), own=own)
+
+    return mixed_at
+
+
+def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch token"]:
+    """What the second pass reads: the tokens of `batch`, those of `own` as the model predicts them.
+
+    Raises:
+        ValueError: the batch has no coins, or the model's classes are not the ids that it reads.
+    """
+    if batch.own is None:
+        raise ValueError("this batch has no coins: make batches by with_own_predictions(batch_at, share_at)")
+    with torch.no_grad():
+        logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+    config: Any = getattr(model, "config", None)
+    vocabulary = getattr(config, "vocabulary", logits.shape[-1])
+    if logits.shape[-1] != vocabulary:
+        raise ValueError(
+            f"the model reads {vocabulary} ids and predicts {logits.shape[-1]} classes: a prediction can "
+            "stand for a token only if they are the same"
+        )
+    predicted = logits.argmax(-1).roll(1, dims=1)
+    return torch.where(batch.own, predicted, batch.input_ids)
+
+
+def on_own_predictions(
+    loss: Callable[[nn.Module, Any], Any],
+) -> Callable[[nn.Module, MixedBatch], Any]:
+    """A loss for `fit`: `loss` of the batch as the second pass reads it."""
+
+    def mixed_loss(model: nn.Module, batch: MixedBatch) -> Any:
+        if batch.own is not None and not batch.own.any():
+            return loss(model, batch)  # full teacher forcing: the first pass would change nothing
+        return loss(model, dataclasses.replace(batch, input_ids=mixed_inputs(model, batch)))
+
+    return mixed_loss

@@ -29,7 +29,15 @@ PACKAGE = Path(__file__).parent
 RECORDED = PACKAGE.parent / "results"
 """The records that came with the book."""
 
-_TRAINING_CODE = ("generators", "models", "checkpoints.py", "objectives.py", "plan.py", "training.py", "scheduled_sampling.py")
+_TRAINING_CODE = (
+    "generators",
+    "models",
+    "checkpoints.py",
+    "objectives.py",
+    "plan.py",
+    "training.py",
+    "scheduled_sampling.py",
+)
 _VERSIONS = ("attnlib", "torch", "transformers", "numpy", "scipy", "pandas")
 
 

@@ -93,9 +93,10 @@ def planted(
 ) -> Corpus:
     r"""A corpus in which the relevance of every word is known.
 
-    Documents are independent of each other, and all different. Each is made so:
+    All documents are different, and the order of their labels is random. Each is made so:
 
-    1. The label $y$ is 0 or 1, evenly; the number of words $n$ is uniform from `min_words` to `max_words`.
+    1. The label $y$ is 0 for one half of the documents, 1 for the other; the number of words $n$ is uniform
+       from `min_words` to `max_words`.
     2. Each of the $n$ words is a filler, drawn by Zipf's law: the $r$-th filler with probability in
        proportion to $1/r$. Fillers decide nothing.
     3. The number of keywords is 1 + Poisson(1.5), at most $n/2$. Each is drawn evenly from the keywords of
@@ -188,7 +189,7 @@ def _draw(
 ) -> list[tuple[np.ndarray, int]]:
     """`n` documents: indices into the lexicon, and the label; the numbers are the steps of `planted`."""
     per_class, most_words = planting.per_class, planting.max_words
-    labels = rng.integers(0, 2, n)  # 1
+    labels = rng.permutation(np.arange(n) % 2)  # 1
     lengths = rng.integers(planting.min_words, most_words + 1, n)
     zipf = 1 / np.arange(1, planting.fillers + 1)  # 2
     grid = 2 * per_class + rng.choice(planting.fillers, (n, most_words), p=zipf / zipf.sum())

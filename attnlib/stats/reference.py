@@ -17,6 +17,8 @@ def reference_mass(
     attention: Float[Tensor, "*batch query key"],
     reference: Bool[Tensor, "*batch query key"],
     evaluated: Bool[Tensor, "*batch query key"],
+    *,
+    as_published: bool = False,
 ) -> Float[Tensor, "*batch query"]:
     r"""Share of each row's attention that falls on its reference keys, among the evaluated keys.
 
@@ -28,10 +30,12 @@ def reference_mass(
         attention: weights, at least 0; rows need not sum to 1 (a rollout does as well).
         reference: where each query should look.
         evaluated: where `reference` is defined.
+        as_published: score 0 where a row has evaluated keys but no reference among them, or no attention on
+            them, as the authors' code has it.
 
     Returns:
         Mass in [0, 1]; NaN where a row has no evaluated reference key, so that there is nothing to look at,
-        or no attention on its evaluated keys.
+        or no attention on its evaluated keys (`as_published`: where it has no evaluated key).
 
     Source:
         Spiegel et al. 2025, *Attend or Perish*. Their code scores rows without a reference key as 0, which
@@ -39,6 +43,8 @@ def reference_mass(
     """
     seen = attention * evaluated
     mass = (seen * reference).sum(-1) / seen.sum(-1)
+    if as_published:
+        return mass.where(seen.sum(-1) > 0, 0.0).where(evaluated.any(-1), torch.nan)
     return mass.where((reference & evaluated).any(-1), torch.nan)
 
 

@@ -25,7 +25,7 @@ NOT_ENOUGH = "not enough data"
 ROUNDING = 1e-6
 """Values that differ by less than this share of the largest are the same, up to float32's rounding."""
 
-Rows = Float[np.ndarray, " row"]
+Rows = Float[np.ndarray, " _"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def compare(
     """
     if paired and as_published:
         raise ValueError("the published test knows no pairs: choose paired=True or as_published=True")
-    runs = _rows_of(first, "first"), _rows_of(second, "second")
+    runs = rows_of(first, "first"), rows_of(second, "second")
     published = _published(runs, confidence)
     if as_published:
         return published
@@ -166,7 +166,7 @@ def _published(runs: tuple[list[Rows], list[Rows]], confidence: float) -> Compar
     return published_comparison(flat[0], flat[1], (samples[0], samples[1]), confidence)
 
 
-def _rows_of(run: Any, name: str) -> list[Rows]:
+def rows_of(run: Any, name: str) -> list[Rows]:
     """A run as one array per sample, without NaN."""
     form = "a list of rows' masses per sample, a [sample row] array, or a number per sample"
     if isinstance(run, Tensor):
@@ -228,7 +228,7 @@ def _paired(first: Rows, second: Rows, rows: tuple[int, int], confidence: float)
 
 def constant(values: Rows) -> bool:
     """Whether all values are the same, up to rounding."""
-    return bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
+    return not len(values) or bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
 
 
 def without(blank: Comparison, problem: str) -> Comparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Integer
@@ -10,6 +10,21 @@ from jaxtyping import Bool, Integer
 Split = Literal["train", "valid", "test"]
 TENTHS: dict[Split, tuple[int, ...]] = {"test": (0,), "valid": (1,), "train": (2, 3, 4, 5, 6, 7, 8, 9)}
 """A tenth of all texts is for testing, a tenth for validation, and the rest for training."""
+
+
+def checked_split(split: str | None) -> Split | None:
+    """The name of a split, or `None` for all texts, as what it should be.
+
+    Raises:
+        ValueError: there is no such split.
+    """
+    for known in get_args(Split):
+        if split == known:
+            return known
+    if split is not None:
+        allowed = ", ".join(map(repr, get_args(Split)))
+        raise ValueError(f"split must be one of {allowed}, or None for all texts; got {split!r}")
+    return None
 
 
 def in_split(

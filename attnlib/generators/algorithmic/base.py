@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from attnlib.generators.algorithmic.samples import (
 )
 from attnlib.generators.algorithmic.texts import Pairs, Texts, joined
 from attnlib.generators.base import IGNORE, Batch, Sample
-from attnlib.generators.splits import TENTHS, Split, in_split
+from attnlib.generators.splits import checked_split, in_split
 
 CHUNK = 256
 """Samples are drawn so many at a time. Another number would be another random sequence."""
@@ -39,12 +39,12 @@ class AlgorithmicGenerator(ABC):
 
     The task's texts are encoded character by character, as in the original, with any Hugging Face tokenizer
     that has a token for each character of the task's alphabet; another is refused. What stands around them is
-    encoded as ordinary text.
+    encoded as ordinary text. A mark that SentencePiece puts in front of every text is left out of the former.
 
     `reference` has a 1 from the query that predicts a character (the token before it) to the keys that the
     task's algorithm needs for it; each task's docstring says which. A row that the algorithm needs nothing
-    for (a separator, the end) has no 1. `evaluated` are all rows from the one that predicts the answer's first
-    token, and all columns from the question's first token.
+    for (a separator, the end) has no 1. `evaluated` are all rows from the one that predicts the answer's
+    first token, and all columns from the question's first token.
 
     With the same settings, sample *i* depends on `seed` and *i* only, in any process.
 
@@ -71,8 +71,6 @@ class AlgorithmicGenerator(ABC):
 
     NAME: ClassVar[str]
     """What the task is called, in words."""
-    FORM: ClassVar[str]
-    """A text of the task, for messages."""
     INSTRUCTION: ClassVar[str]
     """What to do, in words."""
     FEW_SHOT_PROMPT: ClassVar[tuple[str, str]] = (
@@ -98,14 +96,12 @@ class AlgorithmicGenerator(ABC):
         ignore_index: int = IGNORE,
         generate_attn_labels: bool = True,
         as_published: bool = False,
-        split: Split | None = None,
+        split: str | None = None,
     ) -> None:
-        if split is not None and split not in TENTHS:
-            allowed = ", ".join(map(repr, get_args(Split)))
-            raise ValueError(f"split must be one of {allowed}, or None for all texts; got {split!r}")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ValueError(f"seed must be a whole number from 0; got {seed!r}")
-        self.alphabet, self.tokenizer, self.seed, self.split = alphabet, tokenizer, int(seed), split
+        self.alphabet, self.tokenizer, self.seed = alphabet, tokenizer, int(seed)
+        self.split = checked_split(split)
         self.generate_attn_labels, self.as_published = generate_attn_labels, as_published
         self.ignore_index = ignore_index
         self._ids = np.array(character_ids(tokenizer, alphabet), dtype=np.int64)
@@ -140,7 +136,7 @@ class AlgorithmicGenerator(ABC):
 
     @abstractmethod
     def _examples(self) -> list[str]:
-        """Texts for few-shot prompts, in the form that the settings ask for."""
+        """Texts for few-shot prompts and messages, in the form that the settings ask for."""
 
     def _published_labels(self) -> Labels:
         """What else is different in the study's labels."""

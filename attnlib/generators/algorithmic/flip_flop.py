@@ -42,7 +42,6 @@ class FlipFlopGenerator(AlgorithmicGenerator):
     """
 
     NAME = "flip-flop"
-    FORM = "w11i11f10w00r10"
     INSTRUCTION = (
         "\nFollow the commands to registers of one bit, which all start at 0. A command is a letter, the\n"
         "number of a register, and a bit: w writes the bit, f flips the register, i does nothing, and r\n"
@@ -116,7 +115,7 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         letter = "[wif]" if self.use_flip else "[wi]"
         if not re.fullmatch(rf"({letter}[0-9][01])*r[0-9][01]", text):
             flips = "" if self.use_flip else ", without f (use_flip=False)"
-            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"{flips}; got {text!r}')
+            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{flips}; got {text!r}")
         commands = np.array([[self.alphabet.index(symbol) for symbol in text[:-3]]], dtype=np.int64)
         letters, registers, bits = commands.reshape(1, -1, 3).transpose(2, 0, 1)
         return self._write(letters, registers, bits, np.array([letters.shape[1]]), np.array([int(text[-2])]))

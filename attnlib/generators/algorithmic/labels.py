@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlib.generators.algorithmic.prompt import Layout
-from attnlib.generators.algorithmic.texts import Pairs, Texts, counting
+from attnlib.generators.algorithmic.texts import Pairs, Texts
 
 
 @dataclass(frozen=True)
@@ -73,19 +73,27 @@ class Labels:
         """Reference and evaluated, [token token] each, of one text after the other."""
         areas = laid.sizes**2
         starts = np.cumsum(areas) - areas
-        reference, evaluated = (np.zeros(int(areas.sum()), dtype=bool) for _ in range(2))
+        reference = np.zeros(int(areas.sum()), dtype=bool)
         reference[starts[laid.text] + laid.query * laid.sizes[laid.text] + laid.key] = True
-        rows = starts + (laid.n_prompts - 1 - self.early_rows) * laid.sizes
-        for first, end in zip(rows.tolist(), (starts + areas).tolist(), strict=True):
-            evaluated[first:end] = True
-        row_starts = np.repeat(starts, laid.sizes) + counting(laid.sizes) * np.repeat(laid.sizes, laid.sizes)
-        for key in range(laid.n_head + self.skipped_keys):
-            evaluated[row_starts + key] = False
-        if self.skipped_keys:
-            evaluated |= reference
-        sizes, split = laid.sizes.tolist(), areas.tolist()
-        masks = (torch.from_numpy(mask).split(split) for mask in (reference, evaluated))
-        return [(one.view(n, n), other.view(n, n)) for n, one, other in zip(sizes, *masks, strict=True)]
+        first = laid.n_prompts - 1 - self.early_rows
+        corner, high, wide = self._corner(laid, int(first.max()))
+        masks = []
+        flat = torch.from_numpy(reference).split(areas.tolist())
+        for one, n, rows in zip(flat, laid.sizes.tolist(), first.tolist(), strict=True):
+            mask = one.view(n, n)
+            evaluated = corner.as_strided((n, n), (wide, 1), (high - rows) * wide)
+            masks.append((mask, evaluated | mask if self.skipped_keys else evaluated))
+        return masks
+
+    def _corner(self, laid: Laid, high: int) -> tuple[Tensor, int, int]:
+        """A mask, its first evaluated row, and its width: what is evaluated of each text is a window of it.
+
+        Written out for each text, these masks would take as much memory, and time, as the reference.
+        """
+        wide = int(laid.sizes.max())
+        corner = np.zeros((high + wide, wide), dtype=bool)
+        corner[high:, laid.n_head + self.skipped_keys :] = True
+        return torch.from_numpy(corner), high, wide
 
     def padded(self, laid: Laid) -> tuple[Tensor, Tensor]:
         """Reference and evaluated of all texts, [batch token token] each, False on padding."""

@@ -48,7 +48,6 @@ class LongAdditionGenerator(AlgorithmicGenerator):
     """
 
     NAME = "long addition"
-    FORM = "1240+4335=5575"
     INSTRUCTION = (
         "\nAdd the numbers. Each is written with its least significant digit first, and so is the sum.\n"
         "Go from left to right: add the digits that stand at the same place and what is carried over.\n"
@@ -108,7 +107,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
 
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"[0-9]+(\+[0-9]+)+=[0-9]+", text):
-            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"; got {text!r}')
+            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}; got {text!r}")
         numbers = text.partition("=")[0].split("+")
         parts = [*numbers, text.partition("=")[2]]
         lengths = sorted({len(part) for part in parts})

@@ -59,7 +59,6 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
     """
 
     NAME = "long multiplication"
-    FORM = "34*51=512+034=546"
     INSTRUCTION = (
         "\nMultiply the two numbers. Every number is written with its least significant digit first.\n"
         "Take the digits of the second number from left to right, and multiply the first number by each:\n"
@@ -176,7 +175,7 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         number = r"[0-9](\([0-9]+\)[0-9])*" if self.generate_carry else "[0-9]+"
         if not re.fullmatch(rf"[0-9]+\*[0-9]+=({number}\+)*{number}={number}", text):
             carry = ", with carries" if self.generate_carry else ""
-            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"{carry}; got {text!r}')
+            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{carry}; got {text!r}")
         numbers = text.partition("=")[0].split("*")
         digits = typed_digits(numbers)
         lengths = sorted({len(part) for part in re.split(r"[*+=]", re.sub(r"\([0-9]+\)", "", text))})
@@ -190,7 +189,7 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         return self._write(digits[None], n_digits(digits)[None], lengths[0] if self.pad_with_zeros else 0)
 
     def _examples(self) -> list[str]:
-        digits = [typed_digits(numbers)[None] for numbers in (["1", "1"], ["99", "99"], ["34", "51"])]
+        digits = [typed_digits(numbers)[None] for numbers in (["34", "51"], ["1", "1"], ["99", "99"])]
         return [self._strings(self._write(number, n_digits(number)))[0] for number in digits]
 
 

@@ -22,6 +22,8 @@ class AlgorithmicSample(Sample):
     `text` is all that the tokens say, but for the special tokens around it: the task's own text, after the
     instruction and the examples if there are any, or the whole chat.
 
+    What is evaluated is a view of a mask that many samples share: copy it before you change it.
+
     Attributes:
         prompt: the question: the task's own text up to where the answer begins.
         answer: the rest of the task's own text.

@@ -41,7 +41,6 @@ class StringReversalGenerator(AlgorithmicGenerator):
     """
 
     NAME = "string reversal"
-    FORM = "abc=cba"
     INSTRUCTION = (
         "\nWrite the string of symbols in reverse order: its last symbol first, its first symbol last.\n"
         "Write the symbols of the reversed string and nothing else.\n"
@@ -78,7 +77,7 @@ class StringReversalGenerator(AlgorithmicGenerator):
         strange = sorted(set(question) - set(self.charset))
         if text.count("=") != 1 or not question or strange:
             problem = f"has {', '.join(map(repr, strange))}, not in charset" if strange else "is not"
-            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"; {text!r} {problem}')
+            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}; {text!r} {problem}")
         symbols = np.array([[self.charset.index(symbol) for symbol in question]], dtype=np.uint16)
         return self._write(symbols, np.array([len(question)]))
 

@@ -44,7 +44,6 @@ class SuccessorGenerator(AlgorithmicGenerator):
     """
 
     NAME = "successor"
-    FORM = "42 43 44 "
     INSTRUCTION = (
         "\nGo on with the series of numbers. Every number is one more than the number before it.\n"
         "Write the numbers with a space after each, and nothing else.\n"
@@ -93,7 +92,7 @@ class SuccessorGenerator(AlgorithmicGenerator):
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"([0-9]+ )+", text):
             raise ValueError(
-                f'a text of {self.NAME} is like "{self.FORM}", with its last space; got {text!r}'
+                f"a text of {self.NAME} is like {self._examples()[0]!r}, with its last space; got {text!r}"
             )
         numbers = text.split()
         if str(int(numbers[0])) != numbers[0] or int(numbers[0]) > HIGHEST:
@@ -109,5 +108,5 @@ class SuccessorGenerator(AlgorithmicGenerator):
 
     def _examples(self) -> list[str]:
         return [
-            " ".join(map(str, range(first, last))) + " " for first, last in ((0, 18), (234, 241), (50, 55))
+            " ".join(map(str, range(first, last))) + " " for first, last in ((50, 55), (0, 18), (234, 241))
         ]

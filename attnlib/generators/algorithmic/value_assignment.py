@@ -42,7 +42,6 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
     """
 
     NAME = "value assignment"
-    FORM = "H3K8 HKKH=3883"
     INSTRUCTION = (
         "\nTranslate a string by a table. The table is a row of pairs, such as A1: a symbol and its value.\n"
         "After the table comes the string; replace each of its symbols by the symbol's value.\n"
@@ -112,7 +111,7 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
             "charset_to": sorted(set(values) - set(self.charset_to)),
         }
         if text.count(" ") != 1 or text.count("=") != 1 or not table or not asked or len(table) % 2:
-            raise ValueError(f'a text of {self.NAME} is like "{self.FORM}"; got {text!r}')
+            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}; got {text!r}")
         for name, found in strange.items():
             if found:
                 raise ValueError(f"{text!r} has {', '.join(map(repr, found))}, which are not in {name}")

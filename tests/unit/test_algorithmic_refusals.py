@@ -1,0 +1,111 @@
+"""The six algorithmic tasks: settings and texts that are refused, and what a person is told."""
+
+import re
+
+import pytest
+
+from attnlib.generators import char_tokenizer
+from attnlib.generators.algorithmic import task
+
+CHARACTERS = char_tokenizer()
+
+BAD_SETTINGS = [
+    (
+        "long_addition",
+        {"length": (4, 1)},
+        "length must be (fewest, most) with 1 <= fewest <= most; got (4, 1)",
+    ),
+    (
+        "long_addition",
+        {"length": (0, 3)},
+        "length must be (fewest, most) with 1 <= fewest <= most; got (0, 3)",
+    ),
+    ("long_addition", {"length": (1, 2, 3)}, "got (1, 2, 3)"),
+    ("long_addition", {"num_of_nums": (1, 3)}, "num_of_nums must be (fewest, most) with 2 <= fewest"),
+    ("long_addition", {"split": "dev"}, "split must be one of 'train', 'valid', 'test', or None"),
+    ("long_addition", {"seed": -1}, "seed must be a whole number from 0; got -1"),
+    ("long_addition", {"apply_chat_template": True}, "this tokenizer has no chat template"),
+    ("long_addition", {"as_published": True, "pad_with_zeros": False}, "needs pad_with_zeros=True"),
+    ("long_addition", {"use_instruction": True, "instruction": "größer"}, "has no token for 'ö', 'ß'"),
+    ("long_multiplication", {"length": (3, 2)}, "length must be"),
+    ("long_multiplication", {"as_published": True, "generate_carry": True}, "generate_carry=False"),
+    ("string_reversal", {"length": (0, 0)}, "length must be"),
+    ("string_reversal", {"charset": ""}, "it has 0 characters, but 1 are needed"),
+    ("string_reversal", {"charset": "aba"}, "'a' occurs more than once"),
+    ("string_reversal", {"charset": "ab="}, "'=' separates the parts of a text"),
+    ("string_reversal", {"charset": ["ab", "c"]}, "'ab' is no single character"),
+    ("successor", {"length": (1, 4)}, "(the first number is given, so one number asks nothing)"),
+    ("successor", {"start_number_range": (-1, 4)}, "start_number_range must be"),
+    ("successor", {"start_number_range": (9, 4)}, "got (9, 4)"),
+    (
+        "value_assignment",
+        {"encoding_length": (1, 100)},
+        "62 characters, but 100 are needed by encoding_length",
+    ),
+    ("value_assignment", {"charset_to": "ab", "encoding_length": (1, 3)}, "charset_to must have 3 or more"),
+    ("value_assignment", {"charset_from": "a b", "encoding_length": (1, 2)}, "' ' separates the parts"),
+    ("value_assignment", {"encoding_length": (0, 2)}, "encoding_length must be"),
+    ("flip_flop", {"num_registers": (1, 11)}, "fewest <= most <= 10 (a register is one digit); got (1, 11)"),
+    ("flip_flop", {"num_registers": (0, 2)}, "num_registers must be"),
+    ("flip_flop", {"length": (0, 2)}, "length must be"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "message"), BAD_SETTINGS)
+def test_bad_settings_are_refused(name, settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        task(name, CHARACTERS, **settings)
+
+
+def test_an_unknown_task_is_refused_with_a_hint():
+    with pytest.raises(
+        ValueError, match=r"the task must be one of long_addition, .*did you mean 'flip_flop'"
+    ):
+        task("flipflop", CHARACTERS)
+
+
+def test_a_split_without_texts_is_an_error():
+    g = task("flip_flop", CHARACTERS, length=(1, 1), num_registers=(1, 1), split="test")
+    with pytest.raises(ValueError, match="hardly any text of flip-flop that these settings allow is a test"):
+        g.samples(1)
+
+
+BAD_TEXTS = [
+    ("long_addition", {}, "1240+4335=5576", "asks this is '1240+4335=5575'"),
+    (
+        "long_addition",
+        {},
+        "124+4335=5575",
+        "have the same number of digits; in '124+4335=5575' they have 3, 4",
+    ),
+    ("long_addition", {}, "9+9=8", "asks this is '90+90=81'"),
+    ("long_addition", {"pad_with_zeros": False}, "1240+4335=5575", "asks this is '124+4335=5575'"),
+    ("long_addition", {}, "12=12", "a text of long addition is like '10+10=20'; got '12=12'"),
+    ("long_addition", {}, "", "a text of long addition is like"),
+    ("long_multiplication", {}, "3400*5100=5120+0430+0000+0000=5460", "5120+0340+0000+0000=5460"),
+    ("long_multiplication", {}, "01*01=00+001=001", "all numbers have the same number of digits"),
+    ("long_multiplication", {"pad_with_zeros": False}, "51*34=54+054=546", "should not be the smaller one"),
+    ("long_multiplication", {"generate_carry": True}, "34*51", "with carries; got '34*51'"),
+    ("string_reversal", {}, "abc=abc", "asks this is 'abc=cba'"),
+    ("string_reversal", {}, "a?b=b?a", "'a?b=b?a' has '?', not in charset"),
+    ("string_reversal", {}, "=", "a text of string reversal is like"),
+    ("successor", {}, "42 43 45 ", "asks this is '42 43 44 '"),
+    ("successor", {}, "042 043 ", "has no zeros in front; '042 043 ' starts with '042'"),
+    ("successor", {}, "-1 0 ", "a text of successor is like"),
+    ("successor", {}, "42 43", "with its last space; got '42 43'"),
+    ("successor", {}, "42 ", "leaves nothing to predict"),
+    ("value_assignment", {}, "a1b2 ab=11", "asks this is 'a1b2 ab=12'"),
+    ("value_assignment", {}, "a1b2 ac=12", "it has no 'c'"),
+    ("value_assignment", {}, "a1a2 a=1", "it has a symbol twice"),
+    ("value_assignment", {}, "a1b a=1", "a text of value assignment is like"),
+    ("value_assignment", {}, "a! a=!", "has '!', which are not in charset_to"),
+    ("flip_flop", {}, "w11r10", "asks this is 'w11r11'"),
+    ("flip_flop", {}, "w12r12", "a text of flip-flop is like"),
+    ("flip_flop", {"use_flip": False}, "f11r11", "without f (use_flip=False); got 'f11r11'"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "text", "message"), BAD_TEXTS)
+def test_annotate_says_why_a_text_is_not_of_the_task(name, settings, text, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        task(name, CHARACTERS, **settings).annotate(text)

@@ -4,7 +4,14 @@ Needs the extra ``book``: ``pip install "attnlib[book]"``.
 """
 
 from attnlib.widgets.attention_explorer import AttentionExplorer
+from attnlib.widgets.dynamics_explorer import DynamicsExplorer
 from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
 from attnlib.widgets.training_explorer import TrainingExplorer
 
-__all__ = ["AttentionExplorer", "GenerationExplorer", "LiveGenerationExplorer", "TrainingExplorer"]
+__all__ = [
+    "AttentionExplorer",
+    "DynamicsExplorer",
+    "GenerationExplorer",
+    "LiveGenerationExplorer",
+    "TrainingExplorer",
+]

@@ -93,8 +93,8 @@ class Example:
         }
 
 
-def numpy_of(array: Array) -> np.ndarray:
-    """A NumPy view or copy of a tensor on any device, of any dtype, with or without gradient."""
+def numpy_of(array: Array | Sequence[Any]) -> np.ndarray:
+    """A NumPy array of a list, or of a tensor on any device, of any dtype, with or without gradient."""
     if isinstance(array, torch.Tensor):
         array = array.detach().cpu()
         return array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy()

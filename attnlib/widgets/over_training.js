@@ -83,7 +83,12 @@ class OverTraining {
     this.legend.append(...this.keys.map(({ curve, line, value }) => make("li", {}, line, make("span", { class: "attnt-name" }, curve.name), value)));
     this.verdictKey = make("li", { class: "attnt-verdicts", hidden: "" });
     this.legend.append(this.verdictKey);
-    this.side = make("div", { class: "attnt-side" }, this.heading, this.legend);
+    this.answerCaption = make("p", { class: "attnx-caption" });
+    this.answer = make("span", { class: "attnt-text" });
+    this.verdict = make("span", { class: "attnt-verdict" });
+    this.side = make("div", { class: "attnt-side" }, this.heading, this.legend,
+      make("div", { class: "attnt-answer" }, this.answerCaption, make("p", {}, this.answer, this.verdict)));
+    this.panel = make("div", { class: "attnt-training" }, this.node, this.side);
     this.showPlaying();
   }
 
@@ -93,9 +98,20 @@ class OverTraining {
   judge(flags, [right, wrong] = ["right", "wrong"]) {
     this.verdicts = flags;
     this.verdictKey.hidden = !flags;
-    this.verdictKey.textContent = `● ${right} at that checkpoint   ○ ${wrong}`;
+    this.verdictKey.textContent = `● ${right}   ○ ${wrong}`;
   }
 
+  /** The model's answer at the checkpoint shown; it is right where it equals `expected`, unless that is null. */
+  tell(caption, answer, expected) {
+    const right = answer === expected;
+    this.answerCaption.textContent = this.answerCaption.title = caption;
+    this.answer.textContent = visible(answer);
+    this.verdict.textContent = expected === null ? "" : right ? "✓ right" : `✗ wrong, ${visible(expected)} expected`;
+    this.verdict.dataset.right = right;
+    this.answered = `'${visible(answer)}'${expected === null ? "" : right ? ", right" : `, wrong, ${visible(expected)} expected`}`;
+  }
+
+  /** Shows the last checkpoint whatever is chosen: what is shown was recorded there alone. */
   pin(pinned) {
     this.pinned = pinned;
     if (pinned) this.stop();

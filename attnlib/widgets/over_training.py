@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 import traitlets
 
 from attnlib.widgets.encoding import Array, numpy_of
@@ -44,7 +43,7 @@ def checked_steps(steps: Steps) -> list[float | int]:
     Raises:
         ValueError: there is none, or they do not grow.
     """
-    values = numpy_of(steps) if isinstance(steps, torch.Tensor) else np.asarray(steps)
+    values = numpy_of(steps)
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise ValueError(
             f"steps must be a list of at least one number, one for every checkpoint; got {steps!r}."

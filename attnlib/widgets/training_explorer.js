@@ -33,18 +33,11 @@ class Explorer extends AttentionView {
     this.training = new OverTraining(model, () => this.announce());
     this.box = new AskBox(model, { label: "A problem of your own", placeholder: `A problem, such as ${model.get("examples")[0].label}`,
       verb: "Answer", doing: "Computing …", rows: 1, note: "Recorded. In a live notebook, a problem of your own can be typed here." });
-    this.answerCaption = make("p", { class: "attnx-caption" });
-    this.answerText = make("span", { class: "attnt-text" });
-    this.verdict = make("span", { class: "attnt-verdict" });
     super.build(el);
   }
 
   above() { return this.box.nodes; }
-
-  below() {
-    this.training.side.append(make("div", { class: "attnt-answer" }, this.answerCaption, make("p", {}, this.answerText, this.verdict)));
-    return [make("div", { class: "attnt-training" }, this.training.node, this.training.side)];
-  }
+  below() { return [this.training.panel]; }
 
   // ---- built for every problem
 
@@ -89,12 +82,7 @@ class Explorer extends AttentionView {
 
   show() {
     super.show();
-    const { data, moment, training } = this, answer = data.answers[moment], right = answer === data.expected;
-    this.answerCaption.textContent = `${this.labelOf(data)} answered at ${stepName(training.step)}`;
-    this.answerCaption.title = data.label;
-    this.answerText.textContent = visible(answer);
-    this.verdict.textContent = data.expected === null ? "" : right ? "✓ right" : `✗ wrong, ${visible(data.expected)} expected`;
-    this.verdict.dataset.right = right;
+    this.training.tell(`Answer to ${this.data.label}`, this.data.answers[this.moment], this.data.expected);
   }
 
   onCheckpoint() {
@@ -108,8 +96,7 @@ class Explorer extends AttentionView {
 
   announce() {
     super.announce();
-    const answer = `Answer '${this.answerText.textContent}'${this.verdict.textContent && ` ${this.verdict.textContent.slice(2)}`}.`;
-    this.live.textContent = `${capital(this.training.words())}. ${answer} ${this.live.textContent}`;
+    this.live.textContent = `${capital(this.training.words())}. Answer ${this.training.answered}. ${this.live.textContent}`;
   }
 }
 

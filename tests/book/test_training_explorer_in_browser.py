@@ -229,7 +229,7 @@ def test_the_arrow_keys_scrub_and_what_is_there_is_said(opened):
     slider, status = page.get_by_label("Checkpoint", exact=True), page.locator("[aria-live]")
     slider.focus()
     page.keyboard.press("Home")
-    answer = "Step 0, exact match 0.00, loss 4.00. Answer '7' wrong, 3 expected."
+    answer = "Step 0, exact match 0.00, loss 4.00. Answer '7', wrong, 3 expected."
     assert status.inner_text().startswith(f"{answer} Layer 0, head 0, step 0. Query '1' (0)")
     page.keyboard.press("ArrowRight")
     assert slider.get_attribute("aria-valuetext") == "step 10, checkpoint 2 of 5"

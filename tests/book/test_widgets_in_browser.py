@@ -38,7 +38,7 @@ def opened(browser, tmp_path):
             page, problems = pages.enter_context(watched_page(browser, **settings))
             everything.append(problems)
             page.goto(path.as_uri())
-            page.wait_for_function("document.querySelectorAll('.attnx-map').length")
+            page.wait_for_function("document.querySelector('.attnx, .attnx-map')")
             page.wait_for_timeout(100)  # the size observer draws once more
             return page
 

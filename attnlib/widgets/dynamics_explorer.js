@@ -1,0 +1,368 @@
+// DynamicsExplorer: a document's tokens once for every score, in the colours of that score at one checkpoint
+// of a training, which the slider or the chart chooses; beside each row, one token's score over the whole
+// training. Uses common.js, inflate.js, over_training.js and ask_box.js, which Python puts before it.
+//
+// What is redrawn when: another document or set of scores builds the rows; another checkpoint, scale or theme
+// tints all tokens; hovering only moves the outlines, the numbers and the small curves.
+
+// Oranges against the blues: the one pair of hues that every common colour deficiency tells apart.
+const ORANGES = {
+  light: ["#fdf0e3", "#fbddc1", "#f7c191", "#ee9c58", "#dc7a2a", "#bd5c10", "#94440b", "#6b2f07", "#431d04"],
+  dark: ["#34271b", "#4b3118", "#684016", "#8b531a", "#b06c26", "#cf8c47", "#e5af79", "#f4d4b2", "#fdf1e4"],
+};
+
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** Black or white, whichever is read better on a colour. */
+function inkOn(rgb) {
+  const [red, green, blue] = rgb.map((part) => (part <= 10.3 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.19 ? "#0b111b" : "#ffffff";
+}
+
+/** What a colour is as a background, and the ink on it. */
+const tint = (rgb) => ({ colour: css(rgb), ink: inkOn(rgb) });
+const BLANK = { colour: "", ink: "" };
+for (const [mode, theme] of Object.entries(THEMES)) {
+  theme.above = theme.lut.map(tint);
+  theme.below = interpolate(ORANGES[mode]).map(tint);
+}
+
+// ---------------------------------------------------------------------------- data
+
+/** The document at an index: each of its scores as values [moment][token]. */
+function unpackDocument(model, index) {
+  const documents = model.get("documents"), found = documents[index], count = found.tokens.length;
+  const from = sum(documents.slice(0, index).map(({ bytes }) => bytes));
+  const all = inflate(bytesOf(model.get("weights")).subarray(from, from + found.bytes), count * sum(found.scores.map(({ moments }) => moments)));
+  let at = 0;
+  const scores = found.scores.map((score) => {
+    const { moments, scale, signed } = score;
+    const value = (step) => { const part = signed ? (step - 128) / 127 : step / 255; return scale * part * Math.abs(part); };
+    const values = Array.from({ length: moments }, () => Float32Array.from(all.subarray(at, (at += count)), value));
+    const ends = { least: Math.min(0, ...values.map((all) => Math.min(...all))), most: Math.max(0, ...values.map((all) => Math.max(...all))) };
+    return { ...score, ...ends, values };
+  });
+  return { ...found, scores, names: found.tokens.map(visible), checkpoints: found.predicted.length };
+}
+
+/** As many digits as are right to one of the last, with a sign where there are both. */
+function number(value, { scale, signed: both }) {
+  if (value === 0) return "0";
+  const root = Math.sqrt(Math.abs(value) / scale), half = 0.5 / (both ? 127 : 255);
+  const error = scale * ((root + half) ** 2 - root ** 2);
+  const digits = clamp(Math.floor(-Math.log10(2 * error)), 0, 5), least = 10 ** -digits;
+  if (Math.abs(value) < least / 2) return both ? (value > 0 ? `+<${least}` : `−<${least}`) : `<${least}`;
+  return (both && value > 0 ? "+" : "") + signed(value, digits);
+}
+
+/** The place of a token when all are sorted from the largest: 1 is the largest. */
+const rank = (values, at) => 1 + values.reduce((above, value) => above + (value > values[at]), 0);
+const ordinal = (place) => `${place}${{ 1: "st", 2: "nd", 3: "rd" }[place % 100 > 10 && place % 100 < 14 ? 0 : place % 10] ?? "th"}`;
+const largestAt = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);
+
+// ---------------------------------------------------------------------------- the explorer
+
+class Explorer {
+  constructor(model, el) {
+    this.model = model;
+    this.hover = -1; // the token under the pointer
+    this.now = false; // whether the last colour is the largest score at this checkpoint rather than over training
+    this.build(el);
+    this.load();
+  }
+
+  // The model may be ahead of the document: another one can have fewer tokens.
+  get token() { const token = this.model.get("token"); return token < this.data.tokens.length ? token : -1; }
+  get focus() { return this.hover >= 0 ? this.hover : this.token; }
+  get moment() { return this.data.checkpoints > 1 ? this.training.at : 0; }
+
+  choose(changes) {
+    for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
+    this.model.save_changes();
+  }
+
+  // ---- built once
+
+  build(el) {
+    const { model } = this, title = model.get("title");
+    this.training = new OverTraining(model, () => this.announce());
+    this.box = new AskBox(model, { label: "A text of your own", placeholder: "A text to classify", verb: "Classify",
+      doing: "Reading …", rows: 3, note: "Recorded. In a live notebook, a text of your own can be typed here." });
+    this.rowsNode = make("div", { class: "attnd-rows", pointerover: (event) => this.onPoint(event), pointerleave: () => this.point(-1),
+      click: (event) => this.onPick(event), keydown: (event) => this.onKey(event) });
+    this.readout = make("p", { class: "attnx-readout" });
+    this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
+    this.root = make("section", { class: "attnx attnd", "aria-label": `Dynamics explorer${title ? `: ${title}` : ""}` },
+      ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...this.box.nodes, this.buildControls(),
+      this.training.panel, this.rowsNode, this.readout, this.buildTable(), this.status);
+    // JupyterLab's command mode would otherwise take the arrow keys.
+    this.root.addEventListener("keydown", (event) => event.stopPropagation());
+    el.append(this.root);
+  }
+
+  buildControls() {
+    const field = (name, control) => make("label", { class: "attnx-field" }, make("span", {}, name), control);
+    this.select = make("select", { "aria-label": "Document", change: (event) => this.choose({ document: Number(event.target.value) }) });
+    this.field = field("Document", this.select);
+    this.scale = make("select", { "aria-label": "What the strongest colour stands for",
+      change: (event) => { this.now = event.target.value === "now"; this.show(); } },
+      make("option", { value: "all" }, "to the largest in training"), make("option", { value: "now" }, "to the largest now"));
+    this.boxes = make("span", { class: "attnd-boxes", role: "group", "aria-label": "Scores shown" });
+    return make("div", { class: "attnx-controls" }, this.field, this.boxes, field("Colours", this.scale));
+  }
+
+  buildTable() {
+    this.table = make("table");
+    this.details = make("details", { class: "attnx-details", toggle: () => this.tabulate() },
+      make("summary", {}, "As a table: the scores of every token"),
+      make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Table of scores" }, this.table));
+    return this.details;
+  }
+
+  // ---- built for every document and set of scores
+
+  load() {
+    const documents = this.model.get("documents"), index = clamp(this.model.get("document"), 0, documents.length - 1);
+    const data = (this.data = unpackDocument(this.model, index)), { training } = this;
+    this.hover = -1;
+    this.field.hidden = documents.length < 2;
+    this.select.replaceChildren(...documents.map(({ label, typed }, i) => make("option", { value: i }, typed ? `${label} (typed)` : label)));
+    this.select.value = index;
+    training.pin(data.checkpoints < training.steps.length);
+    training.judge(data.gold !== null && data.checkpoints > 1 ? data.predicted.map((label) => label === data.gold) : null,
+      ["prediction right", "wrong"]);
+    this.boxes.replaceChildren(...data.scores.map(({ name }) => make("label", { class: "attnx-check" },
+      make("input", { type: "checkbox", value: name, change: (event) => this.toggle(name, event.target.checked) }), make("span", {}, name))));
+    this.boxes.hidden = data.scores.length < 2;
+    this.buildRows();
+  }
+
+  buildRows() {
+    const shown = this.model.get("shown"), { data } = this;
+    for (const box of this.boxes.querySelectorAll("input")) box.checked = shown.includes(box.value);
+    const spaced = !data.tokens.some((token) => token.startsWith(" ")); // tokens that are words, without their blanks
+    this.rows = data.scores.filter(({ name }) => shown.includes(name)).map((score) => {
+      const nodes = data.tokens.map((token, i) => make("button", { type: "button", class: "attnd-token", "data-token": i },
+        visible(/^ [^]*[^\s]/u.test(token) ? token.slice(1) : token)));
+      const text = make("div", { class: "attnd-text", role: "group", "aria-label": `Tokens by ${score.name}; the arrow keys move`,
+        scroll: () => { for (const other of this.rows) other.text.scrollTop = text.scrollTop; } });
+      text.append(...nodes.flatMap((node, i) => [...(spaced || data.tokens[i].startsWith(" ") ? [" "] : []), node,
+        ...(data.tokens[i].endsWith("\n") ? [make("br")] : [])]));
+      const [low, high, who, value] = ["attnd-end", "attnd-end", "attnd-who", "attnd-value"].map((name) => make("span", { class: name }));
+      return { score, nodes, text, low, high, who, value, bar: canvas("attnd-bar", 0, 0), curve: canvas("attnd-curve", 0, 0) };
+    });
+    this.rowsNode.replaceChildren(...this.rows.map(({ score, text, low, high, who, value, bar, curve }) => make("div", { class: "attnd-row" },
+      make("div", { class: "attnd-head" }, make("span", { class: "attnd-name" }, score.name), make("span", { class: "attnd-scale" }, low, bar, high)),
+      make("div", { class: "attnd-one" }, who, value), text, make("div", { class: "attnd-history" }, curve))));
+    this.paint();
+  }
+
+  // ---- drawn for every width and theme
+
+  paint() {
+    const mode = onDark(this.root) ? "dark" : "light";
+    this.theme = THEMES[mode];
+    this.root.dataset.mode = mode;
+    if (!(this.root.clientWidth > 0)) return; // in a closed tab or drop-down: called again when it opens
+    this.training.paint(this.theme);
+    this.show();
+  }
+
+  // ---- drawn for every checkpoint and scale
+
+  show() {
+    if (!this.theme) return;
+    const { data, moment } = this;
+    this.training.tell("Prediction for this document", data.predicted[moment], data.gold);
+    for (const row of this.rows) {
+      row.values = this.valuesOf(row.score);
+      row.top = this.now ? row.values.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1 : row.score.scale;
+      row.nodes.forEach((node, i) => {
+        const { colour, ink } = this.tint(row.values[i], row.top, row.score.signed);
+        Object.assign(node.style, { backgroundColor: colour, color: ink });
+      });
+      this.drawScale(row);
+    }
+    this.showFocus();
+    this.tabulate();
+  }
+
+  valuesOf({ values }) { return values[Math.min(this.moment, values.length - 1)]; }
+
+  /** By the square root where a score is never negative, as in heat maps of attention; else in proportion. */
+  tint(value, top, both) {
+    if (value === 0) return BLANK;
+    const step = both ? Math.round(255 * Math.min(Math.abs(value) / top, 1)) : shade(value, top);
+    return (value > 0 ? this.theme.above : this.theme.below)[Math.max(step, 1)];
+  }
+
+  drawScale({ bar, low, high, score, top }) {
+    const wide = 132, pen = surface(bar, wide, 10), from = score.signed ? -1 : 0;
+    for (let x = 0; x < wide; x++) {
+      const part = from + ((x + 0.5) / wide) * (1 - from);
+      pen.fillStyle = this.tint(top * (score.signed ? part : part * part), top, score.signed).colour;
+      pen.fillRect(x, 0, 1, 10);
+    }
+    bar.parentElement.title = score.signed ? "Colours in proportion" : "Square root: half way stands for a quarter";
+    low.textContent = score.signed ? `−${tick(top)}` : "0";
+    high.textContent = (score.signed ? "+" : "") + tick(top);
+  }
+
+  // ---- drawn for every token in focus: all the work of a hover
+
+  point(token) {
+    if (token === this.hover) return;
+    this.hover = token;
+    this.showFocus();
+  }
+
+  showFocus() {
+    if (!this.theme) return;
+    const { focus, data, token } = this, last = this.outlined ?? -1;
+    for (const row of this.rows) {
+      const { nodes, values, who, value, score } = row, at = focus < 0 ? largestAt(values) : focus;
+      row.nodes[last]?.classList.remove("attnx-chosen");
+      nodes[focus]?.classList.add("attnx-chosen");
+      who.textContent = `${focus < 0 ? "largest: " : ""}${data.names[at]}`;
+      value.textContent = number(values[at], score);
+      this.drawCurve(row, at);
+    }
+    this.outlined = focus;
+    this.makeReachable(Math.max(token, 0));
+    this.readout.textContent = focus < 0
+      ? "Point at a token, or choose one with the arrow keys; until then each row follows its largest."
+      : this.describe(focus);
+  }
+
+  /** One token of each row is reached by the tab key, the others by the arrow keys. */
+  makeReachable(token) {
+    for (const row of this.rows) {
+      if (row.reachable === token) continue;
+      row.nodes.forEach((node, i) => { node.tabIndex = i === token ? 0 : -1; });
+      row.reachable = token;
+    }
+  }
+
+  /** A token's score at every checkpoint, between the least and the largest of all tokens. */
+  drawCurve({ curve, score }, at) {
+    const { theme, moment } = this, wide = curve.parentElement.clientWidth, high = 54;
+    curve.parentElement.hidden = score.values.length < 2;
+    if (!(wide > 20) || score.values.length < 2) return;
+    const pen = surface(curve, wide, high), last = score.values.length - 1;
+    const x = (i) => 6 + (i / last) * (wide - 12);
+    const y = (value) => 6 + ((score.most - value) / (score.most - score.least || 1)) * (high - 12);
+    const line = (colour, width, alpha, ...points) => {
+      Object.assign(pen, { strokeStyle: colour, lineWidth: width, globalAlpha: alpha, lineJoin: "round" });
+      pen.beginPath();
+      for (const point of points) pen.lineTo(...point);
+      pen.stroke();
+      pen.globalAlpha = 1;
+    };
+    line(theme.faint, 1, 0.5, [6, y(0)], [wide - 6, y(0)]);
+    line(theme.ink, 1, 0.35, [x(moment), 0], [x(moment), high]);
+    line(theme.ink, 1.75, 1, ...score.values.map((values, i) => [x(i), y(values[at])]));
+    const now = score.values[moment][at];
+    pen.beginPath();
+    pen.arc(x(moment), y(now), 4.5, 0, 2 * Math.PI);
+    Object.assign(pen, { fillStyle: this.tint(now, score.scale, score.signed).colour || theme.surface, strokeStyle: theme.ink, lineWidth: 1.5 });
+    pen.fill();
+    pen.stroke();
+  }
+
+  // ---- words
+
+  describe(at) {
+    const { data } = this, count = data.tokens.length;
+    const parts = data.scores.map((score) => {
+      const values = this.valuesOf(score), place = rank(values, at);
+      return `${score.name} ${number(values[at], score)} (${place === 1 ? "the largest" : `${ordinal(place)} of ${count}`})`;
+    });
+    return `'${data.names[at]}' (${at}): ${parts.join(", ")}.`;
+  }
+
+  /** Says what is selected to a screen reader: never on hovering, which would be noise. */
+  announce() {
+    const { token, training } = this;
+    this.status.textContent = `${capital(training.words())}. Prediction ${training.answered}.${token < 0 ? "" : ` ${this.describe(token)}`}`;
+  }
+
+  tabulate() {
+    if (!this.details.open) return;
+    const { data } = this, head = ["token", ...data.scores.map(({ name }) => name)];
+    const columns = data.scores.map((score) => ({ score, values: this.valuesOf(score) }));
+    this.table.replaceChildren(
+      make("thead", {}, make("tr", {}, ...head.map((name) => make("th", { scope: "col" }, name)))),
+      make("tbody", {}, ...data.names.map((name, i) => make("tr", {}, make("th", { scope: "row" }, `'${name}' (${i})`),
+        ...columns.map(({ score, values }) => make("td", {}, number(values[i], score)))))));
+  }
+
+  // ---- what the reader does
+
+  toggle(name, on) {
+    const shown = this.model.get("shown").filter((other) => other !== name);
+    this.choose({ shown: on ? [...shown, name] : shown });
+  }
+
+  at(event) { return Number(event.target.closest?.("[data-token]")?.dataset.token ?? -1); }
+
+  onPoint(event) {
+    const token = this.at(event);
+    if (token >= 0) this.point(token); // between two tokens, the last stays
+  }
+
+  onPick(event) {
+    const token = this.at(event);
+    if (token >= 0) this.choose({ token: token === this.token ? -1 : token });
+  }
+
+  onToken() {
+    this.showFocus();
+    this.announce();
+  }
+
+  onCheckpoint() {
+    this.training.show();
+    this.show();
+    if (!this.training.playing) this.announce();
+  }
+
+  onKey(event) {
+    const row = this.rows.find(({ nodes }) => nodes.includes(event.target)), last = this.data.tokens.length - 1;
+    if (!row) return;
+    const at = this.at(event), step = { PageUp: -1, PageDown: 1 }[event.key];
+    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last, Escape: -1 }[event.key];
+    const across = { ArrowUp: -1, ArrowDown: 1 }[event.key]; // the same token in the next row
+    if (next === undefined && !step && !across) return;
+    event.preventDefault();
+    this.hover = -1;
+    if (step) return this.training.jump(this.training.at + step);
+    if (event.key === "Escape") return this.choose({ token: -1 });
+    const place = clamp(next ?? at, 0, last), target = this.rows[clamp(this.rows.indexOf(row) + (across ?? 0), 0, this.rows.length - 1)];
+    this.choose({ token: place });
+    target.nodes[place].focus();
+  }
+}
+
+/** What anywidget and the static page call. Returns how to let go of the page again. */
+function render({ model, el }) {
+  const explorer = new Explorer(model, el), ask = () => explorer.box.show();
+  const reactions = {
+    document: () => { explorer.load(); explorer.announce(); },
+    documents: () => { explorer.load(); explorer.announce(); },
+    checkpoint: () => explorer.onCheckpoint(),
+    shown: () => explorer.buildRows(),
+    token: () => explorer.onToken(),
+    busy: ask,
+    error: ask,
+  };
+  for (const [name, react] of Object.entries(reactions)) model.on(`change:${name}`, react);
+  const unwatch = watch(explorer.root, () => explorer.paint());
+  return () => {
+    for (const [name, react] of Object.entries(reactions)) model.off(`change:${name}`, react);
+    explorer.training.stop();
+    unwatch();
+  };
+}
+
+export default { render };

@@ -1,0 +1,161 @@
+"""How a classifier learns where to look: the scores of a document's tokens, checkpoint by checkpoint."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import anywidget
+import traitlets
+
+from attnlib.widgets.asking import Asking
+from attnlib.widgets.document import Document
+from attnlib.widgets.over_training import Curves, OverTraining, Steps
+from attnlib.widgets.static import front_end
+
+LONGEST_LABEL = 48
+
+
+class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
+    """A document's tokens coloured by attention, keyword relevance and influence, as they form in training.
+
+    Every score is a row: the text again, in the colours of that score, so that they can be compared token by
+    token. Scores that are never negative, as attention is, go from blank to the strongest blue by the square
+    root; others in proportion from orange (negative) over blank to blue (positive). A slider, a play button
+    and the chart choose the checkpoint; the prediction there is shown and judged. With ``classify``, a live
+    notebook has a box in which the reader types a document; a built page shows the recorded ones, and those
+    typed before.
+
+    Args:
+        documents: ``{label: {"tokens": [...], "scores": {"alpha": ..., "beta": ..., "Delta": ...},
+            "predicted": [...], "gold": "...", "true_relevance": ...}}``. Every score is float ``[checkpoint
+            token]``, torch or numpy; predictions are one text per checkpoint. The gold label and the true
+            relevance, float ``[token]``, may be left out. A document with one checkpoint only is of the last.
+        steps: training steps of the checkpoints, growing.
+        curves: ``{name: one value per checkpoint}``, drawn over training; or ``{name: {step: value}}`` where
+            a curve was measured at other steps. NaN or None leaves a gap.
+        title: a line of text above the picture.
+        classify: from a typed text to the parts of a document as above; what it cannot read it refuses with a
+            ValueError, whose message the reader sees. None where nothing can be typed.
+        checkpoint: index of the checkpoint shown first; -1 is the last.
+        document: index of the document shown first.
+        token: the token chosen first; -1 is none.
+        shown: the scores shown at first, by name; None for all.
+
+    Attributes:
+        checkpoint: index of the checkpoint shown.
+        document: index of the document shown: the recorded ones, then those that were typed.
+        token: the chosen token; -1 for none, when each row follows its largest token.
+        shown: names of the scores shown.
+        error: what was wrong with the text typed last; empty where nothing was.
+
+    The attributes are traits: set them from Python, or ``observe`` what the reader chose.
+
+    Raises:
+        ValueError: shapes that disagree, NaN, steps that do not grow, a curve or predictions of another
+            length, a score that does not exist; the message names the document or the curve.
+        traitlets.TraitError: a checkpoint, document or token that does not exist.
+
+    Scores travel as one byte each, compressed (`attnlib.widgets.document`): 3 scores of 4 documents of 200
+    tokens at 20 checkpoints make a page of about 120 kB. The digits shown are right to one unit of the last.
+
+    Example:
+        >>> import torch
+        >>> scores = {"alpha": torch.softmax(torch.randn(3, 4), -1), "beta": torch.randn(3, 4)}
+        >>> document = {"tokens": "a really great film".split(), "scores": scores,
+        ...             "predicted": ["bad", "good", "good"], "gold": "good"}
+        >>> DynamicsExplorer({"a review": document}, [0, 10, 50], {"accuracy": [0.5, 0.7, 0.9]})
+        DynamicsExplorer: 1 document, 3 checkpoints, scores alpha, beta
+    """
+
+    _esm = front_end("common.js", "inflate.js", "over_training.js", "ask_box.js", "dynamics_explorer.js")
+    _css = front_end("common.css", "over_training.css", "ask_box.css", "dynamics_explorer.css")
+
+    title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
+    documents = traitlets.List(traitlets.Dict(), help="What is shown besides the scores.").tag(sync=True)
+    weights = traitlets.Bytes(help="The compressed scores of all documents, in order.").tag(sync=True)
+    document = traitlets.Int(0, help="Index of the document shown.").tag(sync=True)
+    token = traitlets.Int(-1, help="The chosen token; -1 for none.").tag(sync=True)
+    shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(sync=True)
+
+    def __init__(
+        self,
+        documents: Mapping[str, Mapping[str, Any]],
+        steps: Steps,
+        curves: Curves | None = None,
+        title: str = "",
+        classify: Callable[[str], Mapping[str, Any]] | None = None,
+        *,
+        checkpoint: int = -1,
+        document: int = 0,
+        token: int = -1,
+        shown: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(title=title, asks=classify is not None)
+        self._record(steps, curves, checkpoint)
+        if not documents:
+            raise ValueError(
+                "documents is empty; there must be at least one {label: {tokens, scores, predicted}}."
+            )
+        self._classify, self._typed = classify, dict[str, Document]()
+        self._recorded = [Document.of(label, parts, len(self.steps)) for label, parts in documents.items()]
+        names = self._names()
+        if unknown := set(names if shown is None else shown) - set(names):
+            raise ValueError(f"shown has {sorted(unknown)}; the documents have scores {', '.join(names)}.")
+        self.shown = names if shown is None else list(shown)
+        self._show(document)
+        self.token = token
+
+    def summary(self) -> str:
+        """The name, the title and the sizes, on one line."""
+        title = f" {self.title!r}" if self.title else ""
+        documents = f"{len(self.documents)} document{'s' if len(self.documents) > 1 else ''}"
+        checkpoints = f"{len(self.steps)} checkpoint{'s' if len(self.steps) > 1 else ''}"
+        return f"DynamicsExplorer{title}: {documents}, {checkpoints}, scores {', '.join(self._names())}"
+
+    def _names(self) -> list[str]:
+        """Every score of any document, in the order of their first appearance."""
+        every = [*self._recorded, *self._typed.values()]
+        return list(dict.fromkeys(name for document in every for name in document.scores))
+
+    def _show(self, document: int) -> None:
+        """Puts the recorded and the typed documents into the picture, at once."""
+        every = [*self._recorded, *self._typed.values()]
+        negative = {name for each in every for name in each.negative()}
+        packed = [each.packed(negative) for each in every]
+        with self.hold_sync():
+            self.weights = b"".join(packed)
+            self.documents = [
+                each.describe(negative) | {"bytes": len(data)}
+                for each, data in zip(every, packed, strict=True)
+            ]
+            self.document = document
+            self._stay_inside()
+
+    def _reply(self, text: str) -> None:
+        if self._classify is None:
+            raise ValueError("This explorer has nobody to ask. Give it a function as `classify`.")
+        line = " ".join(text.split())
+        label = line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
+        document = Document.of(label, self._classify(text), len(self.steps), typed=True)
+        before = set(self._names())
+        self._typed.pop(text, None)
+        self._typed[text] = document
+        self.shown = [*self.shown, *(name for name in self._names() if name not in before)]
+        self._show(len(self._recorded) + len(self._typed) - 1)
+
+    @traitlets.observe("document")
+    def _stay_inside(self, change: object = None) -> None:
+        """A token of one document is none of another."""
+        if self.documents and self.token >= len(self.documents[self.document]["tokens"]):
+            self.token = -1
+
+    @traitlets.validate("document", "token")
+    def _exists(self, proposal: dict[str, Any]) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        if self.documents:
+            first, end = (0, len(self.documents))
+            if name == "token":
+                first, end = (-1, len(self.documents[self.document]["tokens"]))
+            if not first <= value < end:
+                none = " (-1 for none)" if first else ""
+                raise traitlets.TraitError(f"{name} must be from {first} to {end - 1}{none}; got {value}.")
+        return int(value)

@@ -1,0 +1,394 @@
+"""The explorer of a classifier's training in Chromium, with the network off."""
+
+import hashlib
+import re
+
+import pytest
+import torch
+
+import tests.book.test_training_explorer_in_browser as training
+import tests.book.test_widgets_in_browser as widgets
+from attnlib.widgets import DynamicsExplorer
+from tests.book.test_training_explorer_in_browser import CHART, connect, on_chart, slide
+from tests.browser import canvas_hash
+
+pytestmark = pytest.mark.book
+browser, opened = widgets.browser, widgets.opened  # fixtures
+
+STEPS = [0, 10, 50, 100, 1000]
+TOKENS = ["this", "film", "is", "really", "great", ",", "not", "dull"]
+NAMES = ["alpha", "beta", "Delta", "true relevance"]
+
+
+def scores(checkpoints=5, tokens=8) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(tokens)
+    draw = torch.randn(3, checkpoints, tokens, generator=generator)
+    return {"alpha": torch.softmax(2 * draw[0], -1), "beta": 3 * draw[1], "Delta": 0.01 * draw[2]}
+
+
+RELEVANCE = torch.tensor([0.0, 0, 0, 0, 2, 0, 0.5, -2])
+
+
+def document(**changes):
+    predicted = ["bad", "bad", "good", "good", "good"]
+    parts = {
+        "tokens": TOKENS,
+        "scores": scores(),
+        "predicted": predicted,
+        "gold": "good",
+        "true_relevance": RELEVANCE,
+    }
+    return parts | changes
+
+
+def explorer(documents=None, **settings):
+    curves = {"accuracy": [0.5, 0.6, 0.8, 0.9, 0.95], "A": [0.1, 0.2, 0.5, 0.6, 0.7]}
+    return DynamicsExplorer(documents or {"A": document()}, STEPS, curves, **settings)
+
+
+def truth(name, checkpoint):
+    return RELEVANCE if name == "true relevance" else scores()[name][checkpoint]
+
+
+def token(page, row, at):
+    return page.locator(f".attnd-row:nth-child({row + 1}) [data-token='{at}']")
+
+
+def colours(page, row):
+    """The background of every token of a row, as [red, green, blue], or None."""
+    found = page.locator(f".attnd-row:nth-child({row + 1}) .attnd-token").evaluate_all(
+        "all => all.map((node) => node.style.backgroundColor)"
+    )
+    return [[int(part) for part in re.findall(r"\d+", each)] or None for each in found]
+
+
+def picture(page, row):
+    """One hash of a row: its tints, and the curve beside it."""
+    curve = canvas_hash(page, f".attnd-row:nth-child({row + 1}) .attnd-curve")
+    return hashlib.sha256(f"{colours(page, row)} {curve}".encode()).hexdigest()
+
+
+def agrees(text, value):
+    """Whether a number is right to one unit of its last digit."""
+    text = text.replace("−", "-").replace("+", "")
+    if "<" in text:
+        return abs(value) < float(text.replace("<", "").replace("-", ""))
+    return abs(float(text) - value) <= 10.0 ** -len(text.partition(".")[2])
+
+
+# ---- the pictures
+
+
+def test_every_checkpoint_has_its_own_picture_of_every_score(opened):
+    page = opened(explorer())
+    pictures = []
+    for checkpoint in range(5):
+        slide(page, checkpoint)
+        pictures.append([picture(page, row) for row in range(3)])
+        pictures[-1].append(canvas_hash(page, training.MARKER))
+    for column in zip(*pictures, strict=True):
+        assert len(set(column)) == 5
+    slide(page, 0)
+    assert [picture(page, row) for row in range(3)] == pictures[0][:3]
+
+
+def test_the_colours_grow_with_the_score_and_tell_its_sign(opened):
+    page = opened(explorer(checkpoint=2))
+    for row, name in enumerate(NAMES):
+        values = truth(name, 2).tolist()
+        tints = colours(page, row)
+        assert [tint is None for tint in tints] == [value == 0 for value in values]
+        shown = [(value, tint) for value, tint in zip(values, tints, strict=True) if tint]
+        assert all((tint[2] > tint[0]) == (value > 0) for value, tint in shown)  # blue or orange
+        for sign in (1, -1):
+            side = sorted((abs(value), sum(tint)) for value, tint in shown if value * sign > 0)
+            assert [light for _, light in side] == sorted((light for _, light in side), reverse=True)
+
+
+def test_the_scale_can_end_at_the_largest_now(opened):
+    page = opened(explorer(checkpoint=1))
+    before, ends = picture(page, 1), page.locator(".attnd-end")
+    largest = scores()["beta"].abs()
+    assert float(ends.nth(3).inner_text()) == pytest.approx(largest.max().item(), rel=0.05)
+    page.get_by_label("What the strongest colour stands for").select_option("now")
+    assert picture(page, 1) != before
+    assert float(ends.nth(3).inner_text()) == pytest.approx(largest[1].max().item(), rel=0.05)
+
+
+def test_scores_are_shown_and_hidden(opened):
+    page = opened(explorer(shown=["alpha", "beta"]))
+    shown = page.locator(".attnd-row .attnd-name")
+    assert shown.all_inner_texts() == ["alpha", "beta"]
+    page.get_by_role("checkbox", name="Delta").check()
+    page.get_by_role("checkbox", name="alpha").uncheck()
+    assert shown.all_inner_texts() == ["beta", "Delta"]
+    for name in ("beta", "Delta"):
+        page.get_by_role("checkbox", name=name).uncheck()
+    assert shown.count() == 0
+    page.get_by_role("checkbox", name="beta").check()
+    page.get_by_role("checkbox", name="alpha").check()
+    assert shown.all_inner_texts() == ["alpha", "beta"]  # in the order of the document
+
+
+# ---- hover and keyboard
+
+
+def test_a_hover_tells_the_true_numbers_and_ranks_at_every_checkpoint(opened):
+    page = opened(explorer())
+    for checkpoint, at, row in [(4, 4, 0), (0, 7, 1), (2, 1, 2)]:
+        slide(page, checkpoint)
+        token(page, row, at).hover()
+        said = page.locator(".attnx-readout").inner_text()
+        assert said.startswith(f"'{TOKENS[at]}' ({at}): ")
+        for i, name in enumerate(NAMES):
+            values = truth(name, checkpoint)
+            number, rank = re.search(rf"{name} (\S+) \((the largest|\d+)", said).groups()
+            assert agrees(number, values[at].item())
+            assert (1 if rank == "the largest" else int(rank)) == 1 + (values > values[at]).sum().item()
+            assert page.locator(".attnd-value").nth(i).inner_text() == number
+            assert "attnx-chosen" in token(page, i, at).get_attribute("class")
+    page.locator(".attnx-readout").hover()
+    assert page.locator(".attnx-readout").inner_text().startswith("Point at a token")
+    assert page.locator(".attnd-token.attnx-chosen").count() == 0
+
+
+def test_without_a_token_every_row_follows_its_largest(opened):
+    page = opened(explorer())
+    for checkpoint in (0, 4):
+        slide(page, checkpoint)
+        for row, name in enumerate(NAMES):
+            best = truth(name, checkpoint).argmax().item()
+            assert page.locator(".attnd-who").nth(row).inner_text() == f"largest: {TOKENS[best]}"
+
+
+def test_the_curve_beside_a_row_is_of_the_token_in_focus(opened):
+    page = opened(explorer())
+    before = canvas_hash(page, ".attnd-curve")
+    pictures = []
+    for at in range(8):
+        token(page, 0, at).hover()
+        pictures.append(canvas_hash(page, ".attnd-curve"))
+    assert len(set(pictures)) == 8
+    assert before == pictures[scores()["alpha"][4].argmax()]
+    assert page.locator(".attnd-history").nth(3).is_hidden()  # the truth does not change
+
+
+def test_tokens_are_chosen_by_click_and_walked_through_by_the_arrow_keys(opened):
+    page = opened(explorer())
+    status, focused = page.locator("[aria-live]"), "document.activeElement"
+    token(page, 1, 2).click()
+    assert "'is' (2): alpha " in status.inner_text()
+    for key, at, row in [
+        ("ArrowRight", 3, 1),
+        ("ArrowDown", 3, 2),
+        ("End", 7, 2),
+        ("ArrowUp", 7, 1),
+        ("Home", 0, 1),
+    ]:
+        page.keyboard.press(key)
+        assert page.evaluate(f"{focused}.dataset.token") == str(at)
+        assert (
+            page.evaluate(f"[...document.querySelectorAll('.attnd-text')].indexOf({focused}.parentElement)")
+            == row
+        )
+        assert f"'{TOKENS[at]}' ({at}): " in status.inner_text()
+        assert page.locator(".attnd-token[tabindex='0']").count() == 4  # one of each row
+    page.keyboard.press("PageUp")
+    assert status.inner_text().startswith(
+        "Step 100, accuracy 0.90, A 0.60. Prediction 'good', right. 'this' (0)"
+    )
+    page.keyboard.press("Escape")
+    assert "(0)" not in status.inner_text()
+    token(page, 0, 5).click()
+    token(page, 0, 5).click()
+    assert page.locator(".attnd-token.attnx-chosen").count() == 4  # under the pointer, not chosen
+    page.locator(".attnx-readout").hover()
+    assert page.locator(".attnd-token.attnx-chosen").count() == 0
+
+
+def test_the_table_lists_every_token_at_the_checkpoint_shown(opened):
+    page = opened(explorer())
+    page.locator("summary").click()
+    rows = page.locator(".attnx tbody tr")
+    rows.first.wait_for()
+    for checkpoint in (4, 1):
+        slide(page, checkpoint)
+        for at in (0, 6):
+            cells = rows.nth(at).locator("td").all_inner_texts()
+            pairs = zip(cells, NAMES, strict=True)
+            assert all(agrees(cell, truth(name, checkpoint)[at].item()) for cell, name in pairs)
+
+
+# ---- the training
+
+
+def test_the_prediction_is_told_and_judged_and_the_chart_leads_to_it(opened):
+    page = opened(explorer())
+    for checkpoint, verdict in [(0, "✗ wrong, good expected"), (3, "✓ right")]:
+        page.locator(CHART).click(position=on_chart(page, checkpoint))
+        assert training.shown(page) == checkpoint
+        assert page.locator(".attnt-verdict").inner_text() == verdict
+        assert page.locator(".attnt-text").inner_text() == ("good" if checkpoint else "bad")
+        assert page.locator(".attnt-value").first.inner_text() == ("0.90" if checkpoint else "0.50")
+    unlabelled = opened(explorer({"A": document(gold=None)}))
+    assert unlabelled.locator(".attnt-verdict").inner_text() == ""
+
+
+def test_playing_runs_through_the_training(opened):
+    page = opened(explorer(checkpoint=3))
+    before = picture(page, 0)
+    page.get_by_role("button", name="Play the training").click()
+    page.get_by_role("button", name="Play the training").wait_for(timeout=5000)
+    page.wait_for_function("document.querySelector('.attnt-slider').value === '4'")
+    assert picture(page, 0) != before
+
+
+def test_documents_of_other_sizes_are_switched(opened):
+    short = {"tokens": ["x", "y"], "scores": {"alpha": torch.tensor([[0.25, 0.75]])}, "predicted": ["bad"]}
+    page = opened(explorer({"A": document(), "B": short}, token=7, checkpoint=1))
+    before = picture(page, 1)
+    page.get_by_label("Document", exact=True).select_option("B")
+    assert page.locator(".attnd-name").all_inner_texts() == ["alpha"]
+    assert page.locator(".attnt-step").inner_text() == "Step 1,000 · the trained model alone"
+    assert page.get_by_label("Checkpoint", exact=True).is_disabled()
+    token(page, 0, 0).hover()
+    assert page.locator(".attnx-readout").inner_text() == "'x' (0): alpha 0.25 (2nd of 2)."
+    page.get_by_label("Document", exact=True).select_option("A")
+    page.locator(".attnx-readout").hover()
+    assert page.get_by_label("Checkpoint", exact=True).is_enabled() and picture(page, 1) == before
+
+
+# ---- escaping, the page around
+
+
+def test_everything_is_shown_as_text(opened):
+    hostile = [*widgets.HOSTILE, "x", "y"]
+    parts = document(tokens=hostile, predicted=hostile[:5], gold=hostile[0])
+    page = opened(explorer({hostile[0]: parts, hostile[4]: parts}, title=hostile[0]))
+    token(page, 0, 4).hover()
+    page.locator("summary").click()
+    shown = page.locator(".attnd-row:first-child .attnd-token").all_inner_texts()
+    assert shown == [each.replace(" ", "␣") for each in hostile]
+    assert page.locator(".attnx img, .attnx script").count() == 0
+
+
+def test_words_are_set_apart_and_pieces_of_words_are_not(opened):
+    pieces = document(tokens=["Play", "ing", " with", " two", "\n", " ", "", "x"])
+    page = opened(explorer({"A": pieces}), explorer())
+    texts = [text.inner_text() for text in page.locator(".attnd-text").all()]
+    assert [line.strip() for line in texts[0].split("\n")] == ["Playing with two⏎", "␣∅x"]
+    assert texts[4].strip() == " ".join(TOKENS)
+
+
+@pytest.mark.parametrize("count", [8, 300])
+def test_long_documents_wrap_and_a_narrow_screen_is_not_overflowed(opened, count):
+    tokens = [f"word{i}" for i in range(count - 1)] + ["x" * 200]
+    parts = document(tokens=tokens, scores=scores(5, count), predicted=["p" * 80] * 5, true_relevance=None)
+    page = opened(explorer({"d" * 90: parts, "e": parts}), width=400)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    token(page, 0, 3).hover()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    texts = page.locator(".attnd-text")
+    if count > 8:
+        texts.first.evaluate("text => { text.scrollTop = 200; }")
+        page.wait_for_timeout(100)
+        assert texts.nth(2).evaluate("text => text.scrollTop") == 200
+
+
+def test_scrubbing_and_hovering_move_nothing(opened):
+    page, heights = opened(explorer()), set()
+    for checkpoint in range(5):
+        slide(page, checkpoint)
+        token(page, 0, checkpoint).hover()
+        heights.add(page.locator(".attnx").bounding_box()["height"])
+    assert len(heights) == 1
+
+
+CONTRAST = widgets.CONTRAST.replace('node.closest(".attnx")', "node")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_follows_the_page_into_the_dark_and_every_tint_stays_legible(opened, dark):
+    ramp = torch.arange(-30, 31) / 30
+    parts = {
+        "tokens": ["word"] * 61,
+        "scores": {"alpha": ramp.abs()[None], "beta": ramp[None]},
+        "predicted": ["p"],
+    }
+    page = opened(explorer({"A": parts}), dark=dark)
+    assert page.locator(".attnx").get_attribute("data-mode") == ("dark" if dark else "light")
+    for row in range(2):
+        nodes = page.locator(f".attnd-row:nth-child({row + 1}) .attnd-token[style*=background]")
+        assert nodes.count() == 60
+        assert min(node.evaluate(CONTRAST) for node in nodes.all()) >= 4.4
+    for selector in (".attnd-who", ".attnd-end", ".attnd-name", ".attnd-text"):
+        assert page.locator(selector).first.evaluate(widgets.CONTRAST) >= 4.5
+    before = picture(page, 0)
+    page.emulate_media(color_scheme="light" if dark else "dark")
+    page.wait_for_timeout(100)
+    assert picture(page, 0) != before
+
+
+def test_equal_explorers_are_turned_independently(opened):
+    page = opened(explorer(), explorer())
+    page.locator(".attnt-slider").nth(1).fill("1")
+    assert page.locator(".attnt-slider").first.input_value() == "4"
+    assert canvas_hash(page, training.MARKER) != canvas_hash(page, f":nth-match({training.MARKER}, 2)")
+
+
+# ---- live
+
+
+def classify(text):
+    words = text.split()
+    if "<b>" in words:
+        raise ValueError("<b> is not in the vocabulary.")
+    return {"tokens": words, "scores": scores(5, len(words)), "predicted": ["good"] * 5}
+
+
+def test_a_live_view_asks_and_shows_the_scores_or_what_was_wrong(opened):
+    widget = explorer(classify=classify, token=7)
+    page = opened("<p class='attnx-map'></p>")
+    kernel = connect(page, widget)
+    before = picture(page, 0)
+    box, documents = page.get_by_label("A text of your own"), page.get_by_label("Document", exact=True)
+    assert documents.is_hidden()
+    box.fill("what a great\nday")
+    box.press("Control+Enter")
+    assert page.evaluate("sent") == [{"text": "what a great\nday"}]
+    kernel()
+    assert documents.locator("option").all_inner_texts() == ["A", "what a great day (typed)"]
+    assert page.locator(".attnd-row:first-child .attnd-token").all_inner_texts() == [
+        "what",
+        "a",
+        "great",
+        "day",
+    ]
+    token(page, 1, 2).hover()
+    number = page.locator(".attnd-value").nth(1).inner_text()
+    assert agrees(number, scores(5, 4)["beta"][4, 2].item())
+    typed = picture(page, 0)
+    slide(page, 0)
+    assert picture(page, 0) not in (before, typed)
+    box.fill("a <b> day")
+    page.get_by_role("button", name="Classify").click()
+    kernel()
+    assert page.locator("[role=alert]").inner_text() == "<b> is not in the vocabulary."
+    assert documents.locator("option").count() == 2
+
+
+def test_a_view_follows_the_kernel_and_hears_nothing_more_once_it_is_let_go(opened):
+    page = opened("<p class='attnx-map'></p>")
+    connect(page, explorer())
+    before = picture(page, 0)
+    page.evaluate("put({checkpoint: 1, token: 2, shown: ['beta', 'alpha']})")
+    assert picture(page, 0) != before and "attnx-chosen" in token(page, 0, 2).get_attribute("class")
+    page.evaluate("letGo()")
+    assert page.evaluate("Object.values(heard).flat().length") == 0
+
+
+def test_a_static_page_has_no_box_and_says_so_where_there_was_one(opened):
+    page = opened(explorer(), explorer(classify=classify))
+    assert page.locator("form:visible").count() == 0
+    notes = page.locator(".attnx").all_inner_texts()
+    assert ["typed here" in note for note in notes] == [False, True]

@@ -13,8 +13,15 @@ from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.positions import answer_accuracy, error_positions, error_summary
 from attnlib.stats.ragged import Ragged, RunScores, split_rows
 from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
+from attnlib.stats.recorded import (
+    documents_over_training,
+    lexical_scores,
+    recorded_scores,
+    text_scores,
+)
 from attnlib.stats.reference import reference_mass, target_mass_table
 from attnlib.stats.significance import Comparison, compare
+from attnlib.stats.stages import attention_spread, largest_by_kind, token_kinds, two_stages
 from attnlib.stats.within import compare_rows
 
 __all__ = [
@@ -30,26 +37,34 @@ __all__ = [
     "agreement_table",
     "answer_accuracy",
     "answer_texts",
+    "attention_spread",
     "chance_agreement",
     "compare",
     "compare_rows",
     "comparison_table",
     "corrected",
+    "documents_over_training",
     "error_positions",
     "error_summary",
     "evaluate_rows",
     "generate_answers",
     "head_masses",
     "kendall_tau",
+    "largest_by_kind",
+    "lexical_scores",
     "mass_table",
     "proportion",
     "ratio",
+    "recorded_scores",
     "reference_mass",
     "reinforcement_rows",
     "sample_rows",
     "spearman",
     "split_rows",
     "target_mass_table",
+    "text_scores",
+    "token_kinds",
     "top_match",
+    "two_stages",
     "xi",
 ]

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, AlgorithmicSample, task
-from attnlib.generators.base import Head
+from attnlib.generators.base import Batch, Head
 from attnlib.models.causal import CausalSizes, check_architecture
 from attnlib.models.pretrained import DEFAULT, TINY
 from attnlib.params.algorithmic_ranges import RANGES
@@ -173,6 +173,17 @@ class AlgorithmicReasoningParams(Params):
         drawn = self.generator(name, part, tokenizer, **other).samples(self.test_samples)
         return list({sample.text: sample for sample in drawn}.values())
 
+    def batches(self, name: str, part: str, tokenizer: Any) -> list[Batch]:
+        """The same texts in batches."""
+        generator = self.generator(name, part, tokenizer)
+        return generator.in_batches(self.samples(name, part, tokenizer), min(50, self.batch_size))
+
+    @property
+    def label(self) -> str:
+        """What the run is called among its records."""
+        tasks = "all-tasks" if len(self.tasks) == len(TASKS) else "+".join(self.tasks)
+        return f"{self.model.strip('./~').replace('/', '-')}-{tasks}"
+
     def supervised_heads(self, model: Any) -> list[Head]:
         """The heads of a model that supervised attention is asked of: the first of the last layer."""
         n_layers = getattr(model.config, "num_hidden_layers", None) or model.config.n_layers
@@ -216,22 +227,23 @@ class AlgorithmicReasoningParams(Params):
         }
 
     def run_table(self) -> pd.DataFrame:
-        """A row per run: what it is called, its task, whether it is supervised, its seed and its set-up."""
+        """A row per run: name, task, whether it is supervised, seed; in words, the model and the ranges."""
         size = f", {self.n_layers} layers of {self.n_heads} heads, width {self.width}" * self.from_scratch
         how = "from scratch" if self.from_scratch else f"{'fine-tuned' if self.steps else 'as it is'}"
         extras = {"chat": self.chat, "instruction": self.instruction, "examples": self.few_shot}
         said = "".join(f", {extra}" for extra, there in extras.items() if there)
         rows = [
-            (
-                run,
-                name,
-                supervised,
-                seed,
-                f"{self.model}, {how}{size}{said}" + ", supervised head" * supervised,
-            )
+            {
+                "run": run,
+                "task": name,
+                "supervised": supervised,
+                "seed": seed,
+                "setting": f"{self.model}, {how}{size}{said}" + ", supervised head" * supervised,
+                "ranges": f"{self.described(name, 'train')}; OOD {self.described(name, 'ood')}",
+            }
             for run, (name, supervised, seed) in self.runs().items()
         ]
-        return pd.DataFrame(rows, columns=["run", "task", "supervised", "seed", "setting"])
+        return pd.DataFrame(rows)
 
     def described(self, name: str, part: str) -> str:
         """A part's settings in words: "length 1-4, num_of_nums 2"."""

@@ -82,9 +82,14 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Figure
 
 
 def _panels(rows: pd.DataFrame, by: str) -> tuple[Figure, list[Axes]]:
+    """An axis for each value of `by`, at most four side by side."""
     n = rows[by].nunique()
-    figure, axes = plt.subplots(1, n, figsize=(2.9 * n + 1.6, 3.0), sharey=True, squeeze=False)
-    return figure, list(axes[0])
+    across, down = min(n, 4), -(-n // 4)
+    size = (2.7 * across + 1.6, 2.9 * down)
+    figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
+    for unused in grid.flat[n:]:
+        unused.set_axis_off()
+    return figure, list(grid.flat[:n])
 
 
 def _colours() -> list[tuple[float, float, float]]:
@@ -92,7 +97,8 @@ def _colours() -> list[tuple[float, float, float]]:
 
 
 def _finished(figure: Figure, axes: list[Axes]) -> Figure:
-    axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    handles = axes[-1].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside right center", frameon=False)
     sns.despine(figure)
     plt.close(figure)
     return figure

@@ -63,12 +63,10 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
 
 def _summed_mass(attentions: Float[Tensor, "batch map query key"], batch: Batch) -> Float[Tensor, " map"]:
     assert batch.reference is not None and batch.evaluated is not None
-    return (
-        reference_mass(attentions, batch.reference[:, None], batch.evaluated[:, None])
-        .nansum((0, 2))
-        .double()
-        .cpu()
+    reference, evaluated = (
+        mask[:, None].expand(attentions.shape) for mask in (batch.reference, batch.evaluated)
     )
+    return reference_mass(attentions, reference, evaluated).nansum((0, 2)).double().cpu()
 
 
 @torch.no_grad()

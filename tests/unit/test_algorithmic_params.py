@@ -1,0 +1,137 @@
+"""Parameters of the chapter on algorithmic reasoning: the study's ranges, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from attnlib.generators import char_tokenizer
+from attnlib.generators.algorithmic import TASKS
+from attnlib.params import AlgorithmicReasoningParams, ParameterError
+from attnlib.params.algorithmic_ranges import RANGES
+
+PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "algorithmic_reasoning"
+QUICK = yaml.safe_load((PROFILES / "quick.yaml").read_text())
+TOKENIZER = char_tokenizer()
+
+
+def params(**change):
+    return AlgorithmicReasoningParams.checked(QUICK | change)
+
+
+@pytest.mark.parametrize("which", ["smoke", "quick", "paper", "finetune"])
+def test_every_profile_is_possible(which):
+    profile = yaml.safe_load((PROFILES / f"{which}.yaml").read_text())
+    p = AlgorithmicReasoningParams.checked(QUICK | profile)
+    assert p.runs() and len(p.run_table()) == len(p.runs())
+
+
+def test_the_runs_of_the_default_parameters():
+    assert params().runs() == {
+        "long addition": ("long_addition", False, 0),
+        "string reversal": ("string_reversal", False, 0),
+        "string reversal, supervised": ("string_reversal", True, 0),
+        "successor": ("successor", False, 0),
+    }
+    assert "long addition, seed 2" in params(seeds=[1, 2]).runs()
+
+
+def test_ranges_are_the_studys_until_overridden():
+    p = params(override={"successor": {"train": {"length": [3, 4]}, "ood": {"length": [9, 9]}}})
+    assert p.settings("long_addition", "ood") == {"length": (5, 10), "num_of_nums": (2, 2)}
+    assert p.settings("successor", "train") == {"start_number_range": (1, 90), "length": (3, 4)}
+    assert p.settings("successor", "id")["length"] == (3, 4)
+    assert p.settings("successor", "ood") == {"start_number_range": (100, 900), "length": (9, 9)}
+    assert params(ranges="finetune").settings("flip_flop", "train")["length"] == (10, 10)
+    assert p.described("long_addition", "ood") == "length 5-10, num_of_nums 2"
+
+
+def test_the_study_has_both_families_of_every_task():
+    assert set(RANGES) == {"scratch", "finetune"}
+    for family in RANGES.values():
+        assert set(family) == set(TASKS)
+        assert all(set(parts) == {"train", "id", "ood"} for parts in family.values())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_test_text_is_ever_trained_on(name):
+    p = params(tasks=[name], supervised=[], test_samples=60, override={})
+    trained = {s.text for s in p.generator(name, "train", TOKENIZER).samples(300)}
+    texts = {part: [s.text for s in p.samples(name, part, TOKENIZER)] for part in ("valid", "id", "ood")}
+    for found in texts.values():
+        assert found and len(set(found)) == len(found)
+        assert not trained & set(found)
+    assert not set(texts["valid"]) & set(texts["id"])
+
+
+def test_plans_of_different_runs_differ_and_those_of_the_same_run_do_not():
+    p = params()
+    plans = [str(p.plan(*run).settings()) for run in p.runs().values()]
+    assert len(set(plans)) == len(plans)
+    same = params(text="1240+4335=5575", strengths=[], test_samples=10)
+    assert plans == [str(same.plan(*run).settings()) for run in same.runs().values()]
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder"])
+def test_what_is_trained_from_scratch_is_known_by_its_name(name):
+    assert params(model=name).from_scratch == (name in ("llama", "gpt2", "transformer"))
+
+
+def test_labels_can_be_file_names():
+    assert params().label == "llama-long_addition+string_reversal+successor"
+    assert params(tasks=list(TASKS), supervised=[]).label == "llama-all-tasks"
+    assert "/" not in params(model="owner/model").label
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tasks": ["adition"]}, "got 'adition'; did you mean 'long_addition'"),
+        ({"tasks": []}, "tasks: .*at least 1 item"),
+        ({"model": "lama"}, "got 'lama'; did you mean 'llama'"),
+        ({"ranges": "paper"}, "'scratch' or 'finetune'; got 'paper'"),
+        ({"steps": 0}, "steps should be at least 1 for llama, which starts from random weights; got 0"),
+        ({"chat": True}, "chat needs a model with a chat template; got llama"),
+        ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
+        ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
+        ({"strengths": [0.5, 2.0]}, r"strengths should be numbers from 0 to 1; got \[0.5, 2.0\]"),
+        ({"supervised": ["flip_flop"]}, r"supervised should be among tasks .*; got \['flip_flop'\]"),
+        ({"override": {"sucessor": {}}}, "did you mean 'successor'"),
+        (
+            {"override": {"successor": {"odd": {}}}},
+            r"parts train, id, ood of successor; got \['odd'\]",
+        ),
+        (
+            {"override": {"long_addition": {"ood": {"digits": 9}}}},
+            r"override may set length, num_of_nums, .* of long_addition; got \['digits'\] for ood",
+        ),
+        (
+            {"override": {"long_addition": {"ood": {"length": [9, 2]}}}},
+            r"the ood settings of long_addition cannot be: length must be .*; got \(9, 2\)",
+        ),
+        (
+            {"override": {"successor": {"train": {"length": [0, 0]}}}},
+            "the train settings of successor cannot be: length .* one number asks nothing",
+        ),
+        ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
+        ({"text": "hello"}, "hello"),
+    ],
+)
+def test_what_is_not_allowed_is_told_what_is(change, message):
+    with pytest.raises(ParameterError, match=message):
+        params(**change)
+
+
+def test_more_registers_than_digits_are_refused():
+    with pytest.raises(ParameterError, match="a register is one digit"):
+        params(
+            tasks=["flip_flop"], supervised=[], override={"flip_flop": {"train": {"num_registers": [1, 12]}}}
+        )
+
+
+def test_a_texts_prompt_is_surrounded_as_asked():
+    p = params(instruction=True, few_shot=True)
+    sample = p.samples("long_addition", "id", TOKENIZER)[0]
+    plain = p.generator("long_addition", "id", TOKENIZER, plain=True).samples(1)[0]
+    assert len(sample.input_ids) > len(plain.input_ids) + 50
+    assert sample.answer == plain.answer

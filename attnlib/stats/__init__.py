@@ -21,7 +21,13 @@ from attnlib.stats.recorded import (
 )
 from attnlib.stats.reference import reference_mass, target_mass_table
 from attnlib.stats.significance import Comparison, compare
-from attnlib.stats.stages import attention_spread, largest_by_kind, token_kinds, two_stages
+from attnlib.stats.stages import (
+    attention_spread,
+    chosen_checkpoints,
+    largest_by_kind,
+    token_kinds,
+    two_stages,
+)
 from attnlib.stats.within import compare_rows
 
 __all__ = [
@@ -39,6 +45,7 @@ __all__ = [
     "answer_texts",
     "attention_spread",
     "chance_agreement",
+    "chosen_checkpoints",
     "compare",
     "compare_rows",
     "comparison_table",

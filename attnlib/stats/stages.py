@@ -50,6 +50,34 @@ def attention_spread(alpha: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
     return np.add.reduceat(terms, alpha.starts, axis=-1) / np.log(alpha.lengths)
 
 
+def chosen_checkpoints(
+    evaluation: Mapping[str, RunScores],
+    selection: Mapping[str, RunScores] | None = None,
+    *,
+    gold: str | None = None,
+    settings: AgreementSettings | None = None,
+) -> dict[str, int]:
+    """Which checkpoints the agreements of a table are of, as indices.
+
+    Args:
+        evaluation: as in `agreement_tables.agreement_table`.
+        selection: as there.
+        gold: as there.
+        settings: as there.
+
+    Returns:
+        `gold`, the most accurate checkpoint of the run that is explained; and for each agreement, by names
+        such as "alpha, beta_uf", the checkpoint of the run it is with.
+
+    Raises:
+        ValueError: as `agreement_tables.agreement_table`.
+    """
+    runs, chosen_on = prepared(evaluation, selection, gold, settings or AgreementSettings())
+    best = best_checkpoint(chosen_on)
+    pairs = chosen_on.pairs()
+    return {"gold": best} | {name: chosen_checkpoint(chosen_on, pair, best) for name, pair in pairs.items()}
+
+
 def two_stages(
     evaluation: Mapping[str, RunScores],
     selection: Mapping[str, RunScores] | None = None,

@@ -1,0 +1,85 @@
+"""The chapter from the command line: fine-tuning, a text of one's own, and what is refused."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROFILES = ROOT / "notebooks/profiles/algorithmic_reasoning"
+
+TINY = """
+tasks: [string_reversal]
+override:
+  string_reversal: {train: {length: [2, 4]}, id: {length: [2, 4]}, ood: {length: [5, 6]}}
+supervised: [string_reversal]
+width: 16
+steps: 3
+batch_size: 4
+test_samples: 6
+strengths: [1.0]
+reinforced_heads: 2
+"""
+
+
+def papermill(folder, settings):
+    """Run the chapter with these settings, as a reader would."""
+    (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
+    chapter = str(ROOT / "notebooks/algorithmic_reasoning.ipynb")
+    command = [sys.executable, "-m", "papermill", chapter, "out.ipynb", "-f", "settings.yaml"]
+    environment = os.environ | {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def outputs(folder):
+    return str([cell.get("outputs") for cell in nbformat.read(folder / "out.ipynb", 4).cells])
+
+
+@pytest.mark.notebook
+def test_fine_tuning_with_chat_instruction_and_examples(tmp_path):
+    """The `finetune` profile, with a model of random weights and in a few steps."""
+    settings = yaml.safe_load((PROFILES / "finetune.yaml").read_text()) | yaml.safe_load(TINY)
+    settings |= {"model": "tiny-random", "precision": "float32", "device": "cpu"}
+    done = papermill(tmp_path, settings)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (file,) = (tmp_path / "results" / "algorithmic_reasoning").glob("*.parquet")
+    rows = pd.read_parquet(file)
+    assert set(rows["run"]) == {"string reversal", "string reversal, supervised"}
+    assert rows["setting"].str.startswith("tiny-random, fine-tuned, chat, instruction, examples").all()
+    assert rows[["value", "low", "high"]].notna().all(axis=None)
+
+
+@pytest.mark.notebook
+def test_a_text_of_ones_own_and_an_untrained_model(tmp_path):
+    settings = yaml.safe_load(TINY) | {
+        "model": "tiny-random",
+        "steps": 0,
+        "supervised": [],
+        "text": "abc=cba",
+    }
+    done = papermill(tmp_path, settings | {"strengths": []})
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "yours: abc=cba" in outputs(tmp_path)
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tasks": ["string_reverse"]}, "did you mean 'string_reversal'"),
+        ({"text": "abc=abc"}, "'abc=abc' is not right"),
+        ({"override": {"string_reversal": {"ood": {"length": [9, 2]}}}}, "fewest <= most; got (9, 2)"),
+    ],
+)
+def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, change, message):
+    done = papermill(tmp_path, yaml.safe_load(TINY) | change)
+    assert done.returncode != 0
+    assert message in done.stderr
+    run = [cell for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells if cell.get("execution_count")]
+    assert "from_notebook" in run[-1].source  # the check was the last cell to run
+    assert not (tmp_path / "results").exists()

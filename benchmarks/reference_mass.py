@@ -3,8 +3,8 @@
     python benchmarks/reference_mass.py
 
 "Plain" walks over samples and rows and picks each row's keys, as one would at first and as the original
-does. Attention of 16 samples of 256 tokens, half of whose rows belong to a prompt; on one thread, in turn; the
-ratio is what to look at.
+does. Attention of 16 samples of 256 tokens, half of whose rows belong to a prompt; on one thread, in turn;
+the ratio is what to look at.
 """
 
 from __future__ import annotations

@@ -72,9 +72,8 @@ def chosen_checkpoints(
     Raises:
         ValueError: as `agreement_tables.agreement_table`.
     """
-    runs, chosen_on = prepared(evaluation, selection, gold, settings or AgreementSettings())
-    best = best_checkpoint(chosen_on)
-    pairs = chosen_on.pairs()
+    chosen_on = prepared(evaluation, selection, gold, settings or AgreementSettings())[1]
+    best, pairs = best_checkpoint(chosen_on), chosen_on.pairs()
     return {"gold": best} | {name: chosen_checkpoint(chosen_on, pair, best) for name, pair in pairs.items()}
 
 

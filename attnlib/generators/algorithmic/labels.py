@@ -77,11 +77,13 @@ class Labels:
         reference[starts[laid.text] + laid.query * laid.sizes[laid.text] + laid.key] = True
         first = laid.n_prompts - 1 - self.early_rows
         corner, high, wide = self._corner(laid, int(first.max()))
-        masks = []
+        masks, windows = [], dict[tuple[int, int], Tensor]()  # many texts have the same window
         flat = torch.from_numpy(reference).split(areas.tolist())
         for one, n, rows in zip(flat, laid.sizes.tolist(), first.tolist(), strict=True):
             mask = one.view(n, n)
-            evaluated = corner.as_strided((n, n), (wide, 1), (high - rows) * wide)
+            if (n, rows) not in windows:
+                windows[n, rows] = corner.as_strided((n, n), (wide, 1), (high - rows) * wide)
+            evaluated = windows[n, rows]
             masks.append((mask, evaluated | mask if self.skipped_keys else evaluated))
         return masks
 

@@ -1,5 +1,6 @@
 """Figures and tables that chapters share. Each function returns one, for a cell to show."""
 
+from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
 from attnlib.plots.curves import estimates, learning_curves, shares_by_layer
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
@@ -17,9 +18,12 @@ __all__ = [
     "learning_curves",
     "looks_over_training",
     "masses",
+    "over_training",
     "reinforcement_curves",
+    "relevance_scatter",
     "shares_by_layer",
     "table",
     "token_map",
     "visible",
+    "with_intervals",
 ]

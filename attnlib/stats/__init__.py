@@ -22,6 +22,7 @@ from attnlib.stats.recorded import (
 from attnlib.stats.reference import reference_mass, target_mass_table
 from attnlib.stats.significance import Comparison, compare
 from attnlib.stats.stages import (
+    TOKEN_KINDS,
     attention_spread,
     chosen_checkpoints,
     largest_by_kind,
@@ -31,6 +32,7 @@ from attnlib.stats.stages import (
 from attnlib.stats.within import compare_rows
 
 __all__ = [
+    "TOKEN_KINDS",
     "AgreementSettings",
     "Comparison",
     "Estimate",

@@ -27,7 +27,7 @@ from attnlib.stats.agreement_runs import (
 from attnlib.stats.ragged import Ragged, RunScores
 from attnlib.stats.resampling import resampled_means
 
-KINDS = ("keyword for the label", "keyword against it", "confounder", "filler", "<bos> or <eos>")
+TOKEN_KINDS = ("keyword for the label", "keyword against it", "confounder", "filler", "<bos> or <eos>")
 """What a token of a planted document can be."""
 
 
@@ -123,7 +123,7 @@ def two_stages(
 
 
 def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
-    """What each token of planted documents is: an index into `KINDS`.
+    """What each token of planted documents is: an index into `TOKEN_KINDS`.
 
     Raises:
         ValueError: the documents' relevance is not known.
@@ -142,7 +142,7 @@ def largest_by_kind(scores: Mapping[str, Ragged], kinds: np.ndarray) -> pd.DataF
 
     Args:
         scores: of one checkpoint, by name; of equals the first token counts, as in `rank_measures.top_match`.
-        kinds: of every token, an index into `KINDS`.
+        kinds: of every token, an index into `TOKEN_KINDS`.
 
     Returns:
         Columns `score`, `kind`, `value`, `low`, `high` and `n`: shares of documents, with 95 % intervals by
@@ -152,7 +152,7 @@ def largest_by_kind(scores: Mapping[str, Ragged], kinds: np.ndarray) -> pd.DataF
     lengths = next(iter(scores.values()))
     shares["any token"] = np.add.reduceat(_one_hot(kinds), lengths.starts) / lengths.lengths[:, None]
     means = resampled_means(np.concatenate(list(shares.values()), axis=1))
-    places = [(name, kind) for name in shares for kind in KINDS]
+    places = [(name, kind) for name in shares for kind in TOKEN_KINDS]
     rows = [
         {"score": name, "kind": kind} | means.column(column).estimate()._asdict()
         for column, (name, kind) in enumerate(places)
@@ -161,7 +161,7 @@ def largest_by_kind(scores: Mapping[str, Ragged], kinds: np.ndarray) -> pd.DataF
 
 
 def _one_hot(kinds: np.ndarray) -> Float[np.ndarray, "row kind"]:
-    return (kinds[:, None] == np.arange(len(KINDS))).astype(np.float64)
+    return (kinds[:, None] == np.arange(len(TOKEN_KINDS))).astype(np.float64)
 
 
 def _first_largest(score: Ragged) -> np.ndarray:

@@ -1,0 +1,121 @@
+"""A classifier's attention and relevance as they form, and against each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from jaxtyping import Float, Integer
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+
+def over_training(
+    panels: Sequence[pd.DataFrame], labels: Sequence[str], chance: float | int | None = None
+) -> Figure:
+    """Numbers with their intervals over training, a panel per table and a line per metric.
+
+    Args:
+        panels: columns `metric`, `step` and `value`; with `low` and `high`, a band around the line.
+        labels: what the numbers of each panel are.
+        chance: a dotted line in the last panel.
+    """
+    figure, axes = plt.subplots(1, len(panels), figsize=(4.6 * len(panels), 3.4), squeeze=False)
+    colours = iter(sns.color_palette("colorblind"))
+    for axis, rows, label in zip(axes[0], panels, labels, strict=True):
+        for metric, line in rows.groupby("metric", sort=False):
+            colour = next(colours)
+            axis.plot(line["step"], line["value"], marker="o", ms=3, color=colour, label=_math(str(metric)))
+            if "low" in line:
+                axis.fill_between(line["step"], line["low"], line["high"], color=colour, alpha=0.2, lw=0)
+        # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
+        axis.set_xscale("symlog", linthresh=10)
+        axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
+    if chance is not None:
+        axes[0, -1].axhline(chance, color="0.4", ls=":", label="chance")
+    return _finished(figure, axes[0])
+
+
+def relevance_scatter(
+    alpha: Float[np.ndarray, " token"],
+    betas: Mapping[str, Float[np.ndarray, " token"]],
+    kinds: Integer[np.ndarray, " token"] | None = None,
+    names: Sequence[str] = (),
+    most: int = 4000,
+) -> Figure:
+    """Attention against relevance, a dot per token and a panel per relevance.
+
+    Args:
+        alpha: attention of each token.
+        betas: relevance of each token, by the panel's name.
+        kinds: what each token is, as an index into `names`: the colour.
+        names: of the kinds.
+        most: of so many tokens, drawn evenly from all.
+    """
+    some = np.linspace(0, len(alpha) - 1, min(most, len(alpha))).astype(int)
+    hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=list(names))
+    figure, axes = plt.subplots(1, len(betas), figsize=(4.6 * len(betas), 3.4), squeeze=False, sharey=True)
+    for axis, (name, beta) in zip(axes[0], betas.items(), strict=True):
+        last = axis is axes[0, -1]
+        sns.scatterplot(
+            x=beta[some],
+            y=alpha[some],
+            hue=hue,
+            s=9,
+            lw=0,
+            alpha=0.6,
+            palette="colorblind" if hue is not None else None,
+            legend=last and hue is not None,
+            ax=axis,
+        )
+        axis.set(yscale="log", xlabel=_math(name), ylabel=r"attention $\alpha$")
+    return _finished(figure, axes[0], each=False)
+
+
+def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:
+    """Tables of numbers side by side, as texts: "0.47 [0.44, 0.50]"; an infinite xi is "never".
+
+    Args:
+        tables: columns `metric`, `value`, `low` and `high`, by what the column is to be called.
+        digits: behind the point.
+    """
+
+    def number(value: float | int) -> str:
+        return "never" if np.isinf(value) else f"{value:.{digits}f}"
+
+    def text(row: Any) -> str:
+        return f"{number(row.value)} [{number(row.low)}, {number(row.high)}]"
+
+    columns = {
+        name: pd.Series({row.metric: text(row) for row in rows.itertuples()}) for name, rows in tables.items()
+    }
+    order = list(dict.fromkeys(metric for rows in tables.values() for metric in rows["metric"]))
+    return pd.DataFrame(columns).loc[order].fillna("").rename_axis("metric")
+
+
+def _math(text: str) -> str:
+    """The names of scores in a text as formulas: beta_uf as a Greek letter with a mark above."""
+
+    def formula(found: re.Match[str]) -> str:
+        letter, mark = found.groups()
+        letter = "\\" + ("Delta" if letter == "delta" else letter)
+        if mark in (None, "t"):
+            return f"${letter}_t$" if mark else f"${letter}$"
+        return rf"${letter}^{{\mathrm{{{mark}}}}}$"
+
+    return re.sub(r"\b(alpha|beta|delta)(?:_(\w+))?\b", formula, text)
+
+
+def _finished(figure: Figure, axes: Sequence[Axes], each: bool = True) -> Figure:
+    for axis in axes if each else axes[-1:]:
+        if axis.get_legend_handles_labels()[0]:
+            place = {"loc": "best"} if each else {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+            axis.legend(frameon=False, fontsize=8, **place)
+    sns.despine(figure)
+    plt.close(figure)
+    return figure

@@ -90,7 +90,16 @@ class AttentionCall:
             kernel = "fused" if self.can_fuse and (few or not self.can_block) else "blocks"
         if not (self.can_fuse if kernel == "fused" else self.can_block):
             raise ValueError(f'kernel="{kernel}" does not know this model\'s attention. Use kernel="auto".')
-        return self._by_fused(x, weights) if kernel == "fused" else self._by_blocks(x, weights)
+        return self._by_fused(x, weights) if kernel == "fused" else self._by_blocks(x, weights, x.dtype)
+
+    def head_mean(
+        self, dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "batch query key"], Float[Tensor, "batch query 1"] | float]:
+        """`P` and `t` for `X = I`: the attention itself, averaged over heads."""
+        if self.can_block:
+            return self._by_blocks(None, None, dtype)
+        every = torch.eye(self.key.shape[2], dtype=dtype, device=self.key.device)
+        return self._by_fused(every.expand(len(self.key), -1, -1), None)
 
     def fused(
         self, x: Float[Tensor, "batch kv_head key channel"]
@@ -138,17 +147,21 @@ class AttentionCall:
         product = torch.cat(parts, -1) if len(parts) != 1 else parts[0]
         return product.to(x.dtype), 1.0 if weights is None else float(weights.sum())
 
-    def _by_blocks(self, x: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        batch, heads, queries, _ = self.query.shape
-        budget = BLOCK_BYTES.get(x.device.type, BLOCK_BYTES["cpu"])
-        size = max(16, min(512, budget // (batch * heads * self.key.shape[2] * 4)))
+    def _by_blocks(
+        self, x: Tensor | None, weights: Tensor | None, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """`P` and `t`; without `x`, for the identity."""
+        (batch, heads, queries, _), keys = self.query.shape, self.key.shape[2]
+        budget = BLOCK_BYTES.get(self.query.device.type, BLOCK_BYTES["cpu"])
+        size = max(16, min(512, budget // (batch * heads * keys * 4)))
         products, totals = [], []
         for start in range(0, queries, size):
             stop = min(start + size, queries)
             low, high = self._visible(start, stop)
             with torch.no_grad():  # gradients go to x only
-                rows = self.rows(start, stop, low, high).to(x.dtype)
+                rows = self.rows(start, stop, low, high).to(dtype)
                 mean = rows.mean(1) if weights is None else torch.einsum("h,bhqk->bqk", weights, rows)
-            products.append(mean @ x[:, low:high])
+            whole = torch.nn.functional.pad(mean, (low, keys - high)) if x is None else mean @ x[:, low:high]
+            products.append(whole)
             totals.append(mean.sum(-1, keepdim=True))
         return torch.cat(products, 1), torch.cat(totals, 1)

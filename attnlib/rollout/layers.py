@@ -64,14 +64,13 @@ def follow_layers(
     if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
         raise ValueError("attention_mask must be padding on the right only. Got tokens after padding.")
     (batch, n), device, dtype = input_ids.shape, input_ids.device, model_dtype(model)
-    every = one_hot(torch.arange(n, device=device), (batch, n), dtype)
-    ride = Ride(every, real=attention_mask)
+    ride = Ride(one_hot(torch.arange(n, device=device), (batch, n), dtype), real=attention_mask)
     seen = 0
 
     def step(call: AttentionCall) -> None:
         nonlocal seen
         with torch.autocast(device.type, enabled=False):
-            mean, total = call.product(every, None, "auto")
+            mean, total = call.head_mean(dtype)
             if on_layer is not None:
                 on_layer(seen, mean)
             if rollout:

@@ -8,7 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from attnlib.generators import (
     IGNORE,
@@ -115,6 +124,17 @@ def test_rows_are_those_of_one_sample_at_a_time_with_its_attention_in_hand(model
     )
     assert (table["correct"] == (table["target"] == table["predicted"])).all()
     assert (table["referenced"] == table["rollout"].notna()).all() and table["evaluated"].all()
+
+
+@pytest.mark.parametrize("kernel", ["eager", "unknown to us"])
+def test_rows_are_the_same_on_any_kernel(kernel, batches):
+    model = gpt2()
+    expected = evaluate_rows(model, batches, follow=FOLLOWED)
+    AttentionInterface.register("unknown to us", sdpa_attention_forward)
+    AttentionMaskInterface.register("unknown to us", sdpa_mask)
+    model.set_attn_implementation(kernel)
+    found = evaluate_rows(model, batches, follow=FOLLOWED)
+    pd.testing.assert_frame_equal(found, expected, check_exact=False, atol=1e-5, rtol=1e-4)
 
 
 def test_accuracy_is_that_of_training(model, batches):

@@ -76,16 +76,16 @@ def reference_loss(
     """
 
     def loss(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        supervised = batch.reference is not None and weight > 0
-        wanted = {"output_attentions": True} if supervised else {}
+        reference = batch.reference if weight > 0 else None
+        wanted = {} if reference is None else {"output_attentions": True}
         output = model(batch.input_ids, attention_mask=batch.attention_mask, **wanted)
         logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
         cross_entropy = F.cross_entropy(logits, targets, ignore_index=IGNORE)
-        if not supervised:
+        if reference is None:
             return {"loss": cross_entropy, "cross_entropy": cross_entropy}
         mean = _mean_attention(stacked_attentions(output), heads)
-        rows = batch.reference.any(-1)
-        mass = (mean * batch.reference).sum(-1)[rows]
+        rows = reference.any(-1)
+        mass = (mean * reference).sum(-1)[rows]
         error = -mass.clamp(min=torch.finfo(mass.dtype).tiny).log().sum() / rows.sum().clamp(min=1)
         return {"loss": cross_entropy + weight * error, "cross_entropy": cross_entropy, "attention": error}
 

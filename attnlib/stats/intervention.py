@@ -41,6 +41,7 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         if batch.reference is None or batch.evaluated is None:
             raise ValueError("the batches have no reference attention: make them with their reference")
         batch = batch.to(device)
+        assert batch.reference is not None and batch.evaluated is not None
         output = model(batch.input_ids, attention_mask=batch.attention_mask, output_attentions=True)
         attentions = stacked_attentions(output)
         even = torch.ones_like(attentions[:, :1, :1]).tril()
@@ -105,6 +106,7 @@ def reinforcement_rows(
         if batch.reference is None:
             raise ValueError("the batches have no reference attention: make them with their reference")
         batch = batch.to(device)
+        assert batch.reference is not None
         wanted = batch.target_ids != IGNORE
         targets = {REFERENCE: batch.reference, RANDOM: causal_null(batch.reference, seed + number)}
         for onto, keys in targets.items():

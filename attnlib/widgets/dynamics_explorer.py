@@ -55,7 +55,7 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
         traitlets.TraitError: a checkpoint, document or token that does not exist.
 
     Scores travel as one byte each, compressed (`attnlib.widgets.document`): 3 scores of 4 documents of 200
-    tokens at 20 checkpoints make a page of about 120 kB. The digits shown are right to one unit of the last.
+    tokens at 20 checkpoints make a page of about 130 kB. The digits shown are right to one unit of the last.
 
     Example:
         >>> import torch
@@ -66,7 +66,15 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
         DynamicsExplorer: 1 document, 3 checkpoints, scores alpha, beta
     """
 
-    _esm = front_end("common.js", "inflate.js", "over_training.js", "ask_box.js", "dynamics_explorer.js")
+    _esm = front_end(
+        "common.js",
+        "inflate.js",
+        "curves.js",
+        "scores.js",
+        "over_training.js",
+        "ask_box.js",
+        "dynamics_explorer.js",
+    )
     _css = front_end("common.css", "over_training.css", "ask_box.css", "dynamics_explorer.css")
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)

@@ -1,5 +1,5 @@
 // OverTraining: a slider over the checkpoints of a training and a play button, above a chart of its curves
-// whose axis is the slider's track. Uses common.js, which Python puts before it.
+// whose axis is the slider's track. Uses common.js and curves.js, which Python puts before it.
 //
 // Checkpoints stand at equal distances, whatever steps lie between them: early ones are recorded densely,
 // and a chart in proportion would crowd them. Between two checkpoints the axis is in proportion.
@@ -10,37 +10,6 @@ const LINES = {
 };
 const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3]];
 const CHART = { left: 46, right: 14, top: 10, plot: 118, axis: 22, row: 18 };
-
-const stepName = (step) => `step ${step.toLocaleString("en")}`;
-const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");
-
-/** Where a step lies among the checkpoints: 1.5 is half way from the second to the third. */
-function placeOf(steps, step) {
-  const above = steps.findIndex((other) => other >= step);
-  if (above <= 0) return 0;
-  return above - (steps[above] - step) / (steps[above] - steps[above - 1]);
-}
-
-/** The height of a curve at a step; null in a gap. */
-function valueAt({ steps, values }, step) {
-  const above = steps.findIndex((other) => other >= step);
-  if (above < 0) return null;
-  if (steps[above] === step || above === 0) return steps[above] === step ? values[above] : null;
-  const [low, high] = [values[above - 1], values[above]];
-  if (low === null || high === null) return null;
-  return low + ((high - low) * (step - steps[above - 1])) / (steps[above] - steps[above - 1]);
-}
-
-/** The ends of the value axis and its ticks: 0 to 1 for shares, down to -1 where they can be negative. */
-function valueAxis(curves) {
-  const values = curves.flatMap(({ values }) => values).filter((value) => value !== null);
-  const low = Math.min(0, ...values), high = Math.max(0, ...values);
-  const rough = (high - low) / 2, power = 10 ** Math.floor(Math.log10(rough || 1));
-  const step = low >= -1 && high <= 1 ? 0.5 : power * [1, 2, 5, 10].find((part) => part * power >= rough);
-  const from = Math.floor(low / step) * step, to = high <= 1 && low >= -1 ? 1 : Math.ceil(high / step) * step;
-  const ticks = Array.from({ length: Math.round((to - from) / step) + 1 }, (_, i) => from + i * step);
-  return { from, to, ticks };
-}
 
 class OverTraining {
   /** `changed()` is called when playing has ended. */

@@ -24,7 +24,8 @@ class OverTraining(traitlets.HasTraits):
         """Sets the traits; a checkpoint below 0 counts from the last, as -1."""
         self.steps = checked_steps(steps)
         self.curves = [checked_curve(name, curve, self.steps) for name, curve in (curves or {}).items()]
-        self.checkpoint = checkpoint + len(self.steps) if checkpoint < 0 else checkpoint
+        count = len(self.steps)
+        self.checkpoint = checkpoint + count if -count <= checkpoint < 0 else checkpoint
 
     @traitlets.validate("checkpoint")
     def _is_recorded(self, proposal: dict[str, Any]) -> int:

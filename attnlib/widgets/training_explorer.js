@@ -1,6 +1,6 @@
 // TrainingExplorer: an AttentionView of one problem at one checkpoint of a training, which the slider or the
 // chart chooses, and the model's answer there. Uses common.js, heat_map.js, attention_view.js, inflate.js,
-// over_training.js and ask_box.js, which Python puts before it.
+// curves.js, over_training.js and ask_box.js, which Python puts before it.
 //
 // Another checkpoint redraws the heat map, the small pictures and the marker; the chart itself stays.
 

@@ -81,6 +81,7 @@ class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget)
         "heat_map.js",
         "attention_view.js",
         "inflate.js",
+        "curves.js",
         "over_training.js",
         "ask_box.js",
         "training_explorer.js",

@@ -207,7 +207,7 @@ def test_a_page_asks_for_nothing_from_outside():
 
 
 def test_the_static_page_holds_every_trait_that_the_live_view_reads():
-    source = front_end("over_training.js", "ask_box.js", "dynamics_explorer.js")
+    source = front_end("scores.js", "over_training.js", "ask_box.js", "dynamics_explorer.js")
     assert set(re.findall(r'model\.get\("(\w+)"\)', source)) == set(state_of(explorer().to_html()))
 
 

@@ -1,0 +1,33 @@
+// Curves over training as numbers: where a step lies among the checkpoints, how high a curve is there, and
+// what its axis runs over. Python puts this file before over_training.js.
+
+const stepName = (step) => `step ${step.toLocaleString("en")}`;
+const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");
+
+/** Where a step lies among the checkpoints: 1.5 is half way from the second to the third. */
+function placeOf(steps, step) {
+  const above = steps.findIndex((other) => other >= step);
+  if (above <= 0) return 0;
+  return above - (steps[above] - step) / (steps[above] - steps[above - 1]);
+}
+
+/** The height of a curve at a step; null in a gap. */
+function valueAt({ steps, values }, step) {
+  const above = steps.findIndex((other) => other >= step);
+  if (above < 0) return null;
+  if (steps[above] === step || above === 0) return steps[above] === step ? values[above] : null;
+  const [low, high] = [values[above - 1], values[above]];
+  if (low === null || high === null) return null;
+  return low + ((high - low) * (step - steps[above - 1])) / (steps[above] - steps[above - 1]);
+}
+
+/** The ends of the value axis and its ticks: 0 to 1 for shares, down to -1 where they can be negative. */
+function valueAxis(curves) {
+  const values = curves.flatMap(({ values }) => values).filter((value) => value !== null);
+  const low = Math.min(0, ...values), high = Math.max(0, ...values);
+  const rough = (high - low) / 2, power = 10 ** Math.floor(Math.log10(rough || 1));
+  const step = low >= -1 && high <= 1 ? 0.5 : power * [1, 2, 5, 10].find((part) => part * power >= rough);
+  const from = Math.floor(low / step) * step, to = high <= 1 && low >= -1 ? 1 : Math.ceil(high / step) * step;
+  const ticks = Array.from({ length: Math.round((to - from) / step) + 1 }, (_, i) => from + i * step);
+  return { from, to, ticks };
+}

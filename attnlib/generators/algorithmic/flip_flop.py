@@ -1,11 +1,4 @@
-"""Flip-flop: commands to registers of one bit each, then a question about one of them.
-
-    w11i11f10w00r10
-
-Each command is a letter, a register and a bit: `w` writes the bit, `f` flips the register, `i` is ignored;
-the bit after `f` and `i` means nothing. Registers start at 0. The last command, `r`, reads a register, and
-its bit is the answer: here register 1 was written 1 and flipped, so it is 0.
-"""
+"""Flip-flop: commands to registers of one bit each, then a question about one of them."""
 
 from __future__ import annotations
 
@@ -24,7 +17,15 @@ WRITE, IGNORED, FLIP, READ = range(10, 14)
 
 
 class FlipFlopGenerator(AlgorithmicGenerator):
-    """Registers that are written and flipped: see `AlgorithmicGenerator` for other settings.
+    """Registers of one bit that are written and flipped; the last command reads one.
+
+    ::
+
+        w11i11f10w00r10
+
+    Each command is a letter, a register and a bit: `w` writes the bit, `f` flips the register, `i` is
+    ignored; the bit after `f` and `i` means nothing. Registers start at 0. The last command, `r`, reads a
+    register, and its bit is the answer: here register 1 was written 1 and flipped, so it is 0.
 
     Reference: the query that predicts the answer looks at the register's digit in the last command (itself),
     at the last `w` to that register (letter, register and bit), and at letter and register of every `f` of

@@ -1,12 +1,4 @@
-r"""Long addition: numbers are written with their least significant digit first, and so is their sum.
-
-    330170+023900+098430=342511
-
-means 71033 + 9320 + 34890 = 115243. With `pad_with_zeros` all numbers, and the sum, have as many digits as
-the longest number and one more (or as many as the sum needs, if that is more); without it, none is padded:
-
-    33017+0239+09843=342511
-"""
+"""Long addition: numbers are written with their least significant digit first, and so is their sum."""
 
 from __future__ import annotations
 
@@ -25,7 +17,16 @@ PLUS, EQUALS = 10, 11
 
 
 class LongAdditionGenerator(AlgorithmicGenerator):
-    """Sums of numbers: see this module's docstring for the form, `AlgorithmicGenerator` for other settings.
+    """Sums of numbers, which are written with their least significant digit first, as is the sum.
+
+    ::
+
+        330170+023900+098430=342511
+
+    means 71033 + 9320 + 34890 = 115243. With `pad_with_zeros` all numbers, and the sum, have as many
+    digits as the longest number and one more (or as many as the sum needs, if that is more). Without it::
+
+        33017+0239+09843=342511
 
     Reference: the query that predicts digit *i* of the sum looks at digit *i* of every number (at the zero
     that stands there if it is padded; nowhere in a number that ends before). The digits that a carry comes

@@ -1,20 +1,4 @@
-r"""Long multiplication: two numbers, the partial products of the second's digits, and their sum.
-
-    3400*5100=5120+0340+0000+0000=5460
-
-means 43 · 15: all numbers have their least significant digit first. Partial product *i* is the first number
-times digit *i* of the second times 10^*i*, so it begins with *i* zeros: 43 · 5 = 215, 43 · 1 · 10 = 430. With
-`pad_with_zeros` every number has twice as many digits as the first has, and there are as many partial
-products; without it, none is padded, and there is a partial product for each digit of the second number:
-
-    34*51=512+034=546
-
-With `generate_carry` each digit of a partial product or of the product, but for the number's last, is
-followed by its carry in brackets: what it hands on to the next digit. In the partial products a carry is one
-digit; in the product it may have more, least significant first as everywhere.
-
-    34*51=5(1)1(2)2+0(0)3(0)4=5(0)4(0)6
-"""
+"""Long multiplication: two numbers, the partial products of the second's digits, and their sum."""
 
 from __future__ import annotations
 
@@ -34,9 +18,26 @@ TIMES, PLUS, EQUALS, OPEN, CLOSE = range(10, 15)
 
 
 class LongMultiplicationGenerator(AlgorithmicGenerator):
-    """Products of two numbers: see this module's docstring for the form, `AlgorithmicGenerator` for the rest.
+    """Products of two numbers, by way of the partial products of the second number's digits.
 
-    The first number is never the smaller.
+    ::
+
+        3400*5100=5120+0340+0000+0000=5460
+
+    means 43 * 15 = 215 + 430 = 645: all numbers have their least significant digit first, and the first
+    number is never the smaller. Partial product *i* is the first number times digit *i* of the second,
+    *i* places further to the right: it begins with *i* zeros. With `pad_with_zeros` every number has
+    twice as many digits as the first, and there are as many partial products. Without it, no number is
+    padded, and there is a partial product for each digit of the second number::
+
+        34*51=512+034=546
+
+    With `generate_carry` each digit of a partial product or of the product, but for the number's last, is
+    followed by its carry in brackets: what it hands on to the next digit. In a partial product that is one
+    digit; in the product it may be more, least significant first as everywhere. Here, 3 * 5 gives the 5 and
+    hands on 1; 4 * 5 + 1 gives the 1 and hands on 2::
+
+        34*51=5(1)1(2)2+0(0)3(0)4=5(0)4(0)6
 
     Reference: the query that predicts digit *j* of partial product *i* looks at digit *i* of the second
     number and at digit *j* - *i* of the first (at the zero there if it is padded; nowhere if the number ends
@@ -114,17 +115,10 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         """Texts of numbers [text number digit]: the factors, the partial products, the product."""
         n, numbers, room = digits.shape
         place = np.arange(room)
-        digit_there = place < sizes[..., None]
-        cells, keep = digits[..., None], digit_there[..., None]
+        cells, keep = digits[..., None], (place < sizes[..., None])[..., None]
         if self.generate_carry:
-            carry_there = place < sizes[..., None] - 1
-            carry_there[:, :2] = False
-            most = len(str(int(carries.max())))
-            carry = carries[..., None] // 10 ** np.arange(most) % 10
-            written = carry_there[..., None] & (np.arange(most) < n_digits(carry)[..., None])
-            bracket, both = np.ones_like(cells), carry_there[..., None]
-            cells = np.concatenate([cells, OPEN * bracket, carry, CLOSE * bracket], axis=3)
-            keep = np.concatenate([keep, both, written, both], axis=3)
+            bracketed, shown = _in_brackets(carries, place < sizes[..., None] - 1)
+            cells, keep = np.concatenate([cells, bracketed], axis=3), np.concatenate([keep, shown], axis=3)
         unit = cells.shape[3]
         separator = np.full((n, numbers, 1), PLUS, dtype=cells.dtype)
         separator[:, 0], separator[:, 1] = TIMES, EQUALS
@@ -191,6 +185,17 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
     def _examples(self) -> list[str]:
         digits = [typed_digits(numbers)[None] for numbers in (["34", "51"], ["1", "1"], ["99", "99"])]
         return [self._strings(self._write(number, n_digits(number)))[0] for number in digits]
+
+
+def _in_brackets(carries: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cells behind every digit for its carry in brackets, and which of them are there: not in the factors."""
+    there[:, :2] = False
+    most = len(str(int(carries.max())))
+    digits = carries[..., None] // 10 ** np.arange(most) % 10
+    bracket = np.ones_like(digits[..., :1])
+    shown = there[..., None] & (np.arange(most) < n_digits(digits)[..., None])
+    cells = np.concatenate([OPEN * bracket, digits, CLOSE * bracket], axis=3)
+    return cells, np.concatenate([there[..., None], shown, there[..., None]], axis=3)
 
 
 def _shifted(rows: np.ndarray, nothing: int) -> np.ndarray:

@@ -1,9 +1,4 @@
-"""String reversal: a string of symbols, and the same symbols in reverse order.
-
-    dh13h=h31hd
-
-The symbols are drawn independently and uniformly.
-"""
+"""String reversal: a string of symbols, and the same symbols in reverse order."""
 
 from __future__ import annotations
 
@@ -23,7 +18,11 @@ ALPHANUMERIC = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 
 class StringReversalGenerator(AlgorithmicGenerator):
-    """Strings and their reverse: see `AlgorithmicGenerator` for other settings.
+    """Strings of symbols, drawn independently and uniformly, and their reverse.
+
+    ::
+
+        dh13h=h31hd
 
     Reference: the query that predicts a symbol of the reversed string looks at the place of the string where
     that symbol stands: symbol *i* of the answer is symbol *n* - 1 - *i* of the *n* of the question. The end

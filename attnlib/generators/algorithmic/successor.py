@@ -1,9 +1,4 @@
-"""Successor: numbers in order, each followed by a space; the first is given.
-
-    42 43 44 45
-
-(and a space at the end).
-"""
+"""Successor: numbers in order, of which the first is given."""
 
 from __future__ import annotations
 
@@ -23,7 +18,11 @@ HIGHEST = 10**17
 
 
 class SuccessorGenerator(AlgorithmicGenerator):
-    """Counting on from a number: see `AlgorithmicGenerator` for other settings.
+    """Counting on from a number, with a space after every number, the last one too.
+
+    ::
+
+        42 43 44 45
 
     The question is the first number and its space; the answer all the others. No end is predicted: the series
     has none. So a text of one number would leave nothing to predict, and is refused.

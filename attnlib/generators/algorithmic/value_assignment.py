@@ -1,9 +1,4 @@
-"""Value assignment: a table of symbols and their values, then a string whose symbols are to be translated.
-
-    H3K8U1D5 HKKHD=38835
-
-The table comes first, every symbol before its value; then a space, the string, and its translation.
-"""
+"""Value assignment: a table of symbols and their values, then a string whose symbols are to be translated."""
 
 from __future__ import annotations
 
@@ -21,10 +16,14 @@ SEPARATORS = " ="
 
 
 class ValueAssignmentGenerator(AlgorithmicGenerator):
-    """Translation by a table that stands in the question: see `AlgorithmicGenerator` for other settings.
+    """Translation by a table that stands in the question: every symbol, then its value.
 
-    The table's symbols are different ones; their values are drawn with replacement from as many different
-    characters as the table has symbols.
+    ::
+
+        H3K8U1D5 HKKHD=38835
+
+    After the table come a space, the string, and its translation. The table's symbols are different ones;
+    their values are drawn with replacement from as many different characters as the table has symbols.
 
     Reference: the query that predicts a value looks at the symbol of the string that it is the value of, and
     at that symbol and its value in the table: three keys. The end has no reference.

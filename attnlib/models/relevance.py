@@ -115,15 +115,7 @@ class Relevance:
         Raises:
             CheckpointError: there is no such file, or it is damaged, or of something else.
         """
-        if not Path(path).is_file():
-            raise CheckpointError(
-                f"there is no recorded relevance {path}: see attnlib.models.relevance.Recorder"
-            )
-        tensors, header = load_tensors(Path(path))
-        try:
-            return cls(step=header["step"], **tensors)
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} is no recorded relevance: {error}") from error
+        return _read(Path(path))[0]
 
 
 def relevance(
@@ -278,12 +270,23 @@ def relevance_at(folder: str | Path, name: str, step: int, documents: Documents 
             f"the relevance of {name} at step {step} is not in {folder}, which has {listed}. Train with a "
             f"Recorder of that step; a run that is finished has to start afresh for it: delete its folder."
         )
-    found = Relevance.load(path)
-    if documents is not None and load_tensors(path)[1].get("documents") != fingerprint(documents):
+    found, of_which = _read(path)
+    if documents is not None and of_which != fingerprint(documents):
         raise CheckpointError(
             f"{path} is of other documents than the {len(documents)} given. Delete {folder} to record anew."
         )
     return found
+
+
+def _read(path: Path) -> tuple[Relevance, str | None]:
+    """What `Relevance.save` wrote, and the fingerprint of its documents."""
+    if not path.is_file():
+        raise CheckpointError(f"there is no recorded relevance {path}: see attnlib.models.relevance.Recorder")
+    tensors, header = load_tensors(path)
+    try:
+        return Relevance(step=header["step"], **tensors), header.get("documents")
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is no recorded relevance: {error}") from error
 
 
 def _path(folder: Path, name: str, step: int) -> Path:

@@ -20,6 +20,7 @@ from attnlib.generators.classification import (
     corpus,
     lexicon,
     planted,
+    sources,
     split_words,
 )
 
@@ -166,6 +167,10 @@ def test_the_public_source_is_read_at_its_revision(monkeypatch: pytest.MonkeyPat
         return datasets.Dataset.from_dict(columns)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert sum(corpus("sms").about["documents"].values()) == 40
+    monkeypatch.setattr(sources, "MOST", 60)
+    assert sum(corpus("sms").about["documents"].values()) < 40
+    monkeypatch.setattr(sources, "MOST", 100)
     for name, recipe in DATASETS.items():
         asked.clear()
         data = corpus(name)

@@ -4,7 +4,7 @@ r"""Texts of two classes: the data sets of the study, folders of your own, and o
 into `$ATTNLIB_DATA/classification`, if that is set; else it reads the public source (`DATASETS`) at a pinned
 revision, which needs a network and Hugging Face's `datasets`. `corpus("planted")` needs neither.
 
-A folder holds tab-separated files with a header line and no quotes:
+A folder holds tab-separated files with a header line and no quotes::
 
     sms_spam/all.tsv.gz          label  text            one file, split here
     imdb/train.tsv               label  text
@@ -13,7 +13,7 @@ A folder holds tab-separated files with a header line and no quotes:
     furd/train.tsv, furd/test.tsv                       any other name: corpus("furd", folder="furd")
 
 `corpus("planted")` makes documents like these, of words whose strengths are known (keywords are in capitals
-here only); the sign of the sum is the label. *summer* and *wolf* go along with a label and decide nothing:
+here only); the sign of the sum is the label. *summer* and *wolf* go along with a label and decide nothing::
 
     bade MOVING naro summer BAD suge         +3 -2 = +1: positive
     gifu DULL DATED wolf hepo bade FINE      -1 -1 +2 = 0: drawn anew

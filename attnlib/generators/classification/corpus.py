@@ -113,7 +113,8 @@ def corpus(
         classes: labels of class 0 and class 1, where a folder of your own has more than two; documents with
             others are left out. Otherwise the two labels in order.
         max_length: keep the first so many words of each document.
-        train_documents: keep so many training documents, drawn at random.
+        train_documents: keep so many training documents, drawn at random. (From the public source, at most
+            200,000 documents of a split are read, drawn at random.)
         test_documents: see above.
         seed: of all that is drawn.
 
@@ -145,7 +146,7 @@ def corpus(
     place = find_folder(name, folder)
     if place is None:
         assert recipe is not None
-        tables, source = read_hub(recipe), f"{recipe.hub.repository}@{recipe.hub.revision}"
+        tables, source = read_hub(recipe, seed), f"{recipe.hub.repository}@{recipe.hub.revision}"
     else:
         files = tables_in(place)
         tables = {split: read_table(file) for split, file in files.items()}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 DATA_VARIABLE = "ATTNLIB_DATA"
@@ -236,8 +237,14 @@ def read_table(path: Path) -> pd.DataFrame:
     return table[[label, "text"]]
 
 
-def read_hub(recipe: Recipe) -> dict[str, pd.DataFrame]:
+MOST = 200_000
+"""Documents of one split that are read from the hub at most; 4,000 steps of 32 see 128,000."""
+
+
+def read_hub(recipe: Recipe, seed: int = 0) -> dict[str, pd.DataFrame]:
     """A data set's splits from its public source, at the pinned revision: columns `label` and `text`.
+
+    Of a split with more than `MOST` documents, so many are drawn at random.
 
     Raises:
         ImportError: Hugging Face's `datasets` is not installed.
@@ -259,6 +266,8 @@ def read_hub(recipe: Recipe) -> dict[str, pd.DataFrame]:
                 f"({type(error).__name__}: {error}). Give folder=..., or set {DATA_VARIABLE}: see "
                 f"attnlib.generators.classification."
             ) from error
+        if len(rows) > MOST:
+            rows = rows.select(np.random.default_rng([seed, 2]).permutation(len(rows))[:MOST])
         names = "label_text" if "label_text" in rows.column_names and _named(recipe) else "label"
         columns = [rows[column] for column in hub.text]
         texts = [" ".join(parts) for parts in zip(*columns, strict=True)]

@@ -1,6 +1,6 @@
 r"""A recurrent classifier with single-head attention, of which all parts can be read.
 
-Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, section 2,
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*,
 and the authors' code, which it follows but for two things: the word vectors that the code loads and then
 overwrites with random ones are not loaded, and no sequence is packed (see `BiLSTM`).
 """

@@ -19,7 +19,7 @@ here only); the sign of the sum is the label. *summer* and *wolf* go along with 
     gifu DULL DATED wolf hepo bade FINE      -1 -1 +2 = 0: drawn anew
     gifu AWFUL DATED wolf hepo bade FINE     -3 -1 +2 = -2: negative
 
-Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, section 4,
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*,
 and the authors' code. Words are split as `split_words` says (the original's files were split before).
 """
 

@@ -69,7 +69,7 @@ class ArithmeticLensParams(Params):
         description="share of own predictions at the end of scheduled sampling; 0: leave it out", ge=0, le=1
     )
     moments: int = Field(description="moments of training at which to look at the model", ge=2, le=60)
-    problem: str = Field(description="a problem of your own to look into, such as 58+67=")
+    problem: str = Field(description="a problem of your own to look into, such as 58+67")
     seeds: list[int] = Field(description="models of the main kind, one per seed", min_length=1)
     tensorboard: bool = Field(description="whether to write TensorBoard's events beside the log")
     device: Literal["auto", "cpu", "cuda"] = Field(description="auto takes a GPU if there is one")
@@ -88,9 +88,14 @@ class ArithmeticLensParams(Params):
             )
         if self.small and not self.published:
             raise ValueError(f"small={self.small} needs published, whose other sizes it shares")
-        self.task(LensRun(self.operators)).annotate(self.problem)
+        self.task(LensRun(self.operators)).annotate(self.question)
         TransformerConfig(20, n_heads=self.n_heads, width=self.width)
         return self
+
+    @property
+    def question(self) -> str:
+        """The problem of one's own, up to its =."""
+        return self.problem if "=" in self.problem else f"{self.problem}="
 
     def task(self, run: LensRun) -> Arithmetic:
         """The problems of a run, and how they are written."""

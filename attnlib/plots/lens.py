@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from attnlib.plots.heat_maps import _heat_map
 from attnlib.plots.style import COLOURS, visible
 
 
@@ -99,17 +101,25 @@ def heads_grid(
     n_layers, n_heads = attentions.shape[:2]
     labels = [visible(token) for token in tokens]
     size = min(3.4, 0.9 + 0.12 * len(tokens))
-    figure, axes = plt.subplots(
-        n_layers, n_heads, figsize=(size * n_heads + 0.8, size * n_layers), squeeze=False
-    )
-    for layer, line in enumerate(axes):
-        for head, axis in enumerate(line):
-            _heat_map(axis, attentions[layer, head], labels, reference)
-            axis.set_title(f"L{layer}H{head}", fontsize=8)
-            axis.tick_params(labelsize=5)
+    shape = (size * n_heads + 0.8, size * n_layers + 0.3)
+    figure, axes = plt.subplots(n_layers, n_heads, figsize=shape, sharex=True, sharey=True, squeeze=False)
+    outlined = reference.nonzero().tolist() if reference is not None else []
+    for (layer, head), axis in np.ndenumerate(axes):
+        picture = axis.imshow(
+            attentions[layer, head].float(), norm=PowerNorm(0.5, vmin=0, vmax=1), cmap=COLOURS
+        )
+        axis.set_title(f"L{layer}H{head}", fontsize=8)
+        for query, key in outlined:
+            cell = Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, edgecolor="orangered", lw=0.7)
+            axis.add_patch(cell)
+    axes[0, 0].set(xticks=range(len(labels)), yticks=range(len(labels)))
+    axes[0, 0].set(xticklabels=labels, yticklabels=labels)
+    for axis in axes.flat:
+        axis.tick_params(length=0, labelsize=5)
+        axis.tick_params("x", labelrotation=90)
     figure.supxlabel("key", fontsize=8)
     figure.supylabel("query", fontsize=8)
-    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention", shrink=0.6, aspect=30)
+    figure.colorbar(picture, ax=axes, label="attention", shrink=0.6, aspect=30)
     plt.close(figure)
     return figure
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool
 
-from attnlib.generators.arithmetic.writing import ANSWER, EQUALS, OPERATOR, SIGN, Writing
+from attnlib.generators.arithmetic.writing import ANSWER, EQUALS, NOTHING, OPERATOR, SIGN, Writing
 
 KINDS = ("operand column", "carry column", "operator", "local")
 """What a query may look at: `operator` is the operator or =; `local`, the query itself and the one before."""
@@ -34,7 +34,9 @@ def looks(
     causal = np.tril(np.ones((length, length), dtype=bool))
     part, place = writing.parts, writing.places
     column = np.where((part == ANSWER) & (place != SIGN), place, -(10**6))[:, :, None]  # of what it predicts
-    keys_part, keys_place = (np.pad(x[:, :-1], ((0, 0), (1, 0)), constant_values=-9) for x in (part, place))
+    keys_part, keys_place = (
+        np.pad(x[:, :-1], ((0, 0), (1, 0)), constant_values=NOTHING) for x in (part, place)
+    )
     reach = _reach(writing, is_product)
     low, high = keys_place[:, None, :], (keys_place + np.pad(reach[:, :-1], ((0, 0), (1, 0))))[:, None, :]
     is_operand = (keys_part >= 0)[:, None, :]

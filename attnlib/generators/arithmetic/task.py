@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -77,6 +78,11 @@ def arithmetic(
     return Arithmetic(space, reversed_digits, padded, operands_too)
 
 
+@functools.cache
+def _tokenizer() -> PreTrainedTokenizerFast:
+    return char_tokenizer(CHARACTERS)
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     """What `arithmetic` makes: problems, their texts, batches, and where attention should look.
@@ -96,7 +102,7 @@ class Arithmetic:
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """One token per character, the same for every task: a model can be asked another's problem."""
-        return char_tokenizer(CHARACTERS)
+        return _tokenizer()
 
     @cached_property
     def widths(self) -> tuple[int, int]:

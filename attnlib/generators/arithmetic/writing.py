@@ -17,7 +17,7 @@ CHARACTERS = "0123456789" + OPERATORS + "="
 END = len(CHARACTERS)
 """Stands for the end of a problem, behind its last character; `END + 1` is nothing at all."""
 
-EQUALS, ANSWER, EOS, OPERATOR = -1, -2, -3, -4
+EQUALS, ANSWER, EOS, OPERATOR, NOTHING = -1, -2, -3, -4, -5
 """What a character is part of, if not of a number (those are counted from 0)."""
 
 SIGN = -1
@@ -31,7 +31,7 @@ class Writing:
     Attributes:
         characters: index into `CHARACTERS`; `END` at the end, `END + 1` behind it.
         parts: what each character is part of: the number of the operand, or `OPERATOR`, `EQUALS`, `ANSWER`,
-            `EOS`.
+            `EOS`; `NOTHING` behind the end.
         places: place of a digit in its number, units 0; `SIGN` for everything else.
         real: True up to and including the end.
     """
@@ -71,7 +71,8 @@ def write(problems: Problems, widths: tuple[int, int], padded: bool, backwards: 
     real = joined["real"]
     order = np.argsort(~real, axis=1, kind="stable")[:, : int(real.sum(1).max(initial=1))]
     moved = {name: np.take_along_axis(values, order, axis=1) for name, values in joined.items()}
-    moved["characters"] = np.where(moved["real"], moved["characters"], END + 1)
+    for name, nothing in {"characters": END + 1, "parts": NOTHING, "places": SIGN}.items():
+        moved[name] = np.where(moved["real"], moved[name], nothing)
     return Writing(**moved)
 
 

@@ -1,0 +1,321 @@
+"""Arithmetic: what is written is right, splits do not overlap, the reference is what paper needs."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from attnlib.generators import IGNORE
+from attnlib.generators.arithmetic import KINDS, Problems, arithmetic, best_possible, read_files, write_files
+
+TASKS = st.builds(
+    arithmetic,
+    st.sampled_from(["+", "-", "*", "+-", "+-*"]),
+    st.tuples(st.integers(0, 30), st.integers(0, 1500)).map(lambda pair: (pair[0], pair[0] + pair[1])),
+    n_operands=st.integers(2, 4),
+    reversed_digits=st.booleans(),
+    padded=st.booleans(),
+    operands_too=st.booleans(),
+)
+
+FEW = settings(deadline=None, max_examples=30, phases=[Phase.explicit, Phase.generate])
+
+
+def drawn(task, n=12, seed=0):
+    """Random problems of a task."""
+    indices = np.random.default_rng(seed).integers(task.space.size, size=n)
+    return task.space.problems(indices[task.space.allowed(indices)])
+
+
+def number(text, task):
+    """A written number, read by a person who knows the task's order."""
+    return int(text[::-1] if task.reversed_digits else text)
+
+
+@settings(FEW)
+@given(TASKS)
+def test_what_is_written_is_right_and_can_be_read_back(task):
+    problems = drawn(task)
+    texts = task.texts(problems)
+    for text in texts:
+        question, answer = text.split("=")
+        sign = next(sign for sign in "+-*" if sign in question)
+        numbers = [number(part, task) for part in question.split(sign)]
+        right = {"+": sum(numbers), "*": math.prod(numbers), "-": 2 * numbers[0] - sum(numbers)}[sign]
+        assert number(answer, task) == right
+        assert len(text) + 1 <= task.max_length
+        if task.padded:
+            assert len({len(part) for part in question.split(sign)}) == 1
+    again = task.parse(*texts)
+    assert (again.operators == problems.operators).all() and (again.operands == problems.operands).all()
+
+
+@settings(FEW)
+@given(TASKS)
+def test_a_batch_holds_the_characters_and_asks_for_the_answer(task):
+    problems = drawn(task, 9)
+    batch, texts = task.batch(problems), task.texts(problems)
+    assert batch.input_ids.shape[1] <= task.max_length
+    for row, text in enumerate(texts):
+        real = batch.attention_mask[row]
+        assert int(real.sum()) == len(text) + 1
+        assert task.tokenizer.decode(batch.input_ids[row, real]) == "<bos>" + text
+        assert (batch.input_ids[row, ~real] == task.tokenizer.pad_token_id).all()
+        asked = batch.target_ids[row]
+        after = text[1:] if task.operands_too else text.partition("=")[2]
+        assert task.tokenizer.decode(asked[asked != IGNORE]) == after + "<eos>"
+        assert (asked[~real] == IGNORE).all()
+        sample = task.annotate(text)
+        n = len(text) + 1
+        assert torch.equal(sample.input_ids, batch.input_ids[row, :n])
+        assert torch.equal(sample.reference, batch.reference[row, :n, :n])
+        assert not batch.reference[row][:, ~real].any() and not batch.reference[row][~real].any()
+
+
+def digit_places(task, text):
+    """For every character of a text: which number it is of (the answer is -1) and its column."""
+    question, answer = text.split("=")
+    sign = next(sign for sign in "+-*" if sign in question)
+    places = []
+    for index, part in enumerate([*question.split(sign), answer]):
+        digits = part.strip("-")
+        columns = range(len(digits)) if task.reversed_digits else range(len(digits))[::-1]
+        columns = [*columns, -1] if part.endswith("-") else [*[-1] * part.startswith("-"), *columns]
+        places += [(index, column) for column in columns] + [(None, -1)]
+    return places[:-1], sign, len(question.split(sign))
+
+
+@settings(FEW)
+@given(TASKS)
+def test_the_reference_is_the_columns_that_a_digit_is_made_from(task):
+    for text in task.texts(drawn(task, 4)):
+        places, sign, n_operands = digit_places(task, text)
+        sizes = [max([c for i, c in places if i == index], default=0) for index in range(n_operands)]
+        sample = task.annotate(text)
+        for query in range(len(text)):
+            index, column = places[query]
+            keys = set(sample.reference[query].nonzero().flatten().tolist())
+            if index != n_operands or column < 0:
+                assert not keys and not sample.evaluated[query].any()
+                continue
+            wanted = set()
+            for key, (operand, place) in enumerate(places):
+                if operand is None or operand >= n_operands:
+                    continue
+                room = sum(sizes) - sizes[operand] if sign == "*" else 0
+                if any(0 <= c - place <= room for c in (column, column - 1)):
+                    wanted.add(key + 1)  # the beginning stands before the first character
+            assert keys == wanted
+            assert sample.evaluated[query].nonzero().flatten().tolist() == list(range(1, query + 1))
+
+
+def test_the_reference_of_a_sum_one_can_read():
+    sample = arithmetic().annotate("58+67=")
+    assert sample.text == "58+67=125"
+    shown = {query: sample.reference[query].nonzero().flatten().tolist() for query in (6, 7, 8)}
+    # BOS 5 8 + 6 7 = 1 2 5: the hundreds come from the carry of the tens, the tens from both, the units alone
+    assert shown == {6: [1, 4], 7: [1, 2, 4, 5], 8: [2, 5]}
+
+
+def test_kinds_cover_operator_and_neighbour():
+    task = arithmetic()
+    kinds = task.kinds(task.parse("58+67="))
+    assert tuple(kinds) == KINDS
+    assert kinds["operator"][0, 7].nonzero().flatten().tolist() == [3, 6]
+    assert kinds["local"][0, 7].nonzero().flatten().tolist() == [6, 7]
+    assert kinds["operator"][0, 2].nonzero().flatten().tolist() == []  # the + is still to come
+
+
+@pytest.mark.parametrize(
+    ("text", "carries"),
+    [
+        ("58+67=", 2),
+        ("12+34=", 0),
+        ("99+1=", 2),
+        ("52-17=", 1),
+        ("17-52=", 1),
+        ("12*12=", 0),
+        ("99*99=", 4 - 1),
+    ],
+)
+def test_carries(text, carries):
+    task = arithmetic("+-*", (0, 99))
+    assert task.parse(text).carries.tolist() == [carries]
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=2, max_size=5))
+def test_carries_of_sums_as_done_on_paper(numbers):
+    carry, count = 0, 0
+    for place in range(9):
+        carry = (sum(n // 10**place % 10 for n in numbers) + carry) // 10
+        count += carry > 0
+    assert Problems(np.array([0]), np.array([numbers])).carries.tolist() == [count]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "operators", "n_operands"), [((1, 30), "+", 2), ((0, 10**5), "+-", 2), ((0, 12), "*", 3)]
+)
+def test_splits_are_disjoint_down_to_the_order_of_operands(numbers, operators, n_operands):
+    task = arithmetic(operators, numbers, n_operands=n_operands)
+    splits = task.splits(300, 60, 90, seed=3)
+    assert [len(splits.train), len(splits.valid), len(splits.test)] == [300, 60, 90]
+    assert not splits.seen().any()
+    contents = []
+    for part in (splits.train, splits.valid, splits.test):
+        free = part.operators[:, None] != 1
+        ordered = np.where(free, np.sort(part.operands, axis=1), part.operands)
+        contents.append({tuple(row) for row in np.column_stack([part.operators, ordered]).tolist()})
+        assert len({tuple(row) for row in np.column_stack([part.operators, part.operands]).tolist()}) == len(
+            part
+        )
+        assert ((part.operands >= numbers[0]) & (part.operands <= numbers[1])).all()
+    assert all(not one & other for one, other in itertools.combinations(contents, 2))
+
+
+def test_test_problems_do_not_depend_on_how_many_are_trained_on():
+    task = arithmetic()
+    few, many = task.splits(50, 20, 40), task.splits(5000, 20, 40)
+    assert task.texts(few.test) == task.texts(many.test)
+    assert task.texts(task.splits(50, 20, 40, seed=1).test) != task.texts(few.test)
+
+
+def test_every_problem_can_be_used_up():
+    task = arithmetic("-", (0, 20), negative=False)
+    splits = task.splits(229, 1, 1)
+    assert (splits.train.results >= 0).all() and len(set(task.texts(splits.train))) == 229
+    with pytest.raises(ValueError, match="cannot be disjoint: there are 231 problems"):
+        task.splits(230, 1, 1)
+
+
+def test_splits_as_published_overlap():
+    task = arithmetic("+-", negative=False)
+    splits = task.splits(20000, 200, 1000, as_published=True)
+    assert 0.6 < splits.seen().mean() < 0.95
+    assert (splits.train.results >= 0).all()
+    with pytest.raises(ValueError, match="draws problems of 2 numbers"):
+        arithmetic(n_operands=3).splits(20, 20, 20, as_published=True)
+
+
+def test_batches_are_a_function_of_the_step_and_cover_each_epoch():
+    task = arithmetic()
+    problems = task.splits(64, 10, 10).train
+    batch_at = task.batches(problems, 16, seed=5)
+    assert torch.equal(batch_at(7).input_ids, task.batches(problems, 16, seed=5)(7).input_ids)
+    epoch = [row for step in range(4, 8) for row in batch_at(step).input_ids.tolist()]
+    whole = {tuple(row[:6]) for row in task.batch(problems).input_ids.tolist()}
+    assert {tuple(row[:6]) for row in epoch} == whole and len(epoch) == 64
+    assert sum(len(batch) for batch in task.in_batches(problems, 30)) == 64
+
+
+def test_a_stream_never_draws_what_is_held_out():
+    task = arithmetic("+", (0, 15))
+    splits = task.splits(50, 60, 60)
+    stream = task.stream(32, [splits.valid, splits.test], seed=1)
+    assert torch.equal(stream(3).input_ids, stream(3).input_ids)
+    held = {frozenset((a, b)) for part in (splits.valid, splits.test) for a, b in part.operands.tolist()}
+    for step in range(20):
+        for row in stream(step).input_ids:
+            text = task.tokenizer.decode(row, skip_special_tokens=True)
+            assert frozenset(map(int, text.split("=")[0].split("+"))) not in held
+    everything = task.splits(1, 1, 250)
+    with pytest.raises(ValueError, match="hardly any are left"):
+        task.stream(64, [everything.test, everything.valid, everything.train])(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("12++3=", "there should be a number at character 4"),
+        ("12-3=", "- was not asked for, only \\+"),
+        ("120+3=", "120 is not from 1 to 99"),
+        ("12+3", "it should have one =, and has 0"),
+        ("12+3=15=", "it should have one =, and has 2"),
+        ("12+3=16", "is wrong: the answer is '15'"),
+        ("012+3=", "should be written '12\\+3=15' here"),
+        ("1+2+3=", "there should be 2 numbers"),
+        ("12+x=", "it holds 'x'"),
+        ("", "it should have one ="),
+        ("=", "there should be a number at character 1"),
+    ],
+)
+def test_what_is_not_a_problem_is_refused_with_a_reason(text, message):
+    with pytest.raises(ValueError, match=message):
+        arithmetic().annotate(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"operators": "/"}, "operators should be some of"),
+        ({"operators": ""}, "operators should be some of"),
+        ({"operators": "++"}, "each once"),
+        ({"numbers": (-1, 5)}, "0 <= lowest <= highest"),
+        ({"numbers": (6, 5)}, "0 <= lowest <= highest"),
+        ({"n_operands": 1}, "n_operands should be at least 2"),
+        ({"operators": "*", "numbers": (0, 10**6), "n_operands": 5}, "smaller numbers or fewer"),
+        (
+            {"operators": "-", "numbers": (9, 10), "n_operands": 3, "negative": False},
+            "allow negative results",
+        ),
+    ],
+)
+def test_impossible_tasks_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        arithmetic(**settings)
+
+
+def test_a_negative_difference_is_refused_where_there_are_none():
+    with pytest.raises(ValueError, match="its result is negative"):
+        arithmetic("-", negative=False).annotate("3-5=")
+
+
+@pytest.mark.parametrize("how", [{}, {"reversed_digits": True, "padded": True}])
+def test_files_are_the_originals_and_come_back(tmp_path, how):
+    task = arithmetic("+-", negative=False, **how)
+    splits = task.splits(40, 10, 20)
+    files = write_files(tmp_path / "data", task, splits)
+    assert [file.name for file in files] == ["train.txt", "val.txt", "test.txt"]
+    lines = files[0].read_text().split("\n")
+    assert len(lines) == 41 and lines[-1] == ""
+    assert all(line.endswith("<EOS>") for line in lines[:-1])
+    again = read_files(tmp_path / "data", task)
+    for name in ("train", "valid", "test"):
+        assert task.texts(getattr(again, name)) == task.texts(getattr(splits, name))
+
+
+def test_a_wrong_line_of_a_file_is_named(tmp_path):
+    task = arithmetic()
+    write_files(tmp_path, task, task.splits(5, 5, 5))
+    (tmp_path / "val.txt").write_text("1+1=2<EOS>\n\n2+2=5<EOS>\n")
+    with pytest.raises(ValueError, match=r"val\.txt, line 3: '2\+2=5' is wrong"):
+        read_files(tmp_path, task)
+    (tmp_path / "val.txt").write_text("1+1=<EOS>\n")
+    with pytest.raises(ValueError, match="line 1: '1\\+1=' has no answer"):
+        read_files(tmp_path, task)
+    (tmp_path / "val.txt").write_text("\n")
+    with pytest.raises(ValueError, match="holds no problem"):
+        read_files(tmp_path, task)
+
+
+def test_best_possible_is_what_cannot_be_known():
+    assert best_possible(arithmetic()) == {"accuracy": 1.0, "cross_entropy": 0.0}
+    task = arithmetic(operands_too=True)
+    # Unknown are the second number, and of the first all but its first character: ln 99 + ln 11 per problem.
+    batch = task.batch(task.space.problems(np.arange(task.space.size)), reference=False)
+    tokens = float((batch.target_ids != IGNORE).sum()) / task.space.size
+    assert best_possible(task)["cross_entropy"] == pytest.approx((math.log(99) + math.log(11)) / tokens)
+    # 1+1=2 to 2+2=4: of 4 tokens asked for (+ 1 = 2 and the end: 5), all but the second number is known.
+    tiny = best_possible(arithmetic("+", (1, 2), operands_too=True))
+    assert tiny == {"accuracy": pytest.approx(4.5 / 5), "cross_entropy": pytest.approx(math.log(2) / 5)}
+    with pytest.raises(ValueError, match="narrow numbers"):
+        best_possible(arithmetic("+", (0, 10**5)))
+
+
+def test_peek_shows_problems():
+    table = arithmetic("*", (0, 12)).peek(5)
+    assert list(table) == ["problem", "answer", "carries"] and len(table) == 5
+    assert all(eval(row.problem[:-1]) == int(row.answer) for row in table.itertuples())

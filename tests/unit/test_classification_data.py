@@ -81,7 +81,7 @@ def test_a_folder_of_ones_own_is_split_without_leaks(tmp_path: Path) -> None:
     parts = texts(data)
     assert len(data.test) == 20 and len(data.validation) == 5 and len(data.train) == 45
     assert not (parts["train"] & parts["test"] or parts["validation"] & (parts["train"] | parts["test"]))
-    assert data.about["left out"] == {"without words": 0, "copies": 15}
+    assert data.about["left out"] == {"other labels": 0, "without words": 0, "copies": 15}
     assert data.names == ("neg", "pos") and data.about["source"] == "furd/: train.tsv, test.tsv"
     numbers = [int(text.split("number")[1].split()[0]) for text in data.test.texts]
     assert data.test.labels.tolist() == [number % 2 for number in numbers]
@@ -116,6 +116,7 @@ def test_named_sets_take_their_two_classes_and_leave_the_rest(tmp_path: Path) ->
     data = corpus("ag_news", tmp_path)
     assert data.names == ("World", "Business") and len(data.test) == 20
     assert "World against Business" in data.about["differs"]
+    assert data.about["left out"]["other labels"] == 60
     two = corpus("mine", folder, classes=("Sports", "World"))
     assert two.names == ("Sports", "World") and len(two.test) == 20
     with pytest.raises(ValueError, match=r"labels should be two; .* has 4: .*classes="):
@@ -235,7 +236,7 @@ def test_a_folder_that_cannot_be_used_says_why(tmp_path: Path, files: dict[str, 
 
 def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:
     data = corpus("mine", write(tmp_path, train=rows(40) + "neg\t\npos\t  \n", test=rows(20, first=40)))
-    assert data.about["left out"] == {"without words": 2, "copies": 0}
+    assert data.about["left out"] == {"other labels": 0, "without words": 2, "copies": 0}
     assert len(data.train) + len(data.validation) == 40
 
 

@@ -79,8 +79,8 @@ def test_delta_is_the_slope_of_the_log_probability_of_the_label(trained: Classif
         for shift in (step, -step):
             scale = torch.ones(batch.input_ids.shape, dtype=torch.float64)
             scale[0, token] += shift
-            ends.append(F.logsigmoid(sign * _logit(exact, batch, scale)))
-        slope = float(ends[0] - ends[1]) / (2 * step)
+            ends.append(F.logsigmoid(sign * _logit(exact, batch, scale)).item())
+        slope = (ends[0] - ends[1]) / (2 * step)
         assert float(found.of(row)["delta"][token]) == pytest.approx(slope, abs=1e-4)
 
 

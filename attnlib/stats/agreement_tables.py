@@ -93,7 +93,8 @@ def agreement_over_seeds(
     Returns:
         As `agreement_table`; `value` is the mean over seeds, of xi the median (one "never" would make a mean
         infinite); n counts seeds. Each resample draws rows again, and seeds. The run with uniform attention
-        is one, so that its own seed is in no interval. There is no `A_hat` from shuffles, only the expected.
+        is one, so that its own seed is in no interval. There is no `A_hat` from shuffles, only the expected;
+        and nothing that only some seeds have (delta, where it is of one run).
 
     Raises:
         ValueError: as `agreement_table`.
@@ -102,7 +103,7 @@ def agreement_over_seeds(
     names = [name for name in evaluation if name not in (UNIFORM, EMBEDDING, LOGISTIC)]
     found = [statistics(*prepared(evaluation, selection, name, settings)) for name in names]
     rows = []
-    for metric in found[0] if found else ():
+    for metric in [name for name in found[0] if all(name in each for each in found)] if found else []:
         average: Callable[..., np.ndarray] = np.median if metric.startswith("xi(") else np.mean
         value = float(average([each[metric].value for each in found]))
         draws = average(across([each[metric].draws for each in found], settings.seed), axis=1)

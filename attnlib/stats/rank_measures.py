@@ -6,7 +6,7 @@ with a mask, or as `Ragged` rows, which may come for several checkpoints at once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Integer
@@ -147,11 +147,8 @@ def match_rows(x: Ragged, y: Ragged, fraction: float | int = 0.05) -> Float[np.n
 
 def match_edges(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarray, "*checkpoint row"]:
     """The smallest value of each row that is still a top match: its k-th largest. NaN as in `top_match`."""
-    k = places(y.lengths, fraction)
     edges = np.full((*y.values.shape[:-1], len(y)), np.nan)
-    for rows, width in by_width(y.lengths, _CELLS, multiple=8):
-        ordered = np.sort(y.padded(rows, width), axis=-1)  # NaN, and so padding, comes last
-        place = np.broadcast_to((y.lengths[rows] - k[rows])[:, None], (*ordered.shape[:-1], 1))
+    for rows, ordered, place in _ordered(y, fraction):
         edges[..., rows] = np.take_along_axis(ordered, place, axis=-1)[..., 0]
     edges[y.nan_rows] = np.nan
     return edges
@@ -163,13 +160,26 @@ def match_chance_rows(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarr
     Under a shuffle the value at the other score's largest token is any of y's, all equally probable. Without
     ties that is k / n; ties at the edge add to it. NaN as in `top_match`.
     """
-    edges = match_edges(y, fraction)
-    chances, full = np.full(edges.shape, np.nan), y.lengths > 0
-    if full.any():
-        matching = y.values >= np.repeat(edges, y.lengths, axis=-1)
-        shares = np.add.reduceat(matching, y.starts[full], axis=-1, dtype=np.int32) / y.lengths[full]
-        chances[..., full] = np.where(np.isnan(edges[..., full]), np.nan, shares)
+    chances = np.full((*y.values.shape[:-1], len(y)), np.nan)
+    for rows, ordered, place in _ordered(y, fraction):
+        edge = np.take_along_axis(ordered, place, axis=-1)
+        lengths = y.lengths[rows]
+        matching = np.broadcast_to(lengths - place[..., 0], ordered.shape[:-1]).copy()  # k
+        below = np.take_along_axis(ordered, np.maximum(place - 1, 0), axis=-1)
+        tied = ((below == edge) & (place > 0))[..., 0]
+        matching[tied] = (ordered[tied] >= edge[tied]).sum(-1)
+        chances[..., rows] = matching / lengths
+    chances[y.nan_rows] = np.nan
     return chances
+
+
+def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Blocks of rows: their numbers, their values in order (NaN last), and the k-th largest one's place."""
+    k = places(y.lengths, fraction)
+    for rows, width in by_width(y.lengths, _CELLS, multiple=8):
+        ordered = np.sort(y.padded(rows, width), axis=-1)
+        place = (y.lengths[rows] - k[rows])[:, None]
+        yield rows, ordered, np.broadcast_to(place, (*ordered.shape[:-1], 1))
 
 
 def places(lengths: Integer[np.ndarray, " row"], fraction: float | int) -> Integer[np.ndarray, " row"]:

@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +207,53 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     ours = ours[["task", "our setting", "here"]]
     ours = ours.astype(str)
     return both.merge(ours, on="task", how="left").fillna({"our setting": "", "here": "not run"})
+
+
+def paper_grid(
+    here: pd.DataFrame, table: str, metrics: Sequence[str], tasks: Sequence[str] = ()
+) -> pd.DataFrame:
+    """A paper's table as it was printed, a column per metric, with a row of ours under each of its rows.
+
+    Args:
+        here: columns `task`, `setting`, `metric`, `value`, `low` and `high`, as shares in [0, 1]. A run that
+            has no row for a `xi` but has others never got there: such rows cannot be recorded.
+        table: which of `paper_figures()`; its tasks are called "task: metric".
+        metrics: the columns.
+        tasks: further ones that the paper has, of which no figure was found.
+
+    Returns:
+        A row for every task of the paper, then those only we ran, each in percent: the paper's figures,
+        marked if unverified ("not found" where there is none), and ours with their intervals; "not run" where
+        there are none.
+
+    Raises:
+        ValueError: if there is no such table.
+    """
+    paper = paper_figures().query("table == @table")
+    if paper.empty:
+        raise ValueError(f"table should be one of {list(paper_figures()['table'].unique())}; got {table!r}")
+    theirs = {}
+    for row in paper.itertuples():
+        task, _, metric = str(row.task).partition(": ")
+        cell = "never" if row.value == float("inf") else f"{row.value:g}"
+        theirs[task, metric] = cell + " (unverified)" * (row.certainty != "read")
+    settings = dict(zip(paper["task"].str.partition(": ")[0], paper["setting"], strict=True))
+    settings |= {task: "" for task in tasks if task not in settings}
+    rows = []
+    for task in dict.fromkeys([*settings, *here["task"]]):
+        if task in settings:
+            cells = {metric: theirs.get((task, metric), "not found") for metric in metrics}
+            rows.append({"task": task, "by": "paper", **cells, "setting": settings[task]})
+        runs = here[here["task"] == task]
+        for setting, run in runs.groupby("setting", sort=False):
+            ours = {row.metric: _percent(row) for row in run.itertuples()}
+            cells = {name: ours.get(name, "never" if name.startswith("xi(") else "") for name in metrics}
+            rows.append({"task": task, "by": "here", **cells, "setting": setting})
+        if runs.empty:
+            rows.append({"task": task, "by": "here", **dict.fromkeys(metrics, ""), "setting": "not run"})
+    return pd.DataFrame(rows)
+
+
+def _percent(row: Any) -> str:
+    low, high = ("never" if abs(end) == float("inf") else f"{100 * end:.1f}" for end in (row.low, row.high))
+    return f"{100 * row.value:.1f} [{low}, {high}]"

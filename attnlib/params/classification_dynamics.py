@@ -150,8 +150,13 @@ class ClassificationDynamicsParams(Params):
 
     def setting(self, data: Corpus) -> str:
         """The set-up in words, for tables."""
-        cut = f", first {self.max_length} words" * bool(self.max_length)
-        return (
-            f"{len(data.train):,} training documents{cut}; {self.steps:,} steps; {len(self.seeds)} seeds; "
-            f"embedding {self.embedding}, hidden {self.hidden}"
-        )
+        made = f"difficulty {self.difficulty:g}, confounding {self.confounding:g}"
+        said = [
+            made if self.data == "planted" else data.about["differs"],
+            f"{len(data.train):,} training documents",
+            f"first {self.max_length} words" * bool(self.max_length),
+            f"{self.steps:,} steps",
+            f"{len(self.seeds)} seeds",
+            f"embedding {self.embedding}, hidden {self.hidden}",
+        ]
+        return "; ".join(part for part in said if part)

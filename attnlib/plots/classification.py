@@ -58,7 +58,7 @@ def relevance_scatter(
         most: of so many tokens, drawn evenly from all.
     """
     some = np.linspace(0, len(alpha) - 1, min(most, len(alpha))).astype(int)
-    hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=list(names))
+    hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=pd.Index(list(names)))
     figure, axes = plt.subplots(1, len(betas), figsize=(4.6 * len(betas), 3.4), squeeze=False, sharey=True)
     for axis, (name, beta) in zip(axes[0], betas.items(), strict=True):
         last = axis is axes[0, -1]

@@ -61,7 +61,12 @@ def documents_over_training(
         rows: which of them.
         gold: the run that is explained.
         uniform: the run with uniform attention, with the same checkpoints.
+
+    Raises:
+        ValueError: the run that is explained does not say on which documents it is right.
     """
+    if gold.right is None:
+        raise ValueError("the run that is explained should come with `right`, as recorded_scores gives it")
     found = {}
     for row in rows:
         run, label = gold.take(np.array([row])), int(documents.labels[row])
@@ -72,7 +77,7 @@ def documents_over_training(
         found[_label(names[label], tokens)] = {
             "tokens": tokens,
             "scores": {name: values for name, values in scores.items() if values is not None},
-            "predicted": [names[label if right else 1 - label] for right in np.ravel(run.right)],
+            "predicted": [names[label if right else 1 - label] for right in gold.right[:, row]],
             "gold": names[label],
         } | ({} if truth is None else {"true_relevance": documents[row : row + 1].toward_label(truth)})
     return found

@@ -31,7 +31,11 @@ def agreement(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """The mean over rows of a measure of agreement, with the bootstrap over rows.
+    r"""The mean over rows of a measure of agreement, with the bootstrap over rows.
+
+    $$A(x, y) = \frac{1}{|R|} \sum_{r \in R} m(x_r, y_r)$$
+
+    with $R$ the rows that have a value and $m$ the measure: the top match of `top_match`, or a rank correlation.
 
     Args:
         x: one score per token, in rows; the one whose largest token is looked up. One checkpoint.
@@ -73,7 +77,7 @@ def chance_agreement(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """The agreement there would be by chance: the mean over shuffles of every row's y.
+    r"""The agreement there would be by chance, $\hat A(x, y)$: the mean over shuffles of every row's y.
 
     Returns:
         The mean; its interval is a normal one from the standard error over shuffles, and n is how many.

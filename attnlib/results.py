@@ -224,7 +224,7 @@ def paper_grid(
     Returns:
         A row for every task of the paper, then those only we ran, each in percent: the paper's figures,
         marked if unverified ("not found" where there is none), and ours with their intervals; "not run" where
-        there are none.
+        there are none. The column `setting` says how either was come by.
 
     Raises:
         ValueError: if there is no such table.
@@ -242,8 +242,9 @@ def paper_grid(
     rows = []
     for task in dict.fromkeys([*settings, *here["task"]]):
         if task in settings:
-            cells = {metric: theirs.get((task, metric), "not found") for metric in metrics}
-            rows.append({"task": task, "by": "paper", **cells, "setting": settings[task]})
+            blank = "not found" if settings[task] else ""
+            cells = {metric: theirs.get((task, metric), blank) for metric in metrics}
+            rows.append({"task": task, "by": "paper", **cells, "setting": settings[task] or "not found"})
         runs = here[here["task"] == task]
         for setting, run in runs.groupby("setting", sort=False):
             ours = {row.metric: _percent(row) for row in run.itertuples()}

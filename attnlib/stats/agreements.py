@@ -35,7 +35,7 @@ def agreement(
 
     $$A(x, y) = \frac{1}{|R|} \sum_{r \in R} m(x_r, y_r)$$
 
-    with $R$ the rows that have a value and $m$ the measure: the top match of `top_match`, or a rank correlation.
+    with $R$ the rows that have a value and $m$ the measure: that of `top_match`, or a rank correlation.
 
     Args:
         x: one score per token, in rows; the one whose largest token is looked up. One checkpoint.

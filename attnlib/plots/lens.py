@@ -99,15 +99,13 @@ def heads_grid(
         reference: where the queries should look, if known: outlined.
     """
     n_layers, n_heads = attentions.shape[:2]
-    labels = [visible(token) for token in tokens]
+    labels, weights = [visible(token) for token in tokens], attentions.detach().cpu().float().numpy()
     size = min(3.4, 0.9 + 0.12 * len(tokens))
     shape = (size * n_heads + 0.8, size * n_layers + 0.3)
     figure, axes = plt.subplots(n_layers, n_heads, figsize=shape, sharex=True, sharey=True, squeeze=False)
     outlined = reference.nonzero().tolist() if reference is not None else []
     for (layer, head), axis in np.ndenumerate(axes):
-        picture = axis.imshow(
-            attentions[layer, head].float(), norm=PowerNorm(0.5, vmin=0, vmax=1), cmap=COLOURS
-        )
+        picture = axis.imshow(weights[layer, head], norm=PowerNorm(0.5, vmin=0, vmax=1), cmap=COLOURS)
         axis.set_title(f"L{layer}H{head}", fontsize=8)
         for query, key in outlined:
             cell = Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, edgecolor="orangered", lw=0.7)

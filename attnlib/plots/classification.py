@@ -38,7 +38,7 @@ def over_training(
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     if chance is not None:
         axes[0, -1].axhline(chance, color="0.4", ls=":", label="chance")
-    return _finished(figure, axes[0])
+    return _finished(figure, list(axes[0]))
 
 
 def relevance_scatter(
@@ -74,7 +74,7 @@ def relevance_scatter(
             ax=axis,
         )
         axis.set(yscale="log", xlabel=_math(name), ylabel=r"attention $\alpha$")
-    return _finished(figure, axes[0], each=False)
+    return _finished(figure, list(axes[0]), each=False)
 
 
 def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:

@@ -3,7 +3,7 @@ r"""What a classifier learns first: which words decide, or where to look.
 The study's account has two stages. While attention is still nearly uniform, the model learns what each word
 says, as the model with uniform attention does; then attention moves to the words that say most.
 
-Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sections 1 and 4.
+Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*.
 """
 
 from __future__ import annotations

@@ -204,6 +204,32 @@ def over_seeds(values: Sequence[float] | np.ndarray, confidence: float = 0.95) -
     return Estimate(mean, mean - half, mean + half, len(array))
 
 
+def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Numbers of the same seeds before and after a change, and what it changed.
+
+    Args:
+        before: a row per seed, a column per metric.
+        after: the same rows and columns.
+
+    Returns:
+        A row per metric: `metric`, `before`, `after` (means), `value` (their difference), `low`, `high`
+        (Student's t over seeds) and `n`.
+
+    Raises:
+        ValueError: the seeds or metrics differ.
+    """
+    if not (before.index.equals(after.index) and before.columns.equals(after.columns)):
+        raise ValueError(
+            f"both should have the same seeds and metrics; got {list(before.index)} and {list(after.index)}, "
+            f"{list(before)} and {list(after)}"
+        )
+    rows = []
+    for metric in before:
+        means = {"metric": metric, "before": before[metric].mean(), "after": after[metric].mean()}
+        rows.append(means | over_seeds((after[metric] - before[metric]).to_numpy())._asdict())
+    return pd.DataFrame(rows, columns=["metric", "before", "after", "value", "low", "high", "n"])
+
+
 def ablation_table(
     model: Transformer, task: Arithmetic, problems: Problems, instead: Instead = "zero"
 ) -> pd.DataFrame:

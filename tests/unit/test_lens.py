@@ -23,6 +23,7 @@ from attnlib.stats.lens import (
     layer_claims,
     look_table,
     over_seeds,
+    paired_over_seeds,
 )
 from attnlib.training import Plan, fit, token_loss
 
@@ -272,3 +273,15 @@ def test_figures_show_every_head_and_kind():
     rows = digit_rows(model, TASK, PROBLEMS)
     panels = {by: accuracy_by(rows, by).assign(step=3) for by in ("column", "carries")}
     assert [axis.get_title() for axis in plots.accuracy_over_training(panels).axes] == ["column", "carries"]
+
+
+def test_changes_are_judged_seed_by_seed():
+    before = pd.DataFrame({"exact match": [0.5, 0.7, 0.9], "accuracy": [0.8, 0.8, 0.8]})
+    after = before + [[0.1, 0.0], [0.1, 0.1], [0.1, -0.1]]
+    table = paired_over_seeds(before, after).set_index("metric")
+    assert table.loc["exact match", ["value", "low", "high"]].tolist() == pytest.approx([0.1] * 3)
+    assert table.loc["exact match", ["before", "after"]].tolist() == pytest.approx([0.7, 0.8])
+    assert table.loc["accuracy", "low"] < 0 < table.loc["accuracy", "high"]
+    with pytest.raises(ValueError, match="the same seeds and metrics"):
+        paired_over_seeds(before, after[:2])
+    assert paired_over_seeds(before[:0].iloc[:, :0], after[:0].iloc[:, :0]).empty

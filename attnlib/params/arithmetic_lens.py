@@ -148,11 +148,11 @@ class ArithmeticLensParams(Params):
         many = len(self.seeds) > 1
         runs = {self.name(seed): LensRun(self.operators, seed) for seed in self.seeds}
         if self.sampling:
-            label = f"{kind_of(self.operators)}, scheduled sampling"
+            label = f"{self.kind}, scheduled sampling"
             for seed in self.seeds:
                 runs[label + f", seed {seed}" * many] = LensRun(self.operators, seed, sampling=True)
         first = self.seeds[0]
-        runs[f"{kind_of(self.operators)}, units first"] = LensRun(self.operators, first, backwards=True)
+        runs[f"{self.kind}, units first"] = LensRun(self.operators, first, backwards=True)
         for operators in self.also:
             runs[kind_of(operators)] = LensRun(operators, first)
         for n in [*self.published[:1], *[self.small] * (self.small > 0)]:
@@ -160,9 +160,14 @@ class ArithmeticLensParams(Params):
             runs[f"as published, {n:,} drawn"] = LensRun(self.operators, first, published=sizes)
         return runs
 
+    @property
+    def kind(self) -> str:
+        """The main task in words, such as "addition"."""
+        return kind_of(self.operators)
+
     def name(self, seed: int) -> str:
         """What the main model of a seed is called."""
-        return kind_of(self.operators) + f", seed {seed}" * (len(self.seeds) > 1)
+        return self.kind + f", seed {seed}" * (len(self.seeds) > 1)
 
     def run_table(self) -> pd.DataFrame:
         """A row per run: what it is called and its set-up."""

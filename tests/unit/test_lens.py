@@ -277,11 +277,11 @@ def test_figures_show_every_head_and_kind():
 
 def test_changes_are_judged_seed_by_seed():
     before = pd.DataFrame({"exact match": [0.5, 0.7, 0.9], "accuracy": [0.8, 0.8, 0.8]})
-    after = before + [[0.1, 0.0], [0.1, 0.1], [0.1, -0.1]]
+    after = before.add(pd.DataFrame({"exact match": [0.1] * 3, "accuracy": [0.0, 0.1, -0.1]}))
     table = paired_over_seeds(before, after).set_index("metric")
     assert table.loc["exact match", ["value", "low", "high"]].tolist() == pytest.approx([0.1] * 3)
     assert table.loc["exact match", ["before", "after"]].tolist() == pytest.approx([0.7, 0.8])
     assert table.loc["accuracy", "low"] < 0 < table.loc["accuracy", "high"]
     with pytest.raises(ValueError, match="the same seeds and metrics"):
         paired_over_seeds(before, after[:2])
-    assert paired_over_seeds(before[:0].iloc[:, :0], after[:0].iloc[:, :0]).empty
+    assert paired_over_seeds(pd.DataFrame(), pd.DataFrame()).empty

@@ -242,8 +242,7 @@ def paper_grid(
     rows = []
     for task in dict.fromkeys([*settings, *here["task"]]):
         if task in settings:
-            blank = "not found" if settings[task] else ""
-            cells = {metric: theirs.get((task, metric), blank) for metric in metrics}
+            cells = {metric: theirs.get((task, metric), "not found") for metric in metrics}
             rows.append({"task": task, "by": "paper", **cells, "setting": settings[task] or "not found"})
         runs = here[here["task"] == task]
         for setting, run in runs.groupby("setting", sort=False):
@@ -251,7 +250,8 @@ def paper_grid(
             cells = {name: ours.get(name, "never" if name.startswith("xi(") else "") for name in metrics}
             rows.append({"task": task, "by": "here", **cells, "setting": setting})
         if runs.empty:
-            rows.append({"task": task, "by": "here", **dict.fromkeys(metrics, ""), "setting": "not run"})
+            cells = dict.fromkeys(metrics, "not run")
+            rows.append({"task": task, "by": "here", **cells, "setting": "not run"})
     return pd.DataFrame(rows)
 
 

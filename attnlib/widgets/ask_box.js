@@ -1,5 +1,7 @@
 // AskBox: where a reader of a live notebook types a text for a function in the kernel; a static page says that
 // there was such a box. Uses common.js, which Python puts before it.
+//
+// May be touched for: how a text is typed and sent. Who answers is attnlib.widgets.asking.Asking.
 
 class AskBox {
   /** `words`: label of the box, placeholder, verb on the button, doing (said meanwhile), rows (1: Enter asks). */
@@ -33,11 +35,12 @@ class AskBox {
     this.model.send({ text: this.box.value });
   }
 
-  show() {
+  /** While an answer is computed, says `doing`. */
+  show(doing = this.words.doing) {
     if (!this.box) return;
     const busy = this.model.get("busy"), error = this.model.get("error");
     this.button.disabled = busy;
-    this.progress.textContent = busy ? this.words.doing : "";
+    this.progress.textContent = busy ? doing : "";
     this.error.textContent = error;
     this.error.hidden = !error;
   }

@@ -7,7 +7,11 @@ import anywidget
 
 from attnlib.widgets.attention_view import AttentionView
 from attnlib.widgets.encoding import Array, Example, References
+from attnlib.widgets.parts import named
 from attnlib.widgets.static import front_end
+
+NEEDED = ("tokens", "attentions")
+OPTIONAL = ("references", "query_tokens")
 
 
 class AttentionExplorer(AttentionView, anywidget.AnyWidget):
@@ -54,7 +58,15 @@ class AttentionExplorer(AttentionView, anywidget.AnyWidget):
         AttentionExplorer 'Untrained': 5 tokens, 2 layers x 4 heads
     """
 
-    _esm = front_end("common.js", "heat_map.js", "attention_view.js", "attention_explorer.js")
+    _esm = front_end(
+        "common.js",
+        "view.js",
+        "heat_map.js",
+        "attention_data.js",
+        "head_pictures.js",
+        "attention_view.js",
+        "attention_explorer.js",
+    )
     _css = front_end("common.css", "heat_map.css", "attention_view.css")
 
     def __init__(
@@ -95,19 +107,9 @@ class AttentionExplorer(AttentionView, anywidget.AnyWidget):
         """
         if not examples:
             raise ValueError("examples is empty; there must be at least one {label: {tokens, attentions}}.")
-        packed = []
-        for label, parts in examples.items():
-            if unknown := set(parts) - {"tokens", "attentions", "references", "query_tokens"}:
-                raise ValueError(
-                    f"example {label!r} holds {sorted(unknown)}; it may hold tokens, attentions, references "
-                    "and query_tokens."
-                )
-            if missing := {"tokens", "attentions"} - set(parts):
-                raise ValueError(f"example {label!r} lacks {sorted(missing)}.")
-            try:
-                packed.append(Example.of(label, **parts))
-            except ValueError as error:
-                raise ValueError(f"example {label!r}: {error}") from error
+        packed = [
+            named(Example.of, "example", label, parts, NEEDED, OPTIONAL) for label, parts in examples.items()
+        ]
         first = next(iter(examples.values()))
         chosen = {name: settings.pop(name) for name in ("layer", "head", "query") if name in settings}
         explorer = cls(**first, **settings)

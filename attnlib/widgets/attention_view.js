@@ -1,70 +1,20 @@
 // AttentionView: one heat map of queries by keys, small pictures of every head beside it, and the tokens
-// tinted by the row in focus. Explorers of attention are this or extend it. Uses common.js and heat_map.js,
-// which Python puts before it.
+// tinted by the row in focus. Explorers of attention are this or extend it. Uses common.js, view.js,
+// heat_map.js, attention_data.js and head_pictures.js, which Python puts before it.
 //
 // What is redrawn when: another example or theme redraws all; another layer, head, scale or reference the
 // heat map; hovering only the transparent canvas above it, the labels and the tints.
-
-// ---------------------------------------------------------------------------- data
-
-/** The example at an index: its names, its sizes, and views of its bytes among those of all examples. */
-function unpack(model, index) {
-  const weights = bytesOf(model.get("weights")), masks = bytesOf(model.get("masks"));
-  let weightsAt = 0, masksAt = 0;
-  for (const [i, example] of model.get("examples").entries()) {
-    const [layers, heads, rows, columns] = example.shape;
-    const cells = rows * columns, maskBytes = Math.ceil(cells / 8);
-    if (i === index) {
-      return {
-        layers, heads, rows, columns, cells, crossed: example.query_tokens !== null,
-        keys: example.tokens.map(visible), queries: (example.query_tokens ?? example.tokens).map(visible),
-        weights: weights.subarray(weightsAt), maskOf: example.mask_of,
-        mask: (k) => masks.subarray(masksAt + k * maskBytes),
-      };
-    }
-    weightsAt += layers * heads * cells;
-    masksAt += example.masks * maskBytes;
-  }
-}
-
-/** Weights of one head, or of the mean of a layer's heads (head -1). */
-function weightsOf(data, layer, head) {
-  const heads = head < 0 ? [...Array(data.heads).keys()] : [head];
-  const values = new Float32Array(data.cells);
-  for (const each of heads) {
-    const from = (layer * data.heads + each) * data.cells;
-    for (let i = 0; i < data.cells; i++) values[i] += READ[data.weights[from + i]] / heads.length;
-  }
-  return values;
-}
-
-/** Reference of one head as 0 and 1, of any head for the mean; null where there is none. */
-function referenceOf(data, layer, head) {
-  const chosen = head < 0 ? data.maskOf[layer] : [data.maskOf[layer][head]];
-  const indices = [...new Set(chosen)].filter((index) => index >= 0);
-  if (!indices.length) return null;
-  const cells = new Uint8Array(data.cells);
-  for (const index of indices) {
-    const bits = data.mask(index);
-    for (let i = 0; i < data.cells; i++) cells[i] |= (bits[i >> 3] >> (7 - (i & 7))) & 1;
-  }
-  return cells;
-}
-
-// ---------------------------------------------------------------------------- the view
-
-const range = (count) => [...Array(count).keys()];
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
-const placeName = (layer, head) => `layer ${layer}, ${head < 0 ? "mean of heads" : `head ${head}`}`;
+//
+// May be touched for: how the parts follow what the reader chooses. The parts themselves are in their files.
 
 /**
  * What an explorer that extends it may change: `kind` and `noun`, its name and that of an example; `read`,
  * where an example comes from, and `labelOf`, what the drop-down calls it; `place`, the name of what the heat
  * map shows; `above` and `below`, what stands above the controls and below them.
  */
-class AttentionView {
+class AttentionView extends View {
   constructor(model, el) {
-    this.model = model;
+    super(model);
     this.hover = null; // {q, k} under the pointer; where there is none, the selected row is in focus
     this.key = -1; // the key chosen by the arrow keys within the selected row
     this.stretched = false; // whether the last colour is the largest weight shown rather than 1
@@ -78,11 +28,6 @@ class AttentionView {
   get query() { const query = this.model.get("query"); return query < this.data.rows ? query : -1; }
   get focus() { return this.hover ?? { q: this.query, k: this.query < 0 ? -1 : this.key }; }
 
-  choose(changes) {
-    for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
-    this.model.save_changes();
-  }
-
   get kind() { return "Attention explorer"; }
   get noun() { return "Example"; }
   read(index) { return unpack(this.model, index); }
@@ -94,51 +39,32 @@ class AttentionView {
   // ---- built once
 
   build(el) {
-    const title = this.model.get("title");
     this.map = new HeatMap({ hover: (place) => this.point(place), pick: (place) => this.pick(place), key: (event) => this.onMapKey(event) });
-    this.heads = make("div", { class: "attnx-heads", role: "group", "aria-label": "All heads; the arrow keys move",
-      keydown: (event) => this.onHeadsKey(event) });
-    this.panels = make("div", { class: "attnx-panels" },
-      make("div", { class: "attnx-panel" }, make("p", { class: "attnx-caption" }, "All heads"), this.heads), this.map.node);
+    this.heads = new HeadPictures((place) => this.choose(place));
+    this.panels = make("div", { class: "attnx-panels" }, this.heads.panel, this.map.node);
     this.readout = make("p", { class: "attnx-readout" });
     this.strips = make("div", { class: "attnx-strips" });
+    this.table = make("tbody");
+    this.details = folded("As a table: the three largest weights of every query", "Table of weights",
+      make("table", {}, tableHead("query", "1st key", "2nd key", "3rd key"), this.table), () => this.tabulate());
     this.live = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
-    this.root = make("section", { class: "attnx", "aria-label": `${this.kind}${title ? `: ${title}` : ""}` },
-      ...(title ? [make("p", { class: "attnx-title" }, title)] : []),
-      ...this.above(), this.buildControls(), ...this.below(), this.panels, this.readout, this.strips, this.buildTable(), this.live);
-    // JupyterLab's command mode would otherwise take the arrow keys.
-    this.root.addEventListener("keydown", (event) => event.stopPropagation());
-    el.append(this.root);
+    this.mount(el, this.kind, "attnx", ...this.above(), this.buildControls(), ...this.below(), this.panels, this.readout,
+      this.strips, this.details, this.live);
   }
 
   buildControls() {
-    const select = (title, change, ...options) => make("select", { title, "aria-label": title, change }, ...options);
-    const chooser = (name, title) => select(title, (event) => this.choose({ [name]: Number(event.target.value) }));
-    const field = (label, control) => make("label", { class: "attnx-field" }, make("span", {}, label), control);
+    const choose = (title, change, choices) => dropDown(title, change, choices, { title });
+    const chooser = (name, title) => choose(title, (value) => this.choose({ [name]: Number(value) }));
     this.exampleSelect = chooser("example", this.noun);
     this.layerSelect = chooser("layer", "Layer");
     this.headSelect = chooser("head", "Head");
     this.exampleField = field(this.noun, this.exampleSelect);
-    const scale = select("What the strongest colour stands for",
-      (event) => { this.stretched = event.target.value === "largest"; this.paint(); },
-      make("option", { value: "one" }, "0 to 1"), make("option", { value: "largest" }, "0 to largest"));
-    this.referenceBox = make("input", { type: "checkbox", change: (event) => this.choose({ show_reference: event.target.checked }) });
-    this.referenceField = make("label", { class: "attnx-check", title: "Outline the cells where the query should look" },
-      this.referenceBox, make("span", { class: "attnx-swatch" }), make("span", {}, "reference"));
-    const saver = (kind) => make("button", { type: "button", class: "attnx-save", title: `Save this heat map as ${kind}`,
-      "aria-label": `Save this heat map as ${kind}`, click: () => this.save(kind.toLowerCase()) }, kind);
+    const scale = choose("What the strongest colour stands for", (value) => { this.stretched = value === "largest"; this.paint(); },
+      [["one", "0 to 1"], ["largest", "0 to largest"]]);
+    [this.referenceBox, this.referenceField] = checkbox((on) => this.choose({ show_reference: on }),
+      { title: "Outline the cells where the query should look" }, make("span", { class: "attnx-swatch" }), make("span", {}, "reference"));
     return make("div", { class: "attnx-controls" }, this.exampleField, field("Layer", this.layerSelect), field("Head", this.headSelect),
-      field("Colours", scale), this.referenceField, make("span", { class: "attnx-savers" }, saver("PNG"), saver("SVG")));
-  }
-
-  buildTable() {
-    this.table = make("tbody");
-    const names = ["query", "1st key", "2nd key", "3rd key"].map((name) => make("th", { scope: "col" }, name));
-    this.details = make("details", { class: "attnx-details", toggle: () => this.tabulate() },
-      make("summary", {}, "As a table: the three largest weights of every query"),
-      make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Table of weights" },
-        make("table", {}, make("thead", {}, make("tr", {}, ...names)), this.table)));
-    return this.details;
+      field("Colours", scale), this.referenceField, savers("this heat map", (kind) => savePicture(this.view, kind)));
   }
 
   // ---- built for every example
@@ -146,16 +72,14 @@ class AttentionView {
   load() {
     const examples = this.model.get("examples"), index = clamp(this.model.get("example"), 0, examples.length - 1);
     const data = (this.data = this.read(index));
-    const fill = (select, names, first = 0) =>
-      select.replaceChildren(...names.map((name, i) => make("option", { value: i + first }, name)));
     this.hover = null;
     this.key = -1;
     this.exampleField.hidden = examples.length < 2;
-    fill(this.exampleSelect, examples.map((example) => this.labelOf(example)));
+    offer(this.exampleSelect, examples.map((example, i) => [i, this.labelOf(example)]));
     this.exampleSelect.value = index;
     this.exampleName = examples.length < 2 ? "" : this.labelOf(examples[index]);
-    fill(this.layerSelect, range(data.layers).map(String));
-    fill(this.headSelect, ["mean of heads", ...range(data.heads).map(String)], -1);
+    offer(this.layerSelect, range(data.layers).map((layer) => [layer, layer]));
+    offer(this.headSelect, [[-1, "mean of heads"], ...range(data.heads).map((head) => [head, head])]);
     this.referenceField.hidden = !data.maskOf.flat().some((mask) => mask >= 0);
     this.buildHeads();
     this.readHeads();
@@ -163,29 +87,9 @@ class AttentionView {
     this.paint();
   }
 
-  buildHeads() {
-    const { data } = this, number = (text) => make("span", { class: "attnx-number", "aria-hidden": "true" }, text);
-    this.heads.style.gridTemplateColumns = `auto repeat(${data.heads + 1}, auto)`;
-    this.heads.replaceChildren(number(""), number("mean"), ...range(data.heads).map(number));
-    this.thumbs = [];
-    for (let layer = 0; layer < data.layers; layer++) {
-      this.heads.append(number(layer));
-      for (let head = -1; head < data.heads; head++) {
-        const name = placeName(layer, head), picture = canvas("", 0, 0);
-        const button = make("button", { type: "button", class: "attnx-thumb", "aria-label": name, title: name,
-          click: () => this.choose({ layer, head }) }, picture);
-        this.thumbs.push({ layer, head, button, picture });
-        this.heads.append(button);
-      }
-    }
-  }
-
-  readHeads() {
-    for (const thumb of this.thumbs) {
-      thumb.values = weightsOf(this.data, thumb.layer, thumb.head);
-      thumb.largest = thumb.values.reduce((a, b) => Math.max(a, b), 0) || 1;
-    }
-  }
+  buildHeads() { this.heads.build(this.data); }
+  readHeads() { this.heads.read(); }
+  drawHeads() { this.heads.draw(this.theme, this.stretched); }
 
   /** The tokens as buttons, one for every query; cross-attention has a second line with the keys. */
   buildStrips() {
@@ -204,26 +108,12 @@ class AttentionView {
   // ---- drawn for every example, width, theme and scale
 
   paint() {
-    const mode = onDark(this.root) ? "dark" : "light", style = getComputedStyle(this.root);
-    this.theme = THEMES[mode];
-    this.root.dataset.mode = mode;
-    const width = this.root.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    if (!(width > 0)) return; // in a closed tab or drop-down: called again when it opens
-    const columns = this.data.heads + 1, thumb = clamp(Math.floor((Math.min(width, 380) - 24) / columns) - 6, 24, 44);
-    const beside = this.map.arrange(this.data, width, 24 + columns * (thumb + 6) + 28);
+    const width = this.dress();
+    if (!width) return; // called again when there is one
+    const beside = this.map.arrange(this.data, width, this.heads.arrange(width) + 28);
     this.panels.classList.toggle("attnx-stacked", !beside);
-    this.drawHeads(thumb);
+    this.drawHeads();
     this.show();
-  }
-
-  drawHeads(width) {
-    const { rows, columns } = this.data, height = Math.round(width * clamp(rows / columns, 0.4, 2.5));
-    for (const { picture, values, largest } of this.thumbs) {
-      const pen = surface(picture, width, height);
-      pen.imageSmoothingEnabled = columns > width;
-      pen.imageSmoothingQuality = "high";
-      pen.drawImage(bitmap(values, rows, columns, this.stretched ? largest : 1, this.theme), 0, 0, width, height);
-    }
   }
 
   // ---- drawn for every layer and head
@@ -231,7 +121,7 @@ class AttentionView {
   show() {
     const { data, layer, head, map } = this, outlined = this.model.get("show_reference");
     if (!map.cell) return;
-    const { values, largest } = this.thumbs[layer * (data.heads + 1) + head + 1];
+    const { values, largest } = this.heads.at(layer, head);
     this.target = referenceOf(data, layer, head);
     this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null,
       queries: data.queries, keys: data.keys,
@@ -242,11 +132,7 @@ class AttentionView {
     this.layerSelect.value = layer;
     this.headSelect.value = head;
     this.referenceBox.checked = outlined;
-    for (const thumb of this.thumbs) {
-      const chosen = thumb.layer === layer && thumb.head === head;
-      thumb.button.setAttribute("aria-pressed", chosen);
-      thumb.button.tabIndex = chosen ? 0 : -1;
-    }
+    this.heads.mark(layer, head);
     map.draw(this.view, this.theme);
     this.showFocus();
     this.tabulate();
@@ -270,11 +156,8 @@ class AttentionView {
 
   tint(q) {
     const { data, theme, view } = this;
-    this.keyNodes.forEach((node, k) => {
-      const colour = q < 0 ? null : theme.lut[shade(view.values[q * data.columns + k], view.top)];
-      node.style.backgroundColor = colour ? css(colour) : "";
-      node.style.color = colour ? (luminance(colour) > 0.45 ? "#101722" : "#ffffff") : "";
-    });
+    this.keyNodes.forEach((node, k) =>
+      tintNode(node, q < 0 ? null : theme.lut[shade(view.values[q * data.columns + k], view.top)]));
     this.queryNodes.forEach((node, i) => {
       node.classList.toggle("attnx-chosen", i === q);
       node.setAttribute("aria-pressed", i === this.query);
@@ -315,17 +198,16 @@ class AttentionView {
 
   tabulate() {
     if (!this.details.open) return;
-    this.table.replaceChildren(...this.data.queries.map((token, q) => make("tr", {},
-      make("th", { scope: "row" }, `'${token}' (${q})`), ...this.largest(q).map((text) => make("td", {}, text)))));
-  }
-
-  save(kind) {
-    const picture = drawing(this.view), name = `${this.view.title.replace(/[^\p{L}\p{N}]+/gu, "-")}.${kind}`;
-    if (kind === "svg") download(new Blob([picture.text], { type: "image/svg+xml" }), name);
-    else rasterise(picture, name);
+    this.table.replaceChildren(...this.data.queries.map((token, q) => tableRow(`'${token}' (${q})`, ...this.largest(q))));
   }
 
   // ---- what the reader does
+
+  /** What a change of each trait redraws. */
+  reactions() {
+    const showAll = () => { this.show(); this.announce(); }, loadAll = () => { this.load(); this.announce(); };
+    return { example: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query: () => this.onQuery() };
+  }
 
   /** Selects a row and a key in it (-1: none) and says so. */
   select(q, k) {
@@ -379,14 +261,5 @@ class AttentionView {
     this.queryNodes.forEach((node, i) => { node.tabIndex = i === chosen ? 0 : -1; });
     this.queryNodes[chosen].focus();
     this.select(chosen, -1);
-  }
-
-  onHeadsKey(event) {
-    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const { layers, heads } = this.data;
-    this.choose({ layer: clamp(this.layer + step[0], 0, layers - 1), head: clamp(this.head + step[1], -1, heads - 1) });
-    this.thumbs[this.layer * (heads + 1) + this.head + 1].button.focus();
   }
 }

@@ -1,5 +1,7 @@
 // What the explorers share. Python puts this file before each explorer's own (attnlib.widgets.static.front_end),
 // so that every widget is one module without imports: names here are known there.
+//
+// May be touched for: text, numbers, colours, bytes, elements. What they make together is in the other files.
 
 // ---------------------------------------------------------------------------- text and numbers
 
@@ -12,6 +14,20 @@ function visible(token) {
     SIGNS[sign] ?? "U+" + sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0"));
 }
 
+// A blank before a word is a space between nodes.
+const BLANK_BEFORE = /^ [^]*[^\s]/u;
+
+/**
+ * Tokens as running text, with a space before a token where `apart` says so, and a new line after a line break.
+ * `wrap` makes the node of one token.
+ */
+function written(tokens, wrap, apart = (token) => BLANK_BEFORE.test(token)) {
+  return tokens.flatMap((token, i) => {
+    const node = wrap(visible(BLANK_BEFORE.test(token) ? token.slice(1) : token), i);
+    return [...(apart(token) ? [" "] : []), node, ...(token.endsWith("\n") ? [make("br")] : [])];
+  });
+}
+
 /** A weight w is stored to within sqrt(w)/255: as many digits (2 to 4) as are right to one of the last. */
 function format(weight) {
   if (weight === 0) return "0";
@@ -22,6 +38,10 @@ function format(weight) {
 
 const tick = (weight) => String(Number(weight.toPrecision(2)));
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+const range = (count) => [...Array(count).keys()];
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const largestOf = (values) => values.reduce((a, b) => Math.max(a, b), 0);
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 // ---------------------------------------------------------------------------- colours
 
@@ -53,6 +73,12 @@ function interpolate(ramp) {
 const shade = (weight, top) => (weight > 0 ? Math.min(255, Math.round(255 * Math.sqrt(weight / top))) : 0);
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 const luminance = (rgb) => (0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]) / 255;
+
+/** Puts a colour behind the text of a node, and ink that can be read on it; null takes both away. */
+function tintNode(node, rgb) {
+  node.style.backgroundColor = rgb ? css(rgb) : "";
+  node.style.color = rgb ? (luminance(rgb) > 0.45 ? "#101722" : "#ffffff") : "";
+}
 
 /** Whether what lies behind a node is dark: the first ancestor with a colour decides, whoever painted it. */
 function onDark(node) {

@@ -1,5 +1,7 @@
 // Curves over training as numbers: where a step lies among the checkpoints, how high a curve is there, and
 // what its axis runs over. Python puts this file before over_training.js.
+//
+// May be touched for: the numbers of a chart over training. over_training.js draws it.
 
 const stepName = (step) => `step ${step.toLocaleString("en")}`;
 const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");

@@ -9,17 +9,18 @@ lie in the order [score checkpoint token].
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from attnlib.widgets.encoding import _strings as strings
-from attnlib.widgets.encoding import numpy_of, quantise
+from attnlib.widgets.encoding import checked_tokens, numpy_of, quantise
+from attnlib.widgets.parts import checked_text, checked_texts, named
 from attnlib.widgets.recording import deflate
 
-NEEDED = {"tokens", "scores", "predicted"}
-OPTIONAL = {"gold", "true_relevance"}
+NEEDED = ("tokens", "scores", "predicted")
+OPTIONAL = ("gold", "true_relevance")
 TRUTH = "true relevance"
 
 
@@ -51,15 +52,8 @@ class Document:
         Raises:
             ValueError: a part is missing, unknown or not valid; the message names the document.
         """
-        if not NEEDED <= set(parts) <= NEEDED | OPTIONAL:
-            raise ValueError(
-                f"document {label!r} must hold tokens, scores and predicted, and may hold gold and "
-                f"true_relevance; got {', '.join(map(str, parts)) or 'nothing'}."
-            )
-        try:
-            return cls._of(label, checkpoints=checkpoints, typed=typed, **parts)
-        except ValueError as error:
-            raise ValueError(f"document {label!r}: {error}") from error
+        build = partial(cls._of, checkpoints=checkpoints, typed=typed)
+        return named(build, "document", label, parts, NEEDED, OPTIONAL)
 
     @classmethod
     def _of(
@@ -74,7 +68,7 @@ class Document:
         gold: Any = None,
         true_relevance: Any = None,
     ) -> "Document":
-        words = strings("tokens", tokens)
+        words = checked_tokens("tokens", tokens)
         if not scores:
             raise ValueError("there is no score; give at least one, such as {'alpha': [checkpoint token]}.")
         arrays = {name: numpy_of(each) for name, each in scores.items()}
@@ -82,14 +76,8 @@ class Document:
         values = {name: _checked(name, each, (count, len(words))) for name, each in arrays.items()}
         if true_relevance is not None:
             values[TRUTH] = _checked(TRUTH, numpy_of(true_relevance)[None], (1, len(words)))
-        if isinstance(predicted, str) or [type(text) for text in predicted] != [str] * count:
-            raise ValueError(
-                f"predicted must be a list of {count} strings, one for every checkpoint of the scores; "
-                f"got {predicted!r}."
-            )
-        if not (gold is None or isinstance(gold, str)):
-            raise ValueError(f"gold must be a string or None; got {gold!r}.")
-        return cls(label, words, values, tuple(predicted), gold, typed)
+        labels = checked_texts("predicted", predicted, count, "the scores")
+        return cls(label, words, values, labels, checked_text("gold", gold), typed)
 
     def negative(self) -> list[str]:
         """The scores that are negative somewhere."""

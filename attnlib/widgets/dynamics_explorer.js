@@ -1,16 +1,18 @@
 // DynamicsExplorer: a document's tokens once for every score, in the colours of that score at one checkpoint
 // of a training, which the slider or the chart chooses; beside each row, one token's score over the whole
-// training. Uses common.js, inflate.js, curves.js, scores.js, over_training.js and ask_box.js, which Python puts
-// before it.
+// training. Uses common.js, view.js, inflate.js, curves.js, scores.js, over_training.js and ask_box.js, which Python
+// puts before it.
 //
 // What is redrawn when: another document or set of scores builds the rows; another checkpoint, scale or theme
 // tints all tokens; hovering only moves the outlines, the numbers and the small curves.
+//
+// May be touched for: the rows of text and what is said of a token. Colours and numbers of scores are in scores.js.
 
 // ---------------------------------------------------------------------------- the explorer
 
-class Explorer {
+class DynamicsView extends View {
   constructor(model, el) {
-    this.model = model;
+    super(model);
     this.hover = -1; // the token under the pointer
     this.now = false; // whether the last colour is the largest score at this checkpoint rather than over training
     this.build(el);
@@ -22,15 +24,10 @@ class Explorer {
   get focus() { return this.hover >= 0 ? this.hover : this.token; }
   get moment() { return this.data.checkpoints > 1 ? this.training.at : 0; }
 
-  choose(changes) {
-    for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
-    this.model.save_changes();
-  }
-
   // ---- built once
 
   build(el) {
-    const { model } = this, title = model.get("title");
+    const { model } = this;
     this.training = new OverTraining(model, () => this.announce());
     this.box = new AskBox(model, { label: "A text of your own", placeholder: "A text to classify", verb: "Classify",
       doing: "Reading …", rows: 3, note: "Recorded. In a live notebook, a text of your own can be typed here." });
@@ -38,31 +35,19 @@ class Explorer {
       click: (event) => this.onPick(event), keydown: (event) => this.onKey(event) });
     this.readout = make("p", { class: "attnx-readout" });
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
-    this.root = make("section", { class: "attnx attnd", "aria-label": `Dynamics explorer${title ? `: ${title}` : ""}` },
-      ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...this.box.nodes, this.buildControls(),
-      this.training.panel, this.rowsNode, this.readout, this.buildTable(), this.status);
-    // JupyterLab's command mode would otherwise take the arrow keys.
-    this.root.addEventListener("keydown", (event) => event.stopPropagation());
-    el.append(this.root);
+    this.table = make("table");
+    this.details = folded("As a table: the scores of every token", "Table of scores", this.table, () => this.tabulate());
+    this.mount(el, "Dynamics explorer", "attnx attnd", ...this.box.nodes, this.buildControls(), this.training.panel, this.rowsNode,
+      this.readout, this.details, this.status);
   }
 
   buildControls() {
-    const field = (name, control) => make("label", { class: "attnx-field" }, make("span", {}, name), control);
-    this.select = make("select", { "aria-label": "Document", change: (event) => this.choose({ document: Number(event.target.value) }) });
+    this.select = dropDown("Document", (value) => this.choose({ document: Number(value) }));
     this.field = field("Document", this.select);
-    this.scale = make("select", { "aria-label": "What the strongest colour stands for",
-      change: (event) => { this.now = event.target.value === "now"; this.show(); } },
-      make("option", { value: "all" }, "to the largest in training"), make("option", { value: "now" }, "to the largest now"));
+    const scale = dropDown("What the strongest colour stands for", (value) => { this.now = value === "now"; this.show(); },
+      [["all", "to the largest in training"], ["now", "to the largest now"]]);
     this.boxes = make("span", { class: "attnd-boxes", role: "group", "aria-label": "Scores shown" });
-    return make("div", { class: "attnx-controls" }, this.field, this.boxes, field("Colours", this.scale));
-  }
-
-  buildTable() {
-    this.table = make("table");
-    this.details = make("details", { class: "attnx-details", toggle: () => this.tabulate() },
-      make("summary", {}, "As a table: the scores of every token"),
-      make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Table of scores" }, this.table));
-    return this.details;
+    return make("div", { class: "attnx-controls" }, this.field, this.boxes, field("Colours", scale));
   }
 
   // ---- built for every document and set of scores
@@ -72,13 +57,16 @@ class Explorer {
     const data = (this.data = unpackDocument(this.model, index)), { training } = this;
     this.hover = -1;
     this.field.hidden = documents.length < 2;
-    this.select.replaceChildren(...documents.map(({ label, typed }, i) => make("option", { value: i }, typed ? `${label} (typed)` : label)));
+    offer(this.select, documents.map(({ label, typed }, i) => [i, typed ? `${label} (typed)` : label]));
     this.select.value = index;
     training.pin(data.checkpoints < training.steps.length);
     training.judge(data.gold !== null && data.checkpoints > 1 ? data.predicted.map((label) => label === data.gold) : null,
       ["prediction right", "wrong"]);
-    this.boxes.replaceChildren(...data.scores.map(({ name }) => make("label", { class: "attnx-check" },
-      make("input", { type: "checkbox", value: name, change: (event) => this.toggle(name, event.target.checked) }), make("span", {}, name))));
+    this.boxes.replaceChildren(...data.scores.map(({ name }) => {
+      const [box, label] = checkbox((on) => this.toggle(name, on), {}, make("span", {}, name));
+      box.value = name;
+      return label;
+    }));
     this.boxes.hidden = data.scores.length < 2;
     this.buildRows();
   }
@@ -88,12 +76,11 @@ class Explorer {
     for (const box of this.boxes.querySelectorAll("input")) box.checked = shown.includes(box.value);
     const spaced = !data.tokens.some((token) => token.startsWith(" ")); // tokens that are words, without their blanks
     this.rows = data.scores.filter(({ name }) => shown.includes(name)).map((score) => {
-      const nodes = data.tokens.map((token, i) => make("button", { type: "button", class: "attnd-token", "data-token": i },
-        visible(/^ [^]*[^\s]/u.test(token) ? token.slice(1) : token)));
+      const nodes = [];
       const text = make("div", { class: "attnd-text", role: "group", "aria-label": `Tokens by ${score.name}; the arrow keys move`,
         scroll: () => { for (const other of this.rows) other.text.scrollTop = text.scrollTop; } });
-      text.append(...nodes.flatMap((node, i) => [...(spaced || data.tokens[i].startsWith(" ") ? [" "] : []), node,
-        ...(data.tokens[i].endsWith("\n") ? [make("br")] : [])]));
+      text.append(...written(data.tokens, (word, i) =>
+        (nodes[i] = make("button", { type: "button", class: "attnd-token", "data-token": i }, word)), (token) => spaced || token.startsWith(" ")));
       const [low, high, who, value] = ["attnd-end", "attnd-end", "attnd-who", "attnd-value"].map((name) => make("span", { class: name }));
       return { score, nodes, text, low, high, who, value, bar: canvas("attnd-bar", 0, 0), curve: canvas("attnd-curve", 0, 0) };
     });
@@ -106,10 +93,7 @@ class Explorer {
   // ---- drawn for every width and theme
 
   paint() {
-    const mode = onDark(this.root) ? "dark" : "light";
-    this.theme = THEMES[mode];
-    this.root.dataset.mode = mode;
-    if (!(this.root.clientWidth > 0)) return; // in a closed tab or drop-down: called again when it opens
+    if (!this.dress()) return; // called again when there is some width
     this.training.paint(this.theme);
     this.show();
   }
@@ -234,12 +218,9 @@ class Explorer {
 
   tabulate() {
     if (!this.details.open) return;
-    const { data } = this, head = ["token", ...data.scores.map(({ name }) => name)];
-    const columns = data.scores.map((score) => ({ score, values: this.valuesOf(score) }));
-    this.table.replaceChildren(
-      make("thead", {}, make("tr", {}, ...head.map((name) => make("th", { scope: "col" }, name)))),
-      make("tbody", {}, ...data.names.map((name, i) => make("tr", {}, make("th", { scope: "row" }, `'${name}' (${i})`),
-        ...columns.map(({ score, values }) => make("td", {}, number(values[i], score)))))));
+    const { data } = this, columns = data.scores.map((score) => ({ score, values: this.valuesOf(score) }));
+    this.table.replaceChildren(tableHead("token", ...data.scores.map(({ name }) => name)), make("tbody", {}, ...data.names.map((name, i) =>
+      tableRow(`'${name}' (${i})`, ...columns.map(({ score, values }) => number(values[i], score))))));
   }
 
   // ---- what the reader does
@@ -291,23 +272,10 @@ class Explorer {
 
 /** What anywidget and the static page call. Returns how to let go of the page again. */
 function render({ model, el }) {
-  const explorer = new Explorer(model, el), ask = () => explorer.box.show();
-  const reactions = {
-    document: () => { explorer.load(); explorer.announce(); },
-    documents: () => { explorer.load(); explorer.announce(); },
-    checkpoint: () => explorer.onCheckpoint(),
-    shown: () => explorer.buildRows(),
-    token: () => explorer.onToken(),
-    busy: ask,
-    error: ask,
-  };
-  for (const [name, react] of Object.entries(reactions)) model.on(`change:${name}`, react);
-  const unwatch = watch(explorer.root, () => explorer.paint());
-  return () => {
-    for (const [name, react] of Object.entries(reactions)) model.off(`change:${name}`, react);
-    explorer.training.stop();
-    unwatch();
-  };
+  const explorer = new DynamicsView(model, el), ask = () => explorer.box.show();
+  const load = () => { explorer.load(); explorer.announce(); };
+  return connect(explorer, { document: load, documents: load, checkpoint: () => explorer.onCheckpoint(),
+    shown: () => explorer.buildRows(), token: () => explorer.onToken(), busy: ask, error: ask });
 }
 
 export default { render };

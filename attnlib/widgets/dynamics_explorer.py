@@ -6,9 +6,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from attnlib.widgets.asking import Asking
+from attnlib.widgets.asking import Asking, nobody
 from attnlib.widgets.document import Document
 from attnlib.widgets.over_training import Curves, OverTraining, Steps
+from attnlib.widgets.parts import counted
 from attnlib.widgets.static import front_end
 
 LONGEST_LABEL = 48
@@ -68,6 +69,7 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
 
     _esm = front_end(
         "common.js",
+        "view.js",
         "inflate.js",
         "curves.js",
         "scores.js",
@@ -103,7 +105,7 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
             raise ValueError(
                 "documents is empty; there must be at least one {label: {tokens, scores, predicted}}."
             )
-        self._classify, self._typed = classify, dict[str, Document]()
+        self._classify, self._typed = classify or nobody, dict[str, Document]()
         self._recorded = [Document.of(label, parts, len(self.steps)) for label, parts in documents.items()]
         names = self._names()
         if unknown := set(names if shown is None else shown) - set(names):
@@ -115,9 +117,8 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
     def summary(self) -> str:
         """The name, the title and the sizes, on one line."""
         title = f" {self.title!r}" if self.title else ""
-        documents = f"{len(self.documents)} document{'s' if len(self.documents) > 1 else ''}"
-        checkpoints = f"{len(self.steps)} checkpoint{'s' if len(self.steps) > 1 else ''}"
-        return f"DynamicsExplorer{title}: {documents}, {checkpoints}, scores {', '.join(self._names())}"
+        sizes = f"{counted(len(self.documents), 'document')}, {counted(len(self.steps), 'checkpoint')}"
+        return f"DynamicsExplorer{title}: {sizes}, scores {', '.join(self._names())}"
 
     def _names(self) -> list[str]:
         """Every score of any document, in the order of their first appearance."""
@@ -139,8 +140,7 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
             self._stay_inside()
 
     def _reply(self, text: str) -> None:
-        if self._classify is None:
-            raise ValueError("This explorer has nobody to ask. Give it a function as `classify`.")
+        text = text.strip()
         line = " ".join(text.split())
         label = line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
         document = Document.of(label, self._classify(text), len(self.steps), typed=True)

@@ -70,10 +70,10 @@ class Example:
         Raises:
             ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.
         """
-        keys = _strings("tokens", tokens)
-        queries = keys if query_tokens is None else _strings("query_tokens", query_tokens)
-        values = _weights(attentions, len(queries), len(keys))
-        masks, mask_of = _masks(references, values.shape)
+        keys = checked_tokens("tokens", tokens)
+        queries = keys if query_tokens is None else checked_tokens("query_tokens", query_tokens)
+        values = checked_weights(attentions, len(queries), len(keys))
+        masks, mask_of = packed_masks(references, values.shape)
         return cls(label, keys, None if query_tokens is None else queries, quantise(values), masks, mask_of)
 
     @property
@@ -101,7 +101,8 @@ def numpy_of(array: Array | Sequence[Any]) -> np.ndarray:
     return np.asarray(array)
 
 
-def _strings(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
+def checked_tokens(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
+    """The tokens; ValueError unless they are strings, one or more."""
     if isinstance(tokens, str):
         raise ValueError(
             f"{name} must be a list of strings, one per token; got one string. "
@@ -117,7 +118,8 @@ def _strings(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
     return tuple(tokens)
 
 
-def _weights(attentions: Array, queries: int, keys: int) -> Float[np.ndarray, "layer head query key"]:
+def checked_weights(attentions: Array, queries: int, keys: int) -> Float[np.ndarray, "layer head query key"]:
+    """The weights, cut to [0, 1]; ValueError unless they fit the tokens and lie there, up to `ROUNDING`."""
     values = numpy_of(attentions)
     if values.ndim != 4:
         hint = (
@@ -149,9 +151,10 @@ def _weights(attentions: Array, queries: int, keys: int) -> Float[np.ndarray, "l
     return values.clip(0, 1)
 
 
-def _masks(
+def packed_masks(
     references: References, shape: tuple[int, ...]
 ) -> tuple[tuple[bytes, ...], tuple[tuple[int, ...], ...]]:
+    """The distinct references as bits, and which of them each layer and head has; see `Example`."""
     layers, heads, *cells = shape
     if references is None:
         each: dict[tuple[int, int], Array] = {}

@@ -9,12 +9,14 @@ import traitlets
 
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollout
 from attnlib.rollout.generative import Ignore
+from attnlib.widgets.asking import Asking
 from attnlib.widgets.encoding import Array
-from attnlib.widgets.recording import Recording, deflate, parts_of, pieces, stored
-from attnlib.widgets.static import StaticTwin, front_end
+from attnlib.widgets.parts import named
+from attnlib.widgets.recording import NEEDED, OPTIONAL, Recording, deflate, parts_of, pieces, stored
+from attnlib.widgets.static import front_end
 
 
-class GenerationExplorer(StaticTwin, anywidget.AnyWidget):
+class GenerationExplorer(Asking, anywidget.AnyWidget):
     """The prompt as text, tinted by how much the chosen generated token drew on each of its tokens.
 
     Beside the text are the largest entries; below it one heat map of the chosen token, layer by layer, and
@@ -26,17 +28,19 @@ class GenerationExplorer(StaticTwin, anywidget.AnyWidget):
             becomes space, other blanks and empty tokens are made visible.
         generated_words: text of the generated tokens.
         matrix: float ``[generated prompt layer]``, not negative, torch or numpy; see
-            `GenerativeRollout.matrix`. Values may exceed 1; colours then end at the largest.
+            `GenerativeRollout.matrix`. Shares of a whole, or ratios (to a null model, say): a matrix in which
+            a generated token's sum exceeds 1 is labelled so, and its colours may end at its largest value.
         title: a line of text above the picture.
         ignored: bool ``[prompt]``, True for tokens that the filter hides; None for none.
         generated: the generated token chosen first.
-        layer: the layer shown first; -1 is the mean over layers.
+        layer: the layer shown first, an index from 0; -1 is the mean over layers.
         filtered: whether the filter is on at first.
 
     Attributes:
         example: index of the example shown, in the order given to `from_examples`; 0 otherwise.
         generated: the chosen generated token.
-        layer: the layer shown; -1 for the mean over layers.
+        layer: index of the layer shown, from 0; -1 for the mean over layers. The picture counts as tables of
+            rollout do: what index 0 holds is said to be after layer 1.
         filtered: whether the ignored tokens are hidden.
 
     The attributes are traits: set them from Python, or ``observe`` what the reader chose. Entries travel as
@@ -54,8 +58,17 @@ class GenerationExplorer(StaticTwin, anywidget.AnyWidget):
         GenerationExplorer 'Colours': 3 prompt tokens, 2 generated, 4 layers
     """
 
-    _esm = front_end("common.js", "heat_map.js", "inflate.js", "generation_explorer.js")
-    _css = front_end("common.css", "heat_map.css", "generation_explorer.css")
+    _esm = front_end(
+        "common.js",
+        "view.js",
+        "heat_map.js",
+        "inflate.js",
+        "ask_box.js",
+        "generation_data.js",
+        "passage.js",
+        "generation_explorer.js",
+    )
+    _css = front_end("common.css", "heat_map.css", "ask_box.css", "generation_explorer.css")
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
     examples = traitlets.List(traitlets.Dict(), help="What is shown besides the matrices.").tag(sync=True)
@@ -64,11 +77,6 @@ class GenerationExplorer(StaticTwin, anywidget.AnyWidget):
     generated = traitlets.Int(0, help="The chosen generated token.").tag(sync=True)
     layer = traitlets.Int(-1, help="The layer shown; -1 for the mean over layers.").tag(sync=True)
     filtered = traitlets.Bool(True, help="Whether the ignored tokens are hidden.").tag(sync=True)
-    prompt = traitlets.Unicode(help="The text in the box of a live explorer.").tag(sync=True)
-    asks = traitlets.Bool(False, help="Whether there is a box to type a prompt in.").tag(sync=True)
-    recorded = traitlets.Bool(False, help="Whether there was one: true in its static page.").tag(sync=True)
-    busy = traitlets.Bool(False, help="Whether a model is writing.").tag(sync=True)
-    error = traitlets.Unicode(help="What went wrong with the last prompt.").tag(sync=True)
 
     def __init__(
         self,
@@ -104,7 +112,10 @@ class GenerationExplorer(StaticTwin, anywidget.AnyWidget):
         places: dict[str, int] = {
             name: settings.pop(name) for name in ("generated", "layer") if name in settings
         }
-        recordings = [Recording.named(label, dict(parts)) for label, parts in examples.items()]
+        recordings = [
+            named(Recording.of, "example", label, parts, NEEDED, OPTIONAL)
+            for label, parts in examples.items()
+        ]
         if not recordings:
             raise ValueError("There must be at least one example. Got none.")
         explorer = cls(**next(iter(examples.values())), **settings)
@@ -166,7 +177,7 @@ class GenerationExplorer(StaticTwin, anywidget.AnyWidget):
             max_prompt_tokens: the longest prompt that is accepted; the model's context limits it, too.
             **options: handed to `stream_with_rollout`: sink, residual, head_weights, do_sample ...
         """
-        explorer = LiveGenerationExplorer(title=title, prompt=prompt)
+        explorer = LiveGenerationExplorer(title=title, asked=prompt)
         explorer.model, explorer.tokenizer, explorer.options = model, tokenizer, options
         explorer.encode = encode or (lambda text: tokenizer(text, return_tensors="pt")["input_ids"])
         explorer.max_new_tokens, explorer.max_prompt_tokens = max_new_tokens, max_prompt_tokens
@@ -227,26 +238,9 @@ class LiveGenerationExplorer(GenerationExplorer):
 
     def __init__(self, **traits: Any) -> None:
         super(GenerationExplorer, self).__init__(asks=True, **traits)
-        self.on_msg(lambda _, content, buffers: self.generate(str(content.get("prompt", ""))))
 
-    def generate(self, prompt: str) -> None:
-        """What the button does: generates from a prompt. What goes wrong becomes the trait ``error``."""
-        self.prompt, self.error, self.busy = prompt, "", True
-        try:
-            self._generate(prompt)
-        except KeyboardInterrupt:
-            self.error = "Stopped."
-        except ValueError as error:
-            self.error = str(error)
-        except Exception as error:
-            self.error = f"{type(error).__name__}: {error}"
-        finally:
-            self.busy = False
-
-    def _generate(self, prompt: str) -> None:
-        if not prompt.strip():
-            raise ValueError("The prompt is empty. Type some text first.")
-        ids = self.encode(prompt).to(self.model.device)
+    def _reply(self, text: str) -> None:
+        ids = self.encode(text).to(self.model.device)
         if ids.shape[-1] > self.max_prompt_tokens:
             raise ValueError(
                 f"The prompt has {ids.shape[-1]} tokens; at most {self.max_prompt_tokens} are shown here. "
@@ -279,7 +273,3 @@ class LiveGenerationExplorer(GenerationExplorer):
 
     def _recording(self, label: str, result: GenerativeRollout) -> Recording:
         return Recording.of(label, **parts_of(result, self.tokenizer, self.ignore))
-
-    def _state(self) -> dict[str, Any]:
-        """In a static page there is no kernel to ask."""
-        return super()._state() | {"asks": False, "recorded": True, "busy": False, "error": ""}

@@ -1,10 +1,12 @@
 // HeatMap: queries by keys with labels on both axes, a transparent canvas above for what is in focus, a
 // colour scale below. It knows sizes and pixels; what the numbers mean is its owner's business. Uses common.js.
+//
+// May be touched for: cells, labels, legend, and how they are saved.
 
 class HeatMap {
   /**
    * `react` holds what the owner does: hover({q, k} or null), pick({q, k}) and key(event). k is -1 where only
-   * a row is meant.
+   * a row is meant. The values are weights unless `measure` says what else.
    */
   constructor(react) {
     this.react = react;
@@ -23,10 +25,17 @@ class HeatMap {
     this.bar = canvas("attnx-bar", 256, 1);
     this.ticks = make("div", { class: "attnx-ticks" });
     this.caption = make("p", { class: "attnx-caption" });
+    this.measureName = make("span", {});
+    this.legend = make("div", { class: "attnx-legend", role: "img" }, this.measureName, make("div", {}, this.bar, this.ticks));
     this.node = make("div", { class: "attnx-panel attnx-wide" }, this.caption,
-      make("div", { class: "attnx-frame" }, this.stage, this.tip),
-      make("div", { class: "attnx-legend", role: "img", "aria-label": "Colour scale of the weights, square root" },
-        make("span", {}, "weight"), make("div", {}, this.bar, this.ticks)));
+      make("div", { class: "attnx-frame" }, this.stage, this.tip), this.legend);
+    this.measure("weight");
+  }
+
+  /** Says below the map what a value is: one weight, share or ratio. */
+  measure(name) {
+    this.measureName.textContent = name;
+    this.legend.setAttribute("aria-label", `Colour scale of the ${name}s, square root`);
   }
 
   /** Chooses the size of a cell for a width, of the panel alone and beside other things `taken` wide. */
@@ -208,4 +217,11 @@ function drawing(view) {
     "text-anchor": part ? (part < 1 ? "middle" : "end") : "start" }, tick(part * part * top)));
   root.append(map, scale);
   return { text: new XMLSerializer().serializeToString(root), width, height: bottom + 48 };
+}
+
+/** Saves what a heat map shows as "svg" or "png", under its title. */
+function savePicture(view, kind) {
+  const picture = drawing(view), name = `${view.title.replace(/[^\p{L}\p{N}]+/gu, "-")}.${kind}`;
+  if (kind === "svg") download(new Blob([picture.text], { type: "image/svg+xml" }), name);
+  else rasterise(picture, name);
 }

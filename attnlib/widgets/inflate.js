@@ -1,5 +1,7 @@
 // Unpacking: raw deflate (RFC 1951), at once. A DecompressionStream would answer only when the page is drawn
 // already. Python puts this file before each explorer that needs it (attnlib.widgets.static.front_end).
+//
+// May be touched for: nothing but a fault; it does what the RFC says.
 
 const LENGTHS = [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
 const LENGTH_BITS = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];

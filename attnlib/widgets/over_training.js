@@ -3,6 +3,8 @@
 //
 // Checkpoints stand at equal distances, whatever steps lie between them: early ones are recorded densely,
 // and a chart in proportion would crowd them. Between two checkpoints the axis is in proportion.
+//
+// May be touched for: the slider, the chart, its legend, and what is said of an answer.
 
 const LINES = {
   light: ["#155fa3", "#c2410c", "#0f766e", "#7c3aed", "#92610a", "#be185d"],

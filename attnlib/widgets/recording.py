@@ -20,8 +20,10 @@ from jaxtyping import Float, UInt8
 
 from attnlib.rollout import GenerativeRollout
 from attnlib.rollout.generative import Ignore, describe
-from attnlib.widgets.encoding import ROUNDING, Array, numpy_of, quantise
-from attnlib.widgets.encoding import _strings as strings
+from attnlib.widgets.encoding import ROUNDING, Array, checked_tokens, numpy_of, quantise
+
+NEEDED = ("prompt_words", "generated_words", "matrix")
+OPTIONAL = ("ignored",)
 
 
 @dataclass(frozen=True)
@@ -63,28 +65,14 @@ class Recording:
         Raises:
             ValueError: shapes that disagree, NaN, negative values, or ``ignored`` that is not bool.
         """
-        prompt = strings("prompt_words", prompt_words)
-        generated = strings("generated_words", generated_words)
+        prompt = checked_tokens("prompt_words", prompt_words)
+        generated = checked_tokens("generated_words", generated_words)
         values = _checked(matrix, len(generated), len(prompt))
         shares = bool(values.sum(1).max() <= 1 + ROUNDING)
         scale = 1.0 if shares else float(values.max())
         packed = deflate(stored(values, scale, shares))
         hidden = _flags(ignored, len(prompt))
         return cls(label, prompt, generated, values.shape, packed, scale, shares, hidden)
-
-    @classmethod
-    def named(cls, label: str, parts: dict[str, Any]) -> "Recording":
-        """`of`, with the parts by name and the label in the message of every error."""
-        needed = {"prompt_words", "generated_words", "matrix"}
-        if not needed <= set(parts) <= needed | {"ignored"}:
-            raise ValueError(
-                f"example {label!r} must hold prompt_words, generated_words and matrix, may hold ignored; "
-                f"got {', '.join(map(str, parts)) or 'nothing'}."
-            )
-        try:
-            return cls.of(label, **parts)
-        except ValueError as error:
-            raise ValueError(f"example {label!r}: {error}") from error
 
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""

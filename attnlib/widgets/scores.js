@@ -1,5 +1,7 @@
 // Scores of a document's tokens: their colours, how they are unpacked, and how they are written as numbers.
 // Uses common.js, inflate.js and curves.js, which Python puts before it.
+//
+// May be touched for: another form of what attnlib.widgets.document stores, or its colours. Nothing here is drawn.
 
 // ---------------------------------------------------------------------------- colours
 
@@ -9,8 +11,6 @@ const ORANGES = {
   dark: ["#34271b", "#4b3118", "#684016", "#8b531a", "#b06c26", "#cf8c47", "#e5af79", "#f4d4b2", "#fdf1e4"],
 };
 
-const sum = (values) => values.reduce((a, b) => a + b, 0);
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** Black or white, whichever is read better on a colour. */
 function inkOn(rgb) {

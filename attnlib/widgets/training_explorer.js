@@ -1,8 +1,10 @@
 // TrainingExplorer: an AttentionView of one problem at one checkpoint of a training, which the slider or the
-// chart chooses, and the model's answer there. Uses common.js, heat_map.js, attention_view.js, inflate.js,
-// curves.js, over_training.js and ask_box.js, which Python puts before it.
+// chart chooses, and the model's answer there. Uses all that attention_explorer.js uses, and inflate.js, curves.js,
+// over_training.js and ask_box.js, which Python puts before it.
 //
 // Another checkpoint redraws the heat map, the small pictures and the marker; the chart itself stays.
+//
+// May be touched for: what a checkpoint changes in the picture of attention, and the words for a problem.
 
 /** The problem at an index: its names, its sizes and all its bytes [checkpoint layer head query key]. */
 function unpackProblem(model, index) {
@@ -19,7 +21,7 @@ function unpackProblem(model, index) {
   };
 }
 
-class Explorer extends AttentionView {
+class TrainingView extends AttentionView {
   get kind() { return "Training explorer"; }
   get noun() { return "Problem"; }
   get moment() { return this.data.checkpoints > 1 ? this.training.at : 0; }
@@ -51,33 +53,30 @@ class Explorer extends AttentionView {
 
   buildHeads() {
     super.buildHeads();
-    const { data } = this;
-    for (const thumb of this.thumbs) thumb.peak = 0; // over training, so that colours can be compared
+    const { data, heads } = this;
+    for (const each of heads.all) each.peak = 0; // over training, so that colours can be compared
     for (let moment = 0; moment < data.checkpoints; moment++) {
-      data.weights = data.all.subarray(moment * data.size, (moment + 1) * data.size);
-      for (const thumb of this.thumbs) {
-        thumb.peak = weightsOf(data, thumb.layer, thumb.head).reduce((a, b) => Math.max(a, b), thumb.peak);
-      }
+      this.turnTo(moment);
+      for (const each of heads.all) each.peak = Math.max(each.peak, largestOf(weightsOf(data, each.layer, each.head)));
     }
   }
 
   // ---- drawn for every checkpoint
 
-  readHeads() {
-    const { data, moment } = this;
+  turnTo(moment) {
+    const { data } = this;
     data.weights = data.all.subarray(moment * data.size, (moment + 1) * data.size);
+  }
+
+  readHeads() {
+    this.turnTo(this.moment);
     super.readHeads();
-    for (const thumb of this.thumbs) thumb.largest = thumb.peak || 1;
+    for (const each of this.heads.all) each.largest = each.peak || 1;
   }
 
   paint() {
     super.paint();
     if (this.map.cell) this.training.paint(this.theme);
-  }
-
-  drawHeads(width) {
-    this.thumbWidth = width;
-    super.drawHeads(width);
   }
 
   show() {
@@ -89,7 +88,7 @@ class Explorer extends AttentionView {
     this.training.show();
     if (!this.map.cell) return;
     this.readHeads();
-    this.drawHeads(this.thumbWidth);
+    this.drawHeads();
     this.show();
     if (!this.training.playing) this.announce();
   }
@@ -102,25 +101,8 @@ class Explorer extends AttentionView {
 
 /** What anywidget and the static page call. Returns how to let go of the page again. */
 function render({ model, el }) {
-  const explorer = new Explorer(model, el), ask = () => explorer.box.show();
-  const reactions = {
-    example: () => { explorer.load(); explorer.announce(); },
-    examples: () => { explorer.load(); explorer.announce(); },
-    checkpoint: () => explorer.onCheckpoint(),
-    layer: () => { explorer.show(); explorer.announce(); },
-    head: () => { explorer.show(); explorer.announce(); },
-    show_reference: () => explorer.show(),
-    query: () => explorer.onQuery(),
-    busy: ask,
-    error: ask,
-  };
-  for (const [name, react] of Object.entries(reactions)) model.on(`change:${name}`, react);
-  const unwatch = watch(explorer.root, () => explorer.paint());
-  return () => {
-    for (const [name, react] of Object.entries(reactions)) model.off(`change:${name}`, react);
-    explorer.training.stop();
-    unwatch();
-  };
+  const explorer = new TrainingView(model, el), ask = () => explorer.box.show(), reactions = explorer.reactions();
+  return connect(explorer, { ...reactions, examples: reactions.example, checkpoint: () => explorer.onCheckpoint(), busy: ask, error: ask });
 }
 
 export default { render };

@@ -2,23 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anywidget
 import numpy as np
 
-from attnlib.widgets.asking import Asking
+from attnlib.widgets.asking import Asking, nobody
 from attnlib.widgets.attention_view import AttentionView
-from attnlib.widgets.encoding import _masks as masks_of
-from attnlib.widgets.encoding import _strings as strings
-from attnlib.widgets.encoding import _weights as weights_of
-from attnlib.widgets.encoding import numpy_of, quantise
+from attnlib.widgets.encoding import checked_tokens, checked_weights, numpy_of, packed_masks, quantise
 from attnlib.widgets.over_training import Curves, OverTraining, Steps
+from attnlib.widgets.parts import checked_text, checked_texts, counted, named
 from attnlib.widgets.recording import deflate
 from attnlib.widgets.static import front_end
 
-NEEDED = {"tokens", "attentions", "answers"}
-OPTIONAL = {"references", "expected"}
+NEEDED = ("tokens", "attentions", "answers")
+OPTIONAL = ("references", "expected")
 
 
 class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget):
@@ -78,7 +77,10 @@ class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget)
 
     _esm = front_end(
         "common.js",
+        "view.js",
         "heat_map.js",
+        "attention_data.js",
+        "head_pictures.js",
         "attention_view.js",
         "inflate.js",
         "curves.js",
@@ -109,7 +111,7 @@ class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget)
             raise ValueError(
                 "problems is empty; there must be at least one {label: {tokens, attentions, answers}}."
             )
-        self._answer, self._typed = answer, dict[str, Problem]()
+        self._answer, self._typed = answer or nobody, dict[str, Problem]()
         self._recorded = [Problem.of(label, parts, len(self.steps)) for label, parts in problems.items()]
         self._show(example)
         self.layer, self.head, self.query = layer, head, query
@@ -118,9 +120,8 @@ class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget)
         """The name, the title and the sizes, on one line."""
         layers, heads, _, _ = self._shape
         title = f" {self.title!r}" if self.title else ""
-        problems = f"{len(self.examples)} problem{'s' if len(self.examples) > 1 else ''}"
-        checkpoints = f"{len(self.steps)} checkpoint{'s' if len(self.steps) > 1 else ''}"
-        return f"TrainingExplorer{title}: {problems}, {checkpoints}, {layers} layers x {heads} heads"
+        sizes = f"{counted(len(self.examples), 'problem')}, {counted(len(self.steps), 'checkpoint')}"
+        return f"TrainingExplorer{title}: {sizes}, {layers} layers x {heads} heads"
 
     def _show(self, example: int) -> None:
         """Puts the recorded and the typed problems into the picture, at once."""
@@ -133,8 +134,7 @@ class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget)
             self._stay_inside({})
 
     def _reply(self, text: str) -> None:
-        if self._answer is None:
-            raise ValueError("This explorer has nobody to ask. Give it a function as `answer`.")
+        text = text.strip()
         problem = Problem.of(text, self._answer(text), len(self.steps), typed=True)
         self._typed.pop(text, None)
         self._typed[text] = problem
@@ -174,15 +174,8 @@ class Problem:
         Raises:
             ValueError: a part is missing, unknown or not valid; the message names the problem.
         """
-        if not NEEDED <= set(parts) <= NEEDED | OPTIONAL:
-            raise ValueError(
-                f"problem {label!r} must hold tokens, attentions and answers, and may hold references and "
-                f"expected; got {', '.join(map(str, parts)) or 'nothing'}."
-            )
-        try:
-            return cls._of(label, checkpoints=checkpoints, typed=typed, **parts)
-        except ValueError as error:
-            raise ValueError(f"problem {label!r}: {error}") from error
+        build = partial(cls._of, checkpoints=checkpoints, typed=typed)
+        return named(build, "problem", label, parts, NEEDED, OPTIONAL)
 
     @classmethod
     def _of(
@@ -197,28 +190,23 @@ class Problem:
         references: Any = None,
         expected: Any = None,
     ) -> "Problem":
-        words, values = strings("tokens", tokens), numpy_of(attentions)
+        words, values = checked_tokens("tokens", tokens), numpy_of(attentions)
         if values.ndim != 5 or len(values) not in (1, checkpoints):
             raise ValueError(
                 "attentions must be [checkpoint layer head query key] with as many checkpoints as there are "
                 f"steps, {checkpoints}, or one; got shape {values.shape}."
             )
-        if isinstance(answers, str) or [type(text) for text in answers] != [str] * len(values):
-            raise ValueError(
-                f"answers must be a list of {len(values)} strings, one for every checkpoint of attentions; "
-                f"got {answers!r}."
-            )
-        if not (expected is None or isinstance(expected, str)):
-            raise ValueError(f"expected must be a string or None; got {expected!r}.")
+        texts = checked_texts("answers", answers, len(values), "attentions")
+        right = checked_text("expected", expected)
         checked = []
         for i, weights in enumerate(values):
             try:
-                checked.append(quantise(weights_of(weights, len(words), len(words))))
+                checked.append(quantise(checked_weights(weights, len(words), len(words))))
             except ValueError as error:
                 raise ValueError(f"checkpoint {i}: {error}") from error
         steps = np.stack(checked)
-        masks, mask_of = masks_of(references, steps.shape[1:])
-        return cls(label, words, steps.shape, deflate(steps), masks, mask_of, tuple(answers), expected, typed)
+        masks, mask_of = packed_masks(references, steps.shape[1:])
+        return cls(label, words, steps.shape, deflate(steps), masks, mask_of, texts, right, typed)
 
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""

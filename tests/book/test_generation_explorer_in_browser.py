@@ -161,7 +161,7 @@ def test_every_token_and_layer_has_its_own_picture(opened):
     for layer in (-1, 0, 1, 2):
         page.get_by_label("Layer", exact=True).fill(str(layer))
         layers.append(canvas_hash(page, ALL_MAP))
-        name = "mean over layers" if layer < 0 else f"layer {layer}"
+        name = "mean over layers" if layer < 0 else f"after layer {layer + 1}"
         assert page.locator(".attng-layer").inner_text() == name
         assert canvas_hash(page, TOKEN_MAP) == tokens[3]
     assert len(set(tokens)) == len(set(layers)) == 4
@@ -174,14 +174,14 @@ def test_a_hover_shows_the_true_value_of_every_cell_it_is_over(opened):
     for layer, k in [(0, 0), (2, 5), (1, 3)]:
         over(page, OVERLAYS[0], layer, k, rows=3)
         text = page.locator(".attnx-tip").first.inner_text()
-        assert text.startswith(f"'.' (2), layer {layer} → '{PROMPT[k].replace(' ', '␣')}' ({k}): ")
+        assert text.startswith(f"'.' (2), after layer {layer + 1} → '{PROMPT[k].replace(' ', '␣')}' ({k}): ")
         assert agrees(text.split(": ")[1], truth[2, k, layer])
         assert page.locator(".attnx-tip").nth(1).is_hidden()
         assert listed(page)[0][0] == truth[2, :, layer].argmax()  # the text follows the layer pointed at
     for g, k in [(0, 0), (3, 5), (1, 2)]:
         over(page, OVERLAYS[1], g, k, rows=4)
         text = page.locator(".attnx-tip").nth(1).inner_text()
-        assert text.startswith(f"'{NEW[g].replace(' ', '␣').replace(chr(10), '⏎')}' ({g}), layer 1 → ")
+        assert text.startswith(f"'{NEW[g].replace(' ', '␣').replace(chr(10), '⏎')}' ({g}), after layer 2 → ")
         assert agrees(text.split(": ")[1], truth[g, k, 1])
 
 
@@ -203,6 +203,7 @@ def test_ratios_end_at_their_largest_and_show_only_digits_that_are_right(opened)
     ratios = torch.logspace(-2.5, 2.4, 72).reshape(4, 6, 3)
     page = opened(GenerationExplorer(**parts(matrix=ratios), filtered=False, layer=0))
     assert page.locator(".attnx-ticks span").last.inner_text() == "180"
+    assert page.locator(".attnx-legend > span").all_inner_texts() == ["ratio", "ratio"]
     assert "on the prompt" not in page.locator(".attnx-readout").inner_text()
     for g in range(4):
         page.locator(f"[data-g='{g}']").hover()
@@ -223,6 +224,8 @@ def test_ratios_end_at_their_largest_and_show_only_digits_that_are_right(opened)
 def test_the_scale_of_shares_can_end_at_one(opened):
     page = opened(explorer())
     before = canvas_hash(page, ALL_MAP)
+    assert page.locator(".attnx-legend > span").all_inner_texts() == ["share", "share"]
+    assert page.get_by_role("img", name="Colour scale of the shares, square root").count() == 2
     page.get_by_label("What the strongest colour stands for").select_option("all")
     assert page.locator(".attnx-ticks span").last.inner_text() == "1"
     assert canvas_hash(page, ALL_MAP) != before
@@ -282,7 +285,7 @@ def test_generated_tokens_are_walked_through_by_the_arrow_keys(opened):
         assert page.locator("[data-g][tabindex='0']").get_attribute("data-g") == str(at)
         assert f"({at}), mean over layers, draws most on '" in page.locator(STATUS).inner_text()
     page.keyboard.press("PageDown")
-    assert "(0), layer 0, draws most on" in page.locator(STATUS).inner_text()
+    assert "(0), after layer 1, draws most on" in page.locator(STATUS).inner_text()
 
 
 def test_the_maps_are_walked_through_by_the_arrow_keys(opened):
@@ -290,8 +293,8 @@ def test_the_maps_are_walked_through_by_the_arrow_keys(opened):
     status = page.locator(STATUS)
     page.locator(".attnx-stage").first.focus()
     for key, said in [
-        ("ArrowDown", "(0), layer 0, "), ("End", "(0), layer 2, "), ("ArrowUp", "(0), layer 1, "),
-        ("PageDown", "(1), layer 1, "), ("ArrowRight", "On '<s>' (0): "), ("ArrowRight", "On '␣The' (1): "),
+        ("ArrowDown", "(0), after layer 1, "), ("End", "(0), after layer 3, "), ("ArrowUp", "(0), after layer 2, "),
+        ("PageDown", "(1), after layer 2, "), ("ArrowRight", "On '<s>' (0): "), ("ArrowRight", "On '␣The' (1): "),
         ("Home", "(1), mean over layers, "),
     ]:  # fmt: skip
         page.keyboard.press(key)
@@ -299,7 +302,7 @@ def test_the_maps_are_walked_through_by_the_arrow_keys(opened):
     page.keyboard.press("Escape")
     assert "On '" not in status.inner_text()
     page.locator(".attnx-stage").nth(1).focus()
-    for key, said in [("ArrowDown", "(2), mean"), ("PageDown", "(2), layer 0"), ("Home", "(0), layer 0")]:
+    for key, said in [("ArrowDown", "(2), mean"), ("PageDown", "(2), after layer 1"), ("Home", "(0), after layer 1")]:
         page.keyboard.press(key)
         assert said in status.inner_text()
 
@@ -326,6 +329,7 @@ def test_examples_of_other_sizes_and_scales_are_switched(opened):
     before = canvas_hash(page, ALL_MAP)
     page.get_by_label("Example", exact=True).select_option("B")
     assert listed(page) == ([1, 0], ["9", "3.0"])
+    assert page.locator(".attnx-legend > span").all_inner_texts() == ["ratio", "ratio"]
     assert page.locator(".attnx-check").is_hidden() and page.get_by_label("Layer", exact=True).is_hidden()
     page.get_by_label("Example", exact=True).select_option("A")
     assert canvas_hash(page, ALL_MAP) == before
@@ -377,7 +381,7 @@ def test_it_follows_the_page_into_the_dark_and_stays_legible(opened, dark):
 
 def test_both_maps_are_saved_as_svg_and_png(opened, tmp_path):
     page = opened(explorer(title='<T> & "x"', generated=1))
-    rows = {"the token in every layer": list("012"), "all generated tokens": ["␣is", "␣blue", ".", "⏎"]}
+    rows = {"the token in every layer": list("123"), "all generated tokens": ["␣is", "␣blue", ".", "⏎"]}
     titles = ["'␣blue' (1) in every layer", "Every generated token, mean over layers"]
     for (name, labels), title in zip(rows.items(), titles, strict=True):
         with page.expect_download() as download:
@@ -426,7 +430,7 @@ def live(opened):
     """A page with a live explorer, below a recorded one; its kernel is the test."""
     page = opened(explorer())
     widget = GenerationExplorer.live(torch.nn.Identity(), None, title="Live", prompt="Once")
-    state = {name: getattr(widget, name) for name in super(type(widget), widget)._state()}
+    state = {name: getattr(widget, name) for name in widget._state()}
     page.evaluate(KERNEL, [str(widget._esm), state | {"weights": ""}])
     return page
 
@@ -440,13 +444,13 @@ def shown(page, examples, **more):
 
 def test_a_live_view_asks_shows_rows_as_they_come_and_the_whole_at_the_end(live):
     box = live.locator(".attng").nth(1)
-    words, status = box.locator("[data-g]"), box.locator(".attng-progress")
+    words, status = box.locator("[data-g]"), box.locator(".attnq-progress")
     assert words.count() == 0 and box.locator(".attng-body").is_hidden()
     assert box.locator("textarea").input_value() == "Once"
     box.locator("textarea").fill("The sky\nover <b>Rome")
     live.keyboard.press("Control+Enter")
-    assert live.evaluate("sent") == [{"prompt": "The sky\nover <b>Rome"}]
-    assert live.evaluate("model.get('prompt')") == "The sky\nover <b>Rome"
+    assert live.evaluate("sent") == [{"text": "The sky\nover <b>Rome"}]
+    assert live.evaluate("model.get('asked')") == "The sky\nover <b>Rome"
     live.evaluate("put({busy: true})")
     assert box.get_by_role("button", name="Generate").is_disabled() and status.inner_text() == "Writing …"
     live.locator(".attng textarea").press("Control+Enter")

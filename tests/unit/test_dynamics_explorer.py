@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnlib.widgets import DynamicsExplorer
-from attnlib.widgets.static import front_end
 
 STEPS = [0, 10, 40]
 TOKENS = ["a", "great", "film", "."]
@@ -207,7 +206,7 @@ def test_a_page_asks_for_nothing_from_outside():
 
 
 def test_the_static_page_holds_every_trait_that_the_live_view_reads():
-    source = front_end("scores.js", "over_training.js", "ask_box.js", "dynamics_explorer.js")
+    source = str(DynamicsExplorer._esm)
     assert set(re.findall(r'model\.get\("(\w+)"\)', source)) == set(state_of(explorer().to_html()))
 
 

@@ -17,7 +17,6 @@ from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.encoding import dequantise
 from attnlib.widgets.recording import parts_of, pieces
-from attnlib.widgets.static import front_end
 
 WORDS, NEW = ["The", " sky", " of", " Rome"], [" is", " blue"]
 
@@ -290,7 +289,7 @@ def test_a_page_asks_for_nothing_from_outside():
 
 
 def test_the_static_page_holds_every_trait_that_the_live_view_reads():
-    source = front_end("common.js", "heat_map.js", "inflate.js", "generation_explorer.js")
+    source = str(GenerationExplorer._esm)
     assert set(re.findall(r'model\.get\("(\w+)"\)', source)) == set(state_of(two_examples().to_html()))
 
 
@@ -307,7 +306,7 @@ def live():
 
 def press(explorer, prompt):
     """What the view's button does."""
-    explorer._handle_custom_msg({"prompt": prompt}, [])
+    explorer._handle_custom_msg({"text": prompt}, [])
 
 
 def test_a_prompt_is_continued_row_by_row_and_kept_whole_at_the_end(live):
@@ -316,7 +315,7 @@ def test_a_prompt_is_continued_row_by_row_and_kept_whole_at_the_end(live):
     explorer.observe(lambda change: busy.append(change["new"]), "busy")
     assert repr(explorer) == "GenerationExplorer 'T': nothing generated yet"
     press(explorer, "the sky of Rome")
-    assert busy == [True, False] and explorer.error == "" and explorer.prompt == "the sky of Rome"
+    assert busy == [True, False] and explorer.error == "" and explorer.asked == "the sky of Rome"
     ids = explorer.encode("the sky of Rome")
     truth = generate_with_rollout(explorer.model, ids, 4, do_sample=False)
     assert [example["label"] for example in explorer.examples] == ["rollout", "over the null model"]
@@ -336,8 +335,8 @@ def test_a_prompt_is_continued_row_by_row_and_kept_whole_at_the_end(live):
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        ("", "The prompt is empty. Type some text"),
-        (" \n", "The prompt is empty"),
+        ("", "There is no text. Type some first."),
+        (" \n", "There is no text"),
         ("word " * 30, "31 tokens and 4 new ones are more than the model's context of 32"),
         ("word " * 60, "The prompt has 61 tokens; at most 50 are shown here"),
     ],
@@ -349,7 +348,7 @@ def test_a_prompt_that_cannot_be_continued_is_an_error_in_the_widget(live, promp
     before = explorer.examples
     press(explorer, prompt)
     assert re.search(message, explorer.error) and not explorer.busy
-    assert explorer.examples == before and explorer.prompt == prompt
+    assert explorer.examples == before and explorer.asked == prompt
     press(explorer, "the sky")
     assert explorer.error == ""
 

@@ -1,0 +1,50 @@
+// Attention as it came from Python: how its bytes are unpacked, and the weights and the reference of a head.
+// Uses common.js, which Python puts before it.
+//
+// May be touched for: another form of what attnlib.widgets.encoding stores. Nothing here is drawn.
+
+/** The example at an index: its names, its sizes, and views of its bytes among those of all examples. */
+function unpack(model, index) {
+  const weights = bytesOf(model.get("weights")), masks = bytesOf(model.get("masks"));
+  let weightsAt = 0, masksAt = 0;
+  for (const [i, example] of model.get("examples").entries()) {
+    const [layers, heads, rows, columns] = example.shape;
+    const cells = rows * columns, maskBytes = Math.ceil(cells / 8);
+    if (i === index) {
+      return {
+        layers, heads, rows, columns, cells, crossed: example.query_tokens !== null,
+        keys: example.tokens.map(visible), queries: (example.query_tokens ?? example.tokens).map(visible),
+        weights: weights.subarray(weightsAt), maskOf: example.mask_of,
+        mask: (k) => masks.subarray(masksAt + k * maskBytes),
+      };
+    }
+    weightsAt += layers * heads * cells;
+    masksAt += example.masks * maskBytes;
+  }
+}
+
+/** Weights of one head, or of the mean of a layer's heads (head -1). */
+function weightsOf(data, layer, head) {
+  const heads = head < 0 ? range(data.heads) : [head];
+  const values = new Float32Array(data.cells);
+  for (const each of heads) {
+    const from = (layer * data.heads + each) * data.cells;
+    for (let i = 0; i < data.cells; i++) values[i] += READ[data.weights[from + i]] / heads.length;
+  }
+  return values;
+}
+
+/** Reference of one head as 0 and 1, of any head for the mean; null where there is none. */
+function referenceOf(data, layer, head) {
+  const chosen = head < 0 ? data.maskOf[layer] : [data.maskOf[layer][head]];
+  const indices = [...new Set(chosen)].filter((index) => index >= 0);
+  if (!indices.length) return null;
+  const cells = new Uint8Array(data.cells);
+  for (const index of indices) {
+    const bits = data.mask(index);
+    for (let i = 0; i < data.cells; i++) cells[i] |= (bits[i >> 3] >> (7 - (i & 7))) & 1;
+  }
+  return cells;
+}
+
+const placeName = (layer, head) => `layer ${layer}, ${head < 0 ? "mean of heads" : `head ${head}`}`;

@@ -1,0 +1,84 @@
+// HeadPictures: a small picture of every head, one row for every layer, and of the mean of its heads; a click or
+// the arrow keys choose one. Uses common.js and attention_data.js, which Python puts before it.
+//
+// May be touched for: the small pictures. The heat map of the chosen head is heat_map.js.
+
+class HeadPictures {
+  /** `choose({layer, head})` is called when the reader does. */
+  constructor(choose) {
+    this.choose = choose;
+    this.node = make("div", { class: "attnx-heads", role: "group", "aria-label": "All heads; the arrow keys move",
+      keydown: (event) => this.onKey(event) });
+    this.panel = make("div", { class: "attnx-panel" }, make("p", { class: "attnx-caption" }, "All heads"), this.node);
+  }
+
+  // ---- built for every example
+
+  build(data) {
+    const number = (text) => make("span", { class: "attnx-number", "aria-hidden": "true" }, text);
+    this.data = data;
+    this.node.style.gridTemplateColumns = `auto repeat(${data.heads + 1}, auto)`;
+    this.node.replaceChildren(number(""), number("mean"), ...range(data.heads).map(number));
+    this.all = [];
+    for (let layer = 0; layer < data.layers; layer++) {
+      this.node.append(number(layer));
+      for (let head = -1; head < data.heads; head++) {
+        const name = placeName(layer, head), picture = canvas("", 0, 0);
+        const button = make("button", { type: "button", class: "attnx-thumb", "aria-label": name, title: name,
+          click: () => this.choose({ layer, head }) }, picture);
+        this.all.push({ layer, head, button, picture });
+        this.node.append(button);
+      }
+    }
+  }
+
+  /** Reads the weights of every head; `largest` is what a stretched scale ends at. */
+  read() {
+    for (const each of this.all) {
+      each.values = weightsOf(this.data, each.layer, each.head);
+      each.largest = largestOf(each.values) || 1;
+    }
+  }
+
+  at(layer, head) { return this.all[layer * (this.data.heads + 1) + head + 1]; }
+
+  // ---- drawn for every example, width, theme and scale
+
+  /** How wide a picture can be where all have this width, and how wide all are together with their numbers. */
+  arrange(width) {
+    const columns = this.data.heads + 1;
+    this.width = clamp(Math.floor((Math.min(width, 380) - 24) / columns) - 6, 24, 44);
+    return 24 + columns * (this.width + 6);
+  }
+
+  draw(theme, stretched) {
+    const { width } = this, { rows, columns } = this.data, height = Math.round(width * clamp(rows / columns, 0.4, 2.5));
+    for (const { picture, values, largest } of this.all) {
+      const pen = surface(picture, width, height);
+      pen.imageSmoothingEnabled = columns > width;
+      pen.imageSmoothingQuality = "high";
+      pen.drawImage(bitmap(values, rows, columns, stretched ? largest : 1, theme), 0, 0, width, height);
+    }
+  }
+
+  // ---- drawn for every layer and head
+
+  mark(layer, head) {
+    this.chosen = { layer, head };
+    for (const each of this.all) {
+      const chosen = each.layer === layer && each.head === head;
+      each.button.setAttribute("aria-pressed", chosen);
+      each.button.tabIndex = chosen ? 0 : -1;
+    }
+  }
+
+  onKey(event) {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const { layers, heads } = this.data;
+    const layer = clamp(this.chosen.layer + step[0], 0, layers - 1), head = clamp(this.chosen.head + step[1], -1, heads - 1);
+    this.choose({ layer, head });
+    this.at(layer, head).button.focus();
+  }
+}

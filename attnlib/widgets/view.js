@@ -1,0 +1,86 @@
+// View: what every explorer is, a card in the page that takes the theme of what lies behind it; and the pieces
+// that its controls and tables are made of. Uses common.js, which Python puts before it.
+//
+// May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
+
+class View {
+  constructor(model) { this.model = model; }
+
+  choose(changes) {
+    for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
+    this.model.save_changes();
+  }
+
+  /** Puts the card into the page: `kind` says what it is; `style`, its own classes; `parts`, what it holds. */
+  mount(el, kind, style, ...parts) {
+    const title = this.model.get("title");
+    this.root = make("section", { class: style, "aria-label": `${kind}${title ? `: ${title}` : ""}` },
+      ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...parts);
+    // JupyterLab's command mode would otherwise take the arrow keys.
+    this.root.addEventListener("keydown", (event) => event.stopPropagation());
+    el.append(this.root);
+  }
+
+  /** Takes the theme of what lies behind. Returns the width inside: 0 in a closed tab or drop-down. */
+  dress() {
+    const mode = onDark(this.root) ? "dark" : "light", style = getComputedStyle(this.root);
+    this.theme = THEMES[mode];
+    this.root.dataset.mode = mode;
+    return Math.max(this.root.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight), 0);
+  }
+}
+
+/**
+ * Lets a view react to its model, `reactions` by name of a trait or of another event (with a colon), and to
+ * the width and theme of its page. Returns how to let go of all of them.
+ */
+function connect(view, reactions) {
+  const events = Object.entries(reactions).map(([name, react]) => [name.includes(":") ? name : `change:${name}`, react]);
+  for (const [event, react] of events) view.model.on(event, react);
+  const unwatch = watch(view.root, () => view.paint());
+  return () => {
+    for (const [event, react] of events) view.model.off(event, react);
+    view.training?.stop();
+    unwatch();
+  };
+}
+
+// ---------------------------------------------------------------------------- controls
+
+/** A drop-down that tells `change` the value chosen. */
+function dropDown(label, change, choices = [], more = {}) {
+  const node = make("select", { "aria-label": label, change: (event) => change(event.target.value), ...more });
+  offer(node, choices);
+  return node;
+}
+
+/** Puts choices, [value, name], in the place of those there were. */
+function offer(node, choices) {
+  node.replaceChildren(...choices.map(([value, name]) => make("option", { value }, name)));
+}
+
+/** A control, or several, with their name before them. */
+const field = (name, ...controls) => make("label", { class: "attnx-field" }, make("span", {}, name), ...controls);
+
+/** A checkbox and what stands behind it, as [box, label]. */
+function checkbox(change, attributes, ...behind) {
+  const box = make("input", { type: "checkbox", change: (event) => change(event.target.checked) });
+  return [box, make("label", { class: "attnx-check", ...attributes }, box, ...behind)];
+}
+
+/** Buttons that save a picture of `what` as "png" or "svg"; `hint` is the beginning of what they show. */
+function savers(what, save, hint = `Save ${what} as`) {
+  return make("span", { class: "attnx-savers" }, ...["PNG", "SVG"].map((kind) => make("button", { type: "button",
+    class: "attnx-save", title: `${hint} ${kind}`, "aria-label": `Save ${what} as ${kind}`, click: () => save(kind.toLowerCase()) }, kind)));
+}
+
+// ---------------------------------------------------------------------------- tables
+
+/** A table behind its summary; `fill` is called when it is opened. */
+function folded(summary, label, table, fill) {
+  return make("details", { class: "attnx-details", toggle: fill }, make("summary", {}, summary),
+    make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": label }, table));
+}
+
+const tableHead = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
+const tableRow = (name, ...cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", {}, text)));

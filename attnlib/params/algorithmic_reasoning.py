@@ -15,11 +15,14 @@ from attnlib.generators.base import Batch, Head
 from attnlib.models.causal import CausalSizes, check_architecture
 from attnlib.models.pretrained import DEFAULT, TINY
 from attnlib.params.algorithmic_ranges import RANGES
-from attnlib.params.base import Params
+from attnlib.params.base import ParameterError, Params
 from attnlib.plan import Plan
 
 PARTS = ("train", "id", "ood")
 """What a task's ranges are of: training, tests in its distribution, and tests out of it."""
+
+OWN = ("n_layers", "n_heads", "width", "steps", "learning_rate", "weight_decay")
+"""Parameters that a task may have for itself: `override[task]["model"]`."""
 
 
 class AlgorithmicReasoningParams(Params):
@@ -37,7 +40,7 @@ class AlgorithmicReasoningParams(Params):
         description="the study's ranges for models trained from scratch, or for fine-tuned ones"
     )
     override: dict[str, dict[str, dict[str, Any]]] = Field(
-        description="other settings of a task's generator, by task and part (train, id, ood)"
+        description="a task's own settings: of its generator (train, id, ood), and sizes and steps (model)"
     )
     n_layers: int = Field(description="layers of a model from scratch", ge=1, le=48)
     n_heads: int = Field(description="heads per layer of a model from scratch", ge=1, le=64)
@@ -45,6 +48,7 @@ class AlgorithmicReasoningParams(Params):
     steps: int = Field(description="training steps of each model; 0: take a pretrained one as it is", ge=0)
     batch_size: int = Field(description="samples per step", ge=1)
     learning_rate: float = Field(description="the highest learning rate", gt=0, le=1)
+    weight_decay: float = Field(description="how much the optimizer, AdamW, shrinks weights", ge=0)
     precision: Literal["float32", "bf16"] = Field(description="of training: float32, or bf16 on a GPU")
     chat: bool = Field(description="whether samples are chats, in the model's chat template")
     instruction: bool = Field(description="whether the task is explained in words first")
@@ -77,16 +81,22 @@ class AlgorithmicReasoningParams(Params):
     def _placed(cls, override: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, dict[str, Any]]]:
         for name, parts in override.items():
             _known_task(name)
-            if strangers := set(parts) - set(PARTS):
+            if strangers := set(parts) - {*PARTS, "model"}:
                 raise ValueError(
-                    f"override should name parts {', '.join(PARTS)} of {name}; got {sorted(strangers)}"
+                    f"override should name parts {', '.join(PARTS)}, model of {name}; got {sorted(strangers)}"
+                )
+            if strangers := set(parts.get("model", {})) - set(OWN):
+                raise ValueError(
+                    f"override may set {', '.join(OWN)} of {name}'s model; got {sorted(strangers)}"
                 )
         return override
 
     @model_validator(mode="after")
     def _possible(self) -> AlgorithmicReasoningParams:
-        if self.from_scratch:
-            self._scratch_is_possible()
+        self._scratch_is_possible()
+        for name in self.tasks:
+            if self.override.get(name, {}).get("model"):
+                self._try_model(name)
         strangers = [name for name in self.supervised if name not in self.tasks]
         if strangers:
             raise ValueError(f"supervised should be among tasks = {self.tasks}; got {strangers}")
@@ -98,6 +108,8 @@ class AlgorithmicReasoningParams(Params):
         return self
 
     def _scratch_is_possible(self) -> None:
+        if not self.from_scratch:
+            return
         check_architecture(self.model)
         if self.width % self.n_heads or self.width % 2:
             allowed = ", ".join(str(n) for n in range(1, 65) if self.width % n == 0)
@@ -119,6 +131,15 @@ class AlgorithmicReasoningParams(Params):
                 f"got {self.reinforced_heads}"
             )
 
+    def _try_model(self, name: str) -> None:
+        try:
+            self.of(name)
+        except ParameterError as error:
+            reason = str(error).partition("\n  - ")[2]
+        else:
+            return
+        raise ValueError(f"the model of {name} cannot be: {reason}")
+
     def _try(self, name: str, part: str) -> None:
         """Draw a sample: what a generator does not allow, it says."""
         known = list(inspect.signature(TASKS[name]).parameters)
@@ -130,6 +151,15 @@ class AlgorithmicReasoningParams(Params):
             self.generator(name, part, char_tokenizer(), plain=True).samples(1)
         except ValueError as error:
             raise ValueError(f"the {part} settings of {name} cannot be: {error}") from None
+
+    def of(self, name: str) -> AlgorithmicReasoningParams:
+        """The same parameters, with those that a task has for itself in place."""
+        own = self.override.get(name, {}).get("model", {})
+        ranges = {
+            other: {part: value for part, value in parts.items() if part != "model"}
+            for other, parts in self.override.items()
+        }
+        return self.checked({**dict(self), **own, "override": ranges})
 
     @property
     def from_scratch(self) -> bool:
@@ -191,14 +221,16 @@ class AlgorithmicReasoningParams(Params):
 
     def plan(self, name: str, supervised: bool, seed: int) -> Plan:
         """How the model of a run is trained."""
+        own = self.of(name)
         return Plan(
-            steps=max(1, self.steps),
-            learning_rate=self.learning_rate,
+            steps=max(1, own.steps),
+            learning_rate=own.learning_rate,
+            weight_decay=own.weight_decay,
             schedule="onecycle",
-            warmup=self.steps // 10 if self.steps >= 20 else 0,
+            warmup=own.steps // 10 if own.steps >= 20 else 0,
             optimizer="adamw",
             clip=1.0,
-            evaluate_every=max(1, self.steps // 10),
+            evaluate_every=max(1, own.steps // 10),
             metric="exact_match",
             stop_at=0.995,
             patience=2,
@@ -228,7 +260,11 @@ class AlgorithmicReasoningParams(Params):
 
     def run_table(self) -> pd.DataFrame:
         """A row per run: name, task, whether it is supervised, seed; in words, the model and the ranges."""
-        size = f", {self.n_layers} layers of {self.n_heads} heads, width {self.width}" * self.from_scratch
+        sizes = {name: self.of(name).sizes for name in self.tasks}
+        size = {
+            name: f", {s.n_layers} layers of {s.n_heads} heads, width {s.width}" * self.from_scratch
+            for name, s in sizes.items()
+        }
         how = "from scratch" if self.from_scratch else f"{'fine-tuned' if self.steps else 'as it is'}"
         extras = {"chat": self.chat, "instruction": self.instruction, "examples": self.few_shot}
         said = "".join(f", {extra}" for extra, there in extras.items() if there)
@@ -238,7 +274,7 @@ class AlgorithmicReasoningParams(Params):
                 "task": name,
                 "supervised": supervised,
                 "seed": seed,
-                "setting": f"{self.model}, {how}{size}{said}" + ", supervised head" * supervised,
+                "setting": f"{self.model}, {how}{size[name]}{said}" + ", supervised head" * supervised,
                 "ranges": f"{self.described(name, 'train')}; OOD {self.described(name, 'ood')}",
             }
             for run, (name, supervised, seed) in self.runs().items()

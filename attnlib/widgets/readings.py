@@ -1,0 +1,40 @@
+"""What an explorer shows of a model that reads a sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnlib.generators.base import Sample
+from attnlib.objectives import stacked_attentions
+
+MOST = 1_000_000
+"""Weights of one example in a page: with more, only the mean over heads of every layer is kept."""
+
+
+@torch.no_grad()
+def reading(model: nn.Module, tokenizer: Any, sample: Sample) -> dict[str, Any]:
+    """An example for `AttentionExplorer.from_examples`: tokens, attention and reference of a sample.
+
+    A long prompt (instruction, examples, the frame of a chat) is cut off: what is shown begins with the first
+    token that any row is evaluated on, and rows then sum to less than 1. Without one, all is shown.
+
+    Args:
+        model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
+        tokenizer: of the model.
+        sample: with or without a reference.
+
+    Raises:
+        ValueError: the model returns no attention.
+    """
+    ids = sample.input_ids[None].to(next(model.parameters()).device)
+    attentions = stacked_attentions(model(ids, output_attentions=True))[0].cpu().float()
+    start = 0 if sample.evaluated is None else int(sample.evaluated.any(0).int().argmax())
+    kept = slice(0 if start <= 1 else start, None)  # one token in front: the sink, worth seeing
+    attentions = attentions[..., kept, kept]
+    attentions = attentions.mean(1, keepdim=True) if attentions.numel() > MOST else attentions
+    reference = None if sample.reference is None else sample.reference[kept, kept]
+    tokens = tokenizer.convert_ids_to_tokens(sample.input_ids.tolist())[kept]
+    return {"tokens": tokens, "attentions": attentions, "references": reference}

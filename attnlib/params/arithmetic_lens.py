@@ -86,8 +86,6 @@ class ArithmeticLensParams(Params):
             raise ValueError(
                 f"the original's splits are of 2 numbers; got n_operands={self.n_operands}: say published=[]"
             )
-        if self.small and not self.published:
-            raise ValueError(f"small={self.small} needs published, whose other sizes it shares")
         self.task(LensRun(self.operators)).annotate(self.question)
         TransformerConfig(20, n_heads=self.n_heads, width=self.width)
         return self
@@ -155,7 +153,9 @@ class ArithmeticLensParams(Params):
         runs[f"{self.kind}, units first"] = LensRun(self.operators, first, backwards=True)
         for operators in self.also:
             runs[kind_of(operators)] = LensRun(operators, first)
-        for n in [*self.published[:1], *[self.small] * (self.small > 0)]:
+        for n in [*self.published[:1], self.small] if self.published else []:
+            if not n:
+                continue
             sizes = (n, self.published[1], self.published[2])
             runs[f"as published, {n:,} drawn"] = LensRun(self.operators, first, published=sizes)
         return runs

@@ -8,7 +8,7 @@ from attnlib.generators.arithmetic.attention import KINDS
 from attnlib.generators.arithmetic.ceiling import best_possible
 from attnlib.generators.arithmetic.files import read_files, write_files
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems
-from attnlib.generators.arithmetic.splits import Splits
+from attnlib.generators.arithmetic.splits import Space, Splits
 from attnlib.generators.arithmetic.task import Arithmetic, arithmetic
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "OPERATORS",
     "Arithmetic",
     "Problems",
+    "Space",
     "Splits",
     "arithmetic",
     "best_possible",

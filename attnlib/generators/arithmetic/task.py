@@ -42,7 +42,7 @@ def arithmetic(
     (`5-7=-2`), or reversed, at the end (`5-7=2-`).
 
     Args:
-        operators: any of + - *; one of them stands between all the numbers of a problem.
+        operators: any of `+`, `-` and `*`; one of them stands between all the numbers of a problem.
         numbers: lowest and highest operand.
         n_operands: how many numbers a problem has.
         reversed_digits: write numbers with their units first, in which order one adds on paper.

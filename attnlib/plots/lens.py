@@ -113,7 +113,7 @@ def heads_grid(
     axes[0, 0].set(xticks=range(len(labels)), yticks=range(len(labels)))
     axes[0, 0].set(xticklabels=labels, yticklabels=labels)
     for axis in axes.flat:
-        axis.tick_params(length=0, labelsize=5)
+        axis.tick_params(length=0, labelsize=6)
         axis.tick_params("x", labelrotation=90)
     figure.supxlabel("key", fontsize=8)
     figure.supylabel("query", fontsize=8)

@@ -12,8 +12,9 @@ from attnlib.generators.arithmetic.problems import OPERATORS, Problems
 ENUMERATED = 2_000_000
 """Up to so many problems are listed and shuffled; of more, random ones are drawn until enough are new."""
 
-Names = tuple[str, str, str]
-NAMES: Names = ("train", "valid", "test")
+NAMES = ("train", "valid", "test")
+DRAWN = ("test", "valid", "train")
+"""The order in which splits are filled, so that test problems do not depend on how many are trained on."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,12 @@ def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
         indices = _drawn(space, sum(sizes.values()), rng)
     twins = space.twins(indices)
     parts, start = {}, 0
-    for name in ("test", "valid", "train"):  # so that the test problems do not depend on how many train
+    for name in DRAWN:
         end = start + sizes[name]
         if end > len(indices):
             raise ValueError(
                 f"splits of {', '.join(f'{sizes[n]:,} {n}' for n in NAMES)} cannot be disjoint: there are "
-                f"{len(indices):,} problems of {space.describe()}, and {start + sum_left(sizes, name):,} are "
+                f"{len(indices):,} problems of {space.describe()}, and {start + _still_needed(sizes, name):,} are "
                 "needed (the two orders of a sum go together). Ask for fewer or widen numbers"
             )
         parts[name] = space.problems(indices[start:end])
@@ -116,10 +117,9 @@ def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
     return Splits(**shuffled)
 
 
-def sum_left(sizes: dict[str, int], name: str) -> int:
+def _still_needed(sizes: dict[str, int], name: str) -> int:
     """Problems still needed by the split `name` and those after it."""
-    order = ("test", "valid", "train")
-    return sum(sizes[each] for each in order[order.index(name) :])
+    return sum(sizes[each] for each in DRAWN[DRAWN.index(name) :])
 
 
 def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:

@@ -105,21 +105,17 @@ def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
     for name in DRAWN:
         end = start + sizes[name]
         if end > len(indices):
+            needed = start + sum(sizes[each] for each in DRAWN[DRAWN.index(name) :])
             raise ValueError(
                 f"splits of {', '.join(f'{sizes[n]:,} {n}' for n in NAMES)} cannot be disjoint: there are "
-                f"{len(indices):,} problems of {space.describe()}, and {start + _still_needed(sizes, name):,} are "
-                "needed (the two orders of a sum go together). Ask for fewer or widen numbers"
+                f"{len(indices):,} problems of {space.describe()}, and {needed:,} are needed (the two orders of "
+                "a sum go together). Ask for fewer or widen numbers"
             )
         parts[name] = space.problems(indices[start:end])
         start = end + int((twins[end:] == twins[end - 1]).cumprod().sum()) if sizes[name] else end
     rng = np.random.default_rng([seed, 2])
     shuffled = {name: part[rng.permutation(len(part))] for name, part in parts.items()}
     return Splits(**shuffled)
-
-
-def _still_needed(sizes: dict[str, int], name: str) -> int:
-    """Problems still needed by the split `name` and those after it."""
-    return sum(sizes[each] for each in DRAWN[DRAWN.index(name) :])
 
 
 def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:

@@ -108,8 +108,8 @@ def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
             needed = start + sum(sizes[each] for each in DRAWN[DRAWN.index(name) :])
             raise ValueError(
                 f"splits of {', '.join(f'{sizes[n]:,} {n}' for n in NAMES)} cannot be disjoint: there are "
-                f"{len(indices):,} problems of {space.describe()}, and {needed:,} are needed (the two orders of "
-                "a sum go together). Ask for fewer or widen numbers"
+                f"{len(indices):,} problems of {space.describe()}, and {needed:,} are needed (the two "
+                "orders of a sum go together). Ask for fewer or widen numbers"
             )
         parts[name] = space.problems(indices[start:end])
         start = end + int((twins[end:] == twins[end - 1]).cumprod().sum()) if sizes[name] else end

@@ -5,7 +5,7 @@ from typing import Any
 
 import anywidget
 
-from attnlib.widgets.attention_view import AttentionView
+from attnlib.widgets.attention_view import MODULES, STYLES, AttentionView
 from attnlib.widgets.encoding import Array, Example, References
 from attnlib.widgets.parts import named
 from attnlib.widgets.static import front_end
@@ -58,16 +58,8 @@ class AttentionExplorer(AttentionView, anywidget.AnyWidget):
         AttentionExplorer 'Untrained': 5 tokens, 2 layers x 4 heads
     """
 
-    _esm = front_end(
-        "common.js",
-        "view.js",
-        "heat_map.js",
-        "attention_data.js",
-        "head_pictures.js",
-        "attention_view.js",
-        "attention_explorer.js",
-    )
-    _css = front_end("common.css", "heat_map.css", "attention_view.css")
+    _esm = front_end(*MODULES, "attention_explorer.js")
+    _css = front_end(*STYLES)
 
     def __init__(
         self,

@@ -9,7 +9,6 @@ lie in the order [score checkpoint token].
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,8 +51,8 @@ class Document:
         Raises:
             ValueError: a part is missing, unknown or not valid; the message names the document.
         """
-        build = partial(cls._of, checkpoints=checkpoints, typed=typed)
-        return named(build, "document", label, parts, NEEDED, OPTIONAL)
+        settings = {"checkpoints": checkpoints, "typed": typed}
+        return named(cls._of, "document", label, parts, NEEDED, OPTIONAL, **settings)
 
     @classmethod
     def _of(

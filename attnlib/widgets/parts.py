@@ -13,8 +13,9 @@ def named(
     parts: Mapping[str, Any],
     needed: Sequence[str],
     optional: Sequence[str],
+    **settings: Any,
 ) -> Shown:
-    """``build(label, **parts)``, with the noun and the label in the message of every error.
+    """``build(label, **parts, **settings)``, with the noun and the label in the message of every error.
 
     Args:
         build: checks the parts and packs them.
@@ -23,6 +24,7 @@ def named(
         parts: by name.
         needed: names of the parts that must be there, two or more.
         optional: names of those that may be, one or more.
+        **settings: what else ``build`` takes.
 
     Raises:
         ValueError: a part is missing, unknown or not valid.
@@ -33,7 +35,7 @@ def named(
             f"got {', '.join(map(str, parts)) or 'nothing'}."
         )
     try:
-        return build(label, **parts)
+        return build(label, **parts, **settings)
     except ValueError as error:
         raise ValueError(f"{noun} {label!r}: {error}") from error
 
@@ -68,4 +70,5 @@ def counted(count: int, noun: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

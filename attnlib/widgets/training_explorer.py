@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import anywidget
 import numpy as np
 
 from attnlib.widgets.asking import Asking, nobody
-from attnlib.widgets.attention_view import AttentionView
+from attnlib.widgets.attention_view import MODULES, STYLES, AttentionView
 from attnlib.widgets.encoding import checked_tokens, checked_weights, numpy_of, packed_masks, quantise
 from attnlib.widgets.over_training import Curves, OverTraining, Steps
 from attnlib.widgets.parts import checked_text, checked_texts, counted, named
@@ -76,19 +75,9 @@ class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget)
     """
 
     _esm = front_end(
-        "common.js",
-        "view.js",
-        "heat_map.js",
-        "attention_data.js",
-        "head_pictures.js",
-        "attention_view.js",
-        "inflate.js",
-        "curves.js",
-        "over_training.js",
-        "ask_box.js",
-        "training_explorer.js",
+        *MODULES, "inflate.js", "curves.js", "over_training.js", "ask_box.js", "training_explorer.js"
     )
-    _css = front_end("common.css", "heat_map.css", "attention_view.css", "over_training.css", "ask_box.css")
+    _css = front_end(*STYLES, "over_training.css", "ask_box.css")
 
     def __init__(
         self,
@@ -174,8 +163,8 @@ class Problem:
         Raises:
             ValueError: a part is missing, unknown or not valid; the message names the problem.
         """
-        build = partial(cls._of, checkpoints=checkpoints, typed=typed)
-        return named(build, "problem", label, parts, NEEDED, OPTIONAL)
+        settings = {"checkpoints": checkpoints, "typed": typed}
+        return named(cls._of, "problem", label, parts, NEEDED, OPTIONAL, **settings)
 
     @classmethod
     def _of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from attnlib.generators.arithmetic.attention import answer_digits, looks
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems, n_digits, results_reach
+from attnlib.generators.arithmetic.reading import read_numbers
 from attnlib.generators.arithmetic.splits import Space, Splits, disjoint, independent
 from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN, Writing, write
 from attnlib.generators.base import IGNORE, Batch, Sample
@@ -146,7 +146,8 @@ class Arithmetic:
         Raises:
             ValueError: see `annotate`.
         """
-        rows = [self._numbers(text) for text in texts]
+        example = self.texts(self.space.problems(np.array([self.space.size // 3])))[0]
+        rows = [read_numbers(text, self.space, self.reversed_digits, example) for text in texts]
         operators = np.array([OPERATORS.index(operator) for operator, _ in rows], dtype=np.int64)
         operands = np.array([numbers for _, numbers in rows], dtype=np.int64)
         problems = Problems(operators, operands.reshape(len(rows), self.space.n_operands))
@@ -158,36 +159,6 @@ class Arithmetic:
             if answer and answer != right:
                 raise ValueError(f"{text!r} is wrong: the answer is {right!r}, written as {self.describe()}")
         return problems
-
-    def _numbers(self, text: str) -> tuple[str, list[int]]:
-        """Operator and operands of a text."""
-        example = self.texts(self.space.problems(np.array([self.space.size // 3])))[0]
-        question, equals, _ = text.strip().partition("=")
-
-        def wrong(reason: str) -> ValueError:
-            return ValueError(f"{text!r} is not a problem of this task: {reason}. Write it like {example!r}")
-
-        if strangers := sorted(set(text.strip()) - set(CHARACTERS)):
-            raise wrong(f"it holds {', '.join(map(repr, strangers))}")
-        if not equals or text.count("=") > 1:
-            raise wrong(f"it should have one =, and has {text.count('=')}")
-        numbers = re.split(r"[+*-]", question)
-        signs = re.findall(r"[+*-]", question)
-        if "" in numbers:
-            place = len("x".join(numbers[: numbers.index("") + 1]))
-            raise wrong(f"there should be a number at character {place + 1}")
-        if asked := sorted(set(signs) - set(self.space.operators)):
-            allowed = " ".join(self.space.operators)
-            raise wrong(f"{' '.join(asked)} was not asked for, only {allowed}")
-        if len(set(signs)) != 1 or len(numbers) != self.space.n_operands:
-            raise wrong(f"there should be {self.space.n_operands} numbers with one operator between them")
-        values = [int(number[:: -1 if self.reversed_digits else 1]) for number in numbers]
-        low, high = self.space.numbers
-        if outside := [value for value in values if not low <= value <= high]:
-            raise wrong(f"{outside[0]} is not from {low} to {high}")
-        if not self.space.negative and signs[0] == "-" and 2 * values[0] < sum(values):
-            raise wrong("its result is negative, and negative=False")
-        return signs[0], values
 
     def describe(self) -> str:
         """The task in words."""

@@ -1,6 +1,6 @@
 """How long the statistics of agreement take, and how long they would take one document at a time.
 
-    python benchmarks/agreement.py
+    python benchmarks/agreement.py [--record]
 
 4,000 documents of 100 to 300 tokens and 1,000 more to choose checkpoints on, 20 checkpoints of five seeds and
 of a run with uniform attention, scores of the embedding-only model and of logistic regression: the table, the
@@ -8,7 +8,7 @@ curve over training, and the table over seeds (with Kendall's tau without the la
 
 "Plain" is what one would write first: a loop over documents, numpy or scipy for each, one shuffle. It runs on
 the first documents of the same scores, in turn with ours, and both count the documents of which they find the
-agreement and its chance (ours exactly). The ratio is what to look at. Times are the processor's, on one core.
+agreement and its chance (ours exactly). The ratio is what to look at.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import math
 import time
 
 import numpy as np
-import pandas as pd
 from scipy import stats
+from timing import PLAIN, Line, Way, common_options, compared, report
 
 from attnlib.stats import (
     AgreementSettings,
@@ -31,6 +31,7 @@ from attnlib.stats import (
 from attnlib.stats.rank_measures import kendall_rows, match_chance_rows, match_rows
 
 DOCUMENTS, FOR_SELECTION, CHECKPOINTS, PLAIN_DOCUMENTS = 4000, 1000, 20, 100
+MEASURES = {"top match": "top match", "kendall": "Kendall's tau"}
 SEEDS = ("normal_A", "normal_B", "normal_C", "normal_D", "normal_E")
 
 
@@ -82,43 +83,45 @@ def plain_agreement(alphas: list, betas: list, measure: str) -> tuple[float, flo
     return total / len(alphas), shuffled / len(alphas)
 
 
-def ratio(runs: dict[str, RunScores], measure: str) -> dict[str, float | str]:
+def documents(runs: dict[str, RunScores], measure: str) -> Line:
     """Documents per second of both, agreement and chance, over all checkpoints of one run."""
     alpha, betas = runs["normal_A"].scores("alpha").at(-1), runs["normal_B"].scores("alpha")
     few = np.arange(PLAIN_DOCUMENTS)
-    rows = [alpha.take(few).rows(), *(betas.take(few).at(t).rows() for t in range(CHECKPOINTS))]
-    ratios = []
-    for _ in range(3):  # in turn, so that a machine that slows down slows both
-        start = time.process_time()
-        for beta in rows[1:]:
-            plain_agreement(rows[0], beta, measure)
-        plain = CHECKPOINTS * PLAIN_DOCUMENTS / (time.process_time() - start)
-        start = time.process_time()
-        kendall_rows(alpha, betas) if measure == "kendall" else match_rows(alpha, betas)
-        if measure == "top match":
-            match_chance_rows(betas)  # of rank correlations it is 0
-        ours = CHECKPOINTS * DOCUMENTS / (time.process_time() - start)
-        ratios.append((ours / plain, ours, plain))
-    middle, ours, plain = sorted(ratios)[1]
-    return {"measure": measure, "documents/s": ours, "plain, documents/s": plain, "ratio": middle}
+    first = alpha.take(few).rows()
+    rows = [betas.take(few).at(t).rows() for t in range(CHECKPOINTS)]
+
+    def ours() -> None:
+        if measure == "kendall":
+            kendall_rows(alpha, betas)  # its chance is 0
+        else:
+            match_rows(alpha, betas)
+            match_chance_rows(betas)
+
+    plain = Way(CHECKPOINTS * PLAIN_DOCUMENTS, lambda: [plain_agreement(first, row, measure) for row in rows])
+    what = f"documents, {MEASURES[measure]}"
+    return compared(what, Way(CHECKPOINTS * DOCUMENTS, ours), {PLAIN: plain})
+
+
+def whole(runs: dict[str, RunScores], selection: dict[str, RunScores]) -> list[Line]:
+    """Processor seconds of each table of the study."""
+    tables = {"agreement": agreement_table, "over training": agreement_over_training}
+    lines: list[Line] = []
+    for measure, name in MEASURES.items():
+        functions = tables | ({"over seeds": agreement_over_seeds} if measure == "top match" else {})
+        for what, function in functions.items():
+            start = time.process_time()
+            function(runs, selection, settings=AgreementSettings(measure))
+            lines.append({"what": f"{what}, {name}", "seconds": time.process_time() - start})
+    return lines
 
 
 def main() -> None:
     """Print the seconds of the whole, and the ratios."""
+    options = common_options(__doc__).parse_args()
     runs = noisy_runs()
     selection, evaluation = split_rows(runs, share=FOR_SELECTION / (DOCUMENTS + FOR_SELECTION))
-    rows = []
-    tables = (agreement_table, agreement_over_training, agreement_over_seeds)
-    for measure, functions in {"top match": tables, "kendall": tables[:2]}.items():
-        for function in functions:
-            start = time.process_time()
-            function(evaluation, selection, settings=AgreementSettings(measure))
-            seconds = time.process_time() - start
-            rows.append({"measure": measure, "what": function.__name__, "seconds": seconds})
-    print(pd.DataFrame(rows).to_string(index=False, float_format="{:.1f}".format))
-    print(pd.DataFrame([ratio(evaluation, name) for name in ("top match", "kendall")]).to_string(
-        index=False, float_format="{:,.0f}".format
-    ))  # fmt: skip
+    report("agreement_tables", whole(evaluation, selection), options.record)
+    report("agreement", [documents(evaluation, measure) for measure in MEASURES], options.record)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast the algorithmic tasks are sampled, with reference: in chunks, one at a time, and by the original.
 
-    python benchmarks/algorithmic_sampling.py [FOLDER]
+    python benchmarks/algorithmic_sampling.py [--original FOLDER] [--record]
 
 "Plain" draws, writes, encodes and labels one sample after the other, by loops over its characters, as one
 would at first; its tokenizer is a dictionary, the fastest there is. With the FOLDER of the original's code
@@ -11,23 +11,21 @@ sizes, on one thread, in turn; the ratio is what to look at.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 from collections.abc import Callable
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
+from timing import ORIGINAL, PLAIN, Way, common_options, compared, report
 
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import task
 from attnlib.generators.algorithmic.string_reversal import ALPHANUMERIC
 
-N = {"long_addition": 2048, "long_multiplication": 128, "successor": 1024, "value_assignment": 1024}
+N = {"long_addition": 2048, "long_multiplication": 256, "successor": 1024, "value_assignment": 1024}
 TOKENIZER = char_tokenizer()
 IDS = TOKENIZER.get_vocab()
 Written = tuple[str, int, list[tuple[int, int]]]
@@ -95,7 +93,7 @@ def plain_assignment(chance: random.Random) -> Written:
     return question + "".join(table[symbol] for symbol in asked), len(question), pairs
 
 
-PLAIN: dict[str, Callable[[random.Random], Written]] = {
+PLAINLY: dict[str, Callable[[random.Random], Written]] = {
     "long_addition": plain_addition,
     "long_multiplication": plain_multiplication,
     "successor": plain_successor,
@@ -140,35 +138,25 @@ def original(folder: Path, name: str) -> Any:
     return getattr(generators, kind)(seed=0, tokenizer=Dictionary(), **settings).generate_samples()
 
 
-def rate(n: int, work: Callable[[], object]) -> float:
-    """Samples per second of this process's time, which is not that of its neighbours."""
-    start = time.process_time()
-    work()
-    return n / (time.process_time() - start)
+def ours(name: str, n: int) -> None:
+    """Draw, without keeping, so many samples of a task."""
+    for _ in islice(task(name, TOKENIZER, seed=0).generate_samples(), n):
+        pass
 
 
 def main() -> None:
-    """Print samples per second, and ratios: the median of three rounds."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("folder", nargs="?", type=Path, help="of the original's code")
-    folder = parser.parse_args().folder
+    """Print samples per second, and ratios."""
+    options = common_options(__doc__, original="AttentionSpan").parse_args()
     torch.set_num_threads(1)
-    rows = []
-    for name, write in PLAIN.items():
-        rounds = []
-        theirs = original(folder, name) if folder else None
-        for seed in range(3):  # in turn, so that a machine that slows down slows all
-            g, n = task(name, TOKENIZER, seed=seed), N[name]
-            found = {"samples/s": rate(n, lambda g=g, n=n: [None for _ in islice(g.generate_samples(), n)])}
-            found["plain, samples/s"] = rate(n // 16, lambda w=write, n=n: plainly(w, n // 16))
-            found["ratio to plain"] = found["samples/s"] / found["plain, samples/s"]
-            if theirs is not None:
-                some = n // 16
-                found["original, samples/s"] = rate(some, lambda t=theirs, some=some: list(islice(t, some)))
-                found["ratio to original"] = found["samples/s"] / found["original, samples/s"]
-            rounds.append({"task": name, **found})
-        rows.append(sorted(rounds, key=lambda found: found["ratio to plain"])[1])
-    print(pd.DataFrame(rows).to_string(index=False, float_format="{:,.0f}".format))
+    lines = []
+    for name, write in PLAINLY.items():
+        n, few = N[name], N[name] // 16
+        others = {PLAIN: Way(few, lambda write=write, few=few: plainly(write, few))}
+        if options.original:
+            theirs = original(options.original, name)
+            others[ORIGINAL] = Way(few, lambda theirs=theirs, few=few: list(islice(theirs, few)))
+        lines.append(compared(name.replace("_", " "), Way(n, lambda name=name, n=n: ours(name, n)), others))
+    report("algorithmic_sampling", lines, options.record)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,25 @@
 """How fast the RASP languages are sampled, with targets: vectorised, and one symbol at a time.
 
-    python benchmarks/rasp_sampling.py
+    python benchmarks/rasp_sampling.py [--original FOLDER] [--record]
 
-"Plain" writes outputs and target attention as loops over positions, as one would at first. (The original
-makes fewer samples a second than "plain" does: 1,300, 730 and 570 of sort, hist2 and sort_by_freq, timed
-beside it.) Both draw 26 symbols, lengths 1 to 100, with a beginning-of-sequence token, on one thread, in
-turn; the ratio is what to look at.
+"Plain" writes outputs and target attention as loops over positions, as one would at first; it is given its
+texts, and makes no tensors. With the FOLDER of the original's code (RASP-exps, not part of this repository),
+that code is timed too; it draws, and makes no tensors. All take 26 symbols, lengths 1 to 100, with a
+beginning-of-sequence token, on one thread, in turn; the ratio is what to look at.
 """
 
 from __future__ import annotations
 
-import time
+import sys
 from collections import Counter
+from pathlib import Path
 
-import pandas as pd
 import torch
+from timing import ORIGINAL, PLAIN, Way, common_options, compared, report
 
-from attnlib.generators.rasp import language
+from attnlib.generators.rasp import Language, language
 
-N = 2000
+N, FEW = 2000, 200
 
 
 def plain_sort(text: str) -> tuple[list, list]:
@@ -52,32 +53,38 @@ def plain_sort_by_freq(text: str) -> tuple[list, list]:
     return order, [equal, before, earlier, [[ranks[k] == q for k in n] for q in n]]
 
 
-PLAIN = {"sort": plain_sort, "hist2": plain_hist2, "sort_by_freq": plain_sort_by_freq}
+PLAINLY = {"sort": plain_sort, "hist2": plain_hist2, "sort_by_freq": plain_sort_by_freq}
+
+
+def vectorised(lang: Language) -> None:
+    """Draw, and make batches with target attention."""
+    batch_at = lang.batches(lang.sequences(N), batch_size=50, target_attention=True)
+    for step in range(N // 50):
+        batch_at(step)
+
+
+def original(folder: Path, name: str) -> Way:
+    """The original's training data, which it draws when asked for a sample."""
+    sys.path.insert(0, str(folder))
+    from Minilangs import minilangs  # type: ignore[import-not-found]
+
+    train = minilangs[f"{name}_26_bos_with_attns"][0]["train"]
+    return Way(FEW, lambda: [train[i] for i in range(FEW)])
 
 
 def main() -> None:
-    """Print samples per second of both, and their ratio."""
+    """Print samples per second, and ratios."""
+    options = common_options(__doc__, original="RASP-exps").parse_args()
     torch.set_num_threads(1)
-    rows = []
-    for name, plainly in PLAIN.items():
+    lines = []
+    for name, plainly in PLAINLY.items():
         lang = language(name, alphabet_size=26, bos=True)
-        sequences = lang.sequences(N)
-        texts = lang.decode(sequences)
-        ratios = []
-        for _ in range(3):  # in turn, so that a machine that slows down slows both
-            start = time.perf_counter()
-            batch_at = lang.batches(lang.sequences(N), batch_size=50, target_attention=True)
-            for step in range(N // 50):
-                batch_at(step)
-            vectorised = N / (time.perf_counter() - start)
-            start = time.perf_counter()
-            for text in texts[:200]:
-                plainly(text)
-            plain = 200 / (time.perf_counter() - start)
-            ratios.append((vectorised / plain, vectorised, plain))
-        ratio, vectorised, plain = sorted(ratios)[1]
-        rows.append({"language": name, "samples/s": vectorised, "plain, samples/s": plain, "ratio": ratio})
-    print(pd.DataFrame(rows).to_string(index=False, float_format="{:,.0f}".format))
+        texts = lang.decode(lang.sequences(N))[:FEW]
+        others = {PLAIN: Way(FEW, lambda write=plainly, texts=texts: [write(text) for text in texts])}
+        if options.original:
+            others[ORIGINAL] = original(options.original, name)
+        lines.append(compared(name, Way(N, lambda lang=lang: vectorised(lang)), others))
+    report("rasp_sampling", lines, options.record)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How fast reference mass is computed: on tensors, and row by row in Python.
 
-    python benchmarks/reference_mass.py
+    python benchmarks/reference_mass.py [--record]
 
 "Plain" walks over samples and rows and picks each row's keys, as one would at first and as the original
 does. Attention of 16 samples of 256 tokens, half of whose rows belong to a prompt; on one thread, in turn;
@@ -9,16 +9,14 @@ the ratio is what to look at.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
-import pandas as pd
 import torch
+from timing import PLAIN, Way, common_options, compared, report
 from torch import Tensor
 
 from attnlib.stats import reference_mass
 
-BATCH, TOKENS = 16, 256
+BATCH, TOKENS, TIMES = 16, 256, 10
 
 
 def plain(attention: Tensor, reference: Tensor, evaluated: Tensor) -> list[list[float]]:
@@ -49,30 +47,17 @@ def example(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def main() -> None:
-    """Print milliseconds of both, and their ratio."""
+    """Print batches per second of both, and their ratio."""
+    options = common_options(__doc__).parse_args()
     torch.set_num_threads(1)
-    attention, reference, evaluated = example()
-    mass = reference_mass(attention, reference, evaluated, as_published=True)
-    same = np.concatenate([np.array(each) for each in plain(attention, reference, evaluated)])
+    tensors = example()
+    mass = reference_mass(*tensors, as_published=True)
+    same = np.concatenate([np.array(each) for each in plain(*tensors)])
     np.testing.assert_allclose(mass[~mass.isnan()].numpy(), same, rtol=1e-4, atol=1e-7)
-    rows = []
-    for _ in range(5):  # in turn, so that a machine that slows down slows both
-        start = time.perf_counter()
-        for _ in range(10):
-            reference_mass(attention, reference, evaluated)
-        vectorised = (time.perf_counter() - start) / 10
-        start = time.perf_counter()
-        plain(attention, reference, evaluated)
-        rows.append((time.perf_counter() - start, vectorised))
-    slow, fast = sorted(rows, key=lambda pair: pair[0] / pair[1])[2]
-    table = {
-        "batch": BATCH,
-        "tokens": TOKENS,
-        "ms": 1e3 * fast,
-        "plain, ms": 1e3 * slow,
-        "ratio": slow / fast,
-    }
-    print(pd.DataFrame([table]).to_string(index=False, float_format="{:,.1f}".format))
+    ours = Way(TIMES, lambda: [reference_mass(*tensors) for _ in range(TIMES)])
+    what = f"batches of {BATCH} samples, {TOKENS} tokens"
+    line = compared(what, ours, {PLAIN: Way(1, lambda: plain(*tensors))})
+    report("reference_mass", [line], options.record)
 
 
 if __name__ == "__main__":

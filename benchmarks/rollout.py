@@ -8,26 +8,27 @@ Every case runs in processes of its own, so that its peak memory is its own: the
 a GPU, the most that was allocated) minus what was there when model and inputs were ready. Methods that are
 compared take turns, and times are the best of all their runs: whatever else a machine does is left out as far
 as it can be. (On a machine that others use, `--threads 1` and processor time, cpu_seconds, say more.) Ratios
-are to the first method of the same part and size. Prints a table, writes parquet.
+are to the first method of the same part and size. Prints a table, writes parquet, and with `--record` the
+tables of the book.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import resource
 import subprocess
 import sys
 import time
+from argparse import SUPPRESS
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 import transformers
+from timing import common_options, shown, write_machine, write_table
 from torch import Tensor
 
 from attnlib.rollout import attention_flow, generate_with_rollout, rollout, rollout_of, stream_with_rollout
@@ -262,29 +263,23 @@ def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(best.values())
 
 
-def write_pages(table: pd.DataFrame, folder: Path) -> None:
+def write_pages(table: pd.DataFrame) -> None:
     """One CSV per part, in words, for the book's page on performance; and a line on the machine."""
-    folder.mkdir(parents=True, exist_ok=True)
     for part, rows in table.groupby("part", sort=False):
-        shown = {
+        in_words = {
             "tokens": rows["n"],
             "method": rows["method"],
-            "seconds": rows["seconds"].map("{:.3g}".format),
+            "seconds": rows["seconds"].map(shown),
             "times the first": rows["cpu_times_first"].map("{:.2f}".format),
             "peak MiB": rows["peak_mib"].map("{:.0f}".format),
         }
-        pd.DataFrame(shown).to_csv(folder / f"{part}.csv", index=False)
-    device, threads = table["device"].iloc[0], int(table["threads"].iloc[0])
-    name = torch.cuda.get_device_name() if device == "cuda" else f"{threads} CPU thread{'s' * (threads > 1)}"
-    versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
-    (folder / "machine.txt").write_text(f"{name}; {versions}; {date.today()}\n")
+        write_table(pd.DataFrame(in_words), str(part))
+    write_machine("rollout", table["device"].iloc[0], int(table["threads"].iloc[0]))
 
 
 def main() -> None:
     """Run the cases one after the other, each in a fresh process."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common_options(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer sizes, a sample of NetworkX's pairs")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
@@ -292,8 +287,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="processes per case (default 2)")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--out", type=Path, default=Path("results/performance/rollout.parquet"))
-    parser.add_argument("--pages", type=Path, default=Path("book/performance"), help="tables of the book")
-    parser.add_argument("--case", help=argparse.SUPPRESS)
+    parser.add_argument("--case", help=SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
         print(json.dumps(run_case(json.loads(arguments.case), arguments.device, arguments.threads)))
@@ -308,7 +302,8 @@ def main() -> None:
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(arguments.out)
-    write_pages(table, arguments.pages)
+    if arguments.record:
+        write_pages(table)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+"""What every benchmark does alike: time ways of doing the same in turn, and record the table for the book."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+PAGES = Path(__file__).parents[1] / "book" / "performance"
+PLAIN, ORIGINAL = "the plain way", "the original"
+Line = dict[str, str | float]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A call, and how many of what is counted it makes."""
+
+    count: int
+    work: Callable[[], object]
+
+    def per_second(self) -> float:
+        """How many per second of this process's own time, which is not that of its neighbours."""
+        start = time.process_time()
+        self.work()
+        return self.count / (time.process_time() - start)
+
+
+def compared(what: str, ours: Way, others: Mapping[str, Way], rounds: int = 5) -> Line:
+    """One line of a table: how many per second each way makes, and how many times the others ours does.
+
+    All take turns, so that a machine that slows down slows all of them, and the best turn of each counts:
+    what else a machine does can only take time.
+    """
+    ways = {"": ours} | others
+    turns = [{name: way.per_second() for name, way in ways.items()} for _ in range(rounds)]
+    best = {name: max(turn[name] for turn in turns) for name in ways}
+    line: Line = {"what": what, "per second": best[""]}
+    for name in others:
+        line |= {f"{name}, per second": best[name], f"times {name}": best[""] / best[name]}
+    return line
+
+
+def common_options(description: str, original: str = "") -> argparse.ArgumentParser:
+    """The options that every benchmark has; `original` names the code that can be timed beside ours."""
+    kept = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=description, formatter_class=kept)
+    parser.add_argument("--record", action="store_true", help="write the tables of the book's page too")
+    if original:
+        parser.add_argument("--original", type=Path, metavar="FOLDER", help=f"of the code of {original}")
+    return parser
+
+
+def shown(value: str | float) -> str:
+    """A number to three significant digits, without exponent; words as they are."""
+    if isinstance(value, str):
+        return value
+    return np.format_float_positional(value, precision=3, unique=False, fractional=False, trim="-")
+
+
+def report(name: str, lines: Sequence[Line], record: bool) -> None:
+    """Print a table, and, to `record` it, write book/performance/<name>.csv."""
+    table = pd.DataFrame([{column: shown(value) for column, value in line.items()} for line in lines])
+    print(table.to_string(index=False))
+    if record:
+        write_table(table, name)
+        write_machine(name)
+
+
+def write_table(table: pd.DataFrame, name: str, folder: Path = PAGES) -> None:
+    """One CSV of the book's page on performance."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table.to_csv(folder / f"{name}.csv", index=False)
+
+
+def write_machine(name: str, device: str = "cpu", threads: int | None = None, folder: Path = PAGES) -> None:
+    """Where, with what and when the benchmark `name` ran: its line of machine.csv."""
+    threads = threads or torch.get_num_threads()
+    processor = f"{threads} CPU thread{'s' * (threads > 1)}"
+    line = {
+        "measured": name.replace("_", " "),
+        "on": torch.cuda.get_device_name() if device == "cuda" else processor,
+        "with": ", ".join(f"{package} {version(package)}" for package in ("torch", "transformers")),
+        "date": str(date.today()),
+    }
+    path = folder / "machine.csv"
+    table = pd.read_csv(path, dtype=str) if path.exists() else pd.DataFrame(columns=list(line))
+    others = table[table["measured"] != line["measured"]]
+    write_table(pd.concat([others, pd.DataFrame([line])]), "machine", folder)

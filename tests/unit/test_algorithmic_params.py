@@ -99,7 +99,7 @@ def test_labels_can_be_file_names():
         ({"override": {"sucessor": {}}}, "did you mean 'successor'"),
         (
             {"override": {"successor": {"odd": {}}}},
-            r"parts train, id, ood of successor; got \['odd'\]",
+            r"parts train, id, ood, model of successor; got \['odd'\]",
         ),
         (
             {"override": {"long_addition": {"ood": {"digits": 9}}}},
@@ -112,6 +112,14 @@ def test_labels_can_be_file_names():
         (
             {"override": {"successor": {"train": {"length": [0, 0]}}}},
             "the train settings of successor cannot be: length .* one number asks nothing",
+        ),
+        (
+            {"override": {"successor": {"model": {"width": 17}}}},
+            "the model of successor cannot be: width should be even",
+        ),
+        (
+            {"override": {"successor": {"model": {"depth": 9}}}},
+            r"override may set n_layers, .* of successor's model; got \['depth'\]",
         ),
         ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
         ({"text": "hello"}, "hello"),
@@ -135,3 +143,10 @@ def test_a_texts_prompt_is_surrounded_as_asked():
     plain = p.generator("long_addition", "id", TOKENIZER, plain=True).samples(1)[0]
     assert len(sample.input_ids) > len(plain.input_ids) + 50
     assert sample.answer == plain.answer
+
+
+def test_a_task_may_have_a_model_of_its_own():
+    p = params(override={"successor": {"model": {"n_layers": 3, "steps": 50}, "ood": {"length": [9, 9]}}})
+    assert (p.of("successor").sizes.n_layers, p.of("long_addition").sizes.n_layers) == (3, p.n_layers)
+    assert (p.plan("successor", False, 0).steps, p.plan("long_addition", False, 0).steps) == (50, p.steps)
+    assert p.of("successor").settings("successor", "ood") == p.settings("successor", "ood")

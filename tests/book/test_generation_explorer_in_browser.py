@@ -293,8 +293,9 @@ def test_the_maps_are_walked_through_by_the_arrow_keys(opened):
     status = page.locator(STATUS)
     page.locator(".attnx-stage").first.focus()
     for key, said in [
-        ("ArrowDown", "(0), after layer 1, "), ("End", "(0), after layer 3, "), ("ArrowUp", "(0), after layer 2, "),
-        ("PageDown", "(1), after layer 2, "), ("ArrowRight", "On '<s>' (0): "), ("ArrowRight", "On '␣The' (1): "),
+        ("ArrowDown", "(0), after layer 1, "), ("End", "(0), after layer 3, "),
+        ("ArrowUp", "(0), after layer 2, "), ("PageDown", "(1), after layer 2, "),
+        ("ArrowRight", "On '<s>' (0): "), ("ArrowRight", "On '␣The' (1): "),
         ("Home", "(1), mean over layers, "),
     ]:  # fmt: skip
         page.keyboard.press(key)
@@ -302,7 +303,8 @@ def test_the_maps_are_walked_through_by_the_arrow_keys(opened):
     page.keyboard.press("Escape")
     assert "On '" not in status.inner_text()
     page.locator(".attnx-stage").nth(1).focus()
-    for key, said in [("ArrowDown", "(2), mean"), ("PageDown", "(2), after layer 1"), ("Home", "(0), after layer 1")]:
+    told = [("ArrowDown", "(2), mean"), ("PageDown", "(2), after layer 1"), ("Home", "(0), after layer 1")]
+    for key, said in told:
         page.keyboard.press(key)
         assert said in status.inner_text()
 

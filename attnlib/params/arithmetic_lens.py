@@ -61,6 +61,7 @@ class ArithmeticLensParams(Params):
     steps: int = Field(description="training steps of each model", ge=10)
     batch_size: int = Field(description="problems per step", ge=1)
     learning_rate: float = Field(description="the highest learning rate", gt=0, le=1)
+    units_first_rate: float = Field(description="the same, of the model that writes units first", gt=0, le=1)
     schedule: Literal["onecycle", "plateau", "constant"] = Field(
         description="of the learning rate: onecycle, plateau (halved when accuracy rests) or constant"
     )
@@ -128,7 +129,7 @@ class ArithmeticLensParams(Params):
         data |= {"train_problems", "valid_problems", "test_problems"}
         return Plan(
             steps=self.steps,
-            learning_rate=self.learning_rate,
+            learning_rate=self.units_first_rate if run.backwards else self.learning_rate,
             schedule=self.schedule,
             gamma=0.5,
             plateau_patience=5,

@@ -32,7 +32,7 @@ class Ragged:
         [array([0.1, 0.9]), array([0.5])]
     """
 
-    values: Float[np.ndarray, "*checkpoint token"]
+    values: Float[np.ndarray, "... token"]
     lengths: Integer[np.ndarray, " row"]
 
     def __post_init__(self) -> None:

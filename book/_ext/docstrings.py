@@ -1,4 +1,4 @@
-"""A Sphinx extension: docstrings are read as people write them, plain sentences with `code` in backticks.
+"""A Sphinx extension: docstrings are read as people write them: sentences, `code`, $x$ and $$equations$$.
 
 Types stand in annotations here, so a colon in the text of a constant or of a `Returns:` section is
 punctuation, where Napoleon would take what precedes it for a type. And `|x|` is a size or an absolute value,
@@ -13,16 +13,31 @@ from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 LITERAL = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)(?=(\w?))")
+EQUATION = re.compile(r"^( *)\$\$(.+?)\$\$", re.MULTILINE | re.DOTALL)
+FORMULA = re.compile(r"(?<![\w$\\])\$([^$`]+?)\$(?!\$)(?=(\w?))")
+WHOLE = re.compile(r"(``.+?``|:math:`.+?`|^ *\.\. math:: .+?$)", re.DOTALL | re.MULTILINE)
 
 UNPARSABLE = [("<factory>", "..."), (r"<function (\w+) at \w+>", r"\1"), (r"<class '([\w.]+)'>", r"\1")]
 
 
 def plain(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Turn `code` into a literal and keep bars as bars, in place; runs before Napoleon."""
+    """Turn `code` into a literal, $x$ into mathematics, keep bars as bars; in place, before Napoleon runs."""
     text = LITERAL.sub(lambda found: f"``{found[1]}``" + (r"\ " if found[2] else ""), "\n".join(lines))
-    parts = re.split(r"(``.+?``)", text, flags=re.DOTALL)
+    text = EQUATION.sub(lambda found: f"{found[1]}.. math:: {_on_one_line(found[2])}\n", text)
+    parts = WHOLE.split(text)
+    parts[::2] = [_formulas(part) for part in parts[::2]]
+    parts = WHOLE.split("".join(parts))
     parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
     lines[:] = "".join(parts).split("\n")
+
+
+def _on_one_line(tex: str) -> str:
+    return " ".join(tex.split())
+
+
+def _formulas(text: str) -> str:
+    """Text with its $x$ as roles; an escaped blank parts a role from a letter that follows it."""
+    return FORMULA.sub(lambda found: f":math:`{_on_one_line(found[1])}`" + (r"\ " if found[2] else ""), text)
 
 
 def returns(self: GoogleDocstring, preprocess_types: bool = False) -> list[tuple[str, str, list[str]]]:

@@ -85,7 +85,7 @@ def test_the_book_follows_the_readers_colour_scheme(
         assert (text > background) == dark and abs(text - background) > 120, "text does not stand out"
 
 
-@pytest.mark.parametrize("document", ["index", *CHAPTERS])
+@pytest.mark.parametrize("document", ["index", *CHAPTERS, "book/api/stats", "book/api/training"])
 def test_mathematics_is_set(html: Path, browser: Browser, document: str) -> None:
     with watched_page(browser) as (page, _):
         visit(page, html / f"{document}.html")

@@ -45,6 +45,55 @@ def test_the_figures_on_generative_rollout_are_the_recorded_ones():
     assert list(claimed.groups()) == [f"{value:.2f}" for value in recorded]
 
 
+def test_the_figures_on_algorithmic_reasoning_are_the_recorded_ones():
+    values = recorded("algorithmic_reasoning")
+    claimed = re.search(
+        r"answer (\d+) % of sums, (\d+) % of reversals and (\d+) % of series in distribution, and none of "
+        r"the longer ones.* rise from (\d+) to (\d+) % \(put on random keys: (\d+) %\), but addition only "
+        r"goes from (\d+) to (\d+) % and successor from (\d+) to (\d+) %",
+        README,
+    )
+    assert claimed
+    runs = ("long addition", "string reversal", "successor")
+    told = [(run, "teacher-forced exact match ID") for run in runs]
+    pushes = ("0 onto the reference", "1 onto the reference", "1 onto random keys")
+    for run, n_pushes in zip(("string reversal", "long addition", "successor"), (3, 2, 2), strict=True):
+        told += [(run, f"accuracy OOD, strength {push}") for push in pushes[:n_pushes]]
+    assert list(claimed.groups()) == [f"{100 * values[key]:.0f}" for key in told]
+    assert all(values[run, "teacher-forced exact match OOD"] == 0 for run in runs)
+
+
+def test_the_figures_on_the_arithmetic_lens_are_the_recorded_ones():
+    tables = [pd.read_parquet(path) for path in (ROOT / "results/arithmetic_lens").glob("*.parquet")]
+    rows = pd.concat(tables).set_index(["run", "metric"])
+    claimed = re.search(
+        r"(\d) of these 3 are shown by three models that add (\d+), (\d+) and (\d+) %", README
+    )
+    assert claimed
+    claims = rows[rows.index.get_level_values("metric").str.startswith("claim: ")]
+    assert len(claims) == 3
+    exact = [rows.loc[(f"addition, seed {seed}", "exact match"), "value"] for seed in range(3)]
+    shown = [str((claims["low"] > 0).sum()), *(f"{100 * value:.0f}" for value in exact)]
+    assert list(claimed.groups()) == shown
+
+
+def test_the_figures_on_classification_dynamics_are_the_recorded_ones():
+    tables = [pd.read_parquet(path) for path in (ROOT / "results/classification_dynamics").glob("*.parquet")]
+    rows = pd.concat(tables).query(
+        "split == 'test' and checkpoints == 'held out' and interval == 'documents'"
+    )
+    values = rows.set_index(["task", "metric"])["value"]
+    claimed = re.search(
+        r"in (\d+) % of documents of a planted corpus, (\d+) % of SMS Spam, (\d+) % of AG News and (\d+) % "
+        r"of \(shortened\) IMDB; by chance, (\d+), (\d+), (\d+) and (\d+) %",
+        README,
+    )
+    assert claimed
+    tasks = ("planted", "SMS Spam", "AG News", "IMDB")
+    told = [(task, metric) for metric in ("A(alpha, beta_uf)", "A_hat") for task in tasks]
+    assert list(claimed.groups()) == [f"{100 * values[key]:.0f}" for key in told]
+
+
 def test_the_python_example_runs_and_gives_what_it_says():
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict = {}

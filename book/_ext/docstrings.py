@@ -18,6 +18,8 @@ FORMULA = re.compile(r"(?<![\w$\\])\$([^$`]+?)\$(?!\$)(?=(\w?))")
 WHOLE = re.compile(r"(``.+?``|:math:`.+?`|^ *\.\. math:: .+?$)", re.DOTALL | re.MULTILINE)
 
 UNPARSABLE = [("<factory>", "..."), (r"<function (\w+) at \w+>", r"\1"), (r"<class '([\w.]+)'>", r"\1")]
+ARRAY_LIKE = r"\S*_?Buffer \| \S*_SupportsArray\[\S+\] \| \S*_NestedSequence\[\S+\]"
+ARRAY_LIKE += r" \| complex \| bytes \| str \| \S*_NestedSequence\[complex \| bytes \| str\]"
 
 
 def plain(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
@@ -55,8 +57,11 @@ def parsable(
     signature: str | None,
     returned: str | None,
 ) -> tuple[str | None, str | None]:
-    """Name defaults that are no Python: `<factory>` would leave the whole signature as unformatted text."""
-    for pattern, name in UNPARSABLE:
+    """Name defaults that are no Python: `<factory>` would leave the whole signature as unformatted text.
+
+    And what numpy takes for an array is called by its name, not by its six parts.
+    """
+    for pattern, name in [*UNPARSABLE, (ARRAY_LIKE, "ArrayLike")]:
         signature = signature and re.sub(pattern, name, signature)
     return signature, returned
 

@@ -46,7 +46,11 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
         rows: `attnlib.stats.lens.look_table` with a column `step`, of one model.
         kinds: which of its kinds, in order. Dashed: a query that looks at everything before it equally.
     """
-    figure, axes = plt.subplots(1, len(kinds), figsize=(2.7 * len(kinds) + 0.8, 2.9), sharey=True)
+    down = -(-len(kinds) // 2)
+    figure, grid = plt.subplots(down, 2, figsize=(7.9, 2.6 * down), sharey=True, squeeze=False)
+    axes = list(grid.flat[: len(kinds)])
+    for unused in grid.flat[len(kinds) :]:
+        unused.set_axis_off()
     layers = sorted(rows["layer"].unique())
     for axis, kind in zip(axes, kinds, strict=True):
         part = rows[rows["kind"] == kind]
@@ -54,8 +58,11 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
             _band(axis, part[part["layer"] == layer], colour, str(layer))
         axis.axhline(part["uniform"].mean(), ls="--", color="grey", lw=1)
         axis.set(title=kind, xlabel="training step", ylim=(0, 1))
-    axes[0].set_ylabel("share of attention")
-    axes[-1].legend(title="layer", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    for axis in axes[::2]:
+        axis.set_ylabel("share of attention")
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), title="layer", loc="outside right center", frameon=False
+    )
     sns.despine(figure)
     plt.close(figure)
     return figure

@@ -8,6 +8,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+ACROSS = 2
+"""Panels side by side."""
+
 
 def accuracy_by_position(rows: pd.DataFrame) -> Figure:
     """Accuracy at every place of the answer, a panel per task and a line per split.
@@ -21,7 +24,7 @@ def accuracy_by_position(rows: pd.DataFrame) -> Figure:
             axis.plot(line["position"], line["value"], marker="o", ms=3, color=colour, label=split)
             axis.fill_between(line["position"], line["low"], line["high"], color=colour, alpha=0.2, lw=0)
         axis.set(title=name, xlabel="place in the answer", ylim=(-0.03, 1.03))
-    axes[0].set_ylabel("accuracy per token")
+    _name_rows(axes, "accuracy per token")
     return _finished(figure, axes)
 
 
@@ -77,19 +80,24 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Figure
                 line["strength"], line["low"], line["high"], color=colours[split], alpha=0.15, lw=0
             )
         axis.set(title=name, xlabel="strength", ylim=(-0.03, 1.03))
-    axes[0].set_ylabel("accuracy per token" if metric == "accuracy" else metric)
+    _name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
     return _finished(figure, axes)
 
 
 def _panels(rows: pd.DataFrame, by: str) -> tuple[Figure, list[Axes]]:
-    """An axis for each value of `by`, at most four side by side."""
+    """An axis for each value of `by`, `ACROSS` side by side: more would be too small to read on a page."""
     n = rows[by].nunique()
-    across, down = min(n, 4), -(-n // 4)
-    size = (2.7 * across + 1.6, 2.9 * down)
+    across, down = min(n, ACROSS), -(-n // ACROSS)
+    size = (3.1 * across + 1.7, 2.6 * down)
     figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
     for unused in grid.flat[n:]:
         unused.set_axis_off()
     return figure, list(grid.flat[:n])
+
+
+def _name_rows(axes: list[Axes], label: str) -> None:
+    for axis in axes[::ACROSS]:
+        axis.set_ylabel(label)
 
 
 def _colours() -> list[tuple[float, float, float]]:

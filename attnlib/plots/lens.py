@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from attnlib.plots.panels import name_rows, panels
 from attnlib.plots.style import COLOURS, visible
 
 
@@ -46,11 +47,7 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
         rows: `attnlib.stats.lens.look_table` with a column `step`, of one model.
         kinds: which of its kinds, in order. Dashed: a query that looks at everything before it equally.
     """
-    down = -(-len(kinds) // 2)
-    figure, grid = plt.subplots(down, 2, figsize=(7.9, 2.6 * down), sharey=True, squeeze=False)
-    axes = list(grid.flat[: len(kinds)])
-    for unused in grid.flat[len(kinds) :]:
-        unused.set_axis_off()
+    figure, axes = panels(len(kinds))
     layers = sorted(rows["layer"].unique())
     for axis, kind in zip(axes, kinds, strict=True):
         part = rows[rows["kind"] == kind]
@@ -58,8 +55,7 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
             _band(axis, part[part["layer"] == layer], colour, str(layer))
         axis.axhline(part["uniform"].mean(), ls="--", color="grey", lw=1)
         axis.set(title=kind, xlabel="training step", ylim=(0, 1))
-    for axis in axes[::2]:
-        axis.set_ylabel("share of attention")
+    name_rows(axes, "share of attention")
     figure.legend(
         *axes[0].get_legend_handles_labels(), title="layer", loc="outside right center", frameon=False
     )

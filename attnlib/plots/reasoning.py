@@ -8,8 +8,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-ACROSS = 2
-"""Panels side by side."""
+from attnlib.plots.panels import name_rows, panels
 
 
 def accuracy_by_position(rows: pd.DataFrame) -> Figure:
@@ -18,13 +17,13 @@ def accuracy_by_position(rows: pd.DataFrame) -> Figure:
     Args:
         rows: of `stats.error_positions`, with columns `task` and `split`.
     """
-    figure, axes = _panels(rows, "task")
+    figure, axes = panels(rows["task"].nunique())
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
         for (split, line), colour in zip(part.groupby("split", sort=False), _colours(), strict=False):
             axis.plot(line["position"], line["value"], marker="o", ms=3, color=colour, label=split)
             axis.fill_between(line["position"], line["low"], line["high"], color=colour, alpha=0.2, lw=0)
         axis.set(title=name, xlabel="place in the answer", ylim=(-0.03, 1.03))
-    _name_rows(axes, "accuracy per token")
+    name_rows(axes, "accuracy per token")
     return _finished(figure, axes)
 
 
@@ -37,7 +36,7 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Figure:
         groups: the column whose values stand down the side.
     """
     rows = rows.assign(**{name: pd.to_numeric(rows[name], errors="coerce") for name in _NUMBERS})
-    figure, axes = _panels(rows, "task")
+    figure, axes = panels(rows["task"].nunique())
     things = list(rows[groups].unique())
     measures = list(rows["measure"].unique())
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
@@ -69,7 +68,7 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Figure
         metric: which of its metrics.
     """
     rows = rows[rows["metric"] == metric]
-    figure, axes = _panels(rows, "task")
+    figure, axes = panels(rows["task"].nunique())
     targets = dict(zip(rows["onto"].unique(), ("-", ":"), strict=False))
     colours = dict(zip(rows["split"].unique(), _colours(), strict=False))
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
@@ -80,24 +79,8 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Figure
                 line["strength"], line["low"], line["high"], color=colours[split], alpha=0.15, lw=0
             )
         axis.set(title=name, xlabel="strength", ylim=(-0.03, 1.03))
-    _name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
+    name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
     return _finished(figure, axes)
-
-
-def _panels(rows: pd.DataFrame, by: str) -> tuple[Figure, list[Axes]]:
-    """An axis for each value of `by`, `ACROSS` side by side: more would be too small to read on a page."""
-    n = rows[by].nunique()
-    across, down = min(n, ACROSS), -(-n // ACROSS)
-    size = (3.1 * across + 1.7, 2.6 * down)
-    figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
-    for unused in grid.flat[n:]:
-        unused.set_axis_off()
-    return figure, list(grid.flat[:n])
-
-
-def _name_rows(axes: list[Axes], label: str) -> None:
-    for axis in axes[::ACROSS]:
-        axis.set_ylabel(label)
 
 
 def _colours() -> list[tuple[float, float, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -75,15 +75,42 @@ def evaluate_rows(
     unknown = [name for name in follow if name not in FOLLOWED]
     if isinstance(follow, str) or unknown:
         raise ValueError(f"follow should be a list of some of {FOLLOWED}; got {follow!r}")
+    null = _UniformRollout()
+
+    def rows_of(batch: Batch) -> pd.DataFrame:
+        return _rows(model, batch, follow, null)
+
+    return rows_of_batches(model, batches, rows_of, "evaluation", progress)
+
+
+def rows_of_batches(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    rows_of: Callable[[Batch], pd.DataFrame],
+    what: str,
+    progress: bool,
+) -> pd.DataFrame:
+    """The tables of all batches as one, with samples counted through; the model is in evaluation mode.
+
+    Args:
+        model: a causal one.
+        batches: at least one.
+        rows_of: the table of a batch on the model's device, with a column `sample` that counts from 0.
+        what: the bar's name.
+        progress: show a bar.
+
+    Raises:
+        ValueError: the model is not causal, or there are no batches.
+    """
     device = next(model.parameters()).device
     training, tables, samples = model.training, list[pd.DataFrame](), 0
-    null = _UniformRollout()
     model.eval()
     try:
-        for batch in tqdm(batches, disable=not progress, desc="evaluation", unit="batch"):
+        for batch in tqdm(batches, disable=not progress, desc=what, unit="batch"):
+            batch = batch.to(device)
             if not tables:
-                check_causal(model, batch.input_ids[:1, batch.attention_mask[0]].to(device))
-            table = _rows(model, batch.to(device), follow, null)
+                check_causal(model, batch.input_ids[:1, batch.attention_mask[0]])
+            table = rows_of(batch)
             table["sample"] += samples
             tables.append(table)
             samples += len(batch)

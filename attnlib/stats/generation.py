@@ -10,14 +10,12 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 from transformers import GenerationConfig
 
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.models.transformer import Transformer
-from attnlib.rollout.layers import check_causal
 from attnlib.rollout.value_slot import check_prompt
-from attnlib.stats.evaluation import answer_rows
+from attnlib.stats.evaluation import answer_rows, rows_of_batches
 
 
 @torch.no_grad()
@@ -43,26 +41,14 @@ def generate_answers(model: nn.Module, batches: Iterable[Batch], *, progress: bo
         ValueError: the model is not causal; there are no batches; or the answers do not fit the model's
             context.
     """
-    device = next(model.parameters()).device
-    training, tables, samples = model.training, list[pd.DataFrame](), 0
-    model.eval()
-    try:
-        for batch in tqdm(batches, disable=not progress, desc="generation", unit="batch"):
-            batch = batch.to(device)
-            if not tables:
-                check_causal(model, batch.input_ids[:1, batch.attention_mask[0]])
-            asked = batch.target_ids != IGNORE
-            written = _written(model, batch, asked)
-            position = (asked.cumsum(1) - 1)[asked]
-            table = answer_rows(batch, written[asked.nonzero()[:, 0], position])
-            table["sample"] += samples
-            tables.append(table)
-            samples += len(batch)
-    finally:
-        model.train(training)
-    if not tables:
-        raise ValueError("there should be batches; got none (or an iterator that was used up before)")
-    return pd.concat(tables, ignore_index=True)
+
+    def rows_of(batch: Batch) -> pd.DataFrame:
+        asked = batch.target_ids != IGNORE
+        written = _written(model, batch, asked)
+        position = (asked.cumsum(1) - 1)[asked]
+        return answer_rows(batch, written[asked.nonzero()[:, 0], position])
+
+    return rows_of_batches(model, batches, rows_of, "generation", progress)
 
 
 def _written(

@@ -1,26 +1,14 @@
 """The chapter from the command line: what a reader types, right and wrong."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
-import nbformat
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SMOKE = ROOT / "notebooks/profiles/arithmetic_lens/smoke.yaml"
+from tests.notebooks.command_line import assert_stopped_before_training, at_smoke, outputs_of
+
+papermill = partial(at_smoke, "arithmetic_lens")
 SHORT = ("-y", "published: []", "-y", "also: []", "-p", "sampling", "0", "-p", "steps", "10")
-
-
-def papermill(folder, *words):
-    """Run the chapter at the smoke profile with further parameters, as a reader would."""
-    command = [sys.executable, "-m", "papermill", str(ROOT / "notebooks/arithmetic_lens.ipynb"), "out.ipynb"]
-    environment = os.environ | {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
-    return subprocess.run(
-        [*command, "-f", str(SMOKE), *words], cwd=folder, env=environment, capture_output=True, text=True
-    )
 
 
 @pytest.mark.notebook
@@ -29,7 +17,7 @@ def test_another_problem_and_one_seed_without_the_comparisons(tmp_path):
         tmp_path, *SHORT, "-p", "problem", "17+9", "-y", "seeds: [3]", "-p", "tensorboard", "True"
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    outputs = str([cell.get("outputs") for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells])
+    outputs = outputs_of(tmp_path)
     assert "17+9= -> " in outputs and "(right: 26)" in outputs
     assert "data-attnlib" in outputs
     assert "there should be a number at character 4" in outputs and "reads at most max_length" in outputs
@@ -60,8 +48,4 @@ def test_products_and_differences_in_one_model(tmp_path):
 )
 def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, words, message):
     done = papermill(tmp_path, *words)
-    assert done.returncode != 0
-    assert message in done.stderr
-    run = [cell for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells if cell.get("execution_count")]
-    assert "from_notebook" in run[-1].source  # the check was the last cell to run
-    assert not (tmp_path / "results").exists() and not (tmp_path / "arithmetic_lens").exists()
+    assert_stopped_before_training("arithmetic_lens", tmp_path, done, message)

@@ -1,28 +1,13 @@
 """The chapter from the command line: a folder of the reader's own, and what stops it at once."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
-import nbformat
 import pandas as pd
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SMOKE = ROOT / "notebooks/profiles/classification_dynamics/smoke.yaml"
+from tests.notebooks.command_line import assert_stopped_before_training, at_smoke, outputs_of
 
-
-def papermill(folder, *words):
-    """Run the chapter at the smoke profile with further parameters, as a reader would."""
-    chapter = str(ROOT / "notebooks/classification_dynamics.ipynb")
-    environment = os.environ | {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
-    command = [sys.executable, "-m", "papermill", chapter, "out.ipynb", "-f", str(SMOKE), *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-
-
-def outputs_of(folder):
-    return str([cell.get("outputs") for cell in nbformat.read(folder / "out.ipynb", 4).cells])
+papermill = partial(at_smoke, "classification_dynamics")
 
 
 @pytest.mark.notebook
@@ -69,8 +54,4 @@ def test_texts_of_the_readers_own_by_kendalls_tau(tmp_path):
 )
 def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, words, message):
     done = papermill(tmp_path, *words)
-    assert done.returncode != 0
-    assert message in done.stderr
-    run = [cell for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells if cell.get("execution_count")]
-    assert "from_notebook" in run[-1].source  # the check was the last cell to run
-    assert not (tmp_path / "results").exists() and not (tmp_path / "classification_dynamics").exists()
+    assert_stopped_before_training("classification_dynamics", tmp_path, done, message)

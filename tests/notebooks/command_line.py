@@ -1,0 +1,32 @@
+"""Runs a chapter as a reader would: papermill, from a folder that is not the repository's."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).parents[2]
+
+
+def at_smoke(chapter, folder, *words):
+    """Run a chapter at its smoke profile with further words; models and records go to the folder."""
+    notebook, profile = ROOT / f"notebooks/{chapter}.ipynb", ROOT / f"notebooks/profiles/{chapter}/smoke.yaml"
+    command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "-f", str(profile), *words]
+    environment = os.environ | {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def outputs_of(folder):
+    """All outputs of the run, as one text."""
+    return str([cell.get("outputs") for cell in nbformat.read(folder / "out.ipynb", 4).cells])
+
+
+def assert_stopped_before_training(chapter, folder, done, message):
+    """The parameters were refused with this message, and nothing else ran."""
+    assert done.returncode != 0
+    assert message in done.stderr
+    run = [cell for cell in nbformat.read(folder / "out.ipynb", 4).cells if cell.get("execution_count")]
+    assert "from_notebook" in run[-1].source  # the check was the last cell to run
+    assert not (folder / "results").exists() and not (folder / chapter).exists()

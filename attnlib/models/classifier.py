@@ -18,8 +18,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from attnlib.checkpoints import CheckpointError, config_of, load_tensors, save_tensors
+from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.classification import DocumentBatch
+from attnlib.models.saving import config_of
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})

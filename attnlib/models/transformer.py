@@ -20,7 +20,8 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from attnlib.checkpoints import config_of, load_tensors, save_tensors
+from attnlib.files import load_tensors, save_tensors
+from attnlib.models.saving import config_of
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})

@@ -44,7 +44,7 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
     """What answer digits look at, over training: a panel per kind of token, a line per layer.
 
     Args:
-        rows: `attnlib.stats.lens.look_table` with a column `step`, of one model.
+        rows: `attnlib.measures.lens.look_table` with a column `step`, of one model.
         kinds: which of its kinds, in order. Dashed: a query that looks at everything before it equally.
     """
     figure, axes = panels(len(kinds))

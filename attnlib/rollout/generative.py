@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from attnlib.rollout.inputs import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
-from attnlib.rollout.ride import Ride, one_hot
+from attnlib.rollout.recursion import Ride, one_hot
 from attnlib.rollout.value_slot import check_prompt, model_dtype, run
 
 UNINFORMATIVE: frozenset[str] = frozenset({"a", "an", "the", *string.punctuation, *"‘’“”–—…¿¡«»"})

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.catching import on_board
 from attnlib.models.transformer import Transformer
-from attnlib.rollout.attention_call import AttentionCall
-from attnlib.rollout.interface import on_board
-from attnlib.rollout.ride import Ride, one_hot
+from attnlib.rollout.recursion import Ride, one_hot
 from attnlib.rollout.value_slot import check_layers, check_prompt, model_dtype
 
 OnLayer = Callable[[int, Float[Tensor, "batch query key"]], None]

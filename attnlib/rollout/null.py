@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlib.rollout.inputs import positions, sink_mask
-from attnlib.rollout.ride import one_hot
+from attnlib.rollout.recursion import one_hot
 
 
 def uniform_causal_rollout(

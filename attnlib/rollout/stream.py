@@ -19,11 +19,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from attnlib.rollout.attention_call import AttentionCall
+from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.catching import on_board
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.rollout.inputs import sink_mask
-from attnlib.rollout.interface import on_board
-from attnlib.rollout.ride import Ride, one_hot
+from attnlib.rollout.recursion import Ride, one_hot
 from attnlib.rollout.value_slot import check_layers, model_dtype, n_layers
 
 _ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")

@@ -17,10 +17,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.models.attention.catching import on_board
 from attnlib.models.transformer import Transformer
 from attnlib.rollout.inputs import positions, sink_mask
-from attnlib.rollout.interface import on_board
-from attnlib.rollout.ride import Ride, one_hot
+from attnlib.rollout.recursion import Ride, one_hot
 
 
 @torch.inference_mode(False)  # where `rows` could not be differentiated by

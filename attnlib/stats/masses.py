@@ -10,11 +10,21 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from attnlib.stats.evaluation import MEAN, ROLLOUT, uniform_of
 from attnlib.stats.intervals import ratio
 from attnlib.stats.significance import NOT_ENOUGH
 
+ROLLOUT, MEAN, BY_LAYER = "rollout", "mean attention", "attention by layer"
+"""What attention on the reference is scored by: the columns of masses (one per layer for the last)."""
+
+UNIFORM = {ROLLOUT: "uniform rollout", MEAN: "uniform attention", BY_LAYER: "uniform attention"}
+"""The column of each that says what a model would score that attends to everything before it equally."""
+
 _COLUMNS = ["value", "low", "high", "uniform", "above", "above_low", "above_high", "n", "rows"]
+
+
+def uniform_of(measure: str) -> str:
+    """The column with the null level of a column of masses."""
+    return UNIFORM[ROLLOUT] if measure == ROLLOUT else UNIFORM[MEAN]
 
 
 def mass_table(

@@ -7,7 +7,7 @@ import anywidget
 
 from attnlib.widgets.attention_view import MODULES, STYLES, AttentionView
 from attnlib.widgets.encoding import Array, Example, References
-from attnlib.widgets.parts import named
+from attnlib.widgets.naming import named
 from attnlib.widgets.static import front_end
 
 NEEDED = ("tokens", "attentions")

@@ -7,9 +7,9 @@ import anywidget
 import traitlets
 
 from attnlib.widgets.asking import Asking, nobody
-from attnlib.widgets.document import Document
+from attnlib.widgets.naming import counted
 from attnlib.widgets.over_training import Curves, OverTraining, Steps
-from attnlib.widgets.parts import counted
+from attnlib.widgets.scored_document import Document
 from attnlib.widgets.static import front_end
 
 LONGEST_LABEL = 48
@@ -55,8 +55,9 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
             length, a score that does not exist; the message names the document or the curve.
         traitlets.TraitError: a checkpoint, document or token that does not exist.
 
-    Scores travel as one byte each, compressed (`attnlib.widgets.document`): 3 scores of 4 documents of 200
-    tokens at 20 checkpoints make a page of about 130 kB. The digits shown are right to one unit of the last.
+    Scores travel as one byte each, compressed (`attnlib.widgets.scored_document`): 3 scores of 4 documents of
+    200 tokens at 20 checkpoints make a page of about 130 kB. The digits shown are right to one unit of the
+    last.
 
     Example:
         >>> import torch

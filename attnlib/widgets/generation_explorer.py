@@ -11,7 +11,7 @@ from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollou
 from attnlib.rollout.generative import Ignore
 from attnlib.widgets.asking import Asking
 from attnlib.widgets.encoding import Array
-from attnlib.widgets.parts import named
+from attnlib.widgets.naming import named
 from attnlib.widgets.recording import NEEDED, OPTIONAL, Recording, deflate, parts_of, pieces, stored
 from attnlib.widgets.static import front_end
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from attnlib.generators.base import Sample
-from attnlib.objectives import stacked_attentions
+from attnlib.training.objectives import stacked_attentions
 
 MOST = 1_000_000
 """Weights of one example in a page: with more, only the mean over heads of every layer is kept."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import anywidget
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "front"
 EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
 
 STAND_IN = """

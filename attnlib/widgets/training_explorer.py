@@ -10,8 +10,8 @@ import numpy as np
 from attnlib.widgets.asking import Asking, nobody
 from attnlib.widgets.attention_view import MODULES, STYLES, AttentionView
 from attnlib.widgets.encoding import checked_tokens, checked_weights, numpy_of, packed_masks, quantise
+from attnlib.widgets.naming import checked_text, checked_texts, counted, named
 from attnlib.widgets.over_training import Curves, OverTraining, Steps
-from attnlib.widgets.parts import checked_text, checked_texts, counted, named
 from attnlib.widgets.recording import deflate
 from attnlib.widgets.static import front_end
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from attnlib.chapters import AlgorithmicReasoningParams, ParameterError
+from attnlib.chapters.algorithmic_ranges import RANGES
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS
-from attnlib.params import AlgorithmicReasoningParams, ParameterError
-from attnlib.params.algorithmic_ranges import RANGES
 
 PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "algorithmic_reasoning"
 QUICK = yaml.safe_load((PROFILES / "quick.yaml").read_text())

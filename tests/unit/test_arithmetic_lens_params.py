@@ -6,7 +6,7 @@ import papermill
 import pytest
 import yaml
 
-from attnlib.params import ArithmeticLensParams, LensRun, ParameterError
+from attnlib.chapters import ArithmeticLensParams, LensRun, ParameterError
 
 ROOT = Path(__file__).parents[2]
 QUICK = yaml.safe_load((ROOT / "notebooks/profiles/arithmetic_lens/quick.yaml").read_text())

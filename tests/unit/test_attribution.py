@@ -9,9 +9,9 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from attnlib.attribution.methods import blank_out, follow, input_gradient_x_embedding, raw_attention
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import rollout
-from attnlib.rollout.attribution import blank_out, follow, input_gradient_x_embedding, raw_attention
 
 DATA = os.environ.get("ATTNLIB_DATA")
 

@@ -7,10 +7,9 @@ from sklearn.linear_model import LogisticRegression
 
 from attnlib.generators.classification import Corpus, Planting, lexicon, planted
 from attnlib.models import document_loss
-from attnlib.models.bag_of_words import (
+from attnlib.models.bag_of_words import BagConfig, BagOfEmbeddings
+from attnlib.training.lexical import (
     REGULARISATION,
-    BagConfig,
-    BagOfEmbeddings,
     lexical_relevance,
     logistic_regression,
     train_bag_of_embeddings,

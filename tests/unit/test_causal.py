@@ -7,8 +7,8 @@ from torch import nn
 from attnlib.generators import char_tokenizer
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.models import ARCHITECTURES, CausalSizes
-from attnlib.objectives import reference_loss, stacked_attentions, token_loss, token_scores
 from attnlib.training import Plan, fit
+from attnlib.training.objectives import reference_loss, stacked_attentions, token_loss, token_scores
 
 torch.set_num_threads(1)
 TOKENIZER = char_tokenizer("abcdefgh")

@@ -11,15 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnlib import checkpoints
-from attnlib.checkpoints import (
-    CheckpointError,
-    as_json,
-    check_same,
-    load_tensors,
-    save_tensors,
-    write_atomically,
-)
+from attnlib import files
+from attnlib.files import CheckpointError, load_tensors, save_tensors, write_atomically
+from attnlib.models.saving import as_json
+from attnlib.training.checkpoints import check_same
 
 TENSORS = {
     "weight": torch.randn(3, 4),
@@ -42,7 +37,7 @@ def test_what_is_saved_comes_back(tmp_path):
     path = tmp_path / "a.safetensors"
     save_tensors(path, TENSORS, HEADER)
     tensors, header = load_tensors(path)
-    assert header == {"format": checkpoints.FORMAT, **HEADER}
+    assert header == {"format": files.FORMAT, **HEADER}
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
         assert tensors[name].dtype == tensor.dtype
@@ -93,7 +88,7 @@ def test_a_file_of_another_program_is_refused(tmp_path):
 
 
 def test_a_newer_format_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "FORMAT", 99)
+    monkeypatch.setattr(files, "FORMAT", 99)
     save_tensors(tmp_path / "a", {}, {})
     monkeypatch.undo()
     with pytest.raises(CheckpointError, match="format 99, and this version reads 1"):
@@ -134,7 +129,7 @@ def test_ctrl_c_while_writing_leaves_nothing(tmp_path, monkeypatch):
 def test_a_real_write_failure_leaves_the_old_file_and_nothing_else(tmp_path):
     script = """if True:
         import resource, sys, pathlib
-        from attnlib.checkpoints import write_atomically, CheckpointError
+        from attnlib.files import write_atomically, CheckpointError
         path = pathlib.Path(sys.argv[1])
         write_atomically(path, b"x" * 1000)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))

@@ -8,14 +8,14 @@ import pytest
 import torch
 import yaml
 
-from attnlib import plots, stats
+from attnlib import measures, plots, stats
+from attnlib.chapters import ClassificationDynamicsParams, ParameterError
 from attnlib.generators.classification import planted
-from attnlib.models.bag_of_words import Lexical
+from attnlib.measures.relevance import STEPS, Recorder, relevance
 from attnlib.models.classifier import Classifier, ClassifierConfig
-from attnlib.models.relevance import STEPS, Recorder, relevance
-from attnlib.params import ClassificationDynamicsParams, ParameterError
-from attnlib.results import paper_grid
+from attnlib.records import paper_grid
 from attnlib.training import Event
+from attnlib.training.lexical import Lexical
 from attnlib.widgets import DynamicsExplorer
 
 PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "classification_dynamics"
@@ -110,7 +110,7 @@ def recorded(corpus, tmp_path_factory):
 
 def scores_of(recorded, corpus):
     names = ("gold", "other", "uniform")
-    return {name: stats.recorded_scores(recorded / name, "test", (0, 5), corpus.test) for name in names}
+    return {name: measures.recorded_scores(recorded / name, "test", (0, 5), corpus.test) for name in names}
 
 
 def test_recorded_scores_are_those_of_the_models(corpus, recorded):
@@ -128,7 +128,7 @@ def test_recorded_scores_are_those_of_the_models(corpus, recorded):
 
 def test_lexical_scores_are_weights_towards_the_label(corpus):
     weights = torch.randn(len(corpus.vocabulary))
-    run = stats.lexical_scores(Lexical(weights, 1.0, {}), corpus.test)
+    run = measures.lexical_scores(Lexical(weights, 1.0, {}), corpus.test)
     sign = 2 * int(corpus.test.labels[0]) - 1
     first = corpus.test.tokens[: int(corpus.test.lengths[0])]
     np.testing.assert_array_equal(run.beta[0, : len(first)], (sign * weights[first]).numpy())
@@ -136,7 +136,9 @@ def test_lexical_scores_are_weights_towards_the_label(corpus):
 
 def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
     runs = scores_of(recorded, corpus)
-    told = stats.documents_over_training(corpus.test, corpus.names, range(3), runs["gold"], runs["uniform"])
+    told = measures.documents_over_training(
+        corpus.test, corpus.names, range(3), runs["gold"], runs["uniform"]
+    )
     assert len(told) == 3
     for row, document in enumerate(told.values()):
         assert document["tokens"] == corpus.test.words(row)
@@ -145,19 +147,19 @@ def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
         assert right == runs["gold"].right[:, row].tolist()
         assert float(document["true_relevance"].max()) > 0
     model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4))
-    explorer = DynamicsExplorer(told, (0, 5), classify=lambda text: stats.text_scores(model, corpus, text))
+    explorer = DynamicsExplorer(told, (0, 5), classify=lambda text: measures.text_scores(model, corpus, text))
     assert "beta, uniform" in str(explorer)
-    typed = stats.text_scores(model, corpus, "superb and dull")
+    typed = measures.text_scores(model, corpus, "superb and dull")
     assert typed["tokens"] == ["<bos>", "superb", "and", "dull", "<eos>"]
     assert typed["predicted"][0] in corpus.names and typed["scores"]["alpha"].shape == (1, 5)
     with pytest.raises(ValueError, match="should have words"):
-        stats.text_scores(model, corpus, "  ")
+        measures.text_scores(model, corpus, "  ")
 
 
 def test_documents_over_training_need_to_know_what_is_right(corpus, recorded):
     without = stats.RunScores(corpus.test.lengths.numpy(), np.zeros(1, dtype=np.int64))
     with pytest.raises(ValueError, match="should come with `right`"):
-        stats.documents_over_training(corpus.test, corpus.names, [0], without)
+        measures.documents_over_training(corpus.test, corpus.names, [0], without)
 
 
 # ---- stages ------------------------------------------------------------------------------------------
@@ -165,17 +167,17 @@ def test_documents_over_training_need_to_know_what_is_right(corpus, recorded):
 
 def test_the_spread_of_attention_is_1_if_even_and_0_if_on_one_token():
     alpha = stats.Ragged(np.array([0.25] * 4 + [0.0, 1.0] + [0.5, 0.5, 0.0]), np.array([4, 2, 3]))
-    np.testing.assert_allclose(stats.attention_spread(alpha), [1, 0, np.log(2) / np.log(3)])
+    np.testing.assert_allclose(measures.attention_spread(alpha), [1, 0, np.log(2) / np.log(3)])
     with pytest.raises(ValueError, match="at least two tokens; 1 of 2 do not"):
-        stats.attention_spread(stats.Ragged(np.ones(3) / 3, np.array([1, 2])))
+        measures.attention_spread(stats.Ragged(np.ones(3) / 3, np.array([1, 2])))
 
 
 def test_stages_agree_with_the_table_at_the_chosen_checkpoint(corpus, recorded):
     runs = scores_of(recorded, corpus)
     settings = stats.AgreementSettings(as_published=True)
-    chosen = stats.chosen_checkpoints(runs, settings=settings)
+    chosen = measures.chosen_checkpoints(runs, settings=settings)
     table = stats.agreement_table(runs, settings=settings).set_index("metric")
-    stages = stats.two_stages(runs, settings=settings).set_index(["metric", "step"])
+    stages = measures.two_stages(runs, settings=settings).set_index(["metric", "step"])
     assert chosen["gold"] == int(runs["gold"].accuracy.argmax())
     step = int(runs["gold"].steps[chosen["gold"]])
     row = stages.loc[("A(alpha_t, beta_uf)", step)]
@@ -188,7 +190,7 @@ def test_stages_agree_with_the_table_at_the_chosen_checkpoint(corpus, recorded):
 
 def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
     documents = corpus.test
-    kinds = stats.token_kinds(corpus, documents)
+    kinds = measures.token_kinds(corpus, documents)
     truth = documents.toward_label(documents.relevance).numpy()
     lengths = documents.lengths.numpy()
     assert ((kinds == 0) == (truth > 0)).all() and ((kinds == 1) == (truth < 0)).all()
@@ -199,7 +201,7 @@ def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
         *(["summer", "garden", "violin", "friday", "silver", "swan"]),
     }
     scores = {"truth": stats.Ragged(truth, lengths), "flat": stats.Ragged(np.zeros_like(truth), lengths)}
-    where = stats.largest_by_kind(scores, kinds).set_index(["score", "kind"])["value"]
+    where = measures.largest_by_kind(scores, kinds).set_index(["score", "kind"])["value"]
     assert where["truth", "keyword for the label"] == 1
     assert where["flat", "<bos> or <eos>"] == 1  # of equals the first counts
     assert where.groupby("score").sum().to_numpy() == pytest.approx(1)
@@ -212,13 +214,13 @@ def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
 def test_kinds_need_a_known_truth(corpus):
     typed = corpus.encode(["a dull film"], [0])
     with pytest.raises(ValueError, match="relevance of the documents should be known"):
-        stats.token_kinds(corpus, typed)
+        measures.token_kinds(corpus, typed)
 
 
 def test_a_corpus_without_confounding_has_confounders_of_both_sides():
     """`token_kinds` goes by the words, whatever they go along with."""
     made = planted(train_documents=300, validation_documents=50, test_documents=100)
-    assert (stats.token_kinds(made, made.train) == 2).any()
+    assert (measures.token_kinds(made, made.train) == 2).any()
 
 
 # ---- tables ------------------------------------------------------------------------------------------

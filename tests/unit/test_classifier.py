@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attnlib.checkpoints import CheckpointError
+from attnlib.files import CheckpointError
 from attnlib.generators.classification import Planting, planted
 from attnlib.models import (
     BiLSTM,

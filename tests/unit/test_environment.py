@@ -30,8 +30,21 @@ PINS = {
 }
 FOUND = list(pkgutil.walk_packages(attnlib.__path__, "attnlib."))
 MODULES = sorted(module.name for module in FOUND)
-# Lower layers first: a module may import its own layer and those before it; whoever is not named, all.
-LAYERS = ["generators", "models", "rollout", "stats"]
+# From the bottom up: a module imports from its own room, those before it, and those that stand alone.
+ROOMS = [
+    "generators",
+    "models",
+    "training",
+    "rollout",
+    "attribution",
+    "measures",
+    "records",
+    "plots",
+    "widgets",
+    "chapters",
+]
+ALONE = ["files", "stats"]  # import nothing of the house; anyone may use them
+BESIDE = ["records", "plots", "widgets"]  # do not import each other
 
 
 def pinned(name: str) -> Version:
@@ -115,23 +128,38 @@ def test_every_public_module_is_in_the_api_reference(name: str) -> None:
     )
 
 
+def room_of(path: Path) -> str:
+    """The room that a file of the package is in: its folder, or itself where it stands alone."""
+    return path.relative_to(ROOT / "attnlib").with_suffix("").parts[0]
+
+
+def test_every_file_is_in_a_room_that_has_a_place() -> None:
+    rooms = {room_of(path) for path in (ROOT / "attnlib").rglob("*.py")} - {"__init__"}
+    assert rooms == {*ROOMS, *ALONE}, "give each room its place in ROOMS or ALONE"
+
+
 def test_dependencies_point_downwards_only() -> None:
     upwards = []
     for path in (ROOT / "attnlib").rglob("*.py"):
-        layer = path.relative_to(ROOT / "attnlib").parts[0]
-        allowed = LAYERS[: LAYERS.index(layer) + 1] if layer in LAYERS else LAYERS
-        # Rollout follows attention, wherever it came from: of the layers below it needs none but the models.
-        barred = set(LAYERS) - set(allowed) | ({"generators"} if layer == "rollout" else set())
+        room = room_of(path)
+        if room == "__init__":
+            continue
+        allowed = {room, *ALONE, *ROOMS[: ROOMS.index(room)]} if room in ROOMS else {room}
+        allowed -= set(BESIDE) - {room} if room in BESIDE else set()
+        # Rollout follows attention, wherever it came from.
+        allowed -= {"generators"} if room == "rollout" else set()
         for name in imports(path):
-            above = name.split(".")[1] if name.startswith("attnlib.") else ""
-            if above in barred or name.split(".")[0] in {"notebooks", "book", "tests", "benchmarks"}:
+            house, *rest = name.split(".")
+            if house in {"notebooks", "book", "tests", "benchmarks"} or (
+                house == "attnlib" and rest and rest[0] not in allowed
+            ):
                 upwards.append(f"{path.relative_to(ROOT)} imports {name}")
     assert upwards == []
 
 
 def test_the_core_needs_nothing_of_the_book() -> None:
     """Someone who only wants generators, models and training installs no Jupyter."""
-    core = ["attnlib.generators", "attnlib.models", "attnlib.training", "attnlib.params", "attnlib.results"]
+    core = ["attnlib.generators", "attnlib.models", "attnlib.training", "attnlib.chapters", "attnlib.records"]
     book = {
         "papermill",
         "jupyter_book",

@@ -28,27 +28,24 @@ from attnlib.generators import (
     SuccessorGenerator,
     char_tokenizer,
 )
+from attnlib.measures import accuracy_table, answer_texts, evaluate_rows, generate_answers
+from attnlib.measures.evaluation import FOLLOWED
 from attnlib.models.pretrained import load_language_model
 from attnlib.models.transformer import Transformer, TransformerConfig
-from attnlib.objectives import score_samples
 from attnlib.rollout import rollout, uniform_causal_rollout
 from attnlib.stats import (
-    accuracy_table,
     answer_accuracy,
-    answer_texts,
     compare,
     compare_rows,
     error_positions,
     error_summary,
-    evaluate_rows,
-    generate_answers,
     mass_table,
     proportion,
     reference_mass,
 )
-from attnlib.stats.evaluation import FOLLOWED
 from attnlib.stats.published import published_error_positions, published_summary, sample_consistency
 from attnlib.stats.significance import NOT_ENOUGH
+from attnlib.training.objectives import score_samples
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "statistics.json").read_text())
 TOKENIZER = char_tokenizer()

@@ -8,10 +8,12 @@ import torch
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import task
 from attnlib.generators.base import IGNORE, Batch
-from attnlib.models import CausalSizes, reinforced
-from attnlib.objectives import stacked_attentions
-from attnlib.stats import answer_accuracy, evaluate_rows, head_masses, reference_mass, reinforcement_rows
-from attnlib.stats.intervention import RANDOM, REFERENCE
+from attnlib.measures import evaluate_rows, head_masses, reinforcement_rows
+from attnlib.measures.intervention import RANDOM, REFERENCE
+from attnlib.models import CausalSizes
+from attnlib.models.attention import reinforced
+from attnlib.stats import answer_accuracy, reference_mass
+from attnlib.training.objectives import stacked_attentions
 
 torch.set_num_threads(1)
 TOKENIZER = char_tokenizer()

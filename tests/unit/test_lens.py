@@ -9,13 +9,10 @@ import torch
 from matplotlib.figure import Figure
 
 from attnlib import plots
-from attnlib.checkpoints import CheckpointError
+from attnlib.files import CheckpointError
 from attnlib.generators.arithmetic import KINDS, Splits, arithmetic
-from attnlib.models import Transformer, TransformerConfig, heads_ablated
-from attnlib.models.transformer import TransformerOutput
-from attnlib.snapshots import Snapshots, denser_early
-from attnlib.stats.answers import forming, seen_table, solve, token_figures
-from attnlib.stats.lens import (
+from attnlib.measures.arithmetic_answers import forming, seen_table, solve, token_figures
+from attnlib.measures.lens import (
     REFERENCE,
     ablation_table,
     accuracy_by,
@@ -25,7 +22,11 @@ from attnlib.stats.lens import (
     over_seeds,
     paired_over_seeds,
 )
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention import heads_ablated
+from attnlib.models.transformer import TransformerOutput
 from attnlib.training import Plan, fit, token_loss
+from attnlib.training.snapshots import Snapshots, denser_early
 
 TASK = arithmetic("+-", (0, 60))
 PROBLEMS = TASK.splits(60, 20, 40).test

@@ -12,14 +12,14 @@ import pytest
 import torch
 from scipy import stats
 
+from attnlib.attribution.methods import blank_out, input_gradient_x_embedding, raw_attention
 from attnlib.generators import char_tokenizer
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import OPENING, NeedleGenerator
+from attnlib.measures.needle import METHODS, NeedleRun, needle_comparison, needle_ranks, needle_table
+from attnlib.measures.word_kinds import KINDS, kinds_of, mass_by_kind
 from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.rollout import null_ratio, rollout_of, uniform_causal_rollout
-from attnlib.rollout.attribution import blank_out, input_gradient_x_embedding, raw_attention
-from attnlib.stats.kinds import KINDS, kinds_of, mass_by_kind
-from attnlib.stats.needle import METHODS, NeedleRun, needle_comparison, needle_ranks, needle_table
 
 DATA = os.environ.get("ATTNLIB_DATA")
 TEXT = "The code of Kira is 4821. The code of Hugo is 1936. Q: What is the code of Hugo? A: 1936"
@@ -147,7 +147,7 @@ def test_ranks_are_those_of_each_method_on_its_own(tiny):
 
 def test_only_right_answers_count(tiny, monkeypatch):
     samples = take(4, facts=2)
-    import attnlib.stats.needle as module
+    import attnlib.measures.needle as module
 
     real = module.follow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from attnlib.params import GenerativeRolloutParams, ParameterError, RaspParams
+from attnlib.chapters import GenerativeRolloutParams, ParameterError, RaspParams
 
 PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "rasp_languages"
 QUICK = yaml.safe_load((PROFILES / "quick.yaml").read_text())

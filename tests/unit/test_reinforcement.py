@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.generators import char_tokenizer
-from attnlib.models import CausalSizes, causal_null, reinforced
-from attnlib.models.attention_functions import implementations
+from attnlib.models import CausalSizes
+from attnlib.models.attention import causal_null, reinforced
+from attnlib.models.attention.registry import implementations
 from attnlib.models.transformer import head_names
 
 torch.set_num_threads(1)

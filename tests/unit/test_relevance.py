@@ -7,10 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnlib.checkpoints import CheckpointError
+from attnlib.files import CheckpointError
 from attnlib.generators.classification import Corpus, Documents, Planting, planted
-from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
-from attnlib.models.relevance import (
+from attnlib.measures.relevance import (
     STEPS,
     Recorder,
     Relevance,
@@ -19,6 +18,7 @@ from attnlib.models.relevance import (
     relevance,
     relevance_at,
 )
+from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.training import Plan, fit
 
 

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from attnlib import results
-from attnlib.params import RaspParams
-from attnlib.results import cache_folder, paper_figures, paper_vs_here, record, records
+from attnlib.chapters import RaspParams
+from attnlib.records import paper_figures, paper_vs_here, record, records
+from attnlib.records import runs as record_file
+from attnlib.training import cache, cache_folder
 
 PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "rasp_languages"
 PARAMS = RaspParams.checked(yaml.safe_load((PROFILES / "quick.yaml").read_text()))
@@ -20,7 +21,7 @@ WHO = {"notebook": "chapter", "label": "sort", "params": PARAMS, "device": "CPU"
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path / "here"))
-    monkeypatch.setattr(results, "RECORDED", tmp_path / "recorded")
+    monkeypatch.setattr(record_file, "RECORDED", tmp_path / "recorded")
     return tmp_path / "here"
 
 
@@ -86,7 +87,7 @@ def test_what_is_no_result_is_not_recorded(rows, message, folder):
 def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch):
     import os
 
-    from attnlib.checkpoints import CheckpointError
+    from attnlib.files import CheckpointError
 
     record(ROWS, seconds=1.0, **WHO)
 
@@ -124,5 +125,5 @@ def test_the_cache_knows_settings_and_code(monkeypatch, tmp_path):
     folder = cache_folder("chapter", {"steps": 1})
     assert folder.parent == tmp_path / "chapter"
     assert folder == cache_folder("chapter", {"steps": 1}) != cache_folder("chapter", {"steps": 2})
-    monkeypatch.setattr(results, "_code_hash", lambda: "other code")
+    monkeypatch.setattr(cache, "code_hash", lambda: "other code")
     assert folder != cache_folder("chapter", {"steps": 1})

@@ -11,8 +11,10 @@ import transformers as hf
 from transformers import AttentionInterface
 
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.rollout import attention_call, interface, rollout, rollout_of
-from attnlib.rollout.attention_call import AttentionCall
+from attnlib.models.attention import call as attention_call
+from attnlib.models.attention import catching as interface
+from attnlib.models.attention.call import AttentionCall
+from attnlib.rollout import rollout, rollout_of
 
 SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
 SIZE |= {"vocab_size": 97, "max_position_embeddings": 64}

@@ -6,14 +6,14 @@ import torch
 from attnlib.generators import IGNORE
 from attnlib.generators.arithmetic import arithmetic
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.scheduled_sampling import (
+from attnlib.training import Plan, fit, token_loss
+from attnlib.training.scheduled_sampling import (
     MixedBatch,
     mixed_inputs,
     on_own_predictions,
     share_up_to,
     with_own_predictions,
 )
-from attnlib.training import Plan, fit, token_loss
 
 TASK = arithmetic("+", (1, 30))
 PROBLEMS = TASK.splits(200, 20, 20).train

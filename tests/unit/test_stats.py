@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from attnlib.generators.rasp import language
+from attnlib.measures import accuracy_table, target_mass_table
 from attnlib.models.transformer import Transformer, TransformerConfig
-from attnlib.stats import accuracy_table, proportion, ratio, reference_mass, target_mass_table
+from attnlib.stats import proportion, ratio, reference_mass
 from attnlib.training import token_scores
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "reference_mass.json").read_text())

@@ -17,21 +17,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnlib import checkpoints, training
-from attnlib.checkpoints import load_tensors
+from attnlib.files import load_tensors, save_tensors
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.objectives import attention_error
 from attnlib.training import (
     CheckpointError,
     Plan,
     also_before,
+    checkpoints,
     exact_match,
     fit,
+    loop,
     token_accuracy,
     token_loss,
     token_scores,
 )
+from attnlib.training.objectives import attention_error
 
 torch.set_num_threads(1)
 VOCABULARY = 6
@@ -377,7 +378,7 @@ def test_a_real_interrupt_signal(tmp_path):
 def test_a_kill_between_the_last_and_the_best_file(tmp_path, monkeypatch):
     """`last` is written first: then `best` can be older than it says, and is mended."""
     rising = lambda model: {"accuracy": 0.1 * time.monotonic()}  # noqa: E731
-    write, calls = checkpoints.save_tensors, []
+    write, calls = save_tensors, []
 
     def stop(path, tensors, header):
         calls.append(path.name)
@@ -385,7 +386,7 @@ def test_a_kill_between_the_last_and_the_best_file(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         write(path, tensors, header)
 
-    monkeypatch.setattr(training, "save_tensors", stop)
+    monkeypatch.setattr(loop, "save_tensors", stop)
     train(evaluate=rising, folder=tmp_path)
     monkeypatch.undo()
     assert load_tensors(tmp_path / "best.safetensors")[1]["step"] == 5
@@ -397,7 +398,7 @@ def test_a_best_file_of_another_step_is_refused(tmp_path):
     falling = lambda model: {"accuracy": -time.monotonic()}  # noqa: E731
     train(evaluate=falling, folder=tmp_path)
     tensors, header = load_tensors(tmp_path / "best.safetensors")
-    checkpoints.save_tensors(tmp_path / "best.safetensors", tensors, {**header, "step": 15})
+    save_tensors(tmp_path / "best.safetensors", tensors, {**header, "step": 15})
     with pytest.raises(CheckpointError, match=r"best\.safetensors is missing, or not of step 5"):
         train(folder=tmp_path)
 
@@ -453,7 +454,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_there_was(tmp_path, monkeypatc
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", refuse)
-        patched.setattr(training, "write_atomically", lambda *_: None)
+        patched.setattr(loop, "write_atomically", lambda *_: None)
         with pytest.raises(CheckpointError, match=r"last\.safetensors could not be written \(No space left"):
             train(folder=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.safetensors")} == before

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnlib.checkpoints import CheckpointError
+from attnlib.files import CheckpointError
 from attnlib.models import Transformer, TransformerConfig, attend
 from attnlib.models.transformer import Layer, sinusoids
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnlib.checkpoints import write_atomically
+from attnlib.files import write_atomically
 from attnlib.generators.arithmetic.problems import Problems
 from attnlib.generators.arithmetic.splits import Splits
 from attnlib.generators.arithmetic.task import Arithmetic

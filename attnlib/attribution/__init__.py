@@ -1,0 +1,1 @@
+"""What a prediction drew on: every answer to that question."""

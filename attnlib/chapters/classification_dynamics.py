@@ -1,0 +1,162 @@
+"""Parameters of the chapter on how a classifier's attention learns."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from attnlib.chapters.base import Params
+from attnlib.generators.classification import (
+    DATASETS,
+    Corpus,
+    Documents,
+    Planting,
+    corpus,
+    planted,
+)
+from attnlib.generators.classification.sources import find_folder, unknown_name
+from attnlib.measures.relevance import checkpoint_steps, fingerprint
+from attnlib.models.classifier import Classifier, ClassifierConfig
+from attnlib.training.plan import Plan
+
+
+class ClassificationDynamicsParams(Params):
+    """Parameters of the chapter `classification_dynamics`."""
+
+    data: str = Field(
+        description="planted, ag_news, newsgroups20, imdb, amazon, yelp, sms, sst; with folder, any other"
+    )
+    folder: str = Field(description="a folder of TSV files; empty: $ATTNLIB_DATA, else the public source")
+    classes: list[str] = Field(description="two labels to tell apart, where a folder has more; empty: both")
+    train_documents: int = Field(description="documents to train on, at most; 0: all there are", ge=0)
+    validation_documents: int = Field(description="documents to choose checkpoints on, at most", ge=20)
+    test_documents: int = Field(description="documents to report on, at most", ge=20)
+    max_length: int = Field(description="words of a document that are read; 0: all", ge=0)
+    difficulty: float = Field(
+        description="of planted: 0, keywords agree; 1, only strengths decide", ge=0, le=1
+    )
+    confounding: float = Field(
+        description="of planted: how well words that decide nothing go along", ge=0, le=1
+    )
+    embedding: int = Field(description="numbers per word", ge=1, le=4096)
+    hidden: int = Field(description="numbers in the state of either LSTM", ge=1, le=4096)
+    steps: int = Field(description="training steps of each model", ge=1)
+    every: int = Field(description="steps between checkpoints, after the early ones", ge=1)
+    batch_size: int = Field(description="documents per step", ge=1)
+    learning_rate: float = Field(description="Adam's", gt=0, le=1)
+    lexical_epochs: int = Field(description="passes of the embedding-only model over the data", ge=1)
+    seeds: list[int] = Field(
+        description="of the models with attention: the one explained first, then those compared", min_length=2
+    )
+    uniform_seed: int = Field(description="of the model with uniform attention", ge=0)
+    measure: Literal["top match", "kendall", "spearman"] = Field(description="of agreement")
+    shown: int = Field(description="test documents in the explorer", ge=1, le=50)
+    data_seed: int = Field(description="of all that is drawn about the documents", ge=0)
+    device: Literal["auto", "cpu", "cuda"] = Field(description="auto takes a GPU if there is one")
+
+    @field_validator("classes")
+    @classmethod
+    def _none_or_two(cls, classes: list[str]) -> list[str]:
+        if len(set(classes)) not in (0, 2) or len(classes) > 2:
+            raise ValueError(f"classes should be empty, or two different labels; got {classes}")
+        return classes
+
+    @field_validator("seeds")
+    @classmethod
+    def _different(cls, seeds: list[int]) -> list[int]:
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError(f"seeds should be different numbers from 0; got {seeds}")
+        return seeds
+
+    @model_validator(mode="after")
+    def _possible(self) -> ClassificationDynamicsParams:
+        if self.data == "planted":
+            given = [name for name in ("folder", "classes", "max_length") if getattr(self, name)]
+            if given:
+                raise ValueError(f"{', '.join(given)} cannot be given for planted, which is made, not read")
+            return self
+        try:
+            found = find_folder(self.data, self.folder or None)
+        except FileNotFoundError as error:
+            raise ValueError(str(error)) from None
+        if found is None and self.data not in DATASETS:
+            raise unknown_name(self.data, ["planted", *DATASETS])
+        return self
+
+    @property
+    def name(self) -> str:
+        """The data set's name as the paper's table has it."""
+        return DATASETS[self.data].title if self.data in DATASETS else self.data
+
+    def corpus(self) -> Corpus:
+        """The documents."""
+        if self.data == "planted":
+            return planted(
+                Planting(difficulty=self.difficulty, confounding=self.confounding),
+                train_documents=self.train_documents or 4000,
+                validation_documents=self.validation_documents,
+                test_documents=self.test_documents,
+                seed=self.data_seed,
+            )
+        return corpus(
+            self.data,
+            self.folder or None,
+            classes=(self.classes[0], self.classes[1]) if self.classes else None,
+            max_length=self.max_length or None,
+            train_documents=self.train_documents or None,
+            test_documents=self.test_documents,
+            seed=self.data_seed,
+        )
+
+    def looked_at(self, data: Corpus) -> dict[str, Documents]:
+        """The documents whose words are looked at during training; as many of train as of validation."""
+        return {
+            "train": data.train.sample(self.validation_documents, self.data_seed),
+            "validation": data.validation.sample(self.validation_documents, self.data_seed),
+            "test": data.test,
+        }
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        """When they are looked at, as updates made."""
+        return checkpoint_steps(self.steps, self.every)
+
+    def model(self, data: Corpus, uniform: bool) -> Classifier:
+        """A new model; its weights come from torch's global generator."""
+        sizes = {"embedding": self.embedding, "hidden": self.hidden, "intermediate": self.hidden}
+        return Classifier(ClassifierConfig(len(data.vocabulary), uniform=uniform, **sizes))
+
+    def plan(self, data: Corpus, uniform: bool, seed: int) -> Plan:
+        """How the model of a run is trained."""
+        seen = {"all": data.train, **self.looked_at(data)}
+        return Plan(
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            evaluate_every=self.every,
+            seed=seed,
+            device=self.device,
+            about={
+                "documents": {name: fingerprint(documents) for name, documents in seen.items()},
+                "uniform": uniform,
+                "batch_size": self.batch_size,
+            },
+        )
+
+    def runs(self) -> dict[str, tuple[bool, int]]:
+        """Every model to train, by what it is called: whether its attention is uniform, and its seed."""
+        seeds = {f"seed {seed}": (False, seed) for seed in self.seeds}
+        return seeds | {"uniform": (True, self.uniform_seed)}
+
+    def setting(self, data: Corpus) -> str:
+        """The set-up in words, for tables."""
+        made = f"difficulty {self.difficulty:g}, confounding {self.confounding:g}"
+        said = [
+            made if self.data == "planted" else data.about["differs"],
+            f"{len(data.train):,} training documents",
+            f"first {self.max_length} words" * bool(self.max_length),
+            f"{self.steps:,} steps",
+            f"{len(self.seeds)} seeds",
+            f"embedding {self.embedding}, hidden {self.hidden}",
+        ]
+        return "; ".join(part for part in said if part)

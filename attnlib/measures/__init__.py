@@ -1,0 +1,41 @@
+"""What models do on batches of samples: model and batches in, rows out."""
+
+from attnlib.measures.accuracy import accuracy_table
+from attnlib.measures.evaluation import evaluate_rows
+from attnlib.measures.generation import answer_texts, generate_answers
+from attnlib.measures.intervention import head_masses, reinforcement_rows
+from attnlib.measures.scores_over_training import (
+    documents_over_training,
+    lexical_scores,
+    recorded_scores,
+    text_scores,
+)
+from attnlib.measures.stages import (
+    TOKEN_KINDS,
+    attention_spread,
+    chosen_checkpoints,
+    largest_by_kind,
+    token_kinds,
+    two_stages,
+)
+from attnlib.measures.target_mass import target_mass_table
+
+__all__ = [
+    "TOKEN_KINDS",
+    "accuracy_table",
+    "answer_texts",
+    "attention_spread",
+    "chosen_checkpoints",
+    "documents_over_training",
+    "evaluate_rows",
+    "generate_answers",
+    "head_masses",
+    "largest_by_kind",
+    "lexical_scores",
+    "recorded_scores",
+    "reinforcement_rows",
+    "target_mass_table",
+    "text_scores",
+    "token_kinds",
+    "two_stages",
+]

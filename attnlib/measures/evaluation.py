@@ -1,0 +1,206 @@
+"""What a causal language model predicts, and where it looked meanwhile: one row per predicted token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from attnlib.generators.base import IGNORE, Batch
+from attnlib.rollout.layers import check_causal, follow_layers, logits_of
+from attnlib.rollout.null import uniform_causal_rollout
+from attnlib.stats.masses import BY_LAYER, MEAN, ROLLOUT, UNIFORM
+from attnlib.stats.reference import reference_mass
+
+FOLLOWED = (ROLLOUT, MEAN, BY_LAYER)
+"""What `evaluate_rows` can score: attention through all layers, head-mean attention averaged over layers, and
+head-mean attention of every layer (columns `attention L0`, ...)."""
+
+ABOUT = ("sample", "position", "n_answer", "target", "predicted", "correct")
+
+
+def evaluate_rows(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    follow: Sequence[str] = (ROLLOUT, MEAN),
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Predictions and reference mass of a causal model, a row per predicted token.
+
+    Teacher-forced: every token is predicted from the right ones before it (`generate_answers` is the other
+    way). One forward pass per batch gives logits and attention, on any attention kernel; nothing loops over
+    samples, rows or tokens.
+
+    Args:
+        model: any Hugging Face causal language model whose attention goes through transformers'
+            `AttentionInterface`, or an attnlib `Transformer` with `causal=True`. Called in evaluation mode,
+            on the device it is on.
+        batches: with `reference` and `evaluated`, if anything is followed.
+        follow: what to score, of `FOLLOWED`; nothing, for accuracy alone.
+        progress: show a bar.
+
+    Returns:
+        A row per predicted token, with the columns
+
+        - `sample`, counted through all batches, and `position` in its answer, from 0; `n_answer`, how many
+          tokens that has;
+        - `target` and `predicted` (the most probable token), whether they are equal (`correct`), and the
+          target's `probability`;
+        - `evaluated`, whether any key of the row is, and `referenced`, whether one of those is a reference;
+        - the masses followed, and `uniform rollout` and `uniform attention`, what a model would score that
+          attends to everything before it equally: the level of chance. NaN where a row is not `referenced`:
+          such rows count for accuracy, and are left out of masses.
+
+        Without a predicted token, the table is empty.
+
+    Raises:
+        ValueError: the model is not causal, or cannot be followed (see `rollout_of`); there is no such thing
+            to follow; the batches have no reference, or there are none.
+    """
+    unknown = [name for name in follow if name not in FOLLOWED]
+    if isinstance(follow, str) or unknown:
+        raise ValueError(f"follow should be a list of some of {FOLLOWED}; got {follow!r}")
+    null = _UniformRollout()
+
+    def rows_of(batch: Batch) -> pd.DataFrame:
+        return _rows(model, batch, follow, null)
+
+    return rows_of_batches(model, batches, rows_of, "evaluation", progress)
+
+
+def rows_of_batches(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    rows_of: Callable[[Batch], pd.DataFrame],
+    what: str,
+    progress: bool,
+) -> pd.DataFrame:
+    """The tables of all batches as one, with samples counted through; the model is in evaluation mode.
+
+    Args:
+        model: a causal one.
+        batches: at least one.
+        rows_of: the table of a batch on the model's device, with a column `sample` that counts from 0.
+        what: the bar's name.
+        progress: show a bar.
+
+    Raises:
+        ValueError: the model is not causal, or there are no batches.
+    """
+    device = next(model.parameters()).device
+    training, tables, samples = model.training, list[pd.DataFrame](), 0
+    model.eval()
+    try:
+        for batch in tqdm(batches, disable=not progress, desc=what, unit="batch"):
+            batch = batch.to(device)
+            if not tables:
+                check_causal(model, batch.input_ids[:1, batch.attention_mask[0]])
+            table = rows_of(batch)
+            table["sample"] += samples
+            tables.append(table)
+            samples += len(batch)
+    finally:
+        model.train(training)
+    if not tables:
+        raise ValueError("there should be batches; got none (or an iterator that was used up before)")
+    return pd.concat(tables, ignore_index=True)
+
+
+def _rows(model: nn.Module, batch: Batch, follow: Sequence[str], null: _UniformRollout) -> pd.DataFrame:
+    """The table of one batch; samples are counted from 0."""
+    asked = batch.target_ids != IGNORE
+    start = int(asked.any(0).nonzero()[0]) if asked.any() else asked.shape[1] - 1
+    masses: dict[str, Tensor] = {}
+    if follow:
+        logits, masses = _followed(model, batch, follow, asked, start, null)
+    else:
+        with torch.no_grad():
+            logits = logits_of(model, batch.input_ids, batch.attention_mask, start)
+    logits = logits[asked[:, start:]].float()
+    table = answer_rows(batch, logits.argmax(-1))
+    probability = logits.log_softmax(-1).gather(1, batch.target_ids[asked][:, None])[:, 0].exp()
+    numbers = {"probability": probability, **masses}
+    return table.assign(**{name: each.double().cpu().numpy() for name, each in numbers.items()}).astype(
+        {name: bool for name in ("evaluated", "referenced") if name in numbers}
+    )
+
+
+def answer_rows(batch: Batch, predicted: Tensor) -> pd.DataFrame:
+    """Which tokens are asked for, and which were predicted, in the order of `target_ids[asked]`."""
+    asked = (batch.target_ids != IGNORE).cpu().numpy()
+    sample, _ = np.nonzero(asked)
+    target = batch.target_ids.cpu().numpy()[asked]
+    position, n_answer = (asked.cumsum(1) - 1)[asked], asked.sum(1)[sample]
+    chosen = predicted.cpu().numpy()
+    columns = (sample, position, n_answer, target, chosen, chosen == target)
+    return pd.DataFrame(dict(zip(ABOUT, columns, strict=True)))
+
+
+def _followed(
+    model: nn.Module,
+    batch: Batch,
+    follow: Sequence[str],
+    asked: Bool[Tensor, "batch token"],
+    start: int,
+    null: _UniformRollout,
+) -> tuple[Float[Tensor, "batch position vocabulary"], dict[str, Tensor]]:
+    """Logits, and the masses of the rows asked for."""
+    if batch.reference is None or batch.evaluated is None:
+        raise ValueError(
+            "the batches have no reference attention, so there is no mass on it to measure: make them with "
+            "their reference, or ask for follow=() to measure accuracy alone"
+        )
+    reference, evaluated = batch.reference[asked], batch.evaluated[asked]
+
+    def mass(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, " row"]:
+        return reference_mass(attention.expand(*asked.shape, -1)[asked], reference, evaluated)
+
+    total: list[Tensor | float] = [0.0]
+    by_layer: dict[str, Tensor] = {}
+
+    def on_layer(layer: int, attention: Tensor) -> None:
+        if MEAN in follow:
+            total[0] = total[0] + attention
+        if BY_LAYER in follow:
+            by_layer[f"attention L{layer}"] = mass(attention)
+
+    found = follow_layers(
+        model,
+        batch.input_ids,
+        batch.attention_mask,
+        on_layer=on_layer,
+        rollout=ROLLOUT in follow,
+        logits_from=start,
+    )
+    columns = {"evaluated": evaluated.any(-1), "referenced": (reference & evaluated).any(-1)}
+    if found.rollout is not None:
+        columns[ROLLOUT] = mass(found.rollout)
+        columns[UNIFORM[ROLLOUT]] = mass(null(asked.shape[1], found.layers).to(found.rollout))
+    if isinstance(total[0], Tensor):
+        columns[MEAN] = mass(total[0] / found.layers)
+    columns |= by_layer
+    if MEAN in follow or BY_LAYER in follow:
+        length = asked.shape[1]
+        columns[UNIFORM[MEAN]] = mass(torch.ones(length, length, device=asked.device).tril())
+    return found.logits, columns
+
+
+class _UniformRollout:
+    """Rollout of uniform causal attention: computed again only when a batch is longer than those before.
+
+    Later tokens change no earlier row, so a shorter one is the corner of a longer one.
+    """
+
+    def __init__(self) -> None:
+        self.layers, self.table = 0, torch.zeros(0, 0)
+
+    def __call__(self, n: int, layers: int) -> Float[Tensor, "query key"]:
+        if n > len(self.table) or layers != self.layers:
+            self.layers, self.table = layers, uniform_causal_rollout(n, layers).float()
+        return self.table[:n, :n]

@@ -1,0 +1,126 @@
+"""Answers that a model writes itself, and how often they are right."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor, nn
+from transformers import GenerationConfig
+
+from attnlib.generators.base import IGNORE, Batch
+from attnlib.measures.evaluation import answer_rows, rows_of_batches
+from attnlib.models.transformer import Transformer
+from attnlib.rollout.value_slot import check_prompt
+
+
+@torch.no_grad()
+def generate_answers(model: nn.Module, batches: Iterable[Batch], *, progress: bool = False) -> pd.DataFrame:
+    """What a model writes after each prompt, by greedy decoding, beside the right answer.
+
+    A sample's prompt ends at the first position that has a target. As many tokens are written as the right
+    answer has (its end-of-sequence token is one of them, where the task asks for it), each from those that
+    the model wrote before. A sample is right throughout here exactly if it is in `evaluate_rows`, but for
+    ties; per token the two differ, since one wrong token misleads what follows.
+
+    Args:
+        model: as in `evaluate_rows`. Hugging Face models generate with their own `generate`; prompts of a
+            batch are padded on the left.
+        batches: as in `evaluate_rows`; reference attention is not needed.
+        progress: show a bar.
+
+    Returns:
+        A row per token of the answers: `sample`, `position`, `n_answer`, `target`, `predicted`, `correct`, as
+        in `evaluate_rows`; `answer_accuracy`, `error_positions` and `answer_texts` take them.
+
+    Raises:
+        ValueError: the model is not causal; there are no batches; or the answers do not fit the model's
+            context.
+    """
+
+    def rows_of(batch: Batch) -> pd.DataFrame:
+        asked = batch.target_ids != IGNORE
+        written = _written(model, batch, asked)
+        position = (asked.cumsum(1) - 1)[asked]
+        return answer_rows(batch, written[asked.nonzero()[:, 0], position])
+
+    return rows_of_batches(model, batches, rows_of, "generation", progress)
+
+
+def _written(
+    model: nn.Module, batch: Batch, asked: Bool[Tensor, "batch token"]
+) -> Int64[Tensor, "batch answer"]:
+    """What the model writes, as many tokens for each sample as the longest answer has."""
+    ids, real = _prompts(batch, asked)
+    new = int(asked.sum(1).max())
+    if new == 0:
+        return ids[:, :0]
+    check_prompt(model, ids, None, more=new - 1)  # the last token written is not read
+    if isinstance(model, Transformer):
+        return _greedy(model, ids, real, new)
+    return _generate(model, ids, real, new)
+
+
+def _prompts(
+    batch: Batch, asked: Bool[Tensor, "batch token"]
+) -> tuple[Int64[Tensor, "batch prompt"], Bool[Tensor, "batch prompt"]]:
+    """Prompts, padded on the left, and where they are real; one that is asked nothing is its first token."""
+    lengths = torch.where(asked.any(1), asked.int().argmax(1) + 1, 1)
+    longest = int(lengths.max())
+    places = torch.arange(longest, device=lengths.device) - (longest - lengths)[:, None]
+    real = places >= 0
+    return batch.input_ids.gather(1, places.clamp(min=0)), real
+
+
+def _greedy(
+    model: Transformer, ids: Int64[Tensor, "batch prompt"], real: Bool[Tensor, "batch prompt"], new: int
+) -> Int64[Tensor, "batch new"]:
+    for _ in range(new):
+        chosen = model(ids, real).logits[:, -1:].argmax(-1)
+        ids = torch.cat([ids, chosen], 1)
+        real = torch.cat([real, torch.ones_like(chosen, dtype=torch.bool)], 1)
+    return ids[:, -new:]
+
+
+def _generate(
+    model: Any, ids: Int64[Tensor, "batch prompt"], real: Bool[Tensor, "batch prompt"], new: int
+) -> Int64[Tensor, "batch new"]:
+    """Hugging Face's `generate`, with nothing but the most probable token, and no early stop.
+
+    A model's own settings (sampling, penalties) would make another task of it, and a stop at an
+    end-of-sequence token would leave nothing to compare.
+    """
+    config = GenerationConfig(
+        max_new_tokens=new, do_sample=False, num_beams=1, repetition_penalty=1.0, pad_token_id=0
+    )
+    plain = copy.copy(model)  # the same weights; settings that are None would be filled in from its own
+    plain.generation_config = config
+    return plain.generate(ids, attention_mask=real.long())[:, ids.shape[1] :]
+
+
+def answer_texts(rows: pd.DataFrame, tokenizer: Any) -> pd.DataFrame:
+    """Right and given answers as texts, one row per sample.
+
+    Args:
+        rows: of `generate_answers`, or of `evaluate_rows` (where each token is predicted from right ones, so
+            that what is read was never written by the model as a whole).
+        tokenizer: a Hugging Face tokenizer; special tokens are left out of the texts.
+
+    Returns:
+        Columns `sample`, `target`, `predicted` (texts), `right` (tokens), `n_answer` and `correct` (whether
+        all are).
+    """
+    table = []
+    for sample, group in rows.groupby("sample"):
+        texts = {
+            name: tokenizer.decode(group[name].tolist(), skip_special_tokens=True)
+            for name in ("target", "predicted")
+        }
+        right, n = int(group["correct"].sum()), len(group)
+        table.append({"sample": sample, **texts, "right": right, "n_answer": n, "correct": right == n})
+    columns = ["sample", "target", "predicted", "right", "n_answer", "correct"]
+    return pd.DataFrame(table, columns=columns)

@@ -1,0 +1,121 @@
+"""Does accuracy follow attention? Heads that look where the algorithm looks, and what pushing them does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnlib.generators.base import IGNORE, Batch, Head
+from attnlib.measures.evaluation import answer_rows
+from attnlib.models.attention.reinforcement import causal_null, reinforced
+from attnlib.stats.reference import reference_mass
+from attnlib.training.objectives import stacked_attentions
+
+REFERENCE, RANDOM = "the reference", "random keys"
+"""What attention can be pushed onto: the keys of the algorithm; as many drawn at random, the control."""
+
+
+@torch.no_grad()
+def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
+    """Reference mass of every head, the highest first.
+
+    Args:
+        model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
+        batches: with `reference` and `evaluated`.
+
+    Returns:
+        A row per head: `layer`, `head`, `name` ("L0H1"), `value`, its mean mass over all rows with a
+        reference key, and `uniform`, that of a head that attends to everything before it equally.
+
+    Raises:
+        ValueError: the batches have no reference, or no row of theirs has a reference key.
+    """
+    device = next(model.parameters()).device
+    training, total, count = model.training, torch.zeros(0, 0), 0
+    model.eval()
+    for batch in batches:
+        if batch.reference is None or batch.evaluated is None:
+            raise ValueError("the batches have no reference attention: make them with their reference")
+        batch = batch.to(device)
+        assert batch.reference is not None and batch.evaluated is not None
+        output = model(batch.input_ids, attention_mask=batch.attention_mask, output_attentions=True)
+        attentions = stacked_attentions(output)
+        even = torch.ones_like(attentions[:, :1, :1]).tril()
+        mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch)
+        total = mass + (total if len(total) else 0)
+        count += int((batch.reference & batch.evaluated).any(-1).sum())
+        n_heads = attentions.shape[2]
+    model.train(training)
+    if not count:
+        raise ValueError("no row of these batches has a reference key, so that there is no mass to measure")
+    means = (total / count).tolist()
+    table = pd.DataFrame({"value": means[:-1], "uniform": means[-1]})
+    table.insert(0, "layer", table.index // n_heads)
+    table.insert(1, "head", table.index % n_heads)
+    table.insert(
+        2, "name", [f"L{layer}H{head}" for layer, head in zip(table["layer"], table["head"], strict=True)]
+    )
+    return table.sort_values("value", ascending=False, kind="stable", ignore_index=True)
+
+
+def _summed_mass(attentions: Float[Tensor, "batch map query key"], batch: Batch) -> Float[Tensor, " map"]:
+    assert batch.reference is not None and batch.evaluated is not None
+    reference, evaluated = (
+        mask[:, None].expand(attentions.shape) for mask in (batch.reference, batch.evaluated)
+    )
+    return reference_mass(attentions, reference, evaluated).nansum((0, 2)).double().cpu()
+
+
+@torch.no_grad()
+def reinforcement_rows(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    heads: Sequence[Head],
+    strengths: Sequence[float],
+    *,
+    as_published: bool = False,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Predictions while attention of some heads is pushed: onto the reference, and onto random keys.
+
+    Teacher-forced, as in `evaluate_rows`. The random keys are as many per row as the reference has, the same
+    at every strength; they are what tells an effect of *where* attention goes from one of pushing it at all.
+
+    Args:
+        model: see `reinforced`.
+        batches: with `reference`.
+        heads: which (layer, head)s to push.
+        strengths: see `reinforced`; 0, the model as it is, is the same for both.
+        as_published: see `reinforced`.
+        seed: of the random keys.
+
+    Returns:
+        `evaluate_rows`' columns about predictions, after `onto` (`REFERENCE` or `RANDOM`) and `strength`.
+
+    Raises:
+        ValueError: the batches have no reference; see also `reinforced`.
+    """
+    device = next(model.parameters()).device
+    training, tables, samples = model.training, [], 0
+    model.eval()
+    for number, batch in enumerate(batches):
+        if batch.reference is None:
+            raise ValueError("the batches have no reference attention: make them with their reference")
+        batch = batch.to(device)
+        assert batch.reference is not None
+        wanted = batch.target_ids != IGNORE
+        targets = {REFERENCE: batch.reference, RANDOM: causal_null(batch.reference, seed + number)}
+        for onto, keys in targets.items():
+            for strength in strengths:
+                with reinforced(model, keys, strength, heads, as_published=as_published):
+                    logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+                table = answer_rows(batch, logits[wanted].argmax(-1))
+                table["sample"] += samples
+                tables.append(table.assign(onto=onto, strength=float(strength)))
+        samples += len(batch)
+    model.train(training)
+    return pd.concat(tables, ignore_index=True)

@@ -1,0 +1,295 @@
+r"""What each word meant to a classifier: attention, keyword relevance, gradient influence; over training.
+
+Of a word $i$ in a document with label $y$:
+
+* `alpha`, attention: $\alpha_i$, the share of the head's attention on it;
+* `beta`, keyword relevance towards the label: $(2y - 1) \beta_i$, the log odds that the model would give the
+  label if all attention were on the word; of a model trained with uniform attention, the study's
+  $\beta^{\mathrm{uf}}$;
+* `delta`, gradient influence: $\Delta_i = \partial \log p(y) / \partial g_i$ at $g_i = 1$, where $g_i$
+  multiplies the word's vector. Positive if more of the word makes the label more likely. (The authors' code
+  turns it round once too often before it compares; the statistics can do the same, as published.)
+
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, and the
+authors' code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from attnlib.files import CheckpointError, load_tensors, save_tensors
+from attnlib.generators.classification import Documents
+from attnlib.models.classifier import Classifier
+
+__all__ = [
+    "STEPS",
+    "Recorder",
+    "Relevance",
+    "checkpoint_steps",
+    "recorded_steps",
+    "relevance",
+    "relevance_at",
+]
+
+
+def checkpoint_steps(
+    steps: int = 4000, every: int = 250, early: Iterable[int] = (0, 10, 50, 100, 150, 200)
+) -> tuple[int, ...]:
+    """When to look at a model during training, as updates made: early ones, every so many, and the last.
+
+    With the defaults these are the original's 22, the last of which it calls 3999: it counts from 0, and that
+    model has seen all 4,000 updates.
+
+    Raises:
+        ValueError: `steps` or `every` is not positive.
+    """
+    if steps < 1 or every < 1:
+        raise ValueError(f"steps and every should be at least 1; got {steps} and {every}")
+    return tuple(sorted({*(step for step in early if step < steps), *range(every, steps, every), steps}))
+
+
+STEPS = checkpoint_steps()
+"""The checkpoints of the original."""
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """What each word of some documents meant to one model; ragged like `Documents`: values end to end.
+
+    Attributes:
+        step: updates that the model had seen.
+        lengths: words of each document, `<bos>` and `<eos>` among them.
+        labels: class of each document.
+        logits: log odds of class 1 that the model gave each document.
+        alpha: attention of each word.
+        beta: keyword relevance of each word, towards the label: (2y - 1) times the model's.
+        delta: gradient influence of each word; `None` if it was not asked for.
+    """
+
+    step: int
+    lengths: Int64[Tensor, " document"]
+    labels: Int64[Tensor, " document"]
+    logits: Float[Tensor, " document"]
+    alpha: Float[Tensor, " total"]
+    beta: Float[Tensor, " total"]
+    delta: Float[Tensor, " total"] | None = None
+
+    def __len__(self) -> int:
+        """How many documents there are."""
+        return len(self.lengths)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of documents that the model put into their class."""
+        return float(((self.logits > 0) == (self.labels == 1)).double().mean())
+
+    def of(self, row: int) -> dict[str, Float[Tensor, " token"]]:
+        """`alpha`, `beta` and, if there is one, `delta` of one document."""
+        start = int(self.lengths[:row].sum())
+        names = ["alpha", "beta"] + (["delta"] if self.delta is not None else [])
+        return {name: getattr(self, name)[start : start + int(self.lengths[row])] for name in names}
+
+    def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
+        """Write it to one safetensors file, atomically.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        save_tensors(Path(path), tensors, {"step": self.step, **(about or {})})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Relevance:
+        """What `save` wrote.
+
+        Raises:
+            CheckpointError: there is no such file, or it is damaged, or of something else.
+        """
+        return _read(Path(path))[0]
+
+
+def relevance(
+    model: Classifier | str | Path,
+    documents: Documents,
+    *,
+    step: int = 0,
+    delta: bool = True,
+    batch_size: int = 64,
+) -> Relevance:
+    """What each word of some documents means to a model.
+
+    Args:
+        model: a classifier, or the path of a checkpoint of one; left in the mode it had, with no gradients.
+        documents: any, evaluated in order of length, returned in their own order.
+        step: what to note as the updates that the model has seen.
+        delta: whether to compute the gradient influence, which costs twice the rest.
+        batch_size: documents at a time; changes nothing but speed and memory.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, or it is not of a `Classifier`.
+        ValueError: there are no documents.
+    """
+    if not len(documents):
+        raise ValueError("there should be documents; there are none")
+    if not isinstance(model, nn.Module):
+        model = Classifier.load(model)
+    device = next(model.parameters()).device
+    flat = {name: torch.empty(len(documents.tokens)) for name in ("alpha", "beta", "delta")}
+    logits = torch.empty(len(documents))
+    needed = {weight: weight.requires_grad for weight in model.parameters()}
+    training = model.training
+    model.train(delta)  # cuDNN's LSTM differentiates in training mode only; nothing here depends on it
+    try:
+        for weight in needed:
+            weight.requires_grad_(False)
+        for batch in documents.in_batches(batch_size):
+            places = documents.positions(batch.rows)
+            values, logits[batch.rows] = _of_batch(model, batch.to(device), delta)
+            for name, value in values.items():
+                flat[name][places] = value
+    finally:
+        for weight, need in needed.items():
+            weight.requires_grad_(need)
+        model.train(training)
+    return Relevance(
+        step,
+        documents.lengths,
+        documents.labels,
+        logits,
+        flat["alpha"],
+        documents.toward_label(flat["beta"]),
+        flat["delta"] if delta else None,
+    )
+
+
+def _of_batch(model: nn.Module, batch: Any, delta: bool) -> tuple[dict[str, Tensor], Tensor]:
+    """Values of the words of a batch, document by document without padding, and the logits."""
+    scale = torch.ones(batch.input_ids.shape, device=batch.input_ids.device) if delta else None
+    with torch.set_grad_enabled(delta):
+        output = model(batch.input_ids, batch.lengths, None if scale is None else scale.requires_grad_())
+        values = {"alpha": output.alpha, "beta": output.beta}
+        if scale is not None:
+            log_probability = F.logsigmoid(output.logits * (2 * batch.labels - 1))
+            (values["delta"],) = torch.autograd.grad(log_probability.sum(), scale)
+    real = batch.attention_mask
+    return {name: value.detach()[real].float().cpu() for name, value in values.items()}, (
+        output.logits.detach().float().cpu()
+    )
+
+
+class Recorder:
+    """A hook for `fit` that writes the relevance of chosen documents at chosen steps to disk.
+
+    Each step has one file per set of documents, `folder/<set>-<step>.safetensors`, written as it comes: a
+    run that is killed and goes on writes those that it had not come to (and writes anew, with the same
+    values, those after its last checkpoint). Read them with `relevance_at`.
+
+    Put `folder` inside the folder of `fit`: then both are of the same run.
+
+    Args:
+        folder: where the files go.
+        documents: sets of documents by name, such as `{"train": ..., "validation": ..., "test": ...}`.
+        steps: when, as updates made; 0 is before training.
+        delta: whether to compute the gradient influence; or the names of those sets for which to.
+
+    Raises:
+        ValueError: a name cannot be part of a file's name.
+    """
+
+    before = True  # of the hooks that want to see step 0: see `training.also_before`
+
+    def __init__(
+        self,
+        folder: str | Path,
+        documents: Mapping[str, Documents],
+        steps: Iterable[int] = STEPS,
+        delta: bool | Iterable[str] = True,
+    ) -> None:
+        self.folder, self.documents, self.steps = Path(folder), dict(documents), frozenset(steps)
+        self.delta = set(self.documents if delta is True else delta or ())
+        bad = [name for name in [*self.documents, *self.delta] if not name.isidentifier()]
+        if bad or not self.delta <= set(self.documents):
+            raise ValueError(
+                f"sets of documents should have names of letters and digits, and delta be of them; got "
+                f"{', '.join(self.documents)} and delta of {', '.join(sorted(self.delta))}"
+            )
+        self.about = {name: fingerprint(documents) for name, documents in self.documents.items()}
+
+    def __call__(self, event: Any) -> None:
+        """Write the files of the step, if it is one of those chosen."""
+        if event.step not in self.steps:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, documents in self.documents.items():
+            found = relevance(event.model, documents, step=event.step, delta=name in self.delta)
+            found.save(_path(self.folder, name, event.step), {"documents": self.about[name]})
+
+
+def fingerprint(documents: Documents) -> str:
+    """A hash of the words and labels of documents."""
+    digest = hashlib.sha256()
+    for tensor in (documents.tokens, documents.lengths, documents.labels):
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def recorded_steps(folder: str | Path, name: str) -> list[int]:
+    """The steps at which a `Recorder` has written the relevance of a set of documents."""
+    found = [path.stem.removeprefix(f"{name}-") for path in Path(folder).glob(f"{name}-*.safetensors")]
+    return sorted(int(step) for step in found if step.isdigit())
+
+
+def relevance_at(folder: str | Path, name: str, step: int, documents: Documents | None = None) -> Relevance:
+    """What a `Recorder` wrote at a step.
+
+    Args:
+        folder: the recorder's.
+        name: of the set of documents.
+        step: updates made.
+        documents: the set itself, to be sure that it is of them.
+
+    Raises:
+        CheckpointError: nothing was written at that step (the message lists those there are), it is damaged,
+            or of other documents.
+    """
+    path = _path(Path(folder), name, step)
+    if not path.is_file():
+        there = recorded_steps(folder, name)
+        listed = f"those of steps {', '.join(map(str, there))}" if there else "none at all"
+        raise CheckpointError(
+            f"the relevance of {name} at step {step} is not in {folder}, which has {listed}. Train with a "
+            f"Recorder of that step; a run that is finished has to start afresh for it: delete its folder."
+        )
+    found, of_which = _read(path)
+    if documents is not None and of_which != fingerprint(documents):
+        raise CheckpointError(
+            f"{path} is of other documents than the {len(documents)} given. Delete {folder} to record anew."
+        )
+    return found
+
+
+def _read(path: Path) -> tuple[Relevance, str | None]:
+    """What `Relevance.save` wrote, and the fingerprint of its documents."""
+    if not path.is_file():
+        raise CheckpointError(
+            f"there is no recorded relevance {path}: see attnlib.measures.relevance.Recorder"
+        )
+    tensors, header = load_tensors(path)
+    try:
+        return Relevance(step=header["step"], **tensors), header.get("documents")
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is no recorded relevance: {error}") from error
+
+
+def _path(folder: Path, name: str, step: int) -> Path:
+    return folder / f"{name}-{step}.safetensors"

@@ -1,0 +1,100 @@
+"""The papers' figures, and tables that set ours beside them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+
+@functools.cache
+def paper_figures() -> pd.DataFrame:
+    """Figures of the papers: study, table, task, setting, value, and how sure we are of each.
+
+    `certainty` is "read" (in the paper's text, its authors' repository, or their figure), or "unverified":
+    quoted from memory, and never to be shown without that word.
+    """
+    return pd.read_csv(Path(__file__).with_name("paper_figures.csv"), comment="#")
+
+
+def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
+    """A paper's table with our numbers beside it.
+
+    Args:
+        here: columns `task`, `setting`, `value`, `low`, `high` and `n`, the numbers as shares in [0, 1].
+        table: which of `paper_figures()`.
+
+    Returns:
+        A row for every task of the paper and every setting we ran it in: the paper's figure in percent,
+        marked if unverified, and ours with its interval; "not run" where there is none.
+
+    Raises:
+        ValueError: if there is no such table.
+    """
+    paper = paper_figures().query("table == @table")
+    if paper.empty:
+        raise ValueError(f"table should be one of {list(paper_figures()['table'].unique())}; got {table!r}")
+    unverified = paper["certainty"].ne("read").map({True: " (unverified)", False: ""})
+    both = paper.assign(paper=paper["value"].map("{:g}".format) + unverified)[["task", "setting", "paper"]]
+    both = both.rename(columns={"setting": "paper's setting"})
+    columns = [100 * here["value"], 100 * here["low"], 100 * here["high"], here["n"].astype(int)]
+    texts = map("{:.2f} [{:.2f}, {:.2f}], n = {:,}".format, *columns)
+    ours = here[["task"]].assign(here=list(texts))
+    ours["our setting"] = here["setting"]
+    ours = ours[["task", "our setting", "here"]]
+    ours = ours.astype(str)
+    return both.merge(ours, on="task", how="left").fillna({"our setting": "", "here": "not run"})
+
+
+def paper_grid(
+    here: pd.DataFrame, table: str, metrics: Sequence[str], tasks: Sequence[str] = ()
+) -> pd.DataFrame:
+    """A paper's table as it was printed, a column per metric, with a row of ours under each of its rows.
+
+    Args:
+        here: columns `task`, `setting`, `metric`, `value`, `low` and `high`, as shares in [0, 1]. A run that
+            has no row for a `xi` but has others never got there: such rows cannot be recorded.
+        table: which of `paper_figures()`; its tasks are called "task: metric".
+        metrics: the columns.
+        tasks: further ones that the paper has, of which no figure was found.
+
+    Returns:
+        A row for every task of the paper, then those only we ran, each in percent: the paper's figures,
+        marked if unverified ("not found" where there is none), and ours with their intervals; "not run" where
+        there are none. The column `setting` says how either was come by.
+
+    Raises:
+        ValueError: if there is no such table.
+    """
+    paper = paper_figures().query("table == @table")
+    if paper.empty:
+        raise ValueError(f"table should be one of {list(paper_figures()['table'].unique())}; got {table!r}")
+    theirs = {}
+    for row in paper.itertuples():
+        task, _, metric = str(row.task).partition(": ")
+        cell = "never" if row.value == float("inf") else f"{row.value:g}"
+        theirs[task, metric] = cell + " (unverified)" * (row.certainty != "read")
+    settings = dict(zip(paper["task"].str.partition(": ")[0], paper["setting"], strict=True))
+    settings |= {task: "" for task in tasks if task not in settings}
+    rows = []
+    for task in dict.fromkeys([*settings, *here["task"]]):
+        if task in settings:
+            cells = {metric: theirs.get((task, metric), "not found") for metric in metrics}
+            rows.append({"task": task, "by": "paper", **cells, "setting": settings[task] or "not found"})
+        runs = here[here["task"] == task]
+        for setting, run in runs.groupby("setting", sort=False):
+            ours = {row.metric: _percent(row) for row in run.itertuples()}
+            cells = {name: ours.get(name, "never" if name.startswith("xi(") else "") for name in metrics}
+            rows.append({"task": task, "by": "here", **cells, "setting": setting})
+        if runs.empty:
+            cells = dict.fromkeys(metrics, "not run")
+            rows.append({"task": task, "by": "here", **cells, "setting": "not run"})
+    return pd.DataFrame(rows)
+
+
+def _percent(row: Any) -> str:
+    low, high = ("never" if abs(end) == float("inf") else f"{100 * end:.1f}" for end in (row.low, row.high))
+    return f"{100 * row.value:.1f} [{low}, {high}]"

@@ -1,0 +1,22 @@
+"""How models are trained: the loop, its plan, losses and scores, checkpoints, and what is kept."""
+
+from attnlib.files import CheckpointError
+from attnlib.training.cache import cache_folder
+from attnlib.training.loop import Event, also_before, fit
+from attnlib.training.objectives import attention_error, exact_match, token_accuracy, token_loss, token_scores
+from attnlib.training.plan import History, Plan
+
+__all__ = [
+    "CheckpointError",
+    "Event",
+    "History",
+    "Plan",
+    "also_before",
+    "attention_error",
+    "cache_folder",
+    "exact_match",
+    "fit",
+    "token_accuracy",
+    "token_loss",
+    "token_scores",
+]

@@ -54,8 +54,9 @@ class GenerativeRollout:
         matrix: see the module's docstring.
         words: the prompt's tokens as text; empty if there was no tokenizer.
         special: True for prompt tokens that are no text (the beginning of the sequence, say).
-        sink: prompt positions that were left out as sinks.
+        sink: prompt positions that were left out as sinks; negative ones count from the prompt's end.
         residual: whether residual connections were followed.
+        head_weights: what heads were weighted by; None for alike.
     """
 
     tokens: Int[Tensor, " generated"]
@@ -63,8 +64,13 @@ class GenerativeRollout:
     matrix: Float[Tensor, "generated prompt layer"]
     words: tuple[str, ...] = ()
     special: tuple[bool, ...] = ()
-    sink: tuple[int, ...] | None = None
+    sink: Sequence[int] | None = None
     residual: bool = True
+    head_weights: Float[Tensor, "layer head"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sink is not None:  # from the start, so that they mean the same beside generated tokens
+            object.__setattr__(self, "sink", tuple(int(place) % len(self.prompt) for place in self.sink))
 
     def of(
         self, generated: int | slice
@@ -86,6 +92,7 @@ class GenerativeRollout:
             layers,
             keys=range(prompt),
             rows=range(prompt - 1, prompt + generated - 1),
+            head_weights=self.head_weights,
             residual=self.residual,
             cumulative=True,
             sink=self.sink,
@@ -199,8 +206,7 @@ def generate_with_rollout(
     if not bool(torch.isfinite(matrix).all()):
         raise ValueError("The model's attention must be finite. Got NaN or infinity.")
     words, special = describe(prompt[0], tokenizer)
-    left_out = None if sink is None else tuple(int(position) % length for position in sink)
-    return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, left_out, residual)
+    return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, sink, residual, head_weights)
 
 
 def generate(

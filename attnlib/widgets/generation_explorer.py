@@ -247,14 +247,14 @@ class LiveGenerationExplorer(GenerationExplorer):
                 "Shorten it."
             )
         stream = stream_with_rollout(self.model, ids, self.max_new_tokens, **self.options)
-        sink, residual = self.options.get("sink"), self.options.get("residual", True)
-        left_out = None if sink is None else tuple(sink)
+        how = {
+            name: self.options[name] for name in ("sink", "residual", "head_weights") if name in self.options
+        }
         tokens: list[int] = []
         rows: list[torch.Tensor] = []
 
         def so_far() -> GenerativeRollout:
-            matrix, prompt = torch.stack(rows), ids[0].cpu()
-            return GenerativeRollout(torch.tensor(tokens), prompt, matrix, sink=left_out, residual=residual)
+            return GenerativeRollout(torch.tensor(tokens), ids[0].cpu(), torch.stack(rows), **how)
 
         try:
             for token, row in stream:

@@ -373,14 +373,14 @@ def test_what_came_before_a_failure_is_kept(live, monkeypatch, error, message):
     assert [example["shape"] for example in explorer.examples] == [[2, 3, 3]] * 2
 
 
-def test_options_reach_the_model_and_the_null_model():
-    explorer = GenerationExplorer.live(tiny_model(), Words(), 3, do_sample=False, sink=[0], ignore=())
+@pytest.mark.parametrize("sink", [[0], [-2]])
+def test_options_reach_the_model_and_the_null_model(sink):
+    options = {"do_sample": False, "sink": sink, "head_weights": torch.rand(3, 2)}
+    explorer = GenerationExplorer.live(tiny_model(), Words(), 3, ignore=(), **options)
     press(explorer, "the sky of Rome")
     assert explorer.error == ""
-    assert unpacked(explorer)[:, 0].max() == 0
-    truth = generate_with_rollout(
-        explorer.model, explorer.encode("the sky of Rome"), 3, do_sample=False, sink=[0]
-    )
+    assert unpacked(explorer)[:, sink].max() == 0
+    truth = generate_with_rollout(explorer.model, explorer.encode("the sky of Rome"), 3, **options)
     assert unpacked(explorer, 1) == pytest.approx(truth.over_null().matrix.numpy(), rel=0.06, abs=0.01)
     assert explorer.examples[0]["ignored"] == []
 

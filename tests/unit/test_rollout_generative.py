@@ -206,6 +206,30 @@ def test_over_null():
         assert over.sink == result.sink == (None if sink is None else (0,))
 
 
+@pytest.mark.parametrize("sink", [None, [0], [-1], [2, -3]], ids=str)
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("scale", [None, 0.25, 1.0, 3.0])  # 0.25 of four heads: weights that sum to 1 or so
+def test_even_attention_is_1_over_null_whatever_the_options(sink, residual, scale):
+    model = build()
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight.zero_()
+    weights = None if scale is None else scale * (0.5 + torch.rand(3, 4))
+    options = {"sink": sink, "residual": residual, "head_weights": weights}
+    result = generate_with_rollout(model, PROMPT, 4, do_sample=False, **options)
+    streamed = torch.stack(
+        [item.row for item in stream_with_rollout(model, PROMPT, 4, do_sample=False, **options)]
+    )
+    for matrix in (result.matrix, streamed):  # a live view says what was asked for, as it was asked for
+        found = GenerativeRollout(result.tokens, result.prompt, matrix, **options)
+        over, expected = found.over_null().matrix, (matrix > 0).float()
+        assert expected.mean() > 0.5
+        torch.testing.assert_close(over, expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(result.over_null().matrix, over, atol=1e-4, rtol=0)
+    with pytest.raises(ValueError, match=r"of 2 layers\. Got 3"):
+        uniform_causal_rollout(4, 2, head_weights=torch.ones(3, 4))
+
+
 def test_text_of_the_prompt():
     tokenizer = SimpleNamespace(all_special_ids=[5], decode=lambda ids: f"w{ids[0]}")
     result = generate_with_rollout(build(), PROMPT, 2, tokenizer=tokenizer)

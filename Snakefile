@@ -75,11 +75,13 @@ rule notebook:
 rule book:
     input:
         lambda wildcards: executed(wildcards.profile),
+        records=files("results", ".parquet", ".json"),  # the status page says which this build reproduced
         prose=PROSE,
         package=PACKAGE,  # the API pages are its docstrings
         code=PIPELINE,
     output:
         "build/{profile}/html/index.html",
+        "build/{profile}/reproduced.txt",
     log:
         "build/{profile}/logs/book.txt",
     shell:

@@ -13,7 +13,9 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -24,6 +26,9 @@ from attnlib.training.cache import code_hash
 PACKAGE = Path(__file__).parents[1]
 RECORDED = PACKAGE.parent / "results"
 """The records that came with the book."""
+
+Record = tuple[pd.DataFrame, dict[str, Any]]
+"""A record's rows, and its provenance."""
 
 _VERSIONS = ("attnlib", "torch", "transformers", "numpy", "scipy", "pandas")
 
@@ -121,12 +126,43 @@ def records(notebook: str) -> pd.DataFrame:
         files |= {path.stem: path for path in sorted((folder / notebook).glob("*.parquet"))}
     tables = []
     for path in files.values():
-        provenance_file = path.with_suffix(".json")
-        if not provenance_file.exists():
-            raise ValueError(f"{path} has no provenance beside it; delete it and run the chapter again")
-        provenance = json.loads(provenance_file.read_text())
-        if hashlib.sha256(path.read_bytes()).hexdigest() != provenance["sha256"]:
-            raise ValueError(f"{path} is not what its provenance says; delete both and run the chapter again")
-        origin = {name: provenance[name] for name in ("run", "device", "commit", "recorded")}
-        tables.append(pd.read_parquet(path).assign(**origin))
+        rows, provenance = read(path)
+        tables.append(
+            rows.assign(**{name: provenance[name] for name in ("run", "device", "commit", "recorded")})
+        )
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def read_all(folder: Path) -> dict[tuple[str, str], Record]:
+    """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance.
+
+    A folder in it without any provenance holds something else than a chapter's records.
+
+    Raises:
+        ValueError: if a record is damaged; see `read`.
+    """
+    chapters = sorted({path.parent for path in folder.glob("*/*.json")})
+    files = [path for chapter in chapters for path in sorted(chapter.glob("*.parquet"))]
+    return {(path.parent.name, path.stem): read(path) for path in files}
+
+
+def read(path: Path) -> Record:
+    """A record's rows and its provenance.
+
+    Args:
+        path: the parquet file.
+
+    Raises:
+        ValueError: if there is no provenance beside it, or either file is damaged; the message names it.
+    """
+    try:
+        provenance = json.loads(path.with_suffix(".json").read_text())
+        checksum = provenance["sha256"]
+    except FileNotFoundError:
+        raise ValueError(f"{path} has no provenance beside it; delete it and run the chapter again") from None
+    except (ValueError, KeyError, TypeError):
+        damaged = f"{path.with_suffix('.json')} is damaged"
+        raise ValueError(f"{damaged}; delete it and {path.name}, and run the chapter again") from None
+    if hashlib.sha256(path.read_bytes()).hexdigest() != checksum:
+        raise ValueError(f"{path} is not what its provenance says; delete both and run the chapter again")
+    return pd.read_parquet(path), provenance

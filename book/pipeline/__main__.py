@@ -56,6 +56,7 @@ def main() -> int:
     if status == 0:
         if page.stat().st_mtime_ns == before:
             print("Nothing to be done: nothing has changed since the last build.")
+        print(f"{page.parents[1].joinpath('reproduced.txt').read_text()}.")
         print(f"The book: {page.as_uri()}\n`make serve PROFILE={args.profile}` shows it in a local server.")
     return status
 

@@ -16,8 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 from papermill.exceptions import strip_color
+
+from attnlib.records.reproduced import line, reproduced, summary
+from attnlib.records.runs import Record, read_all
 
 from .execute import write_whole
 
@@ -31,6 +35,8 @@ COLUMNS = {
 }
 # The source tree's own table of runs, which Jupyter Book fills when it executes the chapters itself.
 EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
+# A comment in the source tree, where no build is compared with the records.
+RECORDS_TABLE = re.compile(r"^% records$", re.MULTILINE)
 
 
 class BookError(Exception):
@@ -54,13 +60,28 @@ def status_table(runs: list[dict[str, Any]]) -> str:
     """The runs behind the pages, as MyST tables: one row per chapter, then the versions."""
     if not runs:
         return "No chapter was executed for this book."
-    table = [list(COLUMNS.values()), ["---"] * len(COLUMNS)]
-    table += [[str(run[column]).replace("_", r"\_") for column in COLUMNS] for run in runs]
+    rows = myst_table(list(COLUMNS.values()), [[run[column] for column in COLUMNS] for run in runs])
     # One line of versions per environment: a chapter kept from an older one shows as such.
     environments = [{"Python": run["python"], **run["packages"]} for run in runs]
     versions = {", ".join(f"{name} {number}" for name, number in each.items()) for each in environments}
-    rows = "\n".join(f"| {' | '.join(row)} |" for row in table)
     return f"{rows}\n\n" + "\n".join(f"- {line}" for line in sorted(versions))
+
+
+def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -> str:
+    """What became of every record in this build, and where it is from: a line, and a row per record."""
+    rows = []
+    for key, verdict in summary(found).items():
+        _, origin = origins[key]
+        made = [origin["commit"], origin["recorded"][:10], origin["device"], f"{origin['seconds']:,.0f}"]
+        rows.append([*key, verdict, *made])
+    head = ["chapter", "run", "in this build", "commit", "date", "device", "seconds"]
+    return f"{line(found)}.\n\n{myst_table(head, rows)}" if rows else f"{line(found)}."
+
+
+def myst_table(head: list[str], rows: list[list[Any]]) -> str:
+    """A table in MyST."""
+    lines = [head, ["---"] * len(head), *([str(cell).replace("_", r"\_") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def assemble(build: Path, stage: Path) -> None:
@@ -87,8 +108,12 @@ def assemble(build: Path, stage: Path) -> None:
     (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False))
 
     runs = [json.loads(path.read_text()) for path in sorted((build / "runs").glob("*.json"))]
+    ours, theirs = build / "results", Path("results")
+    found, origins = reproduced(ours, theirs), read_all(ours) | read_all(theirs)
+    write_whole(build / "reproduced.txt", line(found))  # `make book` ends with it
     for page in (stage / "book").rglob("*.md"):
-        page.write_text(EXECUTION_TABLE.sub(lambda _: status_table(runs), page.read_text()))
+        text = EXECUTION_TABLE.sub(lambda _: status_table(runs), page.read_text())
+        page.write_text(RECORDS_TABLE.sub(lambda _: records_table(found, origins), text))
 
 
 def render(stage: Path, output: Path) -> Path:
@@ -142,7 +167,7 @@ def main() -> int:
         shutil.rmtree(args.build / "html", ignore_errors=True)
         assemble(args.build, args.build / "stage")
         publish(render(args.build / "stage", output), args.build / "html")
-    except BookError as error:
+    except (BookError, ValueError) as error:  # of a damaged record
         write_whole(args.log, f"{error}\n")
         return 1
     finally:

@@ -40,10 +40,11 @@ def write_chapter(project: Path, name: str, *sources: str) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A checkout with the real Snakefile and pipeline, a page of prose, and a package of one line."""
+    """A checkout with the real Snakefile, pipeline and records, and a page of prose."""
     shutil.copy(ROOT / "Snakefile", tmp_path)
     shutil.copytree(ROOT / "book/pipeline", tmp_path / "book/pipeline")
-    (tmp_path / "attnlib").mkdir()
+    shutil.copytree(ROOT / "attnlib/records", tmp_path / "attnlib/records")
+    shutil.copy(ROOT / "attnlib/files.py", tmp_path / "attnlib")
     (tmp_path / "attnlib/__init__.py").write_text('__version__ = "0"\n')
     (tmp_path / "constraints.txt").touch()
     (tmp_path / "index.md").write_text("# Two chapters\n\n```{tableofcontents}\n```\n")

@@ -31,8 +31,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.models.attention import evaluating
 from attnlib.models.attention.call import AttentionCall
-from attnlib.models.attention.catching import _evaluation, on_board
+from attnlib.models.attention.catching import on_board
 from attnlib.rollout.inputs import positions, sink_mask
 from attnlib.rollout.recursion import Ride, one_hot
 from attnlib.rollout.value_slot import check_layers, check_prompt, model_dtype
@@ -182,7 +183,7 @@ def input_gradient_x_embedding(
     """
     check_prompt(model, input_ids, None)
     embedded = model.get_input_embeddings()(input_ids).detach().requires_grad_()
-    with torch.enable_grad(), _evaluation(model):
+    with torch.enable_grad(), evaluating(model):
         logits = _logits(model, 1, inputs_embeds=embedded, **model_inputs)[:, -1]
         chosen = logits.argmax(-1) if targets is None else targets
         score = logits.to(model_dtype(model)).log_softmax(-1).gather(1, chosen[:, None]).sum()
@@ -227,7 +228,7 @@ def blank_out(
     if n < 2:
         raise ValueError("blank_out needs a prompt of at least 2 tokens, one to leave out and one to ask at.")
     left_out = n - 1 if replacement is None else n
-    with _evaluation(model):
+    with evaluating(model):
         score = _logits(model, 1, input_ids=input_ids[None])[0, -1].to(model_dtype(model)).log_softmax(-1)
         chosen = int(score.argmax()) if target is None else target
         drop = torch.full((n,), torch.nan, dtype=score.dtype, device=device)

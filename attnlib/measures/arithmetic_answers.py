@@ -14,6 +14,7 @@ from torch import nn
 from attnlib.generators.arithmetic import Arithmetic, Splits
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.lens import digit_rows
+from attnlib.models.attention import evaluating
 from attnlib.models.transformer import Transformer
 from attnlib.stats.intervals import proportion, ratio
 
@@ -35,21 +36,20 @@ def solve(model: Transformer, task: Arithmetic, text: str) -> str:
         ValueError: the text is not a problem of the task, or problem and answer are longer than the model can
             read.
     """
-    ids, training = task.prompt(text), model.training
+    ids = task.prompt(text)
     longest = task.max_length - (task.space.n_operands * (task.widths[0] + 1) + 1)
     if len(ids) + longest > model.config.max_length:
         raise ValueError(
             f"{text!r} has {len(ids)} tokens and its answer up to {longest}, and this model reads at most "
             f"max_length={model.config.max_length}: take a shorter problem, or a model built for longer ones"
         )
-    model.eval()
     ids = ids[None].to(next(model.parameters()).device)
     start = ids.shape[1]
-    for _ in range(longest + 1):
-        ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(-1)], dim=1)
-        if int(ids[0, -1]) == task.tokenizer.eos_token_id:
-            break
-    model.train(training)
+    with evaluating(model):
+        for _ in range(longest + 1):
+            ids = torch.cat([ids, model(ids).logits[:, -1:].argmax(-1)], dim=1)
+            if int(ids[0, -1]) == task.tokenizer.eos_token_id:
+                break
     return task.tokenizer.decode(ids[0, start:], skip_special_tokens=True)
 
 

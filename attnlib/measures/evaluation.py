@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from attnlib.generators.base import IGNORE, Batch
+from attnlib.models.attention import evaluating
 from attnlib.rollout.layers import check_causal, follow_layers, logits_of
 from attnlib.rollout.null import uniform_causal_rollout
 from attnlib.stats.masses import BY_LAYER, MEAN, ROLLOUT, UNIFORM
@@ -94,9 +95,8 @@ def rows_of_batches(
         ValueError: the model is not causal, or there are no batches.
     """
     device = next(model.parameters()).device
-    training, tables, samples = model.training, list[pd.DataFrame](), 0
-    model.eval()
-    try:
+    tables, samples = list[pd.DataFrame](), 0
+    with evaluating(model):
         for batch in tqdm(batches, disable=not progress, desc=what, unit="batch"):
             batch = batch.to(device)
             if not tables:
@@ -105,8 +105,6 @@ def rows_of_batches(
             table["sample"] += samples
             tables.append(table)
             samples += len(batch)
-    finally:
-        model.train(training)
     if not tables:
         raise ValueError("there should be batches; got none (or an iterator that was used up before)")
     return pd.concat(tables, ignore_index=True)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.evaluation import answer_rows
+from attnlib.models.attention import evaluating
 from attnlib.models.attention.reinforcement import causal_null, reinforced
 from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
@@ -35,21 +36,20 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         ValueError: the batches have no reference, or no row of theirs has a reference key.
     """
     device = next(model.parameters()).device
-    training, total, count = model.training, torch.zeros(0, 0), 0
-    model.eval()
-    for batch in batches:
-        if batch.reference is None or batch.evaluated is None:
-            raise ValueError("the batches have no reference attention: make them with their reference")
-        batch = batch.to(device)
-        assert batch.reference is not None and batch.evaluated is not None
-        output = model(batch.input_ids, attention_mask=batch.attention_mask, output_attentions=True)
-        attentions = stacked_attentions(output)
-        even = torch.ones_like(attentions[:, :1, :1]).tril()
-        mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch)
-        total = mass + (total if len(total) else 0)
-        count += int((batch.reference & batch.evaluated).any(-1).sum())
-        n_heads = attentions.shape[2]
-    model.train(training)
+    total, count = torch.zeros(0, 0), 0
+    with evaluating(model):
+        for batch in batches:
+            if batch.reference is None or batch.evaluated is None:
+                raise ValueError("the batches have no reference attention: make them with their reference")
+            batch = batch.to(device)
+            assert batch.reference is not None and batch.evaluated is not None
+            output = model(batch.input_ids, attention_mask=batch.attention_mask, output_attentions=True)
+            attentions = stacked_attentions(output)
+            even = torch.ones_like(attentions[:, :1, :1]).tril()
+            mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch)
+            total = mass + (total if len(total) else 0)
+            count += int((batch.reference & batch.evaluated).any(-1).sum())
+            n_heads = attentions.shape[2]
     if not count:
         raise ValueError("no row of these batches has a reference key, so that there is no mass to measure")
     means = (total / count).tolist()
@@ -100,22 +100,21 @@ def reinforcement_rows(
         ValueError: the batches have no reference; see also `reinforced`.
     """
     device = next(model.parameters()).device
-    training, tables, samples = model.training, [], 0
-    model.eval()
-    for number, batch in enumerate(batches):
-        if batch.reference is None:
-            raise ValueError("the batches have no reference attention: make them with their reference")
-        batch = batch.to(device)
-        assert batch.reference is not None
-        wanted = batch.target_ids != IGNORE
-        targets = {REFERENCE: batch.reference, RANDOM: causal_null(batch.reference, seed + number)}
-        for onto, keys in targets.items():
-            for strength in strengths:
-                with reinforced(model, keys, strength, heads, as_published=as_published):
-                    logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
-                table = answer_rows(batch, logits[wanted].argmax(-1))
-                table["sample"] += samples
-                tables.append(table.assign(onto=onto, strength=float(strength)))
-        samples += len(batch)
-    model.train(training)
+    tables, samples = [], 0
+    with evaluating(model):
+        for number, batch in enumerate(batches):
+            if batch.reference is None:
+                raise ValueError("the batches have no reference attention: make them with their reference")
+            batch = batch.to(device)
+            assert batch.reference is not None
+            wanted = batch.target_ids != IGNORE
+            targets = {REFERENCE: batch.reference, RANDOM: causal_null(batch.reference, seed + number)}
+            for onto, keys in targets.items():
+                for strength in strengths:
+                    with reinforced(model, keys, strength, heads, as_published=as_published):
+                        logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+                    table = answer_rows(batch, logits[wanted].argmax(-1))
+                    table["sample"] += samples
+                    tables.append(table.assign(onto=onto, strength=float(strength)))
+            samples += len(batch)
     return pd.concat(tables, ignore_index=True)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.arithmetic import Arithmetic, Problems
 from attnlib.generators.base import IGNORE
+from attnlib.models.attention import evaluating
 from attnlib.models.attention.ablation import Instead, heads_ablated
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.stats.intervals import Estimate, proportion, ratio
@@ -38,23 +39,27 @@ def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems, batch_siz
         Columns `problem` (its place), `column` ("units", "tens", ...; "sign" and "end" for the rest),
         `carries` of the problem, and `right`.
     """
-    device, training = next(model.parameters()).device, model.training
+    device = next(model.parameters()).device
     task = dataclasses.replace(task, operands_too=False)
     minus, end = task.tokenizer.convert_tokens_to_ids(["-", task.tokenizer.eos_token])
     tables = []
-    model.eval()
-    for start in range(0, len(problems), batch_size):
-        part = problems[start : start + batch_size]
-        batch = task.batch(part, reference=False).to(device)
-        predicted = model(batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
-        asked = (batch.target_ids != IGNORE).cpu()
-        target, column = batch.target_ids.cpu()[asked].numpy(), task.columns(part)[asked].numpy()
-        place = asked.nonzero()[:, 0].numpy()
-        names = np.select([target == minus, target == end], ["sign", "end"], np.array(COLUMNS)[column])
-        right = predicted.cpu()[asked].numpy() == target
-        columns = {"problem": start + place, "column": names, "carries": part.carries[place], "right": right}
-        tables.append(pd.DataFrame(columns))
-    model.train(training)
+    with evaluating(model):
+        for start in range(0, len(problems), batch_size):
+            part = problems[start : start + batch_size]
+            batch = task.batch(part, reference=False).to(device)
+            predicted = model(batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
+            asked = (batch.target_ids != IGNORE).cpu()
+            target, column = batch.target_ids.cpu()[asked].numpy(), task.columns(part)[asked].numpy()
+            place = asked.nonzero()[:, 0].numpy()
+            names = np.select([target == minus, target == end], ["sign", "end"], np.array(COLUMNS)[column])
+            right = predicted.cpu()[asked].numpy() == target
+            table = {
+                "problem": start + place,
+                "column": names,
+                "carries": part.carries[place],
+                "right": right,
+            }
+            tables.append(pd.DataFrame(table))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.classification import Documents
+from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
 
 __all__ = [
@@ -147,20 +148,19 @@ def relevance(
     flat = {name: torch.empty(len(documents.tokens)) for name in ("alpha", "beta", "delta")}
     logits = torch.empty(len(documents))
     needed = {weight: weight.requires_grad for weight in model.parameters()}
-    training = model.training
-    model.train(delta)  # cuDNN's LSTM differentiates in training mode only; nothing here depends on it
-    try:
-        for weight in needed:
-            weight.requires_grad_(False)
-        for batch in documents.in_batches(batch_size):
-            places = documents.positions(batch.rows)
-            values, logits[batch.rows] = _of_batch(model, batch.to(device), delta)
-            for name, value in values.items():
-                flat[name][places] = value
-    finally:
-        for weight, need in needed.items():
-            weight.requires_grad_(need)
-        model.train(training)
+    with evaluating(model):
+        model.train(delta)  # cuDNN's LSTM differentiates in training mode only; nothing here depends on it
+        try:
+            for weight in needed:
+                weight.requires_grad_(False)
+            for batch in documents.in_batches(batch_size):
+                places = documents.positions(batch.rows)
+                values, logits[batch.rows] = _of_batch(model, batch.to(device), delta)
+                for name, value in values.items():
+                    flat[name][places] = value
+        finally:
+            for weight, need in needed.items():
+                weight.requires_grad_(need)
     return Relevance(
         step,
         documents.lengths,

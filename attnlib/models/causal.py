@@ -11,6 +11,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from attnlib.models.mode import evaluating
 from attnlib.models.transformer import Transformer, TransformerConfig
 
 OWN = "transformer"
@@ -135,8 +136,6 @@ def _is_causal(model: nn.Module, vocabulary: int) -> bool:
     ids = torch.arange(6)[None] % vocabulary
     other = ids.clone()
     other[0, -1] = (other[0, -1] + 1) % vocabulary
-    training = model.training
-    model.eval()
-    before, after = (model(i).logits[0, :-1] for i in (ids, other))
-    model.train(training)
+    with evaluating(model):
+        before, after = (model(i).logits[0, :-1] for i in (ids, other))
     return bool(torch.allclose(before, after, atol=1e-5))

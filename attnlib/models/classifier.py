@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.classification import DocumentBatch
+from attnlib.models.mode import evaluating
 from attnlib.models.saving import config_of
 
 
@@ -200,15 +201,13 @@ def document_scores(model: nn.Module, batches: Iterable[DocumentBatch]) -> dict[
         0; `cross_entropy`: see `document_loss`. NaN if there are no documents.
     """
     device = next(model.parameters()).device
-    training = model.training
-    model.eval()
     right = torch.zeros((), dtype=torch.float64, device=device)
     total, n = right.clone(), 0
-    for batch in batches:
-        batch = batch.to(device)
-        logits = model(batch.input_ids, batch.lengths).logits.double()
-        right += ((logits > 0) == (batch.labels == 1)).sum()
-        total -= F.logsigmoid(logits * (2 * batch.labels - 1)).sum()
-        n += len(batch)
-    model.train(training)
+    with evaluating(model):
+        for batch in batches:
+            batch = batch.to(device)
+            logits = model(batch.input_ids, batch.lengths).logits.double()
+            right += ((logits > 0) == (batch.labels == 1)).sum()
+            total -= F.logsigmoid(logits * (2 * batch.labels - 1)).sum()
+            n += len(batch)
     return {"accuracy": float(right / n), "cross_entropy": float(total / n)}

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from attnlib.files import CheckpointError, load_tensors, save_tensors, write_atomically
+from attnlib.models.attention import evaluating
 from attnlib.models.saving import as_json, config_of
 from attnlib.training import checkpoints
 from attnlib.training.checkpoints import check_same
@@ -253,10 +254,12 @@ class _Run:
         return row
 
     def _metrics(self, evaluation: Evaluation) -> dict[str, float]:
-        self.model.eval()
-        with torch.no_grad(), torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+        with (
+            evaluating(self.model),
+            torch.no_grad(),
+            torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),
+        ):
             metrics = {name: float(value) for name, value in evaluation(self.model).items()}
-        self.model.train()
         if self.plan.metric not in metrics:
             raise ValueError(
                 f"evaluate must return {self.plan.metric!r} (plan.metric), not only {list(metrics)}"

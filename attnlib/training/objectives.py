@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE, Batch, Head
+from attnlib.models.attention import evaluating
 
 
 def token_loss(
@@ -176,16 +177,14 @@ def score_samples(model: nn.Module, batches: Iterable[Any]) -> Int64[Tensor, "sa
         Two columns, right and asked, a row per sample, in order; on the CPU.
     """
     device = next(model.parameters()).device
-    training = model.training
-    model.eval()
     rows = [torch.zeros(0, 2, dtype=torch.int64, device=device)]
-    for batch in batches:
-        batch = batch.to(device)
-        predicted = model(batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
-        asked = batch.target_ids != IGNORE
-        right = asked & (predicted == batch.target_ids)
-        rows.append(torch.stack([right.sum(1), asked.sum(1)], dim=1))
-    model.train(training)
+    with evaluating(model):
+        for batch in batches:
+            batch = batch.to(device)
+            predicted = model(batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
+            asked = batch.target_ids != IGNORE
+            right = asked & (predicted == batch.target_ids)
+            rows.append(torch.stack([right.sum(1), asked.sum(1)], dim=1))
     return torch.cat(rows).cpu()
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from attnlib.files import CheckpointError
 from attnlib.models import Transformer, TransformerConfig, attend
+from attnlib.models.attention import evaluating
 from attnlib.models.transformer import Layer, sinusoids
 
 torch.set_num_threads(1)
@@ -187,6 +188,20 @@ def test_attend_can_be_replaced():
         layer.attention.attend = watched
     model(torch.zeros(1, 3, dtype=torch.int64))
     assert seen == [(1, 2, 3, 8)] * 2
+
+
+def test_a_model_is_evaluated_while_anyone_does_so():
+    model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval())
+    first, second = evaluating(model), evaluating(model[0])  # of two threads, say
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not model[0].training and model.training, "the second still evaluates it"
+    second.__exit__(None, None, None)
+    with pytest.raises(RuntimeError, match="stop"), evaluating(model):
+        assert not any(module.training for module in model.modules())
+        raise RuntimeError("stop")
+    assert [module.training for module in model.modules()] == [True, True, False]
 
 
 def test_heads_have_names():

@@ -2,5 +2,6 @@
 
 from attnlib.models.attention.ablation import heads_ablated
 from attnlib.models.attention.reinforcement import causal_null, reinforced
+from attnlib.models.mode import evaluating
 
-__all__ = ["causal_null", "heads_ablated", "reinforced"]
+__all__ = ["causal_null", "evaluating", "heads_ablated", "reinforced"]

@@ -24,6 +24,7 @@ from transformers import AttentionInterface
 
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.registry import eager_function, implementations
+from attnlib.models.mode import evaluating
 from attnlib.models.transformer import Transformer, attend
 
 Step = Callable[[AttentionCall], None]
@@ -54,21 +55,9 @@ def on_board(model: nn.Module, step: Step) -> Iterator[None]:
                 f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer. Collect "
                 "its attention weights and call rollout(attentions) on them."
             )
-        stack.enter_context(_evaluation(model))
+        stack.enter_context(evaluating(model))
         stack.callback(_on_board.reset, _on_board.set(step))
         yield
-
-
-@contextmanager
-def _evaluation(model: nn.Module) -> Iterator[None]:
-    training = [module for module in model.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 @contextmanager

@@ -71,6 +71,20 @@ def test_samples_are_the_same_in_another_process():
     assert run.stdout.strip() == str(texts_from_sets())
 
 
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("most", [2, 3])
+def test_splits_share_no_sum_in_another_order(padded, most):
+    how = {"length": (1, 4 - most // 3 * 2), "num_of_nums": (2, most), "pad_with_zeros": padded}
+
+    def sums(split, n):
+        drawn = task("long_addition", CHARACTERS, split=split, **how).samples(n)
+        return {tuple(sorted(int(one[::-1]) for one in sample.prompt[:-1].split("+"))) for sample in drawn}
+
+    found = {split: sums(split, 20_000 if split == "train" else 500) for split in ("train", "valid", "test")}
+    assert not found["test"] & found["train"]
+    assert not found["valid"] & (found["train"] | found["test"])
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_splits_share_no_text(name):
     texts = {

@@ -42,9 +42,16 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
+def numbered(i: int) -> str:
+    """A word that occurs once, which a model does not know, and signs that tell it which document it is."""
+    return f"number{i} " + f"{i:09b}".replace("0", ".").replace("1", "!")
+
+
 def rows(n: int, label: str = "label", first: int = 0, classes: tuple[str, ...] = ("neg", "pos")) -> str:
     lines = [f"{label}\ttext"]
-    lines += [f"{classes[i % len(classes)]}\tthe film number{i} was so so" for i in range(first, first + n)]
+    lines += [
+        f"{classes[i % len(classes)]}\tthe film {numbered(i)} was so so" for i in range(first, first + n)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -127,13 +134,38 @@ def test_named_sets_take_their_two_classes_and_leave_the_rest(tmp_path: Path) ->
 
 def test_cuts_are_made_where_asked(tmp_path: Path) -> None:
     folder = write(tmp_path, train=rows(200), test=rows(100, first=200))
-    data = corpus("mine", folder, max_length=2, train_documents=50, test_documents=10)
-    assert [len(getattr(data, split)) for split in SPLITS] == [50, 10, 10]
-    assert data.test.lengths.tolist() == [4] * 10 and data.test.words(0) == ["<bos>", "the", "film", "<eos>"]
-    assert data.vocabulary.words[4:] == ("the", "film")
+    data = corpus("mine", folder, max_length=13, train_documents=50, test_documents=10)
+    assert [len(getattr(data, split)) for split in SPLITS] == [50, 20, 10]
+    assert data.test.lengths.tolist() == [15] * 10 and data.test.words(0)[-2:] == ["was", "<eos>"]
+    assert "so" not in data.vocabulary.words
+    more = corpus("mine", folder, max_length=13, train_documents=50, test_documents=90)
+    assert more.train.texts == data.train.texts and more.validation.texts == data.validation.texts
     for name in ("max_length", "train_documents", "test_documents"):
         with pytest.raises(ValueError, match=f"{name} should be at least 1; got 0"):
             corpus("mine", folder, **{name: 0})
+
+
+def as_read(documents: Documents) -> list[tuple[int, ...]]:
+    return [tuple(ids.tolist()) for ids in documents.tokens.split(documents.lengths.tolist())]
+
+
+@pytest.mark.parametrize("max_length", [None, 12])
+def test_no_document_is_in_two_splits_as_a_model_reads_it(tmp_path: Path, max_length: int | None) -> None:
+    train = rows(200) + "neg\tthe film xyzzy was so so\npos\tthe film plugh was so so\n"
+    test = rows(60, first=150) + "neg\tthe film frotz was so so\n"  # three that differ in unknown words
+    data = corpus("mine", write(tmp_path, train=train, test=test), max_length=max_length)
+    train_, validation, test_ = (set(as_read(getattr(data, split))) for split in SPLITS)
+    assert not test_ & train_ and not test_ & validation and not validation & train_
+    assert len(data.test) == 61 and data.about["left out"]["copies"] >= 52
+    assert data.about["documents"] == {split: len(getattr(data, split)) for split in SPLITS}
+    with pytest.raises(ValueError, match=r"both neg and pos .* has no documents that a model can tell"):
+        corpus("mine", tmp_path, max_length=2)
+
+
+def test_names_match_without_case(tmp_path: Path) -> None:
+    folder = write(tmp_path / "imdb", train=rows(40), test=rows(20, first=40))
+    assert corpus("IMDB", folder).name == "imdb"
+    assert corpus("Planted", train_documents=60).name == "planted"
 
 
 def test_ATTNLIB_DATA_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +196,7 @@ def test_the_public_source_is_read_at_its_revision(monkeypatch: pytest.MonkeyPat
             ("rec.sport.baseball", "rec.sport.hockey", "x", "y", "z")[i] for i in columns["label"]
         ]
         for name in ("text", "sms", "title", "content"):
-            columns[name] = [f"{name} the film number{i}" for i in range(first, first + 100)]
+            columns[name] = [f"{name} the film {numbered(i)}" for i in range(first, first + 100)]
         return datasets.Dataset.from_dict(columns)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
@@ -182,7 +214,7 @@ def test_the_public_source_is_read_at_its_revision(monkeypatch: pytest.MonkeyPat
         text = data.test.texts[0]
         assert text.count("number") == len(hub.text)
         if name == "sst":
-            kept = {int(text.split("number")[1]) % 5 for text in data.test.texts}
+            kept = {int(text.split("number")[1].split()[0]) % 5 for text in data.test.texts}
             assert kept == {0, 1, 3, 4}
 
 
@@ -389,6 +421,9 @@ def test_planted_is_reproducible_and_wrong_parameters_are_refused() -> None:
         planted(**small).train.texts == planted(**small).train.texts != planted(**small, seed=1).train.texts
     )
     assert corpus("planted", seed=3).train.texts == planted(seed=3).train.texts
+    sizes = {"train_documents": 70, "test_documents": 30}
+    assert corpus("planted", **sizes).train.texts == planted(**sizes).train.texts
+    assert (len(corpus("planted", **sizes).train), len(corpus("planted", **sizes).test)) == (70, 30)
     for wrong, message in [
         ({"difficulty": 2}, "less than or equal to 1"),
         ({"keywords": 4}, "multiple of 3"),
@@ -410,8 +445,8 @@ SIZES = {
     "imdb": (9000, 1000, 4000),
     "amazon": (18330, 2037, 4000),
     "yelp": (4036, 448, 4000),
-    "sms": (3714, 413, 1032),
-    "sst": (6909, 872, 1821),
+    "sms": (3703, 411, 1032),
+    "sst": (6908, 872, 1821),
 }
 
 
@@ -420,8 +455,8 @@ SIZES = {
 def test_the_real_sets_are_read_whole(name: str) -> None:
     data = corpus(name, Path(REAL or "") / "classification")
     assert tuple(len(getattr(data, split)) for split in SPLITS) == SIZES[name]
-    parts = texts(data)
-    assert sum(map(len, parts.values())) == len(set.union(*parts.values())) == sum(SIZES[name])
+    parts = [set(as_read(getattr(data, split))) for split in SPLITS]
+    assert sum(map(len, parts)) == len(set.union(*parts))
     shares = data.sizes[data.names[1]]
     expected = {"sms": 0.12, "yelp": 0.74}.get(name, 0.5)
     assert shares.tolist() == pytest.approx([expected] * 3, abs=0.07)

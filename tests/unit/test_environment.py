@@ -157,6 +157,20 @@ def test_dependencies_point_downwards_only() -> None:
     assert upwards == []
 
 
+def test_no_module_of_the_house_is_imported_late() -> None:
+    """A late import hides a circle of modules."""
+    late = [
+        f"{path.relative_to(ROOT)}: {name.name}"
+        for path in (ROOT / "attnlib").rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnlib")
+        for name in node.names
+    ]
+    assert late == []
+
+
 def test_the_core_needs_nothing_of_the_book() -> None:
     """Someone who only wants generators, models and training installs no Jupyter."""
     core = ["attnlib.generators", "attnlib.models", "attnlib.training", "attnlib.chapters", "attnlib.records"]

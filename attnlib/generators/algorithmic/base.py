@@ -60,8 +60,8 @@ class AlgorithmicGenerator(ABC):
         ignore_index: the target where nothing is to be predicted.
         generate_attn_labels: whether samples have a reference.
         as_published: label as the study's code did, errors included, to compare with its figures.
-        split: "train", "valid" or "test", for texts of that split only; the task's own text decides. `None`
-            for all.
+        split: "train", "valid" or "test", for texts of that split only; the task's own text decides (sums of
+            the same numbers in another order are in the same split). `None` for all.
 
     Raises:
         ValueError: see above; or a setting of the task is out of its range.
@@ -137,6 +137,10 @@ class AlgorithmicGenerator(ABC):
     @abstractmethod
     def _examples(self) -> list[str]:
         """Texts for few-shot prompts and messages, in the form that the settings ask for."""
+
+    def _in_order(self, texts: Texts) -> Texts:
+        """The texts that decide the split of these: one for all that ask the same thing in another order."""
+        return texts
 
     def _published_labels(self) -> Labels:
         """What else is different in the study's labels."""
@@ -237,8 +241,9 @@ class AlgorithmicGenerator(ABC):
         missing, tries = CHUNK, 0
         while missing:
             texts = self._draw(rng, 2 * CHUNK)
-            points = self._code_points[texts.symbols].astype(np.int64)
-            rows = np.flatnonzero(in_split(points, texts.lengths, self.split))[:missing]
+            ordered = self._in_order(texts)
+            points = self._code_points[ordered.symbols].astype(np.int64)
+            rows = np.flatnonzero(in_split(points, ordered.lengths, self.split))[:missing]
             kept.append(texts[rows])
             missing, tries = missing - len(rows), tries + 1
             if missing and tries == 100:

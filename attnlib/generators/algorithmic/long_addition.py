@@ -103,6 +103,18 @@ class LongAdditionGenerator(AlgorithmicGenerator):
             symbols, lengths, answer[:, 0].astype(lengths.dtype), {"operands": operands, "sum": answer}
         )
 
+    def _in_order(self, texts: Texts) -> Texts:
+        places = texts.places["operands"]
+        n, most, longest = places.shape
+        symbols = np.take_along_axis(texts.symbols, places.reshape(n, -1).clip(0), axis=1)
+        digits = np.where(places >= 0, symbols.reshape(places.shape), 0).astype(np.uint8)
+        sizes = np.where((places >= 0).any(2), n_digits(digits), 0)
+        rows = np.column_stack([digits.reshape(-1, longest), sizes.ravel(), np.repeat(np.arange(n), most)])
+        order = np.lexsort(rows.T)  # by text, then by size, then by digits, from the highest on
+        ordered = digits.reshape(-1, longest)[order].reshape(digits.shape)
+        # numbers that are not there come first in this order; last, where `_draw` has them too
+        return self._write(ordered[:, ::-1], sizes.ravel()[order].reshape(n, most)[:, ::-1])
+
     def _pairs(self, texts: Texts) -> Pairs:
         return pairs(texts.places["sum"][:, None] - 1, texts.places["operands"])
 

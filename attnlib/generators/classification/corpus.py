@@ -1,32 +1,17 @@
-"""A corpus: train, validation and test documents that share no document, and their vocabulary."""
+"""A corpus: train, validation and test documents of which none is in two, and their vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from attnlib.generators.classification.documents import Documents
-from attnlib.generators.classification.sources import (
-    DATASETS,
-    find_folder,
-    read_hub,
-    read_table,
-    tables_in,
-    unknown_name,
-)
-from attnlib.generators.classification.tables import (
-    ORDER,
-    allowed_labels,
-    binary,
-    split_in_three,
-    without_copies,
-)
+from attnlib.generators.classification.tables import ORDER
 from attnlib.generators.classification.vocabulary import Vocabulary, split_words
 
 
@@ -86,112 +71,57 @@ class Corpus:
         return pd.DataFrame(rows)
 
 
-def corpus(
-    name: str,
-    folder: str | Path | None = None,
-    *,
-    classes: tuple[str, str] | None = None,
-    max_length: int | None = None,
-    train_documents: int | None = None,
-    test_documents: int = 4000,
-    seed: int = 0,
-) -> Corpus:
-    """A data set of the study by its name, or any other from a folder of TSV files.
-
-    A folder holds files `train*.tsv`, `validation*.tsv` and `test*.tsv` (or `.tsv.gz`), or one `all*.tsv`;
-    a header line names the columns, of which `text` and `label` (or `stars`, 1 to 5) are read. Where there
-    is no test set, a fifth of the documents, drawn at random, becomes it; where there is no validation set,
-    a tenth of the training documents. Stars are made binary as 1-2 against 4-5.
-
-    Documents without words are left out. A document whose words are those of another is left out too: it
-    stays in test, else in validation, else in train, once. The test set is cut to `test_documents`, as in
-    the original, and so is the validation set; in random order, since some files are sorted.
-
-    Args:
-        name: one of `DATASETS`; or "planted", made by `planted` with nothing but the seed given; or, with
-            `folder`, any name.
-        folder: the folder with the files, or one with a subfolder of that name. Without it,
-            `$ATTNLIB_DATA/classification` is looked into, and else the public source is read.
-        classes: labels of class 0 and class 1, where a folder of your own has more than two; documents with
-            others are left out. Otherwise the two labels in order.
-        max_length: keep the first so many words of each document.
-        train_documents: keep so many training documents, drawn at random. (From the public source, at most
-            200,000 documents of a split are read, drawn at random.)
-        test_documents: see above.
-        seed: of all that is drawn.
-
-    Raises:
-        ValueError: unknown name (close ones are named), wrong columns, labels that are not two, one class
-            only, documents without words.
-        FileNotFoundError: the folder or its files are not there.
-        ConnectionError: the public source cannot be reached.
-    """
-    if name == "planted":
-        from attnlib.generators.classification.planted import planted
-
-        if folder is not None or classes is not None or max_length is not None:
-            raise ValueError(
-                "planted is made, not read: folder, classes and max_length are not for it. Call planted() to "
-                "choose how it is made."
-            )
-        return planted(seed=seed)
-    for what, value in [
-        ("max_length", max_length),
-        ("train_documents", train_documents),
-        ("test_documents", test_documents),
-    ]:
-        if value is not None and value < 1:
-            raise ValueError(f"{what} should be at least 1; got {value}")
-    recipe = DATASETS.get(name)
-    if recipe is None and folder is None and find_folder(name, None) is None:
-        raise unknown_name(name, ["planted", *DATASETS])
-    place = find_folder(name, folder)
-    if place is None:
-        assert recipe is not None
-        tables, source = read_hub(recipe, seed), f"{recipe.hub.repository}@{recipe.hub.revision}"
-    else:
-        files = tables_in(place)
-        tables = {split: read_table(file) for split, file in files.items()}
-        source = f"{place.name}/: " + ", ".join(file.name for file in files.values())
-    about: dict[str, Any] = {"source": source, "differs": recipe.differs[place is not None] if recipe else ""}
-    allowed = allowed_labels(tables, classes, recipe.classes if recipe else None, source)
-    names = recipe.names if recipe and classes is None else tuple("|".join(sorted(c)) for c in allowed)
-    rng = np.random.default_rng([seed, 1])
-    two = binary(tables, allowed, source)
-    about["left out"] = {"other labels": sum(map(len, tables.values())) - sum(map(len, two.values()))}
-    parts = split_in_three(without_copies(two, about), rng)
-    limits = {"train": train_documents, "validation": test_documents, "test": test_documents}
-    parts = {split: part[: limits[split]] for split, part in parts.items()}
-    about |= {"seed": seed, "max_length": max_length, "documents": {s: len(p) for s, p in parts.items()}}
-    return assemble(name, (names[0], names[1]), parts, about, max_length)
-
-
 def assemble(
     name: str,
     names: tuple[str, str],
     parts: dict[str, pd.DataFrame],
     about: dict[str, Any],
+    *,
     max_length: int | None = None,
+    relevance: dict[str, Tensor] | None = None,
+    most: dict[str, int] | None = None,
 ) -> Corpus:
     """A corpus of three tables with the columns `label` (0 or 1), `text` and `words`.
+
+    Documents that a model cannot tell apart, once they are cut and rare words are `<unk>`, are in one split
+    only: in test, else in validation, else in train.
+
+    Args:
+        name: of the corpus.
+        names: of the classes.
+        parts: the tables. The vocabulary is of all training documents, those that are then left out too.
+        about: see `Corpus`; how many documents there are, and were left out, is added.
+        max_length: keep the first so many words of each document.
+        relevance: of each token of each split, where it is known.
+        most: keep so many documents of a split, after all this: how many are tested on decides nothing else.
 
     Raises:
         ValueError: a split has documents of one class only, or none.
     """
+    cut = [words[:max_length] for words in parts["train"]["words"]]
+    vocabulary = Vocabulary.of(cut)
+    documents: dict[str, Documents] = {}
+    seen: set[bytes] = set()
+    copies = 0
     for split in ORDER:
-        found = set(parts[split]["label"])
+        words, texts, labels = (list(parts[split][column]) for column in ("words", "text", "label"))
+        part = encode(vocabulary, words, texts, labels, max_length)
+        part = part if relevance is None else part.with_relevance(relevance[split])
+        inputs = [ids.numpy().tobytes() for ids in part.tokens.split(part.lengths.tolist())]
+        own = [row for row, ids in enumerate(inputs) if ids not in seen]
+        copies += len(part) - len(own)
+        documents[split] = part[torch.tensor(own[: (most or {}).get(split)], dtype=torch.int64)]
+        seen |= set(inputs)
+        found = set(documents[split].labels.tolist())
         if found != {0, 1}:
             only = f"only documents of {names[found.pop()]}" if found else "no documents"
             raise ValueError(
                 f"{name} should have documents of both {names[0]} and {names[1]} in train, validation and "
-                f"test; {split} has {only} ({about['source']})"
+                f"test; {split} has {only} that a model can tell from those of the others ({about['source']})"
             )
-    cut = [words[:max_length] for words in parts["train"]["words"]]
-    vocabulary = Vocabulary.of(cut)
-    documents = {
-        split: encode(vocabulary, list(part["words"]), list(part["text"]), list(part["label"]), max_length)
-        for split, part in parts.items()
-    }
+    left = about.get("left out", {})
+    about |= {"left out": {**left, "copies": left.get("copies", 0) + copies}}
+    about |= {"documents": {split: len(part) for split, part in documents.items()}}
     return Corpus(name, names, vocabulary, about=about, **documents)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -142,10 +142,8 @@ def planted(
         bounded = [np.pad(strengths[row], 1) for row in rows]  # <bos> and <eos> decide nothing
         truth[split] = torch.from_numpy(np.concatenate(bounded)).float()
     about = {"source": "planted", "differs": "synthetic: words and relevance are made up"}
-    about |= asdict(planting) | {"seed": seed, "documents": sizes}
-    corpus = assemble("planted", ("negative", "positive"), parts, about)
-    known = {split: getattr(corpus, split).with_relevance(values) for split, values in truth.items()}
-    return replace(corpus, **known)
+    about |= asdict(planting) | {"seed": seed}
+    return assemble("planted", ("negative", "positive"), parts, about, relevance=truth)
 
 
 def lexicon(planting: Planting | None = None) -> tuple[list[str], Float[np.ndarray, " word"]]:

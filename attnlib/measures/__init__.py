@@ -10,32 +10,21 @@ from attnlib.measures.scores_over_training import (
     recorded_scores,
     text_scores,
 )
-from attnlib.measures.stages import (
-    TOKEN_KINDS,
-    attention_spread,
-    chosen_checkpoints,
-    largest_by_kind,
-    token_kinds,
-    two_stages,
-)
 from attnlib.measures.target_mass import target_mass_table
+from attnlib.measures.token_kinds import TOKEN_KINDS, token_kinds
 
 __all__ = [
     "TOKEN_KINDS",
     "accuracy_table",
     "answer_texts",
-    "attention_spread",
-    "chosen_checkpoints",
     "documents_over_training",
     "evaluate_rows",
     "generate_answers",
     "head_masses",
-    "largest_by_kind",
     "lexical_scores",
     "recorded_scores",
     "reinforcement_rows",
     "target_mass_table",
     "text_scores",
     "token_kinds",
-    "two_stages",
 ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from scipy import stats
 from torch import Tensor, nn
 
 from attnlib.generators.arithmetic import Arithmetic, Problems
@@ -17,7 +16,7 @@ from attnlib.generators.base import IGNORE
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.ablation import Instead, heads_ablated
 from attnlib.models.transformer import Transformer, head_names
-from attnlib.stats.intervals import Estimate, proportion, ratio
+from attnlib.stats.intervals import proportion, ratio
 from attnlib.stats.reference import reference_mass
 
 COLUMNS = ("units", "tens", "hundreds", "thousands", *(f"column {place}" for place in range(4, 20)))
@@ -158,81 +157,6 @@ def _look_rows(
             about = {"layer": layer, "head": f"L{layer}H{head}" if n_heads else "mean", "kind": kind}
             rows.append(about | ratio(values, np.ones_like(values))._asdict() | {"uniform": even.mean()})
     return pd.DataFrame(rows)
-
-
-def layer_claims(looks: pd.DataFrame) -> pd.DataFrame:
-    """Early layers look local, middle layers find the operator, late layers combine: is it so?
-
-    Each claim is a difference: the share of a kind in the layers it is claimed for, less its mean over the
-    other layers. One seed, one number; the interval is over seeds (Student's t).
-
-    Args:
-        looks: `look_table` of the trained models, with a column `seed`.
-
-    Returns:
-        Columns `claim`, `value`, `low`, `high`, `n` (seeds) and `holds`: "yes" if the interval is above 0,
-        "no" if it is below, else "not settled". Models of two layers have no middle; of one, no claim.
-    """
-    last = int(looks["layer"].max())
-    claims = {
-        "early layers look local": ("local", [0]),
-        "middle layers find the operator": ("operator", list(range(1, last))),
-        "late layers combine the columns": (REFERENCE, [last]),
-    }
-    rows = []
-    for claim, (kind, layers) in claims.items():
-        table = looks[looks["kind"] == kind].pivot(index="seed", columns="layer", values="value")
-        if not layers or len(table.columns) < 2:
-            continue
-        difference = table[layers].mean(axis=1) - table.drop(columns=layers).mean(axis=1)
-        estimate = over_seeds(difference.to_numpy())
-        holds = "yes" if estimate.low > 0 else "no" if estimate.high < 0 else "not settled"
-        rows.append({"claim": claim} | estimate._asdict() | {"holds": holds})
-    return pd.DataFrame(rows, columns=["claim", "value", "low", "high", "n", "holds"])
-
-
-def over_seeds(values: Sequence[float] | np.ndarray, confidence: float = 0.95) -> Estimate:
-    """The mean of one number per seed, with Student's t interval; of one seed, the interval is all there is.
-
-    Args:
-        values: of each seed.
-        confidence: of the interval, which is infinitely wide for a single seed.
-
-    Raises:
-        ValueError: there are none.
-    """
-    array = np.asarray(values, dtype=float)
-    if not len(array):
-        raise ValueError("there should be a value per seed; got none")
-    mean, error = float(array.mean()), float(stats.sem(array)) if len(array) > 1 else np.inf
-    half = float(stats.t.ppf((1 + confidence) / 2, max(1, len(array) - 1)) * error) if error else 0.0
-    return Estimate(mean, mean - half, mean + half, len(array))
-
-
-def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Numbers of the same seeds before and after a change, and what it changed.
-
-    Args:
-        before: a row per seed, a column per metric.
-        after: the same rows and columns.
-
-    Returns:
-        A row per metric: `metric`, `before`, `after` (means), `value` (their difference), `low`, `high`
-        (Student's t over seeds) and `n`.
-
-    Raises:
-        ValueError: the seeds or metrics differ.
-    """
-    if not (before.index.equals(after.index) and before.columns.equals(after.columns)):
-        raise ValueError(
-            f"both should have the same seeds and metrics; got {list(before.index)} and {list(after.index)}, "
-            f"{list(before)} and {list(after)}"
-        )
-    rows = []
-    for metric in before:
-        means = {"metric": metric, "before": before[metric].mean(), "after": after[metric].mean()}
-        rows.append(means | over_seeds((after[metric] - before[metric]).to_numpy())._asdict())
-    return pd.DataFrame(rows, columns=["metric", "before", "after", "value", "low", "high", "n"])
 
 
 def ablation_table(

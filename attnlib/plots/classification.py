@@ -80,8 +80,10 @@ def relevance_scatter(
 def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:
     """Tables of numbers side by side, as texts: "0.47 [0.44, 0.50]"; an infinite xi is "never".
 
+    Where a number has no interval, because seeds are too few, it says how many they are.
+
     Args:
-        tables: columns `metric`, `value`, `low` and `high`, by what the column is to be called.
+        tables: columns `metric`, `value`, `low`, `high` and `n`, by what the column is to be called.
         digits: behind the point.
     """
 
@@ -89,7 +91,8 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
         return "never" if np.isinf(value) else f"{value:.{digits}f}"
 
     def text(row: Any) -> str:
-        return f"{number(row.value)} [{number(row.low)}, {number(row.high)}]"
+        ends = f"no interval: n = {row.n}" if np.isnan(row.low) else f"{number(row.low)}, {number(row.high)}"
+        return f"{number(row.value)} [{ends}]"
 
     columns = {
         name: pd.Series({row.metric: text(row) for row in rows.itertuples()}) for name, rows in tables.items()

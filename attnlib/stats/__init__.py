@@ -11,7 +11,10 @@ from attnlib.stats.ragged import Ragged, RunScores, split_rows
 from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
 from attnlib.stats.reference import reference_mass
 from attnlib.stats.row_comparison import compare_rows
+from attnlib.stats.seeds import layer_claims, median_over_seeds, over_seeds, paired_over_seeds
 from attnlib.stats.significance import Comparison, compare
+from attnlib.stats.stages import attention_spread, chosen_checkpoints, largest_by_kind, two_stages
+from attnlib.stats.summaries import summarise
 
 __all__ = [
     "AgreementSettings",
@@ -24,7 +27,9 @@ __all__ = [
     "agreement_over_training",
     "agreement_table",
     "answer_accuracy",
+    "attention_spread",
     "chance_agreement",
+    "chosen_checkpoints",
     "compare",
     "compare_rows",
     "comparison_table",
@@ -32,13 +37,20 @@ __all__ = [
     "error_positions",
     "error_summary",
     "kendall_tau",
+    "largest_by_kind",
+    "layer_claims",
     "mass_table",
+    "median_over_seeds",
+    "over_seeds",
+    "paired_over_seeds",
     "proportion",
     "ratio",
     "reference_mass",
     "sample_rows",
     "spearman",
     "split_rows",
+    "summarise",
     "top_match",
+    "two_stages",
     "xi",
 ]

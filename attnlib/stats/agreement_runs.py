@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Float
 
 from attnlib.stats.agreements import expected_chance, xi_of_draws
+from attnlib.stats.intervals import DRAWS
 from attnlib.stats.ragged import Ragged, RunScores
 from attnlib.stats.rank_measures import per_row
-from attnlib.stats.resampling import DRAWS, Means, Statistic, resampled_means
+from attnlib.stats.resampling import Means, Statistic, resampled_means
 
 UNIFORM, EMBEDDING, LOGISTIC = "uniform", "embedding", "logistic"
 

@@ -10,7 +10,7 @@ Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,8 @@ from attnlib.stats.agreement_runs import (
 from attnlib.stats.agreements import over_shuffles, shuffled_agreements
 from attnlib.stats.intervals import Estimate
 from attnlib.stats.ragged import RunScores
-from attnlib.stats.resampling import Statistic, across, interval
+from attnlib.stats.resampling import Statistic
+from attnlib.stats.seeds import median_over_seeds, over_seeds
 
 
 def agreement_table(
@@ -91,10 +92,11 @@ def agreement_over_seeds(
     """The same statistics with every seed in turn as the gold run, and intervals over seeds and rows.
 
     Returns:
-        As `agreement_table`; `value` is the mean over seeds, of xi the median (one "never" would make a mean
-        infinite); n counts seeds. Each resample draws rows again, and seeds. The run with uniform attention
-        is one, so that its own seed is in no interval. There is no `A_hat` from shuffles, only the expected;
-        and nothing that only some seeds have (delta, where it is of one run).
+        As `agreement_table`; n counts seeds. `value` is the mean over seeds, and the interval that of
+        `over_seeds`, with rows drawn again too; of xi it is the median (one "never" would make a mean
+        infinite) and its interval over seeds, which takes 6 of them: NaN where there are fewer. The run with
+        uniform attention is one, so that its own seed is in no interval. There is no `A_hat` from shuffles,
+        only the expected; and nothing that only some seeds have (delta, where it is of one run).
 
     Raises:
         ValueError: as `agreement_table`.
@@ -104,11 +106,13 @@ def agreement_over_seeds(
     found = [statistics(*prepared(evaluation, selection, name, settings)) for name in names]
     rows = []
     for metric in [name for name in found[0] if all(name in each for each in found)] if found else []:
-        average: Callable[..., np.ndarray] = np.median if metric.startswith("xi(") else np.mean
-        value = float(average([each[metric].value for each in found]))
-        draws = average(across([each[metric].draws for each in found], settings.seed), axis=1)
-        low, high = interval(draws, settings.confidence)
-        rows.append({"metric": metric} | Estimate(value, low, high, len(names))._asdict())
+        values = np.array([each[metric].value for each in found])
+        if metric.startswith("xi("):
+            estimate = median_over_seeds(values, settings.confidence)
+        else:
+            draws = np.mean([each[metric].draws for each in found], axis=0)
+            estimate = over_seeds(values, draws, settings.confidence)
+        rows.append({"metric": metric} | estimate._asdict())
     if not rows:
         raise ValueError(f"there should be runs that differ by their seed; got only {list(evaluation)}")
     return pd.DataFrame(rows)

@@ -1,4 +1,4 @@
-"""Where in the answer a model errs."""
+"""How often answers are right, and where in the answer a model errs."""
 
 from __future__ import annotations
 
@@ -6,42 +6,34 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
-from attnlib.stats.intervals import Estimate, proportion, ratio
-from attnlib.stats.masses import group_rows
-from attnlib.stats.significance import NOT_ENOUGH
+from attnlib.stats.summaries import summarise
 
 
 def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Accuracy per token and exact match, with intervals.
 
     Args:
-        rows: of `evaluate_rows` (every token predicted from the right ones before it) or `generate_answers`
-            (from the model's own).
+        rows: of `sample_scores`, a row per sample; or, a row per token, of `evaluate_rows` (every token
+            predicted from the right ones before it) or `generate_answers` (from the model's own).
         by: columns to split by; their combinations without rows are shown as not enough data.
 
     Returns:
         Columns `by`, `metric` ("accuracy", whose interval draws samples again, and "exact match", with
-        Wilson's interval), `value`, `low`, `high` and `n`, the number of samples.
+        Wilson's interval), `value`, `low`, `high` and `n`, the number of samples that are asked for a token.
 
     Raises:
         ValueError: a column of `by` is missing.
     """
-    table = []
-    for names, group in group_rows(rows, by):
-        per_sample = group.groupby("sample")["correct"].agg(["sum", "size"]).to_numpy(float)
-        right, asked = per_sample.T
-        found: dict[str, Estimate | None] = {"accuracy": None, "exact match": None}
-        if len(per_sample):
-            found = {
-                "accuracy": ratio(right, asked),
-                "exact match": proportion(int((right == asked).sum()), len(asked)),
-            }
-        for metric, estimate in found.items():
-            numbers = {"value": NOT_ENOUGH, "low": NOT_ENOUGH, "high": NOT_ENOUGH, "n": 0}
-            table.append(names | {"metric": metric} | (estimate._asdict() if estimate else numbers))
-    return pd.DataFrame(table, columns=[*by, "metric", "value", "low", "high", "n"])
+    if "asked" not in rows:
+        tokens = rows.assign(right=rows["correct"].astype(bool), asked=1)
+        keys = [*by, "sample"]
+        rows = tokens.groupby(keys, sort=False, observed=True)[["right", "asked"]].sum().reset_index()
+    samples = rows[rows["asked"] > 0].assign(exact=lambda each: each["right"] == each["asked"])
+    accuracy = summarise(samples, by, "right", whole="asked", every=True).assign(metric="accuracy")
+    exact = summarise(samples, by, "exact", every=True).assign(metric="exact match")
+    table = pd.concat([accuracy, exact]).sort_index(kind="stable").reset_index(drop=True)
+    return table[[*by, "metric", "value", "low", "high", "n"]]
 
 
 def error_positions(rows: pd.DataFrame, *, from_end: bool = False, confidence: float = 0.95) -> pd.DataFrame:
@@ -57,24 +49,13 @@ def error_positions(rows: pd.DataFrame, *, from_end: bool = False, confidence: f
         One row per place: `position`, `value`, `low`, `high`, `n` (answers that long), `errors`, and
         `first_errors`, answers whose first wrong token this is. Without rows, the table is empty.
     """
+    correct = rows["correct"].astype(bool)
+    first = rows.index.isin(rows[~correct].groupby("sample")["position"].idxmin())
     place = rows["n_answer"] - 1 - rows["position"] if from_end else rows["position"]
-    wrong = rows[~rows["correct"].astype(bool)]
-    first = wrong.loc[wrong.groupby("sample")["position"].idxmin()] if len(wrong) else wrong
-    counted = rows.groupby(place)["correct"].agg(["sum", "size"]).astype(int)
-    right, n = counted["sum"].to_numpy(), counted["size"].to_numpy()
-    low, high = proportion_confint(right, n, alpha=1 - confidence, method="wilson")
-    places = counted.index
-    return pd.DataFrame(
-        {
-            "position": places.to_numpy(int),
-            "value": right / n,
-            "low": low,
-            "high": high,
-            "n": n,
-            "errors": n - right,
-            "first_errors": place[first.index].value_counts().reindex(places, fill_value=0).to_numpy(int),
-        }
-    )
+    placed = pd.DataFrame({"position": place, "correct": correct}).sort_values("position", kind="stable")
+    counts = pd.DataFrame({"errors": ~correct, "first_errors": first}).groupby(place).sum()
+    table = summarise(placed, ["position"], "correct", confidence=confidence)
+    return table.merge(counts.astype(int), left_on="position", right_index=True)
 
 
 def error_summary(rows: pd.DataFrame) -> pd.DataFrame:
@@ -88,16 +69,20 @@ def error_summary(rows: pd.DataFrame) -> pd.DataFrame:
     """
     wrong = rows[~rows["correct"].astype(bool)]
     relative: pd.Series = wrong["position"] / np.maximum(wrong["n_answer"] - 1, 1)
-    by_sample = wrong.assign(relative=relative).groupby("sample")
-    errors = by_sample.size().to_numpy(float)
+    samples = (
+        wrong.assign(relative=relative)
+        .groupby("sample")
+        .agg(
+            errors=("position", "size"),
+            places=("position", "sum"),
+            relative=("relative", "sum"),
+            first=("position", "min"),
+        )
+    )
     parts = {
-        "mean error position": (by_sample["position"].sum(), errors),
-        "mean relative error position": (by_sample["relative"].sum(), errors),
-        "mean first error position": (by_sample["position"].min(), np.ones(len(errors))),
+        "mean error position": ("places", "errors"),
+        "mean relative error position": ("relative", "errors"),
+        "mean first error position": ("first", None),
     }
-    too_few = {"value": NOT_ENOUGH, "low": NOT_ENOUGH, "high": NOT_ENOUGH, "n": len(errors)}
-    table = [
-        ratio(part.to_numpy(float), whole)._asdict() if len(errors) > 1 else too_few
-        for part, whole in parts.values()
-    ]
-    return pd.DataFrame(table, index=pd.Index(parts, name="metric"))
+    found = [summarise(samples, (), part, whole=whole, at_least=2) for part, whole in parts.values()]
+    return pd.concat(found).set_index(pd.Index(parts, name="metric"))

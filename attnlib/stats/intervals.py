@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
 from scipy import stats
+
+DRAWS = 2000
+"""How often independent things are drawn again."""
+
+_CELLS = 2_000_000  # of a block of draws: all at once need not fit in memory
 
 
 class Estimate(NamedTuple):
@@ -39,7 +46,7 @@ def ratio(parts: ArrayLike, wholes: ArrayLike, confidence: float = 0.95, seed: i
         parts: p, for instance right tokens of each sequence.
         wholes: w, for instance tokens of each sequence.
         confidence: of the interval.
-        seed: of the 2,000 resamples.
+        seed: of the resamples.
 
     Raises:
         ValueError: if the arrays differ in length, or are empty.
@@ -49,7 +56,24 @@ def ratio(parts: ArrayLike, wholes: ArrayLike, confidence: float = 0.95, seed: i
         raise ValueError(
             f"parts and wholes should be two lists of one length above 0; got {p.shape}, {w.shape}"
         )
-    draws = np.random.default_rng(seed).multinomial(len(p), np.full(len(p), 1 / len(p)), size=2000)
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile((draws @ p) / (draws @ w), [tail, 100 - tail])
-    return Estimate(float(p.sum() / w.sum()), float(low), float(high), len(p))
+    draws = np.concatenate([(times @ p) / (times @ w) for times in redrawn(len(p), seed)])
+    return Estimate(float(p.sum() / w.sum()), *interval(draws, confidence), len(p))
+
+
+def redrawn(n: int, seed: int = 0) -> Iterator[Int64[np.ndarray, "draw n"]]:
+    """The bootstrap: how often each of n things is in each of the draws of n, a block of draws at a time.
+
+    The same seed draws the same, whatever it is drawn for.
+    """
+    rng, chances, size = np.random.default_rng(seed), np.full(n, 1 / n), max(1, _CELLS // n)
+    for start in range(0, DRAWS, size):
+        yield rng.multinomial(n, chances, size=min(size, DRAWS - start))
+
+
+def interval(draws: Float[np.ndarray, " draw"], confidence: float = 0.95) -> tuple[float, float]:
+    """The middle share of the draws; draws without a value do not count, infinite ones do."""
+    there, tail = draws[~np.isnan(draws)], 50 * (1 - confidence)
+    # between two draws, unless one may be infinite: the mean of a number and infinity is of no use
+    how: Literal["linear", "inverted_cdf"] = "linear" if np.isfinite(there).all() else "inverted_cdf"
+    low, high = np.percentile(there, [tail, 100 - tail], method=how)
+    return float(low), float(high)

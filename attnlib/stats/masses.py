@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
-from attnlib.stats.intervals import ratio
-from attnlib.stats.significance import NOT_ENOUGH
+from attnlib.stats.summaries import summarise
 
 ROLLOUT, MEAN, BY_LAYER = "rollout", "mean attention", "attention by layer"
 """What attention on the reference is scored by: the columns of masses (one per layer for the last)."""
@@ -58,45 +54,16 @@ def mass_table(
             f"rows should have columns of masses and their uniform level; missing {missing}, got "
             f"{list(rows.columns)}"
         )
-    table = []
-    for names, group in group_rows(rows, by):
-        for measure in measures:
-            kept = group.loc[group[measure].notna(), ["sample", measure, uniform_of(measure)]]
-            means = kept.groupby("sample").mean().to_numpy(float)
-            numbers = _numbers(means, len(kept))
-            table.append(names | {"measure": measure} | dict(zip(_COLUMNS, numbers, strict=True)))
-    return pd.DataFrame(table, columns=[*by, "measure", *_COLUMNS])
-
-
-def _numbers(means: Float[np.ndarray, "sample 2"], rows: int) -> list[Any]:
-    if len(means) < 2:
-        return [NOT_ENOUGH] * 7 + [len(means), rows]
-    mass, uniform = means.T
-    found, above = (ratio(values, np.ones(len(values))) for values in (mass, mass - uniform))
-    return [*found[:3], float(uniform.mean()), *above[:3], len(means), rows]
-
-
-def group_rows(rows: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """All combinations of the values of some columns, and their rows, also where there are none.
-
-    Raises:
-        ValueError: a column is missing.
-    """
-    missing = [name for name in by if name not in rows]
-    if isinstance(by, str) or missing:
-        raise ValueError(f"by should be a list of columns out of {list(rows.columns)}; got {by!r}")
-    for values in itertools.product(*(_levels(rows[name]) for name in by)):
-        chosen = np.logical_and.reduce(
-            [np.ones(len(rows), dtype=bool)]
-            + [(rows[n] == v).to_numpy(bool) for n, v in zip(by, values, strict=True)]
-        )
-        yield dict(zip(by, values, strict=True)), rows[chosen]
-
-
-def _levels(column: pd.Series) -> list[Any]:
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return list(column.cat.categories)
-    return [True, False] if column.dtype == bool else list(column.drop_duplicates())
+    tables = []
+    for measure in measures:
+        uniform = uniform_of(measure)
+        found = summarise(rows, by, measure, "sample", beside=[uniform], every=True, at_least=2)
+        above = rows[["sample", *by]].assign(above=rows[measure] - rows[uniform])
+        higher = summarise(above, by, "above", "sample", every=True, at_least=2)
+        numbers = {"above": higher["value"], "above_low": higher["low"], "above_high": higher["high"]}
+        tables.append(found.rename(columns={uniform: "uniform"}).assign(measure=measure, **numbers))
+    table = pd.concat(tables)[[*by, "measure", *_COLUMNS]]
+    return table.sort_index(kind="stable").reset_index(drop=True)  # group by group
 
 
 def sample_rows(

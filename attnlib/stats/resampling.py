@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Integer
 
-from attnlib.stats.intervals import Estimate
-
-DRAWS = 2000
-"""How often rows are drawn again."""
+from attnlib.stats.intervals import Estimate, interval, redrawn
 
 
 class Statistic(NamedTuple):
@@ -74,37 +70,9 @@ def resampled_means(
     if groups is not None:
         _, number = np.unique(groups, return_inverse=True)
         sums, counts = (_by_group(each, number) for each in (sums, counts))
-    rng = np.random.default_rng(seed)
-    draws = np.empty((DRAWS, values.shape[1]))
-    size = max(1, 4_000_000 // len(sums))
-    for start in range(0, DRAWS, size):  # a block of draws at a time: all at once need not fit in memory
-        block = draws[start : start + size]
-        times = _times(rng, len(block), len(sums))
-        with np.errstate(invalid="ignore"):  # a draw may miss every row that has a value
-            block[:] = (times @ sums) / (times @ counts)
-    return Means(sums.sum(0) / counts.sum(0), draws, n)
-
-
-def interval(draws: Float[np.ndarray, " draw"], confidence: float = 0.95) -> tuple[float, float]:
-    """The middle share of the draws; draws without a value do not count, infinite ones do."""
-    tail = 50 * (1 - confidence)
-    # of whole draws, not between two of them, because the mean of a number and infinity is of no use
-    low, high = np.percentile(draws[~np.isnan(draws)], [tail, 100 - tail], method="inverted_cdf")
-    return float(low), float(high)
-
-
-def across(estimates: Sequence[Float[np.ndarray, " draw"]], seed: int = 0) -> Float[np.ndarray, "draw drawn"]:
-    """Draws of several runs mixed: for every draw, as many runs as there are, drawn again with their rows."""
-    runs = np.stack(estimates, axis=1)
-    n_draws, n = runs.shape
-    chosen = np.random.default_rng([seed, n]).integers(n, size=(n_draws, n))
-    return np.take_along_axis(runs, chosen, axis=1)
-
-
-def _times(rng: np.random.Generator, draws: int, n: int) -> Float[np.ndarray, "draw group"]:
-    """How often each group is in each draw of n groups."""
-    drawn = rng.integers(n, size=(draws, n)) + n * np.arange(draws)[:, None]
-    return np.bincount(drawn.ravel(), minlength=draws * n).reshape(draws, n).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a draw may miss every row that has a value
+        draws = [(times @ sums) / (times @ counts) for times in redrawn(len(sums), seed)]
+    return Means(sums.sum(0) / counts.sum(0), np.concatenate(draws), n)
 
 
 def _by_group(values: Float[np.ndarray, "row column"], number: np.ndarray) -> np.ndarray:

@@ -167,17 +167,17 @@ def test_documents_over_training_need_to_know_what_is_right(corpus, recorded):
 
 def test_the_spread_of_attention_is_1_if_even_and_0_if_on_one_token():
     alpha = stats.Ragged(np.array([0.25] * 4 + [0.0, 1.0] + [0.5, 0.5, 0.0]), np.array([4, 2, 3]))
-    np.testing.assert_allclose(measures.attention_spread(alpha), [1, 0, np.log(2) / np.log(3)])
+    np.testing.assert_allclose(stats.attention_spread(alpha), [1, 0, np.log(2) / np.log(3)])
     with pytest.raises(ValueError, match="at least two tokens; 1 of 2 do not"):
-        measures.attention_spread(stats.Ragged(np.ones(3) / 3, np.array([1, 2])))
+        stats.attention_spread(stats.Ragged(np.ones(3) / 3, np.array([1, 2])))
 
 
 def test_stages_agree_with_the_table_at_the_chosen_checkpoint(corpus, recorded):
     runs = scores_of(recorded, corpus)
     settings = stats.AgreementSettings(as_published=True)
-    chosen = measures.chosen_checkpoints(runs, settings=settings)
+    chosen = stats.chosen_checkpoints(runs, settings=settings)
     table = stats.agreement_table(runs, settings=settings).set_index("metric")
-    stages = measures.two_stages(runs, settings=settings).set_index(["metric", "step"])
+    stages = stats.two_stages(runs, settings=settings).set_index(["metric", "step"])
     assert chosen["gold"] == int(runs["gold"].accuracy.argmax())
     step = int(runs["gold"].steps[chosen["gold"]])
     row = stages.loc[("A(alpha_t, beta_uf)", step)]
@@ -201,7 +201,7 @@ def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
         *(["summer", "garden", "violin", "friday", "silver", "swan"]),
     }
     scores = {"truth": stats.Ragged(truth, lengths), "flat": stats.Ragged(np.zeros_like(truth), lengths)}
-    where = measures.largest_by_kind(scores, kinds).set_index(["score", "kind"])["value"]
+    where = stats.largest_by_kind(scores, kinds, measures.TOKEN_KINDS).set_index(["score", "kind"])["value"]
     assert where["truth", "keyword for the label"] == 1
     assert where["flat", "<bos> or <eos>"] == 1  # of equals the first counts
     assert where.groupby("score").sum().to_numpy() == pytest.approx(1)

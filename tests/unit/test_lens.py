@@ -17,10 +17,7 @@ from attnlib.measures.lens import (
     ablation_table,
     accuracy_by,
     digit_rows,
-    layer_claims,
     look_table,
-    over_seeds,
-    paired_over_seeds,
 )
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import heads_ablated
@@ -141,40 +138,6 @@ def test_shares_by_head_average_to_those_of_even_attention():
     assert even["value"].to_numpy() == pytest.approx(even["uniform"].to_numpy(), abs=1e-5)
 
 
-def looks_of(values):
-    """A table with one share per (seed, layer, kind)."""
-    return pd.DataFrame(values, columns=["seed", "layer", "kind", "value"])
-
-
-def test_claims_are_judged_over_seeds():
-    rows = []
-    for seed in range(5):
-        noise = 0.01 * seed
-        for layer in range(3):
-            rows += [(seed, layer, "local", (0.8 if layer == 0 else 0.2) + noise)]
-            rows += [(seed, layer, "operator", 0.3 if layer == 1 else 0.6 + noise)]
-            rows += [(seed, layer, REFERENCE, 0.5 + 0.2 * (-1) ** seed * (layer == 2))]
-    claims = layer_claims(looks_of(rows)).set_index("claim")
-    assert claims["holds"].tolist() == ["yes", "no", "not settled"]
-    assert claims["value"].iloc[0] == pytest.approx(0.6) and (claims["n"] == 5).all()
-    two = looks_of([row for row in rows if row[1] < 2])
-    assert layer_claims(two)["claim"].tolist() == [
-        "early layers look local",
-        "late layers combine the columns",
-    ]
-    assert layer_claims(looks_of([row for row in rows if row[1] < 1])).empty
-    one = layer_claims(looks_of([row for row in rows if row[0] == 0]))
-    assert (one["holds"] == "not settled").all() and np.isinf(one["low"]).all()
-
-
-def test_over_seeds_is_students_interval():
-    estimate = over_seeds([1.0, 2.0, 3.0])
-    assert estimate[:3] == pytest.approx((2.0, 2 - 2.484138, 2 + 2.484138), abs=1e-5)
-    assert over_seeds([0.5, 0.5])[:3] == (0.5, 0.5, 0.5)
-    with pytest.raises(ValueError, match="a value per seed"):
-        over_seeds([])
-
-
 def test_ablation_says_what_each_head_costs():
     model = small()
     table = ablation_table(model, TASK, PROBLEMS)
@@ -274,15 +237,3 @@ def test_figures_show_every_head_and_kind():
     rows = digit_rows(model, TASK, PROBLEMS)
     panels = {by: accuracy_by(rows, by).assign(step=3) for by in ("column", "carries")}
     assert [axis.get_title() for axis in plots.accuracy_over_training(panels).axes] == ["column", "carries"]
-
-
-def test_changes_are_judged_seed_by_seed():
-    before = pd.DataFrame({"exact match": [0.5, 0.7, 0.9], "accuracy": [0.8, 0.8, 0.8]})
-    after = before.add(pd.DataFrame({"exact match": [0.1] * 3, "accuracy": [0.0, 0.1, -0.1]}))
-    table = paired_over_seeds(before, after).set_index("metric")
-    assert table.loc["exact match", ["value", "low", "high"]].tolist() == pytest.approx([0.1] * 3)
-    assert table.loc["exact match", ["before", "after"]].tolist() == pytest.approx([0.7, 0.8])
-    assert table.loc["accuracy", "low"] < 0 < table.loc["accuracy", "high"]
-    with pytest.raises(ValueError, match="the same seeds and metrics"):
-        paired_over_seeds(before, after[:2])
-    assert paired_over_seeds(pd.DataFrame(), pd.DataFrame()).empty

@@ -1,19 +1,21 @@
 """Statistics against the numbers they should give."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from attnlib.generators.rasp import language
 from attnlib.measures import accuracy_table, target_mass_table
 from attnlib.models.transformer import Transformer, TransformerConfig
-from attnlib.stats import proportion, ratio, reference_mass
+from attnlib.stats import proportion, ratio, reference_mass, summarise
 from attnlib.training import token_scores
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "reference_mass.json").read_text())
@@ -88,6 +90,54 @@ def test_the_ratio_lies_in_its_interval_or_beside_it_by_rounding(parts):
 def test_ratios_of_nothing_are_refused(parts, wholes):
     with pytest.raises(ValueError, match="two lists of one length"):
         ratio(parts, wholes)
+
+
+def test_the_bootstrap_needs_little_memory_however_many_samples_there_are():
+    parts = np.random.default_rng(0).random(20_000)
+    tracemalloc.start()
+    found = ratio(parts, np.ones(len(parts)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60e6  # all draws at once took ten times as much
+    draws = np.random.default_rng(0).multinomial(300, np.full(300, 1 / 300), size=2000) @ parts[:300] / 300
+    assert ratio(parts[:300], np.ones(300))[1:3] == tuple(np.percentile(draws, [2.5, 97.5]))
+    assert found.n == 20_000
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10**6))
+def test_a_summary_is_what_its_parts_say(seed):
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(
+        {
+            "group": pd.Categorical(rng.choice(["b", "a"], 40), ["a", "b", "empty"]),
+            "sample": rng.integers(0, 9, 40),
+            "value": np.where(rng.random(40) < 0.1, np.nan, rng.random(40)),
+            "whole": rng.integers(1, 5, 40),
+            "right": rng.random(40) < 0.7,
+        }
+    )
+    kept = rows[rows["value"].notna()]
+    for group, part in kept.groupby("group", observed=True):
+        values = part["value"].to_numpy()
+        wanted = {
+            "mean": (summarise(rows, ["group"]), ratio(values, np.ones(len(values)))),
+            "ratio": (summarise(rows, ["group"], whole="whole"), ratio(values, part["whole"])),
+            "units": (
+                summarise(rows, ["group"], unit="sample"),
+                ratio(means := part.groupby("sample")["value"].mean(), np.ones(len(means))),
+            ),
+        }
+        for table, estimate in wanted.values():
+            assert tuple(table.set_index("group").loc[group, ["value", "low", "high", "n"]]) == estimate
+    shares = summarise(rows, ["group"], "right").set_index("group")
+    for group, part in rows.groupby("group", observed=True):
+        assert tuple(shares.loc[group]) == proportion(int(part["right"].sum()), len(part))
+    every = summarise(rows, ["group"], unit="sample", beside=["whole"], every=True, at_least=2)
+    assert list(every["group"]) == ["a", "b", "empty"] and list(every)[-2:] == ["whole", "rows"]
+    assert every.iloc[2].tolist() == ["empty", *["not enough data"] * 3, 0, "not enough data", 0]
+    with pytest.raises(ValueError, match="by should be a list of columns"):
+        summarise(rows, "group")
 
 
 @pytest.fixture

@@ -8,15 +8,12 @@ Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
-from attnlib.generators.classification import Corpus, Documents
-from attnlib.generators.classification.planted import CONFOUNDERS
-from attnlib.generators.tokenizer import BOS, EOS
 from attnlib.stats.agreement_runs import (
     PAIRS,
     AgreementSettings,
@@ -26,9 +23,6 @@ from attnlib.stats.agreement_runs import (
 )
 from attnlib.stats.ragged import Ragged, RunScores
 from attnlib.stats.resampling import resampled_means
-
-TOKEN_KINDS = ("keyword for the label", "keyword against it", "confounder", "filler", "<bos> or <eos>")
-"""What a token of a planted document can be."""
 
 
 def attention_spread(alpha: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
@@ -122,46 +116,31 @@ def two_stages(
     return pd.DataFrame(rows)
 
 
-def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
-    """What each token of planted documents is: an index into `TOKEN_KINDS`.
-
-    Raises:
-        ValueError: the documents' relevance is not known.
-    """
-    if documents.relevance is None:
-        raise ValueError('the relevance of the documents should be known, as it is for corpus("planted")')
-    toward = documents.toward_label(documents.relevance).numpy()
-    names = {word for side in CONFOUNDERS for word in side}
-    words = np.array(corpus.vocabulary.words)[documents.tokens.numpy()]
-    conditions = [toward > 0, toward < 0, np.isin(words, sorted(names)), np.isin(words, [BOS, EOS])]
-    return np.select(conditions, [0, 1, 2, 4], 3)
-
-
-def largest_by_kind(scores: Mapping[str, Ragged], kinds: np.ndarray) -> pd.DataFrame:
+def largest_by_kind(
+    scores: Mapping[str, Ragged], kinds: Integer[np.ndarray, " token"], names: Sequence[str]
+) -> pd.DataFrame:
     """On what kind of token the largest score of a document lies, and how many documents it is so in.
 
     Args:
         scores: of one checkpoint, by name; of equals the first token counts, as in `rank_measures.top_match`.
-        kinds: of every token, an index into `TOKEN_KINDS`.
+        kinds: of every token, an index into `names`.
+        names: of the kinds.
 
     Returns:
         Columns `score`, `kind`, `value`, `low`, `high` and `n`: shares of documents, with 95 % intervals by
         drawing documents again; last the score "any token", drawn blindly.
     """
-    shares = {name: _one_hot(kinds[_first_largest(score)]) for name, score in scores.items()}
+    one_hot = (kinds[:, None] == np.arange(len(names))).astype(np.float64)
+    shares = {name: one_hot[_first_largest(score)] for name, score in scores.items()}
     lengths = next(iter(scores.values()))
-    shares["any token"] = np.add.reduceat(_one_hot(kinds), lengths.starts) / lengths.lengths[:, None]
+    shares["any token"] = np.add.reduceat(one_hot, lengths.starts) / lengths.lengths[:, None]
     means = resampled_means(np.concatenate(list(shares.values()), axis=1))
-    places = [(name, kind) for name in shares for kind in TOKEN_KINDS]
+    places = [(name, kind) for name in shares for kind in names]
     rows = [
         {"score": name, "kind": kind} | means.column(column).estimate()._asdict()
         for column, (name, kind) in enumerate(places)
     ]
     return pd.DataFrame(rows)
-
-
-def _one_hot(kinds: np.ndarray) -> Float[np.ndarray, "row kind"]:
-    return (kinds[:, None] == np.arange(len(TOKEN_KINDS))).astype(np.float64)
 
 
 def _first_largest(score: Ragged) -> np.ndarray:

@@ -1,0 +1,119 @@
+r"""Numbers of several seeds: a mean with an interval, differences, and claims judged by them.
+
+One rule: of numbers $x_1, \ldots, x_k$, one per seed, the interval of their mean is Student's,
+$\bar x \pm t_{k-1} s / \sqrt k$. It holds from 2 seeds up, where drawing seeds again does not: of 2 seeds, a
+95 % bootstrap interval covers the truth half of the time. One seed has no interval (its ends are NaN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy import stats
+
+from attnlib.stats.intervals import Estimate, interval
+
+
+def over_seeds(
+    values: Sequence[float] | Float[np.ndarray, " seed"],
+    draws: Float[np.ndarray, " draw"] | None = None,
+    confidence: float = 0.95,
+) -> Estimate:
+    r"""The mean of one number per seed, with Student's t interval.
+
+    Args:
+        values: of each seed.
+        draws: what the mean is when something else that it depends on is drawn again (the rows that all seeds
+            are evaluated on). The interval then says both: with $[\bar x - a, \bar x + b]$ over seeds and
+            $[\bar x - c, \bar x + d]$ over draws, $[\bar x - \sqrt{a^2 + c^2}, \bar x + \sqrt{b^2 + d^2}]$.
+        confidence: of the interval.
+
+    Raises:
+        ValueError: there are none.
+
+    Source:
+        Zou and Donner 2008, *Construction of confidence limits about effect measures*: how two intervals add.
+    """
+    array = np.asarray(values, dtype=float)
+    if not len(array):
+        raise ValueError("there should be a value per seed; got none")
+    mean, low, high = float(array.mean()), np.nan, np.nan
+    if len(array) > 1:
+        error = stats.sem(array)
+        low, high = stats.t.interval(confidence, len(array) - 1, mean, error) if error else (mean, mean)
+    if draws is not None:
+        least, most = interval(draws, confidence)
+        low, high = mean - np.hypot(mean - low, mean - least), mean + np.hypot(high - mean, most - mean)
+    return Estimate(mean, float(low), float(high), len(array))
+
+
+def median_over_seeds(
+    values: Sequence[float] | Float[np.ndarray, " seed"], confidence: float = 0.95
+) -> Estimate:
+    """The median of one number per seed, infinite ones too, with the interval between two of them in order.
+
+    It takes 6 seeds to have a 95 % interval; with fewer, its ends are NaN.
+    """
+    found = stats.quantile_test(values, p=0.5).confidence_interval(confidence)
+    return Estimate(float(np.median(values)), float(found.low), float(found.high), len(values))
+
+
+def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Numbers of the same seeds before and after a change, and what it changed.
+
+    Args:
+        before: a row per seed, a column per metric.
+        after: the same rows and columns.
+
+    Returns:
+        A row per metric: `metric`, `before`, `after` (means), `value` (their difference), `low`, `high`
+        and `n`.
+
+    Raises:
+        ValueError: the seeds or metrics differ.
+    """
+    if not (before.index.equals(after.index) and before.columns.equals(after.columns)):
+        raise ValueError(
+            f"both should have the same seeds and metrics; got {list(before.index)} and {list(after.index)}, "
+            f"{list(before)} and {list(after)}"
+        )
+    rows = []
+    for metric in before:
+        means = {"metric": metric, "before": before[metric].mean(), "after": after[metric].mean()}
+        rows.append(means | over_seeds((after[metric] - before[metric]).to_numpy())._asdict())
+    return pd.DataFrame(rows, columns=["metric", "before", "after", "value", "low", "high", "n"])
+
+
+def layer_claims(looks: pd.DataFrame) -> pd.DataFrame:
+    """Early layers look local, middle layers find the operator, late layers combine: is it so?
+
+    Each claim is a difference: the share of a kind in the layers it is claimed for, less its mean over the
+    other layers. One seed, one number; the interval is over seeds.
+
+    Args:
+        looks: the mean share of attention by `seed`, `layer` and `kind` (see `measures.lens.look_rows`), as
+            `value`.
+
+    Returns:
+        Columns `claim`, `value`, `low`, `high`, `n` (seeds) and `holds`: "yes" if the interval is above 0,
+        "no" if it is below, else "not settled". Models of two layers have no middle; of one, no claim.
+    """
+    last = int(looks["layer"].max())
+    claims = {
+        "early layers look local": ("local", [0]),
+        "middle layers find the operator": ("operator", list(range(1, last))),
+        "late layers combine the columns": ("either column", [last]),
+    }
+    rows = []
+    for claim, (kind, layers) in claims.items():
+        table = looks[looks["kind"] == kind].pivot(index="seed", columns="layer", values="value")
+        if not layers or len(table.columns) < 2:
+            continue
+        difference = table[layers].mean(axis=1) - table.drop(columns=layers).mean(axis=1)
+        estimate = over_seeds(difference.to_numpy())
+        holds = "yes" if estimate.low > 0 else "no" if estimate.high < 0 else "not settled"
+        rows.append({"claim": claim} | estimate._asdict() | {"holds": holds})
+    return pd.DataFrame(rows, columns=["claim", "value", "low", "high", "n", "holds"])

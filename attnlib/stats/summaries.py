@@ -1,0 +1,92 @@
+"""The tails of tables: the mean of a column in groups of rows, with an interval over what is independent."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attnlib.stats.intervals import Estimate, proportion, ratio
+from attnlib.stats.significance import NOT_ENOUGH
+
+
+def summarise(
+    rows: pd.DataFrame,
+    by: Sequence[str] = (),
+    value: str = "value",
+    unit: str | None = None,
+    *,
+    whole: str | None = None,
+    beside: Sequence[str] = (),
+    every: bool = False,
+    at_least: int = 1,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    r"""The mean of a column, in groups of rows, with an interval over independent units.
+
+    Args:
+        rows: one per unit, or finer.
+        by: columns to split by. Groups come in the order of their values: of categories as they are, of truth
+            values True first, of others as they appear.
+        value: the column; rows where it is NaN are left out.
+        unit: says what stands or falls together, such as "sample": rows are first averaged within each. By
+            default every row is a unit.
+        whole: a column $w$: in place of the mean, $\sum_i v_i / \sum_i w_i$ over the units, as for right
+            tokens of all tokens.
+        beside: columns whose means stand beside, without an interval: a level of chance on the same rows.
+        every: show combinations of values that have no rows, too.
+        at_least: units that there should be; where there are fewer, numbers are "not enough data".
+        confidence: of the intervals.
+
+    Returns:
+        Columns `by`, `value`, `low`, `high`, `n` (units), `beside`, and with a `unit`, `rows`. The interval
+        of truth values is Wilson's, that of numbers is by drawing units again.
+
+    Raises:
+        ValueError: a column is missing.
+    """
+    missing = [name for name in (*by, value, unit, whole, *beside) if name is not None and name not in rows]
+    if isinstance(by, str) or missing:
+        raise ValueError(f"by should be a list of columns out of {list(rows.columns)}; got {by!r}, {missing}")
+    names, table = [value, *([whole] if whole else []), *beside], []
+    for values, group in group_rows(rows, by, every=every):
+        kept = group[group[value].notna()]
+        units = kept if unit is None else kept.groupby(unit)[names].mean()
+        numbers: dict[str, Any] = dict.fromkeys(["value", "low", "high"], NOT_ENOUGH) | {"n": len(units)}
+        means: dict[str, Any] = dict.fromkeys(beside, NOT_ENOUGH)
+        if len(units) >= max(1, at_least):
+            numbers = _estimate(units[value], units[whole] if whole else None, confidence)._asdict()
+            means = {name: units[name].to_numpy().mean() for name in beside}
+        table.append(values | numbers | means | ({} if unit is None else {"rows": len(kept)}))
+    return pd.DataFrame(
+        table, columns=[*by, "value", "low", "high", "n", *beside, *(["rows"] if unit else [])]
+    )
+
+
+def _estimate(values: pd.Series, wholes: pd.Series | None, confidence: float) -> Estimate:
+    if wholes is None and values.dtype == bool:
+        return proportion(int(values.sum()), len(values), confidence)
+    parts = values.to_numpy(float)
+    return ratio(parts, np.ones(len(parts)) if wholes is None else wholes.to_numpy(float), confidence)
+
+
+def group_rows(
+    rows: pd.DataFrame, by: Sequence[str], *, every: bool = False
+) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """The combinations of some columns' values, and their rows; with `every`, also where there are none."""
+    if not by:
+        yield {}, rows
+        return
+    found = dict(iter(rows.groupby(list(by), sort=False, observed=True)))
+    for values in itertools.product(*(_levels(rows[name]) for name in by)):
+        if every or values in found:
+            yield dict(zip(by, values, strict=True)), found.get(values, rows[:0])
+
+
+def _levels(column: pd.Series) -> list[Any]:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return list(column.cat.categories)
+    return [True, False] if column.dtype == bool else list(column.drop_duplicates())

@@ -5,10 +5,9 @@ from attnlib.plots.curves import estimates, learning_curves, shares_by_layer
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
 from attnlib.plots.reasoning import accuracy_by_position, masses, reinforcement_curves
-from attnlib.plots.style import COLOURS, table, visible
+from attnlib.plots.style import table, visible
 
 __all__ = [
-    "COLOURS",
     "accuracy_by_position",
     "accuracy_over_training",
     "attention_grid",

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from jaxtyping import Float, Integer
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from attnlib.colours import BASELINE, GROUPS
+from attnlib.plots.panels import BESIDE, colours, finished, line, row_of_panels
 
 
 def over_training(
@@ -25,20 +26,19 @@ def over_training(
         labels: what the numbers of each panel are.
         chance: a dotted line in the last panel.
     """
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.6 * len(panels), 3.4), squeeze=False)
-    colours = iter(sns.color_palette("colorblind"))
-    for axis, rows, label in zip(axes[0], panels, labels, strict=True):
-        for metric, line in rows.groupby("metric", sort=False):
-            colour = next(colours)
-            axis.plot(line["step"], line["value"], marker="o", ms=3, color=colour, label=_math(str(metric)))
-            if "low" in line:
-                axis.fill_between(line["step"], line["low"], line["high"], color=colour, alpha=0.2, lw=0)
+    figure, axes = row_of_panels(len(panels))
+    colour = iter(colours())
+    for axis, rows, label in zip(axes, panels, labels, strict=True):
+        for metric, part in rows.groupby("metric", sort=False):
+            line(axis, part, "step", next(colour), label=_math(str(metric)))
         # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
         axis.set_xscale("symlog", linthresh=10)
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     if chance is not None:
-        axes[0, -1].axhline(chance, color="0.4", ls=":", label="chance")
-    return _finished(figure, list(axes[0]))
+        axes[-1].axhline(chance, color=BASELINE, ls=":", label="chance")
+    for axis in axes:
+        axis.legend(frameon=False, fontsize=8)
+    return finished(figure)
 
 
 def relevance_scatter(
@@ -59,9 +59,8 @@ def relevance_scatter(
     """
     some = np.linspace(0, len(alpha) - 1, min(most, len(alpha))).astype(int)
     hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=pd.Index(list(names)))
-    figure, axes = plt.subplots(1, len(betas), figsize=(4.6 * len(betas), 3.4), squeeze=False, sharey=True)
-    for axis, (name, beta) in zip(axes[0], betas.items(), strict=True):
-        last = axis is axes[0, -1]
+    figure, axes = row_of_panels(len(betas), sharey=True)
+    for axis, (name, beta) in zip(axes, betas.items(), strict=True):
         sns.scatterplot(
             x=beta[some],
             y=alpha[some],
@@ -69,12 +68,14 @@ def relevance_scatter(
             s=9,
             lw=0,
             alpha=0.6,
-            palette="colorblind" if hue is not None else None,
-            legend=last and hue is not None,
+            palette=None if hue is None else GROUPS,
+            legend=axis is axes[-1] and hue is not None,
             ax=axis,
         )
         axis.set(yscale="log", xlabel=_math(name), ylabel=r"attention $\alpha$")
-    return _finished(figure, list(axes[0]), each=False)
+    if hue is not None:
+        axes[-1].legend(fontsize=8, **BESIDE)
+    return finished(figure)
 
 
 def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:
@@ -112,13 +113,3 @@ def _math(text: str) -> str:
         return rf"${letter}^{{\mathrm{{{mark}}}}}$"
 
     return re.sub(r"\b(alpha|beta|delta)(?:_(\w+))?\b", formula, text)
-
-
-def _finished(figure: Figure, axes: Sequence[Axes], each: bool = True) -> Figure:
-    for axis in axes if each else axes[-1:]:
-        if axis.get_legend_handles_labels()[0]:
-            place = {"loc": "best"} if each else {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
-            axis.legend(frameon=False, fontsize=8, **place)
-    sns.despine(figure)
-    plt.close(figure)
-    return figure

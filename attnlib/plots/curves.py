@@ -9,6 +9,8 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from attnlib.plots.panels import BESIDE, colours, finished, points
+
 
 def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> Figure:
     """A metric and the loss over training, one line per run.
@@ -24,10 +26,8 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
         axis.set_xlabel("training step")
     left.set_ylabel(f"{metric} (validation)")
     right.set(ylabel="cross entropy (training)", yscale="log")
-    sns.move_legend(right, "center left", bbox_to_anchor=(1, 0.5), title=None, frameon=False)
-    sns.despine(figure)
-    plt.close(figure)
-    return figure
+    right.legend(**BESIDE)
+    return finished(figure)
 
 
 def shares_by_layer(rows: pd.DataFrame) -> Figure:
@@ -43,12 +43,11 @@ def shares_by_layer(rows: pd.DataFrame) -> Figure:
     for axis, model in zip(axes[0], models, strict=True):
         shares = rows[rows["model"] == model].pivot(index="layer", columns="kind", values="value")
         shares = shares[list(rows["kind"].unique())]
-        axis.stackplot(shares.index, shares.T, labels=shares.columns, colors=sns.color_palette("colorblind"))
+        axis.stackplot(shares.index, shares.T, labels=shares.columns, colors=colours())
         axis.set(title=model, xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1))
     axes[0, 0].set_ylabel("share of the rollout")
-    axes[0, -1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    plt.close(figure)
-    return figure
+    axes[0, -1].legend(**BESIDE)
+    return finished(figure, axes=False)
 
 
 def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Figure:
@@ -62,17 +61,12 @@ def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Figure:
     """
     things, groups = list(rows[of].unique()), list(rows[by].unique())
     figure, axis = plt.subplots(figsize=(6.5, 0.8 + 0.42 * len(things)))
-    for number, (group, colour) in enumerate(zip(groups, sns.color_palette("colorblind"), strict=False)):
+    for number, (group, colour) in enumerate(zip(groups, colours(), strict=False)):
         part = rows[rows[by] == group].set_index(of).loc[things]
-        place = [index + 0.18 * (number - (len(groups) - 1) / 2) for index in range(len(things))]
-        spread = [part["value"] - part["low"], part["high"] - part["value"]]
-        axis.errorbar(
-            part["value"], place, xerr=spread, fmt="o", ms=4, capsize=2, color=colour, label=str(group)
-        )
+        places = [index + 0.18 * (number - (len(groups) - 1) / 2) for index in range(len(things))]
+        points(axis, part, places, colour, str(group))
     axis.set(yticks=range(len(things)), yticklabels=things, xlabel=label, xlim=(0, 1))
     axis.invert_yaxis()
     axis.grid(axis="x", alpha=0.3)
-    axis.legend(title=by, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    sns.despine(figure)
-    plt.close(figure)
-    return figure
+    axis.legend(title=by, **BESIDE)
+    return finished(figure)

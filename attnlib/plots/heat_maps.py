@@ -10,11 +10,12 @@ from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from attnlib.colours import WEIGHTS
 from attnlib.generators.base import Head
-from attnlib.plots.style import COLOURS, visible
+from attnlib.plots.panels import finished, outline
+from attnlib.plots.style import visible
 
 
 def attention_grid(
@@ -41,8 +42,7 @@ def attention_grid(
     figure.supxlabel("key", fontsize=8)
     figure.supylabel("query", fontsize=8)
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention", shrink=0.7, aspect=30)
-    plt.close(figure)
-    return figure
+    return finished(figure, axes=False)
 
 
 def token_map(
@@ -64,13 +64,12 @@ def token_map(
     data = values.detach().cpu().float().numpy()
     norm = PowerNorm(0.5, vmin=0, vmax=float(data.max()) or 1.0)
     names = [[visible(word) for word in words] for words in (columns, rows)]
-    sns.heatmap(data, norm=norm, cmap=COLOURS, xticklabels=names[0], yticklabels=names[1], ax=axis)
+    sns.heatmap(data, norm=norm, cmap=WEIGHTS, xticklabels=names[0], yticklabels=names[1], ax=axis)
     axis.set(ylabel=labels[0], xlabel=labels[1])
     axis.tick_params(length=0, labelsize=7)
     axis.tick_params("y", labelrotation=0)
     axis.tick_params("x", labelrotation=90)
-    plt.close(figure)
-    return figure
+    return finished(figure, axes=False)
 
 
 def _heat_map(
@@ -83,7 +82,7 @@ def _heat_map(
     sns.heatmap(
         attention.detach().cpu().float().numpy(),
         norm=PowerNorm(0.5, vmin=0, vmax=1),  # a weight of 1/30 is a weight too: let it be seen
-        cmap=COLOURS,
+        cmap=WEIGHTS,
         square=True,
         cbar=False,
         xticklabels=labels,
@@ -93,5 +92,4 @@ def _heat_map(
     axis.tick_params(length=0, labelsize=7)
     axis.tick_params("y", labelrotation=0)
     axis.tick_params("x", labelrotation=90 if max(map(len, tokens)) > 2 else 0)
-    for query, key in target.nonzero().tolist() if target is not None else ():
-        axis.add_patch(Rectangle((key, query), 1, 1, fill=False, edgecolor="orangered", linewidth=0.8))
+    outline(axis, target.nonzero().tolist() if target is not None else ())

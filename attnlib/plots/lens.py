@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from jaxtyping import Bool, Float
-from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from attnlib.plots.panels import name_rows, panels
-from attnlib.plots.style import COLOURS, visible
+from attnlib.colours import BASELINE, GROUPS, LAYERS, WEIGHTS
+from attnlib.plots.panels import finished, legend_of, line, name_rows, outline, panels, row_of_panels
+from attnlib.plots.style import visible
+
+_THIN = {"ms": 2.5, "lw": 1.2}
 
 
 def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Figure:
@@ -26,18 +27,16 @@ def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Figure:
         tables: by what a panel is called: columns `step`, `value`, `low`, `high`, and first of all the column
             that lines are drawn by.
     """
-    figure, axes = plt.subplots(1, len(tables), figsize=(4.6 * len(tables), 3), sharey=True, squeeze=False)
-    for axis, (title, rows) in zip(axes[0], tables.items(), strict=True):
+    figure, axes = row_of_panels(len(tables), height=3, sharey=True)
+    for axis, (title, rows) in zip(axes, tables.items(), strict=True):
         by = str(rows.columns[0])
-        colours = sns.color_palette("colorblind", rows[by].nunique())
-        for (name, part), colour in zip(rows.groupby(by, sort=False), colours, strict=True):
-            _band(axis, part, colour, str(name))
+        shades = sns.color_palette(GROUPS, rows[by].nunique())
+        for (name, part), colour in zip(rows.groupby(by, sort=False), shades, strict=True):
+            line(axis, part.sort_values("step"), "step", colour, label=str(name), **_THIN)
         axis.set(title=title, xlabel="training step", ylim=(-0.02, 1.02))
         axis.legend(title=by, frameon=False, fontsize=7, title_fontsize=7)
-    axes[0, 0].set_ylabel("accuracy")
-    sns.despine(figure)
-    plt.close(figure)
-    return figure
+    axes[0].set_ylabel("accuracy")
+    return finished(figure)
 
 
 def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
@@ -51,17 +50,14 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
     layers = sorted(rows["layer"].unique())
     for axis, kind in zip(axes, kinds, strict=True):
         part = rows[rows["kind"] == kind]
-        for layer, colour in zip(layers, sns.color_palette("viridis", len(layers)), strict=True):
-            _band(axis, part[part["layer"] == layer], colour, str(layer))
-        axis.axhline(part["uniform"].mean(), ls="--", color="grey", lw=1)
+        for layer, colour in zip(layers, sns.color_palette(LAYERS, len(layers)), strict=True):
+            of_layer = part[part["layer"] == layer].sort_values("step")
+            line(axis, of_layer, "step", colour, label=str(layer), **_THIN)
+        axis.axhline(part["uniform"].mean(), ls="--", color=BASELINE, lw=1)
         axis.set(title=kind, xlabel="training step", ylim=(0, 1))
     name_rows(axes, "share of attention")
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), title="layer", loc="outside right center", frameon=False
-    )
-    sns.despine(figure)
-    plt.close(figure)
-    return figure
+    legend_of(axes[0], title="layer")
+    return finished(figure)
 
 
 def head_table(looks: pd.DataFrame, costs: pd.DataFrame) -> Figure:
@@ -75,7 +71,7 @@ def head_table(looks: pd.DataFrame, costs: pd.DataFrame) -> Figure:
     lost = 100 * costs.pivot(index="head", columns="column", values="value")[list(costs["column"].unique())]
     size = (0.62 * (seen.shape[1] + lost.shape[1]) + 3, 0.26 * len(seen) + 1.4)
     figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=[seen.shape[1], lost.shape[1]])
-    shared = {"annot": True, "annot_kws": {"fontsize": 7}, "cbar": False, "cmap": COLOURS}
+    shared = {"annot": True, "annot_kws": {"fontsize": 7}, "cbar": False, "cmap": WEIGHTS}
     sns.heatmap(seen, vmin=0, vmax=1, fmt=".2f", ax=left, **shared)
     sns.heatmap(lost, vmin=0, vmax=100, fmt=".0f", ax=right, yticklabels=False, **shared)
     left.set(title="share of attention", ylabel="", xlabel="")
@@ -85,8 +81,7 @@ def head_table(looks: pd.DataFrame, costs: pd.DataFrame) -> Figure:
         axis.tick_params("x", labelrotation=40)
         plt.setp(axis.get_xticklabels(), ha="right")
     left.tick_params("y", labelrotation=0)
-    plt.close(figure)
-    return figure
+    return finished(figure, axes=False)
 
 
 def heads_grid(
@@ -108,11 +103,9 @@ def heads_grid(
     figure, axes = plt.subplots(n_layers, n_heads, figsize=shape, sharex=True, sharey=True, squeeze=False)
     outlined = reference.nonzero().tolist() if reference is not None else []
     for (layer, head), axis in np.ndenumerate(axes):
-        picture = axis.imshow(weights[layer, head], norm=PowerNorm(0.5, vmin=0, vmax=1), cmap=COLOURS)
+        picture = axis.imshow(weights[layer, head], norm=PowerNorm(0.5, vmin=0, vmax=1), cmap=WEIGHTS)
         axis.set_title(f"L{layer}H{head}", fontsize=8)
-        for query, key in outlined:
-            cell = Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, edgecolor="orangered", lw=0.7)
-            axis.add_patch(cell)
+        outline(axis, outlined, corner=-0.5, width=0.7)
     axes[0, 0].set(xticks=range(len(labels)), yticks=range(len(labels)))
     axes[0, 0].set(xticklabels=labels, yticklabels=labels)
     for axis in axes.flat:
@@ -121,12 +114,4 @@ def heads_grid(
     figure.supxlabel("key", fontsize=8)
     figure.supylabel("query", fontsize=8)
     figure.colorbar(picture, ax=axes, label="attention", shrink=0.6, aspect=30)
-    plt.close(figure)
-    return figure
-
-
-def _band(axis: Axes, rows: pd.DataFrame, colour: tuple, label: str) -> None:
-    """A line with its interval, on an axis of steps that has room for the early ones."""
-    rows = rows.sort_values("step")
-    axis.plot(rows["step"], rows["value"], color=colour, marker="o", ms=2.5, lw=1.2, label=label)
-    axis.fill_between(rows["step"], rows["low"], rows["high"], color=colour, alpha=0.2, lw=0)
+    return finished(figure, axes=False)

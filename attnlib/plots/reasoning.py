@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from attnlib.plots.panels import name_rows, panels
+from attnlib.plots.panels import colours, finished, legend_of, line, name_rows, panels, points
 
 
 def accuracy_by_position(rows: pd.DataFrame) -> Figure:
@@ -19,12 +16,12 @@ def accuracy_by_position(rows: pd.DataFrame) -> Figure:
     """
     figure, axes = panels(rows["task"].nunique())
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
-        for (split, line), colour in zip(part.groupby("split", sort=False), _colours(), strict=False):
-            axis.plot(line["position"], line["value"], marker="o", ms=3, color=colour, label=split)
-            axis.fill_between(line["position"], line["low"], line["high"], color=colour, alpha=0.2, lw=0)
+        for (split, of_split), colour in zip(part.groupby("split", sort=False), colours(), strict=False):
+            line(axis, of_split, "position", colour, label=split)
         axis.set(title=name, xlabel="place in the answer", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token")
-    return _finished(figure, axes)
+    legend_of(axes[-1])
+    return finished(figure)
 
 
 def masses(rows: pd.DataFrame, groups: str = "group") -> Figure:
@@ -40,20 +37,20 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Figure:
     things = list(rows[groups].unique())
     measures = list(rows["measure"].unique())
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
-        for number, (measure, colour) in enumerate(zip(measures, _colours(), strict=False)):
-            line = part[part["measure"] == measure].set_index(groups).reindex(things)
-            place = [i + 0.25 * (number - (len(measures) - 1) / 2) for i in range(len(things))]
-            spread = [line["value"] - line["low"], line["high"] - line["value"]]
-            axis.errorbar(
-                line["value"], place, xerr=spread, fmt="o", ms=4, capsize=2, color=colour, label=measure
-            )
+        for number, (measure, colour) in enumerate(zip(measures, colours(), strict=False)):
+            estimates = part[part["measure"] == measure].set_index(groups).reindex(things)
+            places = [i + 0.25 * (number - (len(measures) - 1) / 2) for i in range(len(things))]
+            points(axis, estimates, places, colour, measure)
             uniform = f"{measure}, uniform"
-            axis.plot(line["uniform"], place, "|", ms=9, mew=1.5, color=colour, alpha=0.6, label=uniform)
+            axis.plot(
+                estimates["uniform"], places, "|", ms=9, mew=1.5, color=colour, alpha=0.6, label=uniform
+            )
         axis.set(title=name, xlabel="reference mass", yticks=range(len(things)), yticklabels=things)
         axis.set_xlim(left=0)
         axis.grid(axis="x", alpha=0.3)
     axes[0].invert_yaxis()  # shared: all of them
-    return _finished(figure, axes)
+    legend_of(axes[-1])
+    return finished(figure)
 
 
 _NUMBERS = ("value", "low", "high", "uniform")
@@ -70,26 +67,12 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Figure
     rows = rows[rows["metric"] == metric]
     figure, axes = panels(rows["task"].nunique())
     targets = dict(zip(rows["onto"].unique(), ("-", ":"), strict=False))
-    colours = dict(zip(rows["split"].unique(), _colours(), strict=False))
+    colour_of = dict(zip(rows["split"].unique(), colours(), strict=False))
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
-        for (split, onto), line in part.groupby(["split", "onto"], sort=False):
-            look = {"color": colours[split], "ls": targets[onto], "label": f"{split}, {onto}"}
-            axis.plot(line["strength"], line["value"], marker="o", ms=3, **look)
-            axis.fill_between(
-                line["strength"], line["low"], line["high"], color=colours[split], alpha=0.15, lw=0
-            )
+        for (split, onto), of_both in part.groupby(["split", "onto"], sort=False):
+            look = {"alpha": 0.15, "ls": targets[onto], "label": f"{split}, {onto}"}
+            line(axis, of_both, "strength", colour_of[split], **look)
         axis.set(title=name, xlabel="strength", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
-    return _finished(figure, axes)
-
-
-def _colours() -> list[tuple[float, float, float]]:
-    return sns.color_palette("colorblind")
-
-
-def _finished(figure: Figure, axes: list[Axes]) -> Figure:
-    handles = axes[-1].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside right center", frameon=False)
-    sns.despine(figure)
-    plt.close(figure)
-    return figure
+    legend_of(axes[-1])
+    return finished(figure)

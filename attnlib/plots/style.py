@@ -8,10 +8,14 @@ import pandas as pd
 import seaborn as sns
 from pandas.io.formats.style import Styler
 
-COLOURS = "Blues"
-"""From light to dark in one hue: the same to readers who see red and green alike, and in the explorers."""
+from attnlib.colours import LINES
 
-sns.set_theme(style="ticks", context="paper", rc={"figure.dpi": 144, "figure.constrained_layout.use": True})
+sns.set_theme(
+    style="ticks",
+    context="paper",
+    palette=LINES,
+    rc={"figure.dpi": 144, "figure.constrained_layout.use": True},
+)
 
 
 def table(rows: pd.DataFrame, digits: int = 4) -> Styler:
@@ -21,10 +25,8 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Styler:
     style = rows.style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
     style = style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
     style = style.set_properties(subset=texts, **{"text-align": "left"})
-    identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()[
-        :8
-    ]  # pandas' own is random: pages would differ
-    return style.set_uuid(identity).set_table_attributes('class="dataframe"')
+    identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
+    return style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
 
 
 def visible(word: str) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 import anywidget
 
-from attnlib.widgets.attention_view import MODULES, STYLES, AttentionView
+from attnlib.widgets.attention_view import AttentionView
 from attnlib.widgets.encoding import Array, Example, References
+from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import named
-from attnlib.widgets.static import front_end
 
 NEEDED = ("tokens", "attentions")
 OPTIONAL = ("references", "query_tokens")
@@ -58,8 +58,7 @@ class AttentionExplorer(AttentionView, anywidget.AnyWidget):
         AttentionExplorer 'Untrained': 5 tokens, 2 layers x 4 heads
     """
 
-    _esm = front_end(*MODULES, "attention_explorer.js")
-    _css = front_end(*STYLES)
+    _esm, _css = front_end("attention_explorer.js")
 
     def __init__(
         self,

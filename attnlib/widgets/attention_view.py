@@ -6,16 +6,6 @@ import traitlets
 
 from attnlib.widgets.static import StaticTwin
 
-MODULES = (
-    "common.js",
-    "view.js",
-    "heat_map.js",
-    "attention_data.js",
-    "head_pictures.js",
-    "attention_view.js",
-)
-STYLES = ("common.css", "heat_map.css", "attention_view.css")
-
 
 class AttentionView(StaticTwin, traitlets.HasTraits):
     """Mixin with the traits that ``attention_view.js`` reads; put it before ``anywidget.AnyWidget``.

@@ -7,10 +7,10 @@ import anywidget
 import traitlets
 
 from attnlib.widgets.asking import Asking, nobody
+from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import counted
 from attnlib.widgets.over_training import Curves, OverTraining, Steps
 from attnlib.widgets.scored_document import Document
-from attnlib.widgets.static import front_end
 
 LONGEST_LABEL = 48
 
@@ -68,17 +68,7 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
         DynamicsExplorer: 1 document, 3 checkpoints, scores alpha, beta
     """
 
-    _esm = front_end(
-        "common.js",
-        "view.js",
-        "inflate.js",
-        "curves.js",
-        "scores.js",
-        "over_training.js",
-        "ask_box.js",
-        "dynamics_explorer.js",
-    )
-    _css = front_end("common.css", "over_training.css", "ask_box.css", "dynamics_explorer.css")
+    _esm, _css = front_end("dynamics_explorer.js")
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
     documents = traitlets.List(traitlets.Dict(), help="What is shown besides the scores.").tag(sync=True)

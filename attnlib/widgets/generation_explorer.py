@@ -11,9 +11,9 @@ from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollou
 from attnlib.rollout.generative import Ignore
 from attnlib.widgets.asking import Asking
 from attnlib.widgets.encoding import Array
+from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import named
 from attnlib.widgets.recording import NEEDED, OPTIONAL, Recording, deflate, parts_of, pieces, stored
-from attnlib.widgets.static import front_end
 
 
 class GenerationExplorer(Asking, anywidget.AnyWidget):
@@ -58,17 +58,7 @@ class GenerationExplorer(Asking, anywidget.AnyWidget):
         GenerationExplorer 'Colours': 3 prompt tokens, 2 generated, 4 layers
     """
 
-    _esm = front_end(
-        "common.js",
-        "view.js",
-        "heat_map.js",
-        "inflate.js",
-        "ask_box.js",
-        "generation_data.js",
-        "passage.js",
-        "generation_explorer.js",
-    )
-    _css = front_end("common.css", "heat_map.css", "ask_box.css", "generation_explorer.css")
+    _esm, _css = front_end("generation_explorer.js")
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
     examples = traitlets.List(traitlets.Dict(), help="What is shown besides the matrices.").tag(sync=True)

@@ -16,7 +16,8 @@ from typing import Any
 
 import anywidget
 
-HERE = Path(__file__).parent / "front"
+from attnlib.colours import THEMES
+
 EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
 
 STAND_IN = """
@@ -54,8 +55,8 @@ PAGE = """<!DOCTYPE html>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ margin: 0 auto; padding: 1rem; max-width: 1200px; font-family: system-ui, sans-serif;
-  background: #fff; color: #1c2330; }}
-@media (prefers-color-scheme: dark) {{ body {{ background: #0f131a; color: #e8ecf2; }} }}
+  background: {light[page]}; color: {light[ink]}; }}
+@media (prefers-color-scheme: dark) {{ body {{ background: {dark[page]}; color: {dark[ink]}; }} }}
 </style>
 </head>
 <body>
@@ -65,12 +66,9 @@ body {{ margin: 0 auto; padding: 1rem; max-width: 1200px; font-family: system-ui
 """
 
 
-def front_end(*names: str) -> str:
-    """Files of this folder joined into one source, such as ``front_end("common.js", "my_explorer.js")``.
-
-    A module in a page without a server cannot import its neighbour: what explorers share is joined to each.
-    """
-    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+def whole_page(title: str, body: str) -> str:
+    """A document that follows the reader's colour scheme; the title is text, the body HTML."""
+    return PAGE.format(title=html.escape(title), body=body, **THEMES)
 
 
 class StaticTwin:
@@ -79,8 +77,7 @@ class StaticTwin:
     ::
 
         class MyExplorer(StaticTwin, anywidget.AnyWidget):
-            _esm = front_end("common.js", "my_explorer.js")
-            _css = front_end("common.css", "my_explorer.css")
+            _esm, _css = front_end("my_explorer.js")
             layer = traitlets.Int(0).tag(sync=True)
 
     The module must end with the line ``export default { render };``, use of the model only ``get``, ``set``,
@@ -131,8 +128,7 @@ class StaticTwin:
             The path.
         """
         path = Path(path)
-        page = PAGE.format(title=html.escape(title or self.summary()), body=self.to_html())
-        path.write_text(page, encoding="utf-8")
+        path.write_text(whole_page(title or self.summary(), self.to_html()), encoding="utf-8")
         return path
 
     def _state(self) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import anywidget
 import numpy as np
 
 from attnlib.widgets.asking import Asking, nobody
-from attnlib.widgets.attention_view import MODULES, STYLES, AttentionView
+from attnlib.widgets.attention_view import AttentionView
 from attnlib.widgets.encoding import checked_tokens, checked_weights, numpy_of, packed_masks, quantise
+from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import checked_text, checked_texts, counted, named
 from attnlib.widgets.over_training import Curves, OverTraining, Steps
 from attnlib.widgets.recording import deflate
-from attnlib.widgets.static import front_end
 
 NEEDED = ("tokens", "attentions", "answers")
 OPTIONAL = ("references", "expected")
@@ -74,10 +74,7 @@ class TrainingExplorer(OverTraining, Asking, AttentionView, anywidget.AnyWidget)
         TrainingExplorer: 1 problem, 3 checkpoints, 2 layers x 4 heads
     """
 
-    _esm = front_end(
-        *MODULES, "inflate.js", "curves.js", "over_training.js", "ask_box.js", "training_explorer.js"
-    )
-    _css = front_end(*STYLES, "over_training.css", "ask_box.css")
+    _esm, _css = front_end("training_explorer.js")
 
     def __init__(
         self,

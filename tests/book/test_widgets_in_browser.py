@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer
-from attnlib.widgets.static import PAGE
+from attnlib.widgets.static import whole_page
 from tests.browser import canvas_hash, open_browser, watched_page
 
 pytestmark = pytest.mark.book
@@ -34,7 +34,7 @@ def opened(browser, tmp_path):
         def opened(*pieces, **settings):
             path = tmp_path / f"page{len(everything)}.html"
             body = "\n".join(piece if isinstance(piece, str) else piece.to_html() for piece in pieces)
-            path.write_text(PAGE.format(title="test", body=body), encoding="utf-8")
+            path.write_text(whole_page("test", body), encoding="utf-8")
             page, problems = pages.enter_context(watched_page(browser, **settings))
             everything.append(problems)
             page.goto(path.as_uri())

@@ -1,9 +1,12 @@
 // AskBox: where a reader of a live notebook types a text for a function in the kernel; a static page says that
-// there was such a box. Uses common.js, which Python puts before it.
+// there was such a box.
 //
 // May be touched for: how a text is typed and sent. Who answers is attnlib.widgets.asking.Asking.
 
-class AskBox {
+import { make } from "./common.js";
+import "./ask_box.css";
+
+export class AskBox {
   /** `words`: label of the box, placeholder, verb on the button, doing (said meanwhile), rows (1: Enter asks). */
   constructor(model, words) {
     this.model = model;

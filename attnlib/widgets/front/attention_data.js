@@ -1,10 +1,11 @@
 // Attention as it came from Python: how its bytes are unpacked, and the weights and the reference of a head.
-// Uses common.js, which Python puts before it.
 //
 // May be touched for: another form of what attnlib.widgets.encoding stores. Nothing here is drawn.
 
+import { bytesOf, range, READ, visible } from "./common.js";
+
 /** The example at an index: its names, its sizes, and views of its bytes among those of all examples. */
-function unpack(model, index) {
+export function unpack(model, index) {
   const weights = bytesOf(model.get("weights")), masks = bytesOf(model.get("masks"));
   let weightsAt = 0, masksAt = 0;
   for (const [i, example] of model.get("examples").entries()) {
@@ -24,7 +25,7 @@ function unpack(model, index) {
 }
 
 /** Weights of one head, or of the mean of a layer's heads (head -1). */
-function weightsOf(data, layer, head) {
+export function weightsOf(data, layer, head) {
   const heads = head < 0 ? range(data.heads) : [head];
   const values = new Float32Array(data.cells);
   for (const each of heads) {
@@ -35,7 +36,7 @@ function weightsOf(data, layer, head) {
 }
 
 /** Reference of one head as 0 and 1, of any head for the mean; null where there is none. */
-function referenceOf(data, layer, head) {
+export function referenceOf(data, layer, head) {
   const chosen = head < 0 ? data.maskOf[layer] : [data.maskOf[layer][head]];
   const indices = [...new Set(chosen)].filter((index) => index >= 0);
   if (!indices.length) return null;
@@ -47,4 +48,4 @@ function referenceOf(data, layer, head) {
   return cells;
 }
 
-const placeName = (layer, head) => `layer ${layer}, ${head < 0 ? "mean of heads" : `head ${head}`}`;
+export const placeName = (layer, head) => `layer ${layer}, ${head < 0 ? "mean of heads" : `head ${head}`}`;

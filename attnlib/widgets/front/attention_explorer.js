@@ -1,7 +1,9 @@
-// AttentionExplorer: an AttentionView of the examples that the model holds. Uses common.js, view.js, heat_map.js,
-// attention_data.js, head_pictures.js and attention_view.js, which Python puts before it.
+// AttentionExplorer: an AttentionView of the examples that the model holds.
 //
 // May be touched for: which trait redraws what.
+
+import { connect } from "./view.js";
+import { AttentionView } from "./attention_view.js";
 
 /** What anywidget and the static page call. Returns how to let go of the page again. */
 function render({ model, el }) {

@@ -1,18 +1,25 @@
-// AttentionView: one heat map of queries by keys, small pictures of every head beside it, and the tokens
-// tinted by the row in focus. Explorers of attention are this or extend it. Uses common.js, view.js,
-// heat_map.js, attention_data.js and head_pictures.js, which Python puts before it.
+// AttentionView: one heat map of queries by keys, small pictures of every head beside it, and the tokens tinted by
+// the row in focus. Explorers of attention are this or extend it.
 //
-// What is redrawn when: another example or theme redraws all; another layer, head, scale or reference the
-// heat map; hovering only the transparent canvas above it, the labels and the tints.
+// What is redrawn when: another example or theme redraws all; another layer, head, scale or reference the heat
+// map; hovering only the transparent canvas above it, the labels and the tints.
 //
 // May be touched for: how the parts follow what the reader chooses. The parts themselves are in their files.
+
+import { capital, clamp, format, make, range } from "./common.js";
+import { BLANK, shade, tintNode } from "./themes.js";
+import { checkbox, dropDown, field, folded, offer, savers, tableHead, tableRow, View } from "./view.js";
+import { HeatMap, savePicture } from "./heat_map.js";
+import { placeName, referenceOf, unpack } from "./attention_data.js";
+import { HeadPictures } from "./head_pictures.js";
+import "./attention_view.css";
 
 /**
  * What an explorer that extends it may change: `kind` and `noun`, its name and that of an example; `read`,
  * where an example comes from, and `labelOf`, what the drop-down calls it; `place`, the name of what the heat
  * map shows; `above` and `below`, what stands above the controls and below them.
  */
-class AttentionView extends View {
+export class AttentionView extends View {
   constructor(model, el) {
     super(model);
     this.hover = null; // {q, k} under the pointer; where there is none, the selected row is in focus
@@ -157,7 +164,7 @@ class AttentionView extends View {
   tint(q) {
     const { data, theme, view } = this;
     this.keyNodes.forEach((node, k) =>
-      tintNode(node, q < 0 ? null : theme.lut[shade(view.values[q * data.columns + k], view.top)]));
+      tintNode(node, q < 0 ? BLANK : theme.above[shade(view.values[q * data.columns + k], view.top)]));
     this.queryNodes.forEach((node, i) => {
       node.classList.toggle("attnx-chosen", i === q);
       node.setAttribute("aria-pressed", i === this.query);

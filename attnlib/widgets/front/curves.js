@@ -1,20 +1,20 @@
-// Curves over training as numbers: where a step lies among the checkpoints, how high a curve is there, and
-// what its axis runs over. Python puts this file before over_training.js.
+// Curves over training as numbers: where a step lies among the checkpoints, how high a curve is there, and what
+// its axis runs over.
 //
 // May be touched for: the numbers of a chart over training. over_training.js draws it.
 
-const stepName = (step) => `step ${step.toLocaleString("en")}`;
-const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");
+export const stepName = (step) => `step ${step.toLocaleString("en")}`;
+export const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");
 
 /** Where a step lies among the checkpoints: 1.5 is half way from the second to the third. */
-function placeOf(steps, step) {
+export function placeOf(steps, step) {
   const above = steps.findIndex((other) => other >= step);
   if (above <= 0) return 0;
   return above - (steps[above] - step) / (steps[above] - steps[above - 1]);
 }
 
 /** The height of a curve at a step; null in a gap. */
-function valueAt({ steps, values }, step) {
+export function valueAt({ steps, values }, step) {
   const above = steps.findIndex((other) => other >= step);
   if (above < 0) return null;
   if (steps[above] === step || above === 0) return steps[above] === step ? values[above] : null;
@@ -24,7 +24,7 @@ function valueAt({ steps, values }, step) {
 }
 
 /** The ends of the value axis and its ticks: 0 to 1 for shares, down to -1 where they can be negative. */
-function valueAxis(curves) {
+export function valueAxis(curves) {
   const values = curves.flatMap(({ values }) => values).filter((value) => value !== null);
   const low = Math.min(0, ...values), high = Math.max(0, ...values);
   const rough = (high - low) / 2, power = 10 ** Math.floor(Math.log10(rough || 1));

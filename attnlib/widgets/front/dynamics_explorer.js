@@ -1,12 +1,19 @@
-// DynamicsExplorer: a document's tokens once for every score, in the colours of that score at one checkpoint
-// of a training, which the slider or the chart chooses; beside each row, one token's score over the whole
-// training. Uses common.js, view.js, inflate.js, curves.js, scores.js, over_training.js and ask_box.js, which Python
-// puts before it.
+// DynamicsExplorer: a document's tokens once for every score, in the colours of that score at one checkpoint of a
+// training, which the slider or the chart chooses; beside each row, one token's score over the whole training.
 //
 // What is redrawn when: another document or set of scores builds the rows; another checkpoint, scale or theme
 // tints all tokens; hovering only moves the outlines, the numbers and the small curves.
 //
-// May be touched for: the rows of text and what is said of a token. Colours and numbers of scores are in scores.js.
+// May be touched for: the rows of text and what is said of a token. Numbers of scores are in
+// document_data.js.
+
+import { canvas, capital, clamp, make, surface, tick, written } from "./common.js";
+import { BLANK, shade, tintNode } from "./themes.js";
+import { checkbox, connect, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
+import { largestAt, number, ordinal, rank, unpackDocument } from "./document_data.js";
+import { OverTraining } from "./over_training.js";
+import { AskBox } from "./ask_box.js";
+import "./dynamics_explorer.css";
 
 // ---------------------------------------------------------------------------- the explorer
 
@@ -107,10 +114,7 @@ class DynamicsView extends View {
     for (const row of this.rows) {
       row.values = this.valuesOf(row.score);
       row.top = this.now ? row.values.reduce((a, b) => Math.max(a, Math.abs(b)), 0) || 1 : row.score.scale;
-      row.nodes.forEach((node, i) => {
-        const { colour, ink } = this.tint(row.values[i], row.top, row.score.signed);
-        Object.assign(node.style, { backgroundColor: colour, color: ink });
-      });
+      row.nodes.forEach((node, i) => tintNode(node, this.tint(row.values[i], row.top, row.score.signed)));
       this.drawScale(row);
     }
     this.showFocus();

@@ -1,15 +1,17 @@
 // What was generated, as it came from Python: how its bytes are unpacked, what a generated token drew on in one
-// layer or in their mean, and how that is said. Uses common.js and inflate.js, which Python puts before it.
+// layer or in their mean, and how that is said.
 //
-// May be touched for: another form of what attnlib.widgets.recording stores, or its numbers in words. Nothing
-// here is drawn.
+// May be touched for: another form of what attnlib.widgets.recording stores, or its numbers in words. Nothing here
+// is drawn.
+
+import { format, range, READ, sum, visible } from "./common.js";
+import { inflateItem } from "./inflate.js";
 
 /** The example at an index; `rows` holds the bytes [layer prompt] of every generated token. */
-function unpack(model, index) {
+export function unpack(model, index) {
   const examples = model.get("examples"), example = examples[index];
-  const from = sum(examples.slice(0, index).map(({ bytes }) => bytes));
   const [generated, columns, layers] = example.shape, cells = layers * columns;
-  const all = inflate(bytesOf(model.get("weights")).subarray(from, from + example.bytes), generated * cells);
+  const all = inflateItem(model, examples, index, generated * cells);
   const ignored = new Uint8Array(columns);
   for (const k of example.ignored) ignored[k] = 1;
   return {
@@ -21,7 +23,7 @@ function unpack(model, index) {
 }
 
 /** What token g drew on in one layer, or in the mean over layers (-1); hidden tokens are 0. */
-function rowOf(data, g, layer, hidden) {
+export function rowOf(data, g, layer, hidden) {
   const values = new Float32Array(data.columns), { rows, read, columns } = data;
   for (const each of layer < 0 ? range(data.layers) : [layer]) {
     for (let k = 0, at = each * columns; k < columns; k++, at++) values[k] += read[rows[g][at]];
@@ -31,23 +33,23 @@ function rowOf(data, g, layer, hidden) {
 }
 
 /** Rows one below the other, as a heat map takes them. */
-function stack(rows, columns) {
+export function stack(rows, columns) {
   const values = new Float32Array(rows.length * columns);
   rows.forEach((row, i) => values.set(row, i * columns));
   return values;
 }
 
 /** The places of the largest values, largest first. */
-function order(values, count) {
+export function order(values, count) {
   return [...values.keys()].filter((k) => values[k] > 0).sort((a, b) => values[b] - values[a]).slice(0, count);
 }
 
 // Rollout is what has passed a number of layers: counted from 1, as in tables, where indices begin at 0.
-const layerNumber = (layer) => String(layer + 1);
-const layerName = (layer) => (layer < 0 ? "mean over layers" : `after layer ${layerNumber(layer)}`);
+export const layerNumber = (layer) => String(layer + 1);
+export const layerName = (layer) => (layer < 0 ? "mean over layers" : `after layer ${layerNumber(layer)}`);
 
 /** As many digits as are right: shares are stored as square roots, other values as fourth roots. */
-function number(value, { shares, scale }) {
+export function number(value, { shares, scale }) {
   if (shares) return format(value);
   if (!(value > 0)) return "0";
   const error = scale * ((value / scale) ** 0.25 + 0.5 / 255) ** 4 - value;
@@ -56,20 +58,20 @@ function number(value, { shares, scale }) {
   return digits >= 0 ? value.toFixed(digits) : String(Math.round(value * 10 ** digits) / 10 ** digits);
 }
 
-const tokenName = (data, g) => `'${data.queries[g]}' (${g})`;
+export const tokenName = (data, g) => `'${data.queries[g]}' (${g})`;
 
 /** The largest three of a row, largest first. */
-function largest(data, row) {
+export function largest(data, row) {
   return order(row, 3).map((k) => `'${data.keys[k]}' (${k}) ${number(row[k], data)}`);
 }
 
 /** A cell of the row of token g in a layer. */
-function cellText(data, row, g, layer, k) {
+export function cellText(data, row, g, layer, k) {
   return `${tokenName(data, g)}, ${layerName(layer)} → '${data.keys[k]}' (${k}): ${number(row[k], data)}`;
 }
 
 /** What the list does not say: how much of it all is the prompt, and the token pointed at. */
-function describe(data, g, layer, k, hidden) {
+export function describe(data, g, layer, k, hidden) {
   const row = rowOf(data, g, layer), all = sum(row);
   const lost = hidden ? all - sum(rowOf(data, g, layer, hidden)) : 0;
   const filter = lost > 0 ? `, ${lost.toFixed(2)} of it on hidden tokens` : "";

@@ -1,12 +1,22 @@
 // GenerationExplorer: the prompt as text, tinted by what one generated token drew on; two heat maps with the
-// prompt's tokens as columns, one of that token in every layer, one of all generated tokens. Uses common.js,
-// view.js, heat_map.js, inflate.js, ask_box.js, generation_data.js and passage.js, which Python puts before it.
+// prompt's tokens as columns, one of that token in every layer, one of all generated tokens.
 //
-// What is redrawn when: another example, width or theme redraws all; another layer, scale or filter the heat
-// map of all tokens; another generated token, chosen or pointed at, the tints, the list and its own heat map.
+// What is redrawn when: another example, width or theme redraws all; another layer, scale or filter the heat map
+// of all tokens; another generated token, chosen or pointed at, the tints, the list and its own heat map.
 //
-// May be touched for: how the parts follow what the reader chooses and what the model writes. The parts
-// themselves are in their files.
+// May be touched for: how the parts follow what the reader chooses and what the model writes. The parts themselves
+// are in their files.
+
+import { bytesOf, clamp, largestOf, make, range, sum, visible } from "./common.js";
+import { checkbox, connect, dropDown, field, folded, offer, savers, tableHead, tableRow, View } from "./view.js";
+import { HeatMap, savePicture } from "./heat_map.js";
+import { inflate } from "./inflate.js";
+import { AskBox } from "./ask_box.js";
+import {
+  cellText, describe, largest, layerName, layerNumber, number, rowOf, stack, tokenName, unpack
+} from "./generation_data.js";
+import { Passage } from "./passage.js";
+import "./generation_explorer.css";
 
 class GenerationView extends View {
   constructor(model, el) {

@@ -1,9 +1,13 @@
 // HeadPictures: a small picture of every head, one row for every layer, and of the mean of its heads; a click or
-// the arrow keys choose one. Uses common.js and attention_data.js, which Python puts before it.
+// the arrow keys choose one.
 //
 // May be touched for: the small pictures. The heat map of the chosen head is heat_map.js.
 
-class HeadPictures {
+import { canvas, clamp, largestOf, make, range, surface } from "./common.js";
+import { bitmap } from "./themes.js";
+import { placeName, weightsOf } from "./attention_data.js";
+
+export class HeadPictures {
   /** `choose({layer, head})` is called when the reader does. */
   constructor(choose) {
     this.choose = choose;

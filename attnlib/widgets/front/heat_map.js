@@ -1,9 +1,13 @@
-// HeatMap: queries by keys with labels on both axes, a transparent canvas above for what is in focus, a
-// colour scale below. It knows sizes and pixels; what the numbers mean is its owner's business. Uses common.js.
+// HeatMap: queries by keys with labels on both axes, a transparent canvas above for what is in focus, a colour
+// scale below. It knows sizes and pixels; what the numbers mean is its owner's business.
 //
 // May be touched for: cells, labels, legend, and how they are saved.
 
-class HeatMap {
+import { canvas, clamp, download, fit, FONT, make, rasterise, surface, tick } from "./common.js";
+import { bitmap, css, shade, THEMES } from "./themes.js";
+import "./heat_map.css";
+
+export class HeatMap {
   /**
    * `react` holds what the owner does: hover({q, k} or null), pick({q, k}) and key(event). k is -1 where only
    * a row is meant. The values are weights unless `measure` says what else.
@@ -194,7 +198,7 @@ function drawing(view) {
   root.append(svg("title", {}, title), svg("rect", { width, height: bottom + 48, fill: theme.surface }),
     svg("text", { x: 10, y: 18, "font-size": 13, "font-weight": 600 }, title));
   const map = svg("g", { transform: `translate(${left} ${above})` });
-  map.append(svg("rect", { width: columns * cell, height: rows * cell, fill: css(theme.lut[0]), stroke: "#d8dee8" }));
+  map.append(svg("rect", { width: columns * cell, height: rows * cell, fill: css(theme.lut[0]), stroke: theme.line }));
   if (rows * columns > 10000) {
     map.append(svg("image", { width: columns * cell, height: rows * cell, preserveAspectRatio: "none",
       style: "image-rendering: pixelated", href: bitmap(values, rows, columns, top, theme).toDataURL() }));
@@ -220,7 +224,7 @@ function drawing(view) {
 }
 
 /** Saves what a heat map shows as "svg" or "png", under its title. */
-function savePicture(view, kind) {
+export function savePicture(view, kind) {
   const picture = drawing(view), name = `${view.title.replace(/[^\p{L}\p{N}]+/gu, "-")}.${kind}`;
   if (kind === "svg") download(new Blob([picture.text], { type: "image/svg+xml" }), name);
   else rasterise(picture, name);

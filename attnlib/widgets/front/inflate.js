@@ -1,7 +1,9 @@
 // Unpacking: raw deflate (RFC 1951), at once. A DecompressionStream would answer only when the page is drawn
-// already. Python puts this file before each explorer that needs it (attnlib.widgets.static.front_end).
+// already.
 //
 // May be touched for: nothing but a fault; it does what the RFC says.
+
+import { bytesOf, sum } from "./common.js";
 
 const LENGTHS = [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
 const LENGTH_BITS = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
@@ -10,7 +12,7 @@ const DISTANCE_BITS = Array.from({ length: 30 }, (_, i) => Math.max((i >> 1) - 1
 const DISTANCES = DISTANCE_BITS.map((bits, i) => (i < 4 ? i + 1 : ((2 + (i & 1)) << bits) + 1));
 
 /** The `size` bytes that raw deflate packed into `source`. */
-function inflate(source, size) {
+export function inflate(source, size) {
   const out = new Uint8Array(size);
   let from = 0, to = 0, hold = 0, held = 0;
   const bits = (count) => {
@@ -69,4 +71,10 @@ function inflate(source, size) {
     }
   }
   return out;
+}
+
+/** The `size` bytes of the item at an index: the trait `weights` holds what was packed of all `items`, in order. */
+export function inflateItem(model, items, index, size) {
+  const from = sum(items.slice(0, index).map(({ bytes }) => bytes));
+  return inflate(bytesOf(model.get("weights")).subarray(from, from + items[index].bytes), size);
 }

@@ -1,19 +1,19 @@
-// OverTraining: a slider over the checkpoints of a training and a play button, above a chart of its curves
-// whose axis is the slider's track. Uses common.js and curves.js, which Python puts before it.
+// OverTraining: a slider over the checkpoints of a training and a play button, above a chart of its curves whose
+// axis is the slider's track.
 //
-// Checkpoints stand at equal distances, whatever steps lie between them: early ones are recorded densely,
-// and a chart in proportion would crowd them. Between two checkpoints the axis is in proportion.
+// Checkpoints stand at equal distances, whatever steps lie between them: early ones are recorded densely, and a
+// chart in proportion would crowd them. Between two checkpoints the axis is in proportion.
 //
 // May be touched for: the slider, the chart, its legend, and what is said of an answer.
 
-const LINES = {
-  light: ["#155fa3", "#c2410c", "#0f766e", "#7c3aed", "#92610a", "#be185d"],
-  dark: ["#82b4e0", "#ffa94d", "#5fd0c0", "#c4a7f5", "#e3c65b", "#f59ac0"],
-};
+import { canvas, clamp, make, surface, visible } from "./common.js";
+import { placeOf, signed, stepName, valueAt, valueAxis } from "./curves.js";
+import "./over_training.css";
+
 const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3]];
 const CHART = { left: 46, right: 14, top: 10, plot: 118, axis: 22, row: 18 };
 
-class OverTraining {
+export class OverTraining {
   /** `changed()` is called when playing has ended. */
   constructor(model, changed = () => {}) {
     this.model = model;
@@ -97,7 +97,7 @@ class OverTraining {
     this.width = this.node.clientWidth;
     this.height = CHART.top + CHART.plot + CHART.axis + (this.verdicts ? CHART.row : 0);
     if (!(this.width > CHART.left + CHART.right)) return;
-    this.colours = LINES[theme === THEMES.dark ? "dark" : "light"];
+    this.colours = theme.curves;
     const pen = surface(this.picture, this.width, this.height);
     Object.assign(pen, { font: "11px system-ui, sans-serif", lineWidth: 1 });
     if (this.curves.length) this.drawValues(pen);

@@ -1,12 +1,15 @@
 // Passage: the prompt and what was generated as running text, the prompt tinted by what one generated token drew
-// on, and a list of the largest entries beside it. Uses common.js and generation_data.js, which Python puts
-// before it.
+// on, and a list of the largest entries beside it.
 //
 // May be touched for: the text and the list. Which token is shown is the owner's business.
 
+import { make, written } from "./common.js";
+import { BLANK, shade, tintNode } from "./themes.js";
+import { number, order, tokenName } from "./generation_data.js";
+
 const TOP = 8; // entries of the list
 
-class Passage {
+export class Passage {
   /**
    * `react` holds what the owner does: point(place) and pick(place), where a place is {k}, a prompt token, {g}, a
    * generated one, or empty; key(event), pressed on a generated token.
@@ -55,7 +58,7 @@ class Passage {
   tint(values, top, k, hidden, theme) {
     this.promptCaption.textContent = `Prompt; the strongest colour is ${number(top, this.data)}`;
     this.promptNodes.forEach((node, i) => {
-      tintNode(node, values[i] > 0 ? theme.lut[shade(values[i], top)] : null);
+      tintNode(node, values[i] > 0 ? theme.above[shade(values[i], top)] : BLANK);
       node.classList.toggle("attng-hidden", Boolean(hidden?.[i]));
       node.classList.toggle("attnx-chosen", i === k);
     });

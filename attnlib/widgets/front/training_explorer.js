@@ -1,22 +1,29 @@
-// TrainingExplorer: an AttentionView of one problem at one checkpoint of a training, which the slider or the
-// chart chooses, and the model's answer there. Uses all that attention_explorer.js uses, and inflate.js, curves.js,
-// over_training.js and ask_box.js, which Python puts before it.
+// TrainingExplorer: an AttentionView of one problem at one checkpoint of a training, which the slider or the chart
+// chooses, and the model's answer there.
 //
 // Another checkpoint redraws the heat map, the small pictures and the marker; the chart itself stays.
 //
 // May be touched for: what a checkpoint changes in the picture of attention, and the words for a problem.
 
+import { bytesOf, capital, largestOf, sum, visible } from "./common.js";
+import { connect } from "./view.js";
+import { weightsOf } from "./attention_data.js";
+import { AttentionView } from "./attention_view.js";
+import { inflateItem } from "./inflate.js";
+import { stepName } from "./curves.js";
+import { OverTraining } from "./over_training.js";
+import { AskBox } from "./ask_box.js";
+
 /** The problem at an index: its names, its sizes and all its bytes [checkpoint layer head query key]. */
 function unpackProblem(model, index) {
-  const examples = model.get("examples"), problem = examples[index], before = examples.slice(0, index);
+  const examples = model.get("examples"), problem = examples[index];
   const [checkpoints, layers, heads, rows, columns] = problem.shape;
   const cells = rows * columns, size = layers * heads * cells, maskBytes = Math.ceil(cells / 8);
-  const from = before.reduce((sum, { bytes }) => sum + bytes, 0), masksAt = before.reduce((sum, { masks, shape }) =>
-    sum + masks * Math.ceil((shape[3] * shape[4]) / 8), 0);
+  const masksAt = sum(examples.slice(0, index).map(({ masks, shape }) => masks * Math.ceil((shape[3] * shape[4]) / 8)));
   const masks = bytesOf(model.get("masks")), names = problem.tokens.map(visible);
   return {
     ...problem, checkpoints, layers, heads, rows, columns, cells, size, crossed: false, keys: names, queries: names,
-    all: inflate(bytesOf(model.get("weights")).subarray(from, from + problem.bytes), checkpoints * size),
+    all: inflateItem(model, examples, index, checkpoints * size),
     maskOf: problem.mask_of, mask: (k) => masks.subarray(masksAt + k * maskBytes),
   };
 }

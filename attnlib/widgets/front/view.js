@@ -1,9 +1,14 @@
 // View: what every explorer is, a card in the page that takes the theme of what lies behind it; and the pieces
-// that its controls and tables are made of. Uses common.js, which Python puts before it.
+// that its controls and tables are made of.
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-class View {
+import { make, watch } from "./common.js";
+import { onDark, THEMES } from "./themes.js";
+import "./colours.css";
+import "./view.css";
+
+export class View {
   constructor(model) { this.model = model; }
 
   choose(changes) {
@@ -34,7 +39,7 @@ class View {
  * Lets a view react to its model, `reactions` by name of a trait or of another event (with a colon), and to
  * the width and theme of its page. Returns how to let go of all of them.
  */
-function connect(view, reactions) {
+export function connect(view, reactions) {
   const events = Object.entries(reactions).map(([name, react]) => [name.includes(":") ? name : `change:${name}`, react]);
   for (const [event, react] of events) view.model.on(event, react);
   const unwatch = watch(view.root, () => view.paint());
@@ -48,28 +53,28 @@ function connect(view, reactions) {
 // ---------------------------------------------------------------------------- controls
 
 /** A drop-down that tells `change` the value chosen. */
-function dropDown(label, change, choices = [], more = {}) {
+export function dropDown(label, change, choices = [], more = {}) {
   const node = make("select", { "aria-label": label, change: (event) => change(event.target.value), ...more });
   offer(node, choices);
   return node;
 }
 
 /** Puts choices, [value, name], in the place of those there were. */
-function offer(node, choices) {
+export function offer(node, choices) {
   node.replaceChildren(...choices.map(([value, name]) => make("option", { value }, name)));
 }
 
 /** A control, or several, with their name before them. */
-const field = (name, ...controls) => make("label", { class: "attnx-field" }, make("span", {}, name), ...controls);
+export const field = (name, ...controls) => make("label", { class: "attnx-field" }, make("span", {}, name), ...controls);
 
 /** A checkbox and what stands behind it, as [box, label]. */
-function checkbox(change, attributes, ...behind) {
+export function checkbox(change, attributes, ...behind) {
   const box = make("input", { type: "checkbox", change: (event) => change(event.target.checked) });
   return [box, make("label", { class: "attnx-check", ...attributes }, box, ...behind)];
 }
 
 /** Buttons that save a picture of `what` as "png" or "svg"; `hint` is the beginning of what they show. */
-function savers(what, save, hint = `Save ${what} as`) {
+export function savers(what, save, hint = `Save ${what} as`) {
   return make("span", { class: "attnx-savers" }, ...["PNG", "SVG"].map((kind) => make("button", { type: "button",
     class: "attnx-save", title: `${hint} ${kind}`, "aria-label": `Save ${what} as ${kind}`, click: () => save(kind.toLowerCase()) }, kind)));
 }
@@ -77,10 +82,10 @@ function savers(what, save, hint = `Save ${what} as`) {
 // ---------------------------------------------------------------------------- tables
 
 /** A table behind its summary; `fill` is called when it is opened. */
-function folded(summary, label, table, fill) {
+export function folded(summary, label, table, fill) {
   return make("details", { class: "attnx-details", toggle: fill }, make("summary", {}, summary),
     make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": label }, table));
 }
 
-const tableHead = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
-const tableRow = (name, ...cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", {}, text)));
+export const tableHead = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
+export const tableRow = (name, ...cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", {}, text)));

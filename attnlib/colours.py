@@ -1,0 +1,65 @@
+"""Every colour of the figures, the explorers and the book's logo: change one here, and nowhere else.
+
+Blue is attention; orange is where it should be, and what is below zero: the one pair of hues that every
+common colour deficiency tells apart. Lightness within a scale is strictly monotone, so that it survives grey
+print too. Figures import these names; the explorers get them when their front end is put together
+(`attnlib.widgets.front_end`), the logo when the book is.
+"""
+
+
+def _stops(colours: str) -> list[str]:
+    return colours.split()
+
+
+BLUE, ORANGE, TEAL = "#155fa3", "#e8590c", "#0f766e"
+BLUE_ON_DARK, ORANGE_ON_DARK, TEAL_ON_DARK = "#82b4e0", "#ffa94d", "#5fd0c0"
+BLACK, WHITE = "#0b111b", "#ffffff"
+
+THEMES = {
+    "light": {
+        "page": WHITE,
+        "surface": WHITE,
+        "ink": "#1c2330",
+        "faint": "#5b6577",
+        "line": "#d8dee8",
+        "field": "#f5f7fa",
+        "accent": BLUE,
+        "reference": ORANGE,
+        "right": TEAL,
+        "wrong": "#b42318",
+        "curves": [BLUE, ORANGE, TEAL, "#7c3aed", "#92610a", "#be185d"],
+        "blues": _stops("#eaf2fa #d5e5f4 #b7d4ea #86bcdc #559fcd #2f7fbc #155fa3 #084387 #08285a"),
+        "oranges": _stops("#fdf0e3 #fbddc1 #f7c191 #ee9c58 #dc7a2a #bd5c10 #94440b #6b2f07 #431d04"),
+    },
+    "dark": {
+        "page": "#0f131a",
+        "surface": "#151a23",
+        "ink": "#eef2f8",
+        "faint": "#a3adbd",
+        "line": "#323b4a",
+        "field": "#202735",
+        "accent": BLUE_ON_DARK,
+        "reference": ORANGE_ON_DARK,
+        "right": TEAL_ON_DARK,
+        "wrong": "#ff9b8a",
+        "curves": [BLUE_ON_DARK, ORANGE_ON_DARK, TEAL_ON_DARK, "#c4a7f5", "#e3c65b", "#f59ac0"],
+        "blues": _stops("#1c2a3d #1b3653 #1b4670 #235d92 #3578b3 #5595cd #82b4e0 #b4d3ef #ebf5fd"),
+        "oranges": _stops("#34271b #4b3118 #684016 #8b531a #b06c26 #cf8c47 #e5af79 #f4d4b2 #fdf1e4"),
+    },
+}
+"""Of the explorers, on light and on dark pages. ``blues`` run from the page's own colour to its opposite as
+weights grow, ``oranges`` likewise for what is below zero."""
+
+INKS = [BLACK, WHITE]
+"""Of a text on a tint, whichever is read better."""
+
+# Of figures, whose paper is white: names of matplotlib's and seaborn's scales, or colours.
+WEIGHTS = "Blues"
+GROUPS = "colorblind"
+LAYERS = "viridis"
+LINES = "deep"
+OUTLINE = ORANGE
+BASELINE = "#666666"
+"""What chance or even attention would give."""
+
+LOGO = {"weight": "#3b78b5", "reference": ORANGE}

@@ -1,0 +1,38 @@
+// Scores of a document's tokens as they came from Python: how they are unpacked, and how they are written as
+// numbers.
+//
+// May be touched for: another form of what attnlib.widgets.scored_document stores. Nothing here is drawn.
+
+import { clamp, sum, visible } from "./common.js";
+import { inflateItem } from "./inflate.js";
+import { signed } from "./curves.js";
+
+/** The document at an index: each of its scores as values [moment][token]. */
+export function unpackDocument(model, index) {
+  const documents = model.get("documents"), found = documents[index], count = found.tokens.length;
+  const all = inflateItem(model, documents, index, count * sum(found.scores.map(({ moments }) => moments)));
+  let at = 0;
+  const scores = found.scores.map((score) => {
+    const { moments, scale, signed } = score;
+    const value = (step) => { const part = signed ? (step - 128) / 127 : step / 255; return scale * part * Math.abs(part); };
+    const values = Array.from({ length: moments }, () => Float32Array.from(all.subarray(at, (at += count)), value));
+    const ends = { least: Math.min(0, ...values.map((all) => Math.min(...all))), most: Math.max(0, ...values.map((all) => Math.max(...all))) };
+    return { ...score, ...ends, values };
+  });
+  return { ...found, scores, names: found.tokens.map(visible), checkpoints: found.predicted.length };
+}
+
+/** As many digits as are right to one of the last, with a sign where there are both. */
+export function number(value, { scale, signed: both }) {
+  if (value === 0) return "0";
+  const root = Math.sqrt(Math.abs(value) / scale), half = 0.5 / (both ? 127 : 255);
+  const error = scale * ((root + half) ** 2 - root ** 2);
+  const digits = clamp(Math.floor(-Math.log10(2 * error)), 0, 5), least = 10 ** -digits;
+  if (Math.abs(value) < least / 2) return both ? (value > 0 ? `+<${least}` : `−<${least}`) : `<${least}`;
+  return (both && value > 0 ? "+" : "") + signed(value, digits);
+}
+
+/** The place of a token when all are sorted from the largest: 1 is the largest. */
+export const rank = (values, at) => 1 + values.reduce((above, value) => above + (value > values[at]), 0);
+export const ordinal = (place) => `${place}${{ 1: "st", 2: "nd", 3: "rd" }[place % 100 > 10 && place % 100 < 14 ? 0 : place % 10] ?? "th"}`;
+export const largestAt = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);

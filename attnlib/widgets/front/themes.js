@@ -1,0 +1,69 @@
+// The colours of light and dark pages as scales: a weight as a colour, the ink that can be read on it, and which
+// theme a page has. The colours themselves are those of attnlib.colours, which Python puts into colours.js.
+//
+// May be touched for: how weights become colours. Change a colour in attnlib.colours.
+
+import { COLOURS, INKS } from "./colours.js";
+import { canvas } from "./common.js";
+
+export const THEMES = COLOURS;
+
+/** 256 colours, as [red, green, blue], between evenly spaced stops. */
+function interpolate(stops) {
+  return Array.from({ length: 256 }, (_, step) => {
+    const place = (step / 255) * (stops.length - 1);
+    const below = Math.min(Math.floor(place), stops.length - 2);
+    return stops[below].map((part, i) => Math.round(part + (stops[below + 1][i] - part) * (place - below)));
+  });
+}
+
+export const css = (rgb) => `rgb(${rgb.join(",")})`;
+
+/** Whether white is read better on a colour than black: by its relative luminance (WCAG 2). */
+function isDark(rgb) {
+  const [red, green, blue] = rgb.map((part) => (part <= 10.3 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.19;
+}
+
+/** A colour behind a text, and the ink that can be read on it. */
+const tint = (rgb) => ({ colour: css(rgb), ink: INKS[isDark(rgb) ? 1 : 0] });
+export const BLANK = { colour: "", ink: "" };
+
+const partsOf = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+for (const theme of Object.values(THEMES)) {
+  theme.lut = interpolate(theme.blues.map(partsOf));
+  theme.lut[0] = partsOf(theme.surface); // an exact zero is blank, unlike a small weight
+  theme.pixels = Uint32Array.from(theme.lut, ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);
+  theme.above = theme.lut.map(tint);
+  theme.below = interpolate(theme.oranges.map(partsOf)).map(tint);
+}
+
+/** Attention is mostly small, so the scale is the square root: a quarter of the top is half way up. */
+export const shade = (weight, top) => (weight > 0 ? Math.min(255, Math.round(255 * Math.sqrt(weight / top))) : 0);
+
+/** Puts a tint behind the text of a node. */
+export function tintNode(node, { colour, ink }) {
+  Object.assign(node.style, { backgroundColor: colour, color: ink });
+}
+
+/** One pixel per cell. */
+export function bitmap(values, rows, columns, top, theme) {
+  const picture = canvas("", columns, rows), pen = picture.getContext("2d");
+  const image = pen.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < pixels.length; i++) pixels[i] = theme.pixels[shade(values[i], top)];
+  pen.putImageData(image, 0, 0);
+  return picture;
+}
+
+/** Whether what lies behind a node is dark: the first ancestor with a colour decides, whoever painted it. */
+export function onDark(node) {
+  const probe = canvas("", 1, 1).getContext("2d", { willReadFrequently: true });
+  for (let behind = node.parentElement; behind; behind = behind.parentElement) {
+    probe.clearRect(0, 0, 1, 1);
+    probe.fillStyle = getComputedStyle(behind).backgroundColor;
+    probe.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = probe.getImageData(0, 0, 1, 1).data;
+    if (alpha > 127) return isDark([red, green, blue]);
+  }
+  return false;
+}

@@ -32,11 +32,10 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
         marked if unverified, and ours with its interval; "not run" where there is none.
 
     Raises:
-        ValueError: if there is no such table.
+        ValueError: if there is no such table, or two of our numbers would stand in one place of it.
     """
-    paper = paper_figures().query("table == @table")
-    if paper.empty:
-        raise ValueError(f"table should be one of {list(paper_figures()['table'].unique())}; got {table!r}")
+    paper, here = _paper_and_ours(table, here)
+    _refuse_merging(here, ["task", "setting"])
     unverified = paper["certainty"].ne("read").map({True: " (unverified)", False: ""})
     both = paper.assign(paper=paper["value"].map("{:g}".format) + unverified)[["task", "setting", "paper"]]
     both = both.rename(columns={"setting": "paper's setting"})
@@ -67,11 +66,10 @@ def paper_grid(
         there are none. The column `setting` says how either was come by.
 
     Raises:
-        ValueError: if there is no such table.
+        ValueError: if there is no such table, or two of our numbers would stand in one place of it.
     """
-    paper = paper_figures().query("table == @table")
-    if paper.empty:
-        raise ValueError(f"table should be one of {list(paper_figures()['table'].unique())}; got {table!r}")
+    paper, here = _paper_and_ours(table, here, tasks)
+    _refuse_merging(here, ["task", "setting", "metric"])
     theirs = {}
     for row in paper.itertuples():
         task, _, metric = str(row.task).partition(": ")
@@ -93,6 +91,24 @@ def paper_grid(
             cells = dict.fromkeys(metrics, "not run")
             rows.append({"task": task, "by": "here", **cells, "setting": "not run"})
     return pd.DataFrame(rows)
+
+
+def _paper_and_ours(
+    table: str, here: pd.DataFrame, more: Sequence[str] = ()
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A paper's figures, and our rows with their tasks spelt as the paper spells them."""
+    paper = paper_figures().query("table == @table")
+    if paper.empty:
+        raise ValueError(f"table should be one of {list(paper_figures()['table'].unique())}; got {table!r}")
+    printed = [*paper["task"].str.partition(": ")[0], *more]
+    spelt = {name.casefold(): name for name in printed}
+    return paper, here.assign(task=[spelt.get(str(task).casefold(), task) for task in here["task"]])
+
+
+def _refuse_merging(here: pd.DataFrame, place: list[str]) -> None:
+    """A table has one place for each of these: two numbers for it are two runs, or two measures."""
+    if len(twice := here[here.duplicated(place)]):
+        raise ValueError(f"several numbers for {' / '.join(map(str, twice.iloc[0][place]))}: tell them apart")
 
 
 def _percent(row: Any) -> str:

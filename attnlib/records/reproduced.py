@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 
 from attnlib.records.runs import RECORDED, Record, read_all
+from attnlib.records.settings import completed
 
 VERDICTS = ("bit for bit", "to rounding", "within the interval", "differs", "missing", "not run")
 """What can be said of a recorded row, the best first."""
@@ -65,7 +66,8 @@ def reproduced(made: Path, recorded: Path = RECORDED) -> pd.DataFrame:
             key, provenance, {name: ours[name] for name in ours if name == key or name not in theirs}
         )
         now, origin = ours.pop(twin) if twin else (rows.iloc[:0], provenance)
-        tables[key] = compare(_completed(rows, now, provenance), _completed(now, rows, origin))
+        before = completed(rows, now, provenance["parameters"])
+        tables[key] = compare(before, completed(now, rows, origin["parameters"]))
         if twin is None:
             tables[key]["verdict"] = "not run"
     tables |= {key: compare(rows.iloc[:0], rows) for key, (rows, _) in ours.items()}
@@ -151,12 +153,6 @@ def _twin(key: tuple[str, str], provenance: dict[str, Any], ours: dict[tuple[str
         if other[0] == key[0] and both and all(before[name] == origin["parameters"][name] for name in both):
             alike.append(other)
     return alike[0] if len(alike) == 1 else None
-
-
-def _completed(rows: pd.DataFrame, other: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
-    """With those columns of the other table that were a parameter here: one value in all rows."""
-    given = {str(name): provenance["parameters"].get(name) for name in other if name not in rows}
-    return rows.assign(**{name: value for name, value in given.items() if isinstance(value, str | int)})
 
 
 def main() -> int:

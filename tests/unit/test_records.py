@@ -1,17 +1,30 @@
 """Records: written whole or not at all, checked when read, and compared with the papers' figures."""
 
 import json
+import shutil
+from dataclasses import dataclass
 
 import pandas as pd
 import pytest
 
-from attnlib.records import paper_figures, paper_vs_here, record, records
+from attnlib.files import write_atomically
+from attnlib.records import paper_figures, paper_grid, paper_vs_here, provenance, record, records
 from attnlib.records import runs as record_file
+from attnlib.records.provenance import code_hash
 from attnlib.training import cache, cache_folder
 
 PARAMS = {"language": "sort", "steps": 100, "seeds": [0]}
 ROWS = pd.DataFrame({"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]})
 WHO = {"notebook": "chapter", "label": "sort", "params": PARAMS, "device": "CPU"}
+
+
+@dataclass
+class Done:
+    """What a training says of itself."""
+
+    steps: int
+    seconds: float
+    interrupted: bool = False
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +42,8 @@ def test_a_record_comes_back_with_its_origin(folder):
     provenance = json.loads(path.with_suffix(".json").read_text())
     assert provenance["parameters"] == PARAMS
     assert {"torch", "transformers", "python", "attnlib"} <= set(provenance["versions"])
-    assert back["run"].item() == provenance["run"] == path.stem
+    assert provenance["code"] == code_hash("chapter") and {"commit", "clean"} <= set(provenance)
+    assert provenance["run"] == path.stem and back["record"].item().split(" ")[0] == path.stem
 
 
 def test_the_same_run_with_the_same_rows_changes_nothing(folder):
@@ -39,6 +53,116 @@ def test_the_same_run_with_the_same_rows_changes_nothing(folder):
     assert path.with_suffix(".json").read_bytes() == before
     record(ROWS.assign(value=0.91), seconds=2.0, **WHO)
     assert records("chapter")["value"].tolist() == [0.91]
+
+
+def test_a_second_run_with_the_same_rows_clears_a_record_of_what_no_longer_holds(monkeypatch):
+    path = record(ROWS, seconds=1.0, **WHO)
+    rows = path.read_bytes()
+    made = json.loads(path.with_suffix(".json").read_text())
+    for clean, changed in ((False, {"code": "another"}), (True, {"code": "another"}), (False, {})):
+        stale = made | {"commit": "abc", "clean": clean} | changed
+        path.with_suffix(".json").write_text(json.dumps(stale))
+        monkeypatch.setattr(record_file, "origin", lambda _: {**made, "commit": "def", "clean": True})
+        record(ROWS, seconds=1.0, **WHO)
+        assert json.loads(path.with_suffix(".json").read_text())["commit"] == "def"
+        # A tree that was not clean is no reason to replace one that was.
+        path.with_suffix(".json").write_text(json.dumps(stale | {"clean": True}))
+        monkeypatch.setattr(record_file, "origin", lambda _: {**made, "commit": "def", "clean": False})
+        record(ROWS, seconds=1.0, **WHO)
+        assert json.loads(path.with_suffix(".json").read_text())["commit"] == "abc"
+        assert path.read_bytes() == rows
+
+
+def test_what_is_to_be_said_against_a_record_is_said_in_tables():
+    path = record(ROWS.assign(setting="2 layers"), seconds=1.0, **WHO)
+    made = json.loads(path.with_suffix(".json").read_text())
+    told = {
+        "": {"clean": True},
+        " [other code]": {"clean": True, "code": "another"},
+        " [uncommitted changes]": {"clean": False},
+        " [other code, uncommitted changes]": {"clean": False, "code": "another"},
+    }
+    for mark, changed in told.items():
+        path.with_suffix(".json").write_text(json.dumps(made | {"commit": "abc"} | changed))
+        row = records("chapter").iloc[0]
+        assert row["record"] == path.stem + mark and row["setting"] == "2 layers" + mark
+    older = {name: value for name, value in made.items() if name != "clean"}
+    path.with_suffix(".json").write_text(json.dumps(older | {"commit": "abc+"}))
+    assert records("chapter").iloc[0]["setting"] == "2 layers [uncommitted changes]"
+
+
+def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(tmp_path, monkeypatch):
+    shutil.copytree(provenance.PACKAGE, tmp_path / "attnlib")
+
+    def hashed(file=None, old="", new=""):
+        if file:
+            text = (tmp_path / "attnlib" / file).read_text()
+            assert old in text
+            (tmp_path / "attnlib" / file).write_text(text.replace(old, new, 1))
+        provenance._code_of.cache_clear()
+        provenance._tree_hash.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(provenance, "PACKAGE", tmp_path / "attnlib")
+            return code_hash("algorithmic_reasoning")
+
+    before = hashed()
+    assert before == hashed("files.py", '"""', '"""In other words: ')
+    assert before == hashed("files.py", "import errno\n", "import errno  # why\n\n")
+    assert before == hashed("plots/__init__.py", "from", "import errno\nfrom")
+    assert before == hashed("chapters/rasp_languages.py", "from", "import errno\nfrom")
+    files = ("files.py", "chapters/algorithmic_reasoning.py", "chapters/algorithmic_ranges.py")
+    seen = {before, *(hashed(file, "from __future__ import annotations", "import csv") for file in files)}
+    assert len(seen) == 1 + len(files)
+    provenance._code_of.cache_clear()
+    provenance._tree_hash.cache_clear()
+
+
+def test_a_file_edited_during_a_run_is_an_uncommitted_change(monkeypatch):
+    monkeypatch.setattr(provenance, "_git", lambda *words: "" if words[0] == "status" else "abc")
+    assert provenance.origin("rasp_languages")["clean"] is True
+    monkeypatch.setattr(provenance, "_STARTED", 0.0)
+    assert provenance.origin("rasp_languages")["clean"] is False
+
+
+def test_seconds_and_steps_are_those_of_training_whoever_ran_it():
+    done = {"sort": Done(100, 30.25), "sort, supervised": Done(70, 20.5)}
+    path = record(ROWS, seconds=1.0, training=done, **WHO)
+    made = json.loads(path.with_suffix(".json").read_text())
+    assert (made["steps"], made["seconds"]) == (170, 50.8)
+    assert made["training"]["sort, supervised"] == {"steps": 70, "seconds": 20.5}
+
+
+def test_an_interrupted_training_is_not_recorded(caplog, folder):
+    record(ROWS, seconds=1.0, **WHO)
+    done = {"sort": Done(100, 30.0), "sort, supervised": Done(3, 0.5, interrupted=True)}
+    assert record(ROWS.assign(value=0.1), seconds=1.0, training=done, **WHO) is None
+    assert "not recorded: training was interrupted (sort, supervised after 3 steps)" in caplog.text
+    assert records("chapter")["value"].tolist() == [0.9]
+
+
+@pytest.mark.parametrize("n_writes", [0, 1, 2])
+def test_a_kill_between_two_files_leaves_a_record_or_none(folder, monkeypatch, n_writes):
+    def killed_after(n):
+        left = iter(range(n))
+
+        def write(path, data):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            write_atomically(path, data)
+
+        return write
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(record_file, "write_atomically", killed_after(min(n_writes, 1)))
+        record(ROWS, seconds=1.0, **WHO)
+    assert records("chapter").empty
+    record(ROWS, seconds=1.0, **WHO)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(record_file, "write_atomically", killed_after(n_writes))
+        record(ROWS.assign(value=0.5), seconds=1.0, **WHO)
+    assert records("chapter")["value"].tolist() == [0.9 if n_writes < 2 else 0.5]
+    record(ROWS.assign(value=0.5), seconds=1.0, **WHO)
+    assert records("chapter")["value"].tolist() == [0.5]
 
 
 def test_other_parameters_are_another_run():
@@ -60,6 +184,9 @@ def test_a_changed_or_orphaned_record_is_an_error(folder):
     path = record(ROWS, seconds=1.0, **WHO)
     ROWS.assign(value=1.0).to_parquet(path)
     with pytest.raises(ValueError, match="is not what its provenance says"):
+        records("chapter")
+    path.with_suffix(".json").write_text("{")
+    with pytest.raises(ValueError, match=rf"{path.stem}.json is damaged; delete it and {path.name}"):
         records("chapter")
     path.with_suffix(".json").unlink()
     with pytest.raises(ValueError, match="no provenance beside it"):
@@ -114,6 +241,57 @@ def test_the_paper_column_never_shows_a_remembered_figure_as_the_papers():
     assert table.loc[remembered, "paper"].str.endswith("(unverified)").all()
     with pytest.raises(ValueError, match="table should be one of"):
         paper_vs_here(here, "Table 9")
+
+
+def test_runs_that_differ_in_a_rate_or_a_size_keep_their_rows_and_say_so(tmp_path):
+    rows = ROWS.assign(task="sort", setting="2 layers")
+    for value, other in enumerate(
+        ({"rate": 0.1, "test": 20}, {"rate": 0.2, "test": 20}, {"rate": 0.2, "test": 9})
+    ):
+        record(rows.assign(value=value / 10), seconds=1.0, **WHO | {"params": PARAMS | other})
+    here = records("chapter").sort_values("value")
+    told = ["2 layers; rate 0.1; test 20", "2 layers; rate 0.2; test 20", "2 layers; rate 0.2; test 9"]
+    assert [words.split(" [")[0] for words in here["setting"]] == told
+    table = paper_vs_here(here, "Thinking Like Transformers Table 1")
+    assert (
+        len(table[table["task"] == "sort"]) == 3 and table[table["task"] == "sort"]["our setting"].is_unique
+    )
+    assert here.pivot(index=["task", "setting"], columns="metric", values="value")["accuracy"].tolist() == [
+        0,
+        0.1,
+        0.2,
+    ]
+
+
+def test_seeds_of_a_run_keep_their_rows():
+    rows = pd.concat(
+        [ROWS.assign(task="sort", setting="2 layers", run=f"sort, seed {seed}") for seed in (0, 1)]
+    )
+    record(rows, seconds=1.0, **WHO)
+    told = [words.split(" [")[0] for words in records("chapter")["setting"]]
+    assert told == ["2 layers; sort, seed 0", "2 layers; sort, seed 1"]
+
+
+def test_a_run_with_another_measure_stands_beside_the_first():
+    rows = ROWS.assign(task="IMDB", setting="500 steps", metric="A_hat")
+    record(rows, seconds=1.0, **WHO | {"params": PARAMS | {"measure": "kendall"}})
+    both = pd.concat([rows.assign(measure="top match"), rows.assign(measure="kendall")])
+    record(both, seconds=1.0, **WHO)
+    here = records("chapter")
+    assert sorted(here["measure"]) == ["kendall", "kendall", "top match"]
+    table = "Approximating How Single Head Attention Learns Table 1"
+    assert len(paper_grid(here.query("measure == 'kendall'"), table, ["A_hat"]).query("by == 'here'")) == 4
+    with pytest.raises(ValueError, match=r"several numbers for IMDB / 500 steps.* / A_hat: tell them apart"):
+        paper_grid(here, table, ["A_hat"])
+
+
+def test_a_task_is_the_papers_however_it_is_written():
+    rows = ROWS.assign(task="furd", setting="ours", metric="A_hat")
+    grid = paper_grid(rows, "Approximating How Single Head Attention Learns Table 1", ["A_hat"])
+    ours = grid.query("by == 'here'").set_index("task")["A_hat"]
+    assert ours["Furd"] == "90.0 [80.0, 95.0]" and "furd" not in ours
+    table = paper_vs_here(ROWS.assign(task="SORT", setting="ours"), "Thinking Like Transformers Table 1")
+    assert table.set_index("task").loc["sort", "our setting"] == "ours"
 
 
 def test_the_cache_knows_settings_and_code(monkeypatch, tmp_path):

@@ -1,0 +1,120 @@
+"""What made a record (the code, its tree, versions), and whether that is what is here now."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import platform
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parents[1]
+
+_LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
+
+_SHOWING = ("colours.py", "plots", "records", "widgets")  # no number depends on them
+
+_STARTED = time.time()
+
+
+def origin(notebook: str) -> dict[str, Any]:
+    """What is running now, as provenance has it.
+
+    Returns:
+        `commit`, and `clean`: whether package and notebooks are as that commit has them (both `None` outside
+        a git checkout); `code`: see `code_hash`; and `versions`.
+    """
+    changed = _git("status", "--porcelain", "attnlib", "notebooks")
+    # A file that was edited since this process started is not the one that it runs.
+    edited = any(file.stat().st_mtime > _STARTED for file in _code_of(notebook))
+    return {
+        "commit": _git("rev-parse", "--short=12", "HEAD"),
+        "clean": None if changed is None else not (changed or edited),
+        "code": code_hash(notebook),
+        "versions": {"attnlib": importlib.metadata.version("attnlib"), **_libraries()}
+        | {"python": platform.python_version()},
+    }
+
+
+def code_hash(notebook: str) -> str:
+    """A hash of the code that a chapter's numbers come from, as syntax trees without docstrings.
+
+    That is the package, less what only shows numbers, and less the files of other chapters. The notebook's
+    own cells are in no hash; the commit has them.
+    """
+    trees = [(file.relative_to(PACKAGE).as_posix(), _tree_hash(file)) for file in _code_of(notebook)]
+    return hashlib.sha256(repr(trees).encode()).hexdigest()[:16]
+
+
+def caveats(provenance: Mapping[str, Any]) -> str:
+    """What a record is marked with wherever it is shown: "other code", "uncommitted changes", both, or "".
+
+    Nothing is said against a record that today's code made in a clean tree, or in none.
+    """
+    other = provenance["code"] != code_hash(provenance["notebook"])
+    # Older records have a + behind the commit of a tree that was not clean.
+    dirty = not provenance.get("clean", not str(provenance["commit"]).endswith("+")) and provenance["commit"]
+    return ", ".join(["other code"] * other + ["uncommitted changes"] * bool(dirty))
+
+
+def other_versions(provenance: Mapping[str, Any]) -> str:
+    """The libraries that were of another version: "torch 2.12.0, numpy 2.4.1". Builds (+cpu) do not count."""
+    before = provenance["versions"]
+    here = _libraries()
+    other = [name for name in here if before.get(name, "").split("+")[0] != here[name].split("+")[0]]
+    return ", ".join(f"{name} {before.get(name, 'unknown')}" for name in other)
+
+
+def _libraries() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in _LIBRARIES}
+
+
+@functools.cache
+def _code_of(notebook: str) -> list[Path]:
+    """The files that `code_hash` is of."""
+    found: set[Path] = set()
+    waiting = [notebook]
+    while waiting:
+        file = PACKAGE / "chapters" / f"{waiting.pop()}.py"
+        if file.exists() and file not in found:
+            found.add(file)
+            waiting += re.findall(r"attnlib\.chapters\.(\w+)", file.read_text())
+    left_out = {"chapters", *_SHOWING}
+    return sorted(
+        found | {file for file in PACKAGE.rglob("*.py") if file.relative_to(PACKAGE).parts[0] not in left_out}
+    )
+
+
+@functools.cache
+def _tree_hash(file: Path) -> str:
+    """A hash of a file's syntax tree, without docstrings."""
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            body[:] = [each for each in body if not _is_text(each)]
+    # Python 3.13 leaves empty lists out.
+    text = re.sub(r"(, )?\w+=\[\]", "", ast.dump(tree)).replace("(, ", "(")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a statement is a docstring, of whatever."""
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+    return False
+
+
+def _git(*words: str) -> str | None:
+    """What git says; `None` outside a checkout, or where there is no git."""
+    command = ["git", "-C", str(PACKAGE.parent), *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

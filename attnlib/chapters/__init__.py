@@ -1,19 +1,23 @@
-"""The parameters of each chapter: checked in its first second, before anything is trained."""
+"""A class per chapter: its parameters, checked in its first second, its models and its record."""
 
-from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoningParams
-from attnlib.chapters.arithmetic_lens import ArithmeticLensParams, LensRun
-from attnlib.chapters.base import ParameterError, Params
-from attnlib.chapters.classification_dynamics import ClassificationDynamicsParams
-from attnlib.chapters.generative_rollout import GenerativeRolloutParams
-from attnlib.chapters.rasp_languages import RaspParams
+from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoning
+from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
+from attnlib.chapters.base import Chapter, ParameterError, Run, Setup, Trained
+from attnlib.chapters.classification_dynamics import ClassificationDynamics
+from attnlib.chapters.generative_rollout import GenerativeRollout
+from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 
 __all__ = [
-    "AlgorithmicReasoningParams",
-    "ArithmeticLensParams",
-    "ClassificationDynamicsParams",
-    "GenerativeRolloutParams",
+    "AlgorithmicReasoning",
+    "ArithmeticLens",
+    "Chapter",
+    "ClassificationDynamics",
+    "GenerativeRollout",
     "LensRun",
     "ParameterError",
-    "Params",
-    "RaspParams",
+    "RaspLanguages",
+    "RaspRun",
+    "Run",
+    "Setup",
+    "Trained",
 ]

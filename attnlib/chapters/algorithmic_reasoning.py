@@ -1,22 +1,25 @@
-"""Parameters of the chapter on algorithmic reasoning."""
+"""The chapter on algorithmic reasoning."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
 from pydantic import Field, field_validator, model_validator
 
 from attnlib.chapters.algorithmic_ranges import RANGES
-from attnlib.chapters.base import ParameterError, Params
+from attnlib.chapters.base import Chapter, ParameterError, Run, Setup
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, AlgorithmicSample, task
 from attnlib.generators.base import Batch, Head
 from attnlib.models.causal import CausalSizes, check_architecture
-from attnlib.models.pretrained import DEFAULT, TINY
-from attnlib.training.plan import Plan
+from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
+from attnlib.training import Plan, token_loss
+from attnlib.training.objectives import reference_loss
 
 PARTS = ("train", "id", "ood")
 """What a task's ranges are of: training, tests in its distribution, and tests out of it."""
@@ -25,42 +28,44 @@ OWN = ("n_layers", "n_heads", "width", "steps", "learning_rate", "weight_decay")
 """Parameters that a task may have for itself: `override[task]["model"]`."""
 
 
-class AlgorithmicReasoningParams(Params):
-    """Parameters of the chapter `algorithmic_reasoning`."""
+@dataclass(frozen=True)
+class ReasoningRun(Run):
+    """A model of one task.
 
-    tasks: list[str] = Field(
-        description="long_addition, long_multiplication, string_reversal, successor, "
-        "value_assignment, flip_flop",
-        min_length=1,
-    )
-    model: str = Field(
-        description="to train from scratch: transformer, llama, gpt2 ...; or a pretrained one: name or folder"
-    )
-    ranges: Literal["scratch", "finetune"] = Field(
-        description="the study's ranges for models trained from scratch, or for fine-tuned ones"
-    )
-    override: dict[str, dict[str, dict[str, Any]]] = Field(
-        description="a task's own settings: of its generator (train, id, ood), and sizes and steps (model)"
-    )
-    n_layers: int = Field(description="layers of a model from scratch", ge=1, le=48)
-    n_heads: int = Field(description="heads per layer of a model from scratch", ge=1, le=64)
-    width: int = Field(description="numbers per token in a model from scratch", ge=8, le=4096)
-    steps: int = Field(description="training steps of each model; 0: take a pretrained one as it is", ge=0)
-    batch_size: int = Field(description="samples per step", ge=1)
-    learning_rate: float = Field(description="the highest learning rate", gt=0, le=1)
-    weight_decay: float = Field(description="how much the optimizer, AdamW, shrinks weights", ge=0)
-    precision: Literal["float32", "bf16"] = Field(description="of training: float32, or bf16 on a GPU")
-    chat: bool = Field(description="whether samples are chats, in the model's chat template")
-    instruction: bool = Field(description="whether the task is explained in words first")
-    few_shot: bool = Field(description="whether examples come first")
-    test_samples: int = Field(description="test texts in, and as many out of distribution", ge=4)
-    supervised: list[str] = Field(description="tasks to train once more, with supervised attention")
-    supervision: float = Field(description="weight of the attention loss, where one is used", gt=0)
-    strengths: list[float] = Field(description="of attention reinforcement, each from 0 to 1; empty: none")
-    reinforced_heads: int = Field(description="how many heads to reinforce", ge=1)
-    text: str = Field(description="a text of the first task, to draw; empty: one from the test set")
-    seeds: list[int] = Field(description="one model of each kind per seed", min_length=1)
-    device: Literal["auto", "cpu", "cuda"] = Field(description="auto takes a GPU if there is one")
+    Attributes:
+        task: what it is to do.
+        supervised: whether a head of its last layer is asked for the reference.
+    """
+
+    task: str
+    supervised: bool
+
+
+class AlgorithmicReasoning(Chapter):
+    """Parameters, models and record of the chapter `algorithmic_reasoning`."""
+
+    tasks: list[str] = Field(min_length=1)
+    model: str
+    ranges: Literal["scratch", "finetune"]
+    override: dict[str, dict[str, dict[str, Any]]]
+    n_layers: int = Field(ge=1, le=48)
+    n_heads: int = Field(ge=1, le=64)
+    width: int = Field(ge=8, le=4096)
+    steps: int = Field(ge=0)
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    weight_decay: float = Field(ge=0)
+    precision: Literal["float32", "bf16"]
+    chat: bool
+    instruction: bool
+    few_shot: bool
+    test_samples: int = Field(ge=4)
+    supervised: list[str]
+    supervision: float = Field(gt=0)
+    strengths: list[float]
+    reinforced_heads: int = Field(ge=1)
+    text: str
+    seeds: list[int] = Field(min_length=1)
 
     @field_validator("tasks", "supervised")
     @classmethod
@@ -92,7 +97,7 @@ class AlgorithmicReasoningParams(Params):
         return override
 
     @model_validator(mode="after")
-    def _possible(self) -> AlgorithmicReasoningParams:
+    def _possible(self) -> AlgorithmicReasoning:
         self._scratch_is_possible()
         for name in self.tasks:
             if self.override.get(name, {}).get("model"):
@@ -104,7 +109,7 @@ class AlgorithmicReasoningParams(Params):
             for part in PARTS:
                 self._try(name, part)
         if self.text:
-            self.generator(self.tasks[0], "id", char_tokenizer(), plain=True).annotate(self.text)
+            self.generator(self.tasks[0], "id", plain=True).annotate(self.text)
         return self
 
     def _scratch_is_possible(self) -> None:
@@ -148,18 +153,18 @@ class AlgorithmicReasoningParams(Params):
         if strangers:
             raise ValueError(f"override may set {', '.join(known)} of {name}; got {strangers} for {part}")
         try:
-            self.generator(name, part, char_tokenizer(), plain=True).samples(1)
+            self.generator(name, part, plain=True).samples(1)
         except ValueError as error:
             raise ValueError(f"the {part} settings of {name} cannot be: {error}") from None
 
-    def of(self, name: str) -> AlgorithmicReasoningParams:
+    def of(self, name: str) -> AlgorithmicReasoning:
         """The same parameters, with those that a task has for itself in place."""
         own = self.override.get(name, {}).get("model", {})
         ranges = {
             other: {part: value for part, value in parts.items() if part != "model"}
             for other, parts in self.override.items()
         }
-        return self.checked({**dict(self), **own, "override": ranges})
+        return self.checked({**self.model_dump(), **own, "override": ranges})
 
     @property
     def from_scratch(self) -> bool:
@@ -180,33 +185,32 @@ class AlgorithmicReasoningParams(Params):
         return {key: tuple(value) if isinstance(value, list) else value for key, value in merged.items()}
 
     def generator(
-        self, name: str, part: str, tokenizer: Any, *, seed: int = 0, plain: bool = False, **other: Any
+        self, name: str, part: str, *, seed: int = 0, plain: bool = False, **other: Any
     ) -> AlgorithmicGenerator:
         """A task's generator for a part; texts for training, and texts for tests, are never the same.
 
         Args:
             name: of the task.
             part: "train", "valid" (in training's distribution), "id" or "ood".
-            tokenizer: of the model.
             seed: of the samples.
-            plain: without instruction, examples and chat.
+            plain: without instruction, examples and chat, a token per character.
             **other: further settings.
         """
         around = {} if plain else {"use_instruction": self.instruction, "use_few_shot": self.few_shot}
         around |= {} if plain else {"apply_chat_template": self.chat}
+        tokenizer = char_tokenizer() if plain else self.tokenizer
         split = part if part in ("train", "valid") else "test"
         given = self.settings(name, "train" if part == "valid" else part)
         return task(name, tokenizer, **(given | around | {"split": split, "seed": seed} | other))
 
-    def samples(self, name: str, part: str, tokenizer: Any, **other: Any) -> list[AlgorithmicSample]:
+    def samples(self, name: str, part: str, **other: Any) -> list[AlgorithmicSample]:
         """Test texts of a part, each once: `test_samples`, or fewer where a task has not got as many."""
-        drawn = self.generator(name, part, tokenizer, **other).samples(self.test_samples)
+        drawn = self.generator(name, part, **other).samples(self.test_samples)
         return list({sample.text: sample for sample in drawn}.values())
 
-    def batches(self, name: str, part: str, tokenizer: Any) -> list[Batch]:
+    def batches(self, name: str, part: str) -> list[Batch]:
         """The same texts in batches."""
-        generator = self.generator(name, part, tokenizer)
-        return generator.in_batches(self.samples(name, part, tokenizer), min(50, self.batch_size))
+        return self.generator(name, part).in_batches(self.samples(name, part), min(50, self.batch_size))
 
     @property
     def label(self) -> str:
@@ -214,16 +218,60 @@ class AlgorithmicReasoningParams(Params):
         tasks = "all-tasks" if len(self.tasks) == len(TASKS) else "+".join(self.tasks)
         return f"{self.model.strip('./~').replace('/', '-')}-{tasks}"
 
+    # ---- models --------------------------------------------------------------------------------------
+
+    def runs(self) -> list[ReasoningRun]:
+        """Every model to train, one for each task and seed; some tasks once more, supervised."""
+        numbered = len(self.seeds) > 1
+        return [
+            ReasoningRun(
+                name.replace("_", " ") + ", supervised" * supervised + f", seed {seed}" * numbered,
+                seed,
+                name,
+                supervised,
+            )
+            for name in self.tasks
+            for supervised in ([False, True] if name in self.supervised else [False])
+            for seed in self.seeds
+        ]
+
+    def obtain(self, name: str, seed: int = 0) -> tuple[Any, Any]:
+        """A task's model, of random weights or pretrained, and its tokenizer."""
+        if self.from_scratch:
+            tokenizer = char_tokenizer()
+            return self.of(name).sizes.build(self.model, tokenizer, seed), tokenizer
+        model, tokenizer = load_language_model(self.model, device="cpu")
+        model.set_attn_implementation("eager")  # the kernel that can give its weights
+        return model, tokenizer
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """Of all the models."""
+        return self.obtain(self.tasks[0])[1]
+
     def supervised_heads(self, model: Any) -> list[Head]:
         """The heads of a model that supervised attention is asked of: the first of the last layer."""
         n_layers = getattr(model.config, "num_hidden_layers", None) or model.config.n_layers
         return [(n_layers - 1, 0)]
 
-    def plan(self, name: str, supervised: bool, seed: int) -> Plan:
+    def setup(self, run: ReasoningRun) -> Setup:
+        """A model and the texts of its task; with `steps` = 0, it is not trained."""
+        model = self.obtain(run.task, run.seed)[0]
+        texts = self.generator(run.task, "train", seed=run.seed)
+        heads = self.supervised_heads(model) if run.supervised else []
+        return Setup(
+            model,
+            texts.batches(self.batch_size, reference=run.supervised),
+            reference_loss(self.supervision, heads) if heads else token_loss(),
+            self.plan(run) if self.of(run.task).steps else None,
+            self.batches(run.task, "valid"),
+        )
+
+    def plan(self, run: ReasoningRun) -> Plan:
         """How the model of a run is trained."""
-        own = self.of(name)
+        own = self.of(run.task)
         return Plan(
-            steps=max(1, own.steps),
+            steps=own.steps,
             learning_rate=own.learning_rate,
             weight_decay=own.weight_decay,
             schedule="onecycle",
@@ -234,29 +282,16 @@ class AlgorithmicReasoningParams(Params):
             metric="exact_match",
             stop_at=0.995,
             patience=2,
-            seed=seed,
+            seed=run.seed,
             device=self.device,
             precision=self.precision,
             about={
-                "task": name,
-                "settings": self.settings(name, "train"),
-                "supervision": self.supervision if supervised else 0.0,
+                "task": run.task,
+                "settings": self.settings(run.task, "train"),
+                "supervision": self.supervision if run.supervised else 0.0,
                 **self.model_dump(include={"model", "batch_size", "chat", "instruction", "few_shot"}),
             },
         )
-
-    def runs(self) -> dict[str, tuple[str, bool, int]]:
-        """Every model to train, by what it is called: its task, whether it is supervised, its seed."""
-        return {
-            name.replace("_", " ") + ", supervised" * supervised + f", seed {seed}" * (len(self.seeds) > 1): (
-                name,
-                supervised,
-                seed,
-            )
-            for name in self.tasks
-            for supervised in ([False, True] if name in self.supervised else [False])
-            for seed in self.seeds
-        }
 
     def run_table(self) -> pd.DataFrame:
         """A row per run: name, task, whether it is supervised, seed; in words, the model and the ranges."""
@@ -270,14 +305,15 @@ class AlgorithmicReasoningParams(Params):
         said = "".join(f", {extra}" for extra, there in extras.items() if there)
         rows = [
             {
-                "run": run,
-                "task": name,
-                "supervised": supervised,
-                "seed": seed,
-                "setting": f"{self.model}, {how}{size[name]}{said}" + ", supervised head" * supervised,
-                "ranges": f"{self.described(name, 'train')}; OOD {self.described(name, 'ood')}",
+                "run": run.name,
+                "task": run.task,
+                "supervised": run.supervised,
+                "seed": run.seed,
+                "setting": f"{self.model}, {how}{size[run.task]}{said}"
+                + ", supervised head" * run.supervised,
+                "ranges": f"{self.described(run.task, 'train')}; OOD {self.described(run.task, 'ood')}",
             }
-            for run, (name, supervised, seed) in self.runs().items()
+            for run in self.runs()
         ]
         return pd.DataFrame(rows)
 

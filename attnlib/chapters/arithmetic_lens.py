@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 from pydantic import Field, model_validator
 
-from attnlib.chapters.base import Params
+from attnlib.chapters.base import Chapter
 from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic
 from attnlib.models.transformer import TransformerConfig
 from attnlib.training import Plan
@@ -35,48 +35,39 @@ class LensRun:
     published: tuple[int, int, int] | None = None
 
 
-class ArithmeticLensParams(Params):
+class ArithmeticLens(Chapter):
     """Parameters of the chapter `arithmetic_lens`."""
 
-    operators: str = Field(description="operators of the problems: + or - or *, or several of them")
-    also: list[str] = Field(description="further operators, a model each, to stand beside them")
-    lowest: int = Field(description="lowest operand", ge=0)
-    highest: int = Field(description="highest operand", ge=1)
-    n_operands: int = Field(description="numbers per problem", ge=2, le=6)
-    negative: bool = Field(description="whether differences may come to less than 0")
-    train_problems: int = Field(description="problems to train on", ge=10)
-    valid_problems: int = Field(description="problems to choose the best checkpoint by", ge=10)
-    test_problems: int = Field(description="problems to test on, none of which is in training", ge=10)
-    published: list[int] = Field(
-        description="training, validation and test problems of the original's splits"
-    )
-    small: int = Field(
-        description="training problems of a second model with such splits; 0: leave it out", ge=0
-    )
-    n_layers: int = Field(description="layers", ge=1, le=12)
-    n_heads: int = Field(description="heads per layer", ge=1, le=16)
-    width: int = Field(description="numbers per token in the model", ge=8, le=2048)
-    ff_width: int = Field(description="hidden size of the feed-forward blocks", ge=8, le=8192)
-    dropout: float = Field(description="probability of dropping, as in the original: 0.1", ge=0, lt=1)
-    steps: int = Field(description="training steps of each model", ge=10)
-    batch_size: int = Field(description="problems per step", ge=1)
-    learning_rate: float = Field(description="the highest learning rate", gt=0, le=1)
-    units_first_rate: float = Field(description="the same, of the model that writes units first", gt=0, le=1)
-    schedule: Literal["onecycle", "plateau", "constant"] = Field(
-        description="of the learning rate: onecycle, plateau (halved when accuracy rests) or constant"
-    )
-    clip: float = Field(description="largest norm of a gradient; 0: unlimited", ge=0)
-    sampling: float = Field(
-        description="share of own predictions at the end of scheduled sampling; 0: leave it out", ge=0, le=1
-    )
-    moments: int = Field(description="moments of training at which to look at the model", ge=2, le=60)
-    problem: str = Field(description="a problem of your own to look into, such as 58+67")
-    seeds: list[int] = Field(description="models of the main kind, one per seed", min_length=1)
-    tensorboard: bool = Field(description="whether to write TensorBoard's events beside the log")
-    device: Literal["auto", "cpu", "cuda"] = Field(description="auto takes a GPU if there is one")
+    operators: str
+    also: list[str]
+    lowest: int = Field(ge=0)
+    highest: int = Field(ge=1)
+    n_operands: int = Field(ge=2, le=6)
+    negative: bool
+    train_problems: int = Field(ge=10)
+    valid_problems: int = Field(ge=10)
+    test_problems: int = Field(ge=10)
+    published: list[int]
+    small: int = Field(ge=0)
+    n_layers: int = Field(ge=1, le=12)
+    n_heads: int = Field(ge=1, le=16)
+    width: int = Field(ge=8, le=2048)
+    ff_width: int = Field(ge=8, le=8192)
+    dropout: float = Field(ge=0, lt=1)
+    steps: int = Field(ge=10)
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    units_first_rate: float = Field(gt=0, le=1)
+    schedule: Literal["onecycle", "plateau", "constant"]
+    clip: float = Field(ge=0)
+    sampling: float = Field(ge=0, le=1)
+    moments: int = Field(ge=2, le=60)
+    problem: str
+    seeds: list[int] = Field(min_length=1)
+    tensorboard: bool
 
     @model_validator(mode="after")
-    def _possible(self) -> ArithmeticLensParams:
+    def _possible(self) -> ArithmeticLens:
         for operators in [self.operators, *self.also]:
             self.splits(LensRun(operators))
         if len(self.published) not in (0, 3) or any(n < 10 for n in self.published):
@@ -90,6 +81,11 @@ class ArithmeticLensParams(Params):
         self.task(LensRun(self.operators)).annotate(self.question)
         TransformerConfig(20, n_heads=self.n_heads, width=self.width)
         return self
+
+    @property
+    def label(self) -> str:
+        """The main task in words."""
+        return self.kind
 
     @property
     def question(self) -> str:
@@ -142,7 +138,7 @@ class ArithmeticLensParams(Params):
             about={**self.model_dump(include=data), **vars(run)},
         )
 
-    def runs(self) -> dict[str, LensRun]:
+    def runs(self) -> dict[str, LensRun]:  # type: ignore[override]
         """Every model to train, by what it is called."""
         many = len(self.seeds) > 1
         runs = {self.name(seed): LensRun(self.operators, seed) for seed in self.seeds}

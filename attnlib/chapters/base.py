@@ -1,40 +1,110 @@
-"""The parameters of each chapter: checked in its first second, before anything is trained.
+"""What every chapter is: parameters checked in its first second, models to train, and a record.
 
-A chapter's parameters cell holds plain typed values. `Params.from_notebook(globals())` reads them, together
-with whatever papermill injected, and stops with one message that names every problem: what was given, what
-was allowed, and, for a misspelt name, what may have been meant.
+A chapter's parameters cell holds plain typed values, each with a comment: names, types, defaults and words
+are said there, and nowhere else. `Chapter.from_notebook(globals())` reads them, together with whatever
+papermill injected, and stops with one message that names every problem: what was given, what was allowed,
+and, for a misspelt name, what may have been meant.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import pandas as pd
+import torch
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from torch import nn
+
+from attnlib.records import device_name, record
+from attnlib.training import History, Plan, cache_folder, fit, token_scores
 
 _IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
 
-
-P = TypeVar("P", bound="Params")
+C = TypeVar("C", bound="Chapter")
 
 
 class ParameterError(ValueError):
     """A chapter was started with parameters that it cannot run with."""
 
 
-class Params(BaseModel):
-    """Parameters of a chapter: a name, a type, a range and a line of help each.
+@dataclass(frozen=True)
+class Run:
+    """One model to train; a chapter adds what sets its models apart.
 
-    A subclass declares no defaults: they stand in the notebook's parameters cell, once, where a reader
-    looks for them and papermill changes them.
+    Attributes:
+        name: what it is called in tables and figures.
+        seed: of its weights and the order of its batches.
+    """
+
+    name: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that decides the model of a run, once it is trained.
+
+    Attributes:
+        model: with the weights to begin with.
+        batches: the batch of every step.
+        loss: what is minimised; see `fit`.
+        plan: how; `None`: the model is taken as it is.
+        valid: batches that the best checkpoint is chosen by.
+        score: what a model scores on them, `plan.metric` among it.
+        hooks: called after every step; see `fit`.
+    """
+
+    model: nn.Module
+    batches: Callable[[int], Any]
+    loss: Callable[..., Any]
+    plan: Plan | None
+    valid: Sequence[Any] = ()
+    score: Callable[..., dict[str, float]] = token_scores
+    hooks: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The model of a run, and how it came about.
+
+    Attributes:
+        model: in evaluation mode, with its best weights.
+        history: of its training; empty if it was taken as it is.
+        folder: where its checkpoints, log and history are; `None` if it was taken as it is.
+        hooks: those of its set-up.
+    """
+
+    model: nn.Module
+    history: History = field(default_factory=History)
+    folder: Path | None = None
+    hooks: Sequence[Any] = ()
+
+
+class Chapter(BaseModel):
+    """A chapter: its parameters, and what it does with them.
+
+    A subclass declares the type and the range of each parameter of the notebook's cell. It is in a file with
+    the notebook's name, and says which `runs` there are, the `setup` of each, and its `label`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    device: Literal["auto", "cpu", "cuda"]
+
+    _trained: dict[str, Trained] = PrivateAttr(default_factory=dict)
+    _started: float = PrivateAttr(default_factory=time.monotonic)
+
+    # ---- parameters ----------------------------------------------------------------------------------
+
     @classmethod
-    def from_notebook(cls: type[P], names: Mapping[str, Any]) -> P:
-        """The parameters among a notebook's global names.
+    def from_notebook(cls: type[C], names: Mapping[str, Any]) -> C:
+        """The chapter of a notebook, from its global names.
 
         Args:
             names: the notebook's `globals()`, taken right after its parameters cell.
@@ -50,40 +120,131 @@ class Params(BaseModel):
         def may_be_parameter(name: str, value: Any) -> bool:
             return isinstance(value, plain) and not name.startswith("_") and name not in _IPYTHONS_OWN
 
-        return cls.checked(
-            {
-                name: value
-                for name, value in names.items()
-                if name in cls.model_fields or (may_be_parameter(name, value) and not again)
-            }
-        )
+        values = {
+            name: value
+            for name, value in names.items()
+            if name in cls.model_fields or (may_be_parameter(name, value) and not again)
+        }
+        return cls.checked(values, [text for text in names.get("In", []) if isinstance(text, str)])
 
     @classmethod
-    def checked(cls: type[P], values: Mapping[str, Any]) -> P:
-        """The parameters in `values`; see `from_notebook` for the errors."""
+    def checked(cls: type[C], values: Mapping[str, Any], cells: Sequence[str] = ()) -> C:
+        """The chapter with these parameters; see `from_notebook` for the errors.
+
+        Args:
+            values: a value for every parameter.
+            cells: source of the notebook's cells so far, for what a parameter is in words.
+        """
         try:
             return cls(**values)
         except ValidationError as error:
-            problems = [_explain(cls, problem) for problem in error.errors()]
+            problems = [_explain(cls, problem, cells) for problem in error.errors()]
         # outside the except block, so that pydantic's own traceback does not bury the message
         raise ParameterError("\n  - ".join(["this chapter cannot run with these parameters:", *problems]))
 
-    @classmethod
-    def help(cls) -> dict[str, str]:
-        """The line of help of each parameter."""
-        return {name: field.description or "" for name, field in cls.model_fields.items()}
+    # ---- models --------------------------------------------------------------------------------------
+
+    def runs(self) -> Sequence[Run]:
+        """Every model to train."""
+        return ()
+
+    def setup(self, run: Any) -> Setup:
+        """What trains the model of a run: one of `runs()`, or one of your own."""
+        raise NotImplementedError
+
+    def train(self, run: Run) -> Trained:
+        """Train the model of a run, or load it if the same one was trained before."""
+        setup = self.setup(run)
+        model, plan = setup.model, setup.plan
+        if plan is None:
+            trained = Trained(model.to(self.torch_device).eval())
+        else:
+            key = {"plan": plan.settings(), "model": str(getattr(model, "config", None))}
+            folder = cache_folder(self.notebook, key)
+            how: dict[str, Any] = {"folder": folder, "hooks": setup.hooks}
+            how["evaluate"] = lambda model: setup.score(model, setup.valid)
+            history = fit(model, setup.batches, setup.loss, plan, **how)
+            trained = Trained(model, history, folder, setup.hooks)
+        self._trained[run.name] = trained
+        return trained
+
+    def train_all(self) -> tuple[dict[str, nn.Module], dict[str, pd.DataFrame]]:
+        """The models of all runs, and the tables of their training's history, by the runs' names."""
+        trained = {run.name: self.train(run) for run in self.runs()}
+        models = {name: found.model for name, found in trained.items()}
+        return models, {name: found.history.table for name, found in trained.items() if found.history.rows}
+
+    @property
+    def trained(self) -> Mapping[str, Trained]:
+        """What was trained so far, by the runs' names."""
+        return self._trained
+
+    @property
+    def torch_device(self) -> torch.device:
+        """The device that `device` means here."""
+        return Plan(steps=1, device=self.device).torch_device()
+
+    # ---- its record ----------------------------------------------------------------------------------
+
+    @property
+    def notebook(self) -> str:
+        """The name of the chapter's notebook, which its file has too."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def label(self) -> str:
+        """What the chapter with these parameters is called among its records."""
+        raise NotImplementedError
+
+    def record(self, rows: pd.DataFrame) -> Path | None:
+        """Record what was found; see `attnlib.records.record`.
+
+        Where a training was interrupted nothing is recorded, and one line says so: the numbers are not those
+        of the parameters.
+        """
+        stopped = [name for name, found in self.trained.items() if found.history.interrupted]
+        if stopped:
+            print(
+                f"Not recorded: the training of {', '.join(stopped)} was interrupted. Run the chapter again."
+            )
+            return None
+        return record(
+            rows,
+            notebook=self.notebook,
+            label=self.label,
+            params=self.model_dump(mode="json"),
+            device=device_name(self.torch_device),
+            seconds=time.monotonic() - self._started,
+        )
 
 
-def _explain(cls: type[Params], problem: Any) -> str:
+def words_of(cells: Sequence[str]) -> dict[str, str]:
+    """What each parameter is, from the comments of a parameters cell: `steps: int = 10  # training steps`."""
+    words = {}
+    for cell in cells:
+        lines = cell.splitlines()
+        try:
+            statements = ast.parse(cell).body
+        except SyntaxError:  # a cell of IPython's own commands
+            continue
+        for statement in statements:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                rest = lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset or 0 :]
+                words[statement.target.id] = rest.decode().strip("# ")
+    return words
+
+
+def _explain(cls: type[Chapter], problem: Any, cells: Sequence[str]) -> str:
     """One problem that pydantic found, in the words of this book."""
     name = ".".join(map(str, problem["loc"]))
+    words = words_of(cells).get(str(problem["loc"][0])) if problem["loc"] else None
     if problem["type"] == "extra_forbidden":
         close = difflib.get_close_matches(name, cls.model_fields, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(cls.model_fields)}"
         return f"there is no parameter {name!r}; {hint}"
     if problem["type"] == "missing":
-        return f"{name} is missing: {cls.help()[name]}"
+        return f"{name} is missing: give it a value in the parameters cell"
     reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
     if not name or "got" in reason:  # a check of ours, whose message says it all
         return reason
-    return f"{name}: {reason}; got {problem['input']!r} ({name} is {cls.help()[str(problem['loc'][0])]})"
+    return f"{name}: {reason}; got {problem['input']!r}" + f" ({name} is {words})" * bool(words)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from attnlib.chapters.base import Params
+from attnlib.chapters.base import Chapter
 from attnlib.generators.classification import (
     DATASETS,
     Corpus,
@@ -21,39 +21,30 @@ from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.training.plan import Plan
 
 
-class ClassificationDynamicsParams(Params):
+class ClassificationDynamics(Chapter):
     """Parameters of the chapter `classification_dynamics`."""
 
-    data: str = Field(
-        description="planted, ag_news, newsgroups20, imdb, amazon, yelp, sms, sst; with folder, any other"
-    )
-    folder: str = Field(description="a folder of TSV files; empty: $ATTNLIB_DATA, else the public source")
-    classes: list[str] = Field(description="two labels to tell apart, where a folder has more; empty: both")
-    train_documents: int = Field(description="documents to train on, at most; 0: all there are", ge=0)
-    validation_documents: int = Field(description="documents to choose checkpoints on, at most", ge=20)
-    test_documents: int = Field(description="documents to report on, at most", ge=20)
-    max_length: int = Field(description="words of a document that are read; 0: all", ge=0)
-    difficulty: float = Field(
-        description="of planted: 0, keywords agree; 1, only strengths decide", ge=0, le=1
-    )
-    confounding: float = Field(
-        description="of planted: how well words that decide nothing go along", ge=0, le=1
-    )
-    embedding: int = Field(description="numbers per word", ge=1, le=4096)
-    hidden: int = Field(description="numbers in the state of either LSTM", ge=1, le=4096)
-    steps: int = Field(description="training steps of each model", ge=1)
-    every: int = Field(description="steps between checkpoints, after the early ones", ge=1)
-    batch_size: int = Field(description="documents per step", ge=1)
-    learning_rate: float = Field(description="Adam's", gt=0, le=1)
-    lexical_epochs: int = Field(description="passes of the embedding-only model over the data", ge=1)
-    seeds: list[int] = Field(
-        description="of the models with attention: the one explained first, then those compared", min_length=2
-    )
-    uniform_seed: int = Field(description="of the model with uniform attention", ge=0)
-    measure: Literal["top match", "kendall", "spearman"] = Field(description="of agreement")
-    shown: int = Field(description="test documents in the explorer", ge=1, le=50)
-    data_seed: int = Field(description="of all that is drawn about the documents", ge=0)
-    device: Literal["auto", "cpu", "cuda"] = Field(description="auto takes a GPU if there is one")
+    data: str
+    folder: str
+    classes: list[str]
+    train_documents: int = Field(ge=0)
+    validation_documents: int = Field(ge=20)
+    test_documents: int = Field(ge=20)
+    max_length: int = Field(ge=0)
+    difficulty: float = Field(ge=0, le=1)
+    confounding: float = Field(ge=0, le=1)
+    embedding: int = Field(ge=1, le=4096)
+    hidden: int = Field(ge=1, le=4096)
+    steps: int = Field(ge=1)
+    every: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    lexical_epochs: int = Field(ge=1)
+    seeds: list[int] = Field(min_length=2)
+    uniform_seed: int = Field(ge=0)
+    measure: Literal["top match", "kendall", "spearman"]
+    shown: int = Field(ge=1, le=50)
+    data_seed: int = Field(ge=0)
 
     @field_validator("classes")
     @classmethod
@@ -70,7 +61,7 @@ class ClassificationDynamicsParams(Params):
         return seeds
 
     @model_validator(mode="after")
-    def _possible(self) -> ClassificationDynamicsParams:
+    def _possible(self) -> ClassificationDynamics:
         if self.data == "planted":
             given = [name for name in ("folder", "classes", "max_length") if getattr(self, name)]
             if given:
@@ -83,6 +74,11 @@ class ClassificationDynamicsParams(Params):
         if found is None and self.data not in DATASETS:
             raise unknown_name(self.data, ["planted", *DATASETS])
         return self
+
+    @property
+    def label(self) -> str:
+        """The data set's name in code."""
+        return self.data
 
     @property
     def name(self) -> str:
@@ -143,7 +139,7 @@ class ClassificationDynamicsParams(Params):
             },
         )
 
-    def runs(self) -> dict[str, tuple[bool, int]]:
+    def runs(self) -> dict[str, tuple[bool, int]]:  # type: ignore[override]
         """Every model to train, by what it is called: whether its attention is uniform, and its seed."""
         seeds = {f"seed {seed}": (False, seed) for seed in self.seeds}
         return seeds | {"uniform": (True, self.uniform_seed)}

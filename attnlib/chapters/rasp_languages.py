@@ -1,42 +1,56 @@
-"""Parameters of the chapter on RASP languages."""
+"""The chapter on RASP languages."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pandas as pd
+import torch
 from pydantic import Field, field_validator, model_validator
 
-from attnlib.chapters.base import Params
-from attnlib.generators.rasp import ALPHABET_SIZES, Language, language
-from attnlib.training import Plan
+from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.generators.base import Batch
+from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, language
+from attnlib.models.transformer import Transformer, TransformerConfig
+from attnlib.training import Plan, token_loss
 
 
-class RaspParams(Params):
-    """Parameters of the chapter `rasp_languages`."""
+@dataclass(frozen=True)
+class RaspRun(Run):
+    """A model of one language.
 
-    language: str = Field(description="the language to look into: sort, reverse, hist, ... dyck8_ptf")
-    also: list[str] = Field(description="further languages to train, for the table")
-    alphabet_size: int = Field(description="10, 26, 52 or 100 symbols; Dyck languages bring their own")
-    bos: bool = Field(description="whether a beginning-of-sequence token stands in front")
-    length: int = Field(description="longest sequence, in symbols", ge=1, le=1000)
-    n_layers: int = Field(description="layers; 0: as many as the paper gave the language", ge=0, le=12)
-    n_heads: int = Field(description="heads per layer; 0: as many as the paper gave it", ge=0, le=16)
-    width: int = Field(description="numbers per token in the model", ge=8, le=2048)
-    supervision: float = Field(description="weight of the attention loss, where one is used", gt=0)
-    supervised: list[str] = Field(description="languages in `also` to train with attention supervision")
-    train_samples: int = Field(description="training sequences", ge=10)
-    test_samples: int = Field(description="sequences to validate on, and as many others to test on", ge=10)
-    steps: int = Field(description="training steps of each model", ge=1)
-    batch_size: int = Field(description="sequences per step", ge=1)
-    learning_rate: float = Field(description="the highest learning rate", gt=0, le=1)
-    schedule: Literal["onecycle", "exponential", "constant"] = Field(
-        description="of the learning rate: onecycle, exponential (per epoch) or constant"
-    )
-    gamma: float = Field(description="what exponential multiplies the rate by, per epoch", gt=0, le=1)
-    sequence: str = Field(description="the sequence whose attention is drawn; empty: one from the test set")
-    seeds: list[int] = Field(description="one model of each kind per seed", min_length=1)
-    device: Literal["auto", "cpu", "cuda"] = Field(description="auto takes a GPU if there is one")
+    Attributes:
+        language: what it is to compute.
+        supervised: whether its heads are told where to look.
+    """
+
+    language: Language
+    supervised: bool
+
+
+class RaspLanguages(Chapter):
+    """Parameters, models and record of the chapter `rasp_languages`."""
+
+    language: str
+    also: list[str]
+    alphabet_size: int
+    bos: bool
+    length: int = Field(ge=1, le=1000)
+    n_layers: int = Field(ge=0, le=12)
+    n_heads: int = Field(ge=0, le=16)
+    width: int = Field(ge=8, le=2048)
+    supervision: float = Field(gt=0)
+    supervised: list[str]
+    train_samples: int = Field(ge=10)
+    test_samples: int = Field(ge=10)
+    steps: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    schedule: Literal["onecycle", "exponential", "constant"]
+    gamma: float = Field(gt=0, le=1)
+    sequence: str
+    seeds: list[int] = Field(min_length=1)
 
     @field_validator("language")
     @classmethod
@@ -61,23 +75,22 @@ class RaspParams(Params):
         return size
 
     @model_validator(mode="after")
-    def _possible(self) -> RaspParams:
+    def _possible(self) -> RaspLanguages:
         for name in self.languages:
-            n_layers, n_heads = self.size(name)
-            targets = list(self.definition(name).definition.heads)
+            n_layers, n_heads = self.size(self.lang(name))
             if self.width % n_heads or self.width % 2:
                 allowed = [n for n in range(1, 17) if self.width % n == 0]
                 raise ValueError(
                     f"width should be even and a multiple of n_heads; got width {self.width} and n_heads "
                     f"{n_heads} for {name} (n_heads may be {', '.join(map(str, allowed))} at this width)"
                 )
-            if name in self.supervised and not self.has_room(name):
+            if name in self.supervised and not self.has_room(self.lang(name)):
                 raise ValueError(
                     f"n_layers and n_heads should leave room for the heads that {name} supervises, "
-                    f"(layer, head) {targets}; got {n_layers} and {n_heads}"
+                    f"(layer, head) {list(self.lang(name).definition.heads)}; got {n_layers} and {n_heads}"
                 )
         if self.sequence:
-            self.definition(self.language).encode(self.sequence)
+            self.lang().encode(self.sequence)
         if len(self.sequence) > self.length:
             raise ValueError(
                 f"sequence should have at most length = {self.length} symbols; got {self.sequence!r}"
@@ -89,11 +102,75 @@ class RaspParams(Params):
         """Every language to train, each once."""
         return list(dict.fromkeys([self.language, *self.also]))
 
-    def definition(self, name: str) -> Language:
-        """The language `name` with the chapter's alphabet."""
-        return language(name, self.alphabet_size, self.bos)
+    @property
+    def label(self) -> str:
+        """The language that is looked into."""
+        return self.language
 
-    def plan(self, name: str, supervised: bool, seed: int) -> Plan:
+    def lang(self, which: str | Definition | Language | None = None) -> Language:
+        """A language with the chapter's alphabet: by its name, or one of your own; `None`: the chapter's."""
+        if isinstance(which, Language):
+            return which
+        return language(which or self.language, self.alphabet_size, self.bos)
+
+    def size(self, lang: Language) -> tuple[int, int]:
+        """Layers and heads of the model for a language."""
+        n_layers, n_heads = lang.size
+        return self.n_layers or n_layers, self.n_heads or n_heads
+
+    def has_room(self, lang: Language) -> bool:
+        """Whether the language has target attention, and its model all the heads that are to have it."""
+        heads, (n_layers, n_heads) = lang.definition.heads, self.size(lang)
+        return bool(heads) and all(layer < n_layers and head < n_heads for layer, head in heads)
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    def run(
+        self, which: str | Definition | Language, supervised: bool = False, seed: int | None = None
+    ) -> RaspRun:
+        """A model to train: of a language by its name, or of one of your own."""
+        lang, seed = self.lang(which), self.seeds[0] if seed is None else seed
+        name = lang.name + ", supervised" * supervised + f", seed {seed}" * (len(self.seeds) > 1)
+        return RaspRun(name, seed, lang, supervised)
+
+    def runs(self) -> list[RaspRun]:
+        """Every model to train; that of the chapter's own language also supervised, if it can be."""
+        own = [False, True] if self.has_room(self.lang()) else [False]
+        kinds = {name: own if name == self.language else [name in self.supervised] for name in self.languages}
+        return [
+            self.run(name, supervised, seed)
+            for name in self.languages
+            for supervised in kinds[name]
+            for seed in self.seeds
+        ]
+
+    def sequences(self, lang: Language, split: Literal["train", "valid", "test"], seed: int = 0) -> Sequences:
+        """Sequences of one split, none of which is in another."""
+        n = self.train_samples if split == "train" else self.test_samples
+        return lang.sequences(n, split=split, seed=seed, max_length=self.length)
+
+    def tests(self, lang: Language, target_attention: bool = False) -> list[Batch]:
+        """Batches that no model has seen, neither in training nor in choosing the best checkpoint."""
+        return lang.in_batches(self.sequences(lang, "test"), target_attention=target_attention)
+
+    def setup(self, run: RaspRun) -> Setup:
+        """A transformer of the language's size, and the language's sequences."""
+        lang = run.language
+        torch.manual_seed(run.seed)
+        n_layers, n_heads = self.size(lang)
+        sizes: dict[str, Any] = {"n_layers": n_layers, "n_heads": n_heads, "width": self.width}
+        sizes |= {"ff_width": 2 * self.width, "max_length": self.length + 1}
+        config = TransformerConfig(len(lang.tokenizer), len(lang.classes), **sizes)
+        seen = self.sequences(lang, "train", run.seed)
+        return Setup(
+            Transformer(config),
+            lang.batches(seen, self.batch_size, run.seed, target_attention=run.supervised),
+            token_loss(self.supervision if run.supervised else 0.0),
+            self.plan(run),
+            lang.in_batches(self.sequences(lang, "valid")),
+        )
+
+    def plan(self, run: RaspRun) -> Plan:
         """How the model of a run is trained."""
         epoch = max(1, self.train_samples // self.batch_size)
         return Plan(
@@ -105,11 +182,11 @@ class RaspParams(Params):
             evaluate_every=max(1, min(epoch, self.steps // 10)),
             stop_at=1.0,
             patience=3,
-            seed=seed,
+            seed=run.seed,
             device=self.device,
             about={
-                "language": name,
-                "supervision": self.supervision if supervised else 0.0,
+                "language": run.language.name,
+                "supervision": self.supervision if run.supervised else 0.0,
                 **self.model_dump(include={"alphabet_size", "bos", "length", "train_samples", "batch_size"}),
             },
         )
@@ -117,49 +194,11 @@ class RaspParams(Params):
     def run_table(self) -> pd.DataFrame:
         """A row per run: what it is called, its task, whether it is supervised, its seed and its set-up."""
         rows = []
-        for run, (name, supervised, seed) in self.runs().items():
-            n_layers, n_heads = self.size(name)
+        for run in self.runs():
+            lang, (n_layers, n_heads) = run.language, self.size(run.language)
             setting = "BOS, " * self.bos + f"{n_layers} layer{'s' * (n_layers > 1)}, {n_heads} head"
-            setting += (
-                f"{'s' * (n_heads > 1)}, width {self.width}, {len(self.definition(name).alphabet)} symbols, "
-            )
-            setting += f"length up to {self.length}"
-            task = name + " without BOS" * (name == "hist" and not self.bos)
-            rows.append((run, task, supervised, seed, setting + ", supervised heads" * supervised))
+            setting += f"{'s' * (n_heads > 1)}, width {self.width}, {len(lang.alphabet)} symbols, "
+            setting += f"length up to {self.length}" + ", supervised heads" * run.supervised
+            task = lang.name + " without BOS" * (lang.name == "hist" and not self.bos)
+            rows.append((run.name, task, run.supervised, run.seed, setting))
         return pd.DataFrame(rows, columns=["run", "task", "supervised", "seed", "setting"])
-
-    def variants(self, name: str) -> list[bool]:
-        """Whether to supervise attention: both ways for the chapter's own language, if it can be done."""
-        if name == self.language:
-            return [False, True] if self.has_room(name) else [False]
-        return [name in self.supervised]
-
-    def has_room(self, name: str) -> bool:
-        """Whether the language has target attention, and its model all the heads that are to have it."""
-        heads, (n_layers, n_heads) = self.definition(name).definition.heads, self.size(name)
-        return bool(heads) and all(layer < n_layers and head < n_heads for layer, head in heads)
-
-    def runs(self) -> dict[str, tuple[str, bool, int]]:
-        """Every model to train, by what it is called: its language, whether it is supervised, its seed."""
-        return {
-            name + ", supervised" * supervised + f", seed {seed}" * (len(self.seeds) > 1): (
-                name,
-                supervised,
-                seed,
-            )
-            for name in self.languages
-            for supervised in self.variants(name)
-            for seed in self.seeds
-        }
-
-    def size(self, name: str) -> tuple[int, int]:
-        """Layers and heads of the model for a language.
-
-        Raises:
-            ValueError: if they are left to the paper, and the paper has none.
-        """
-        layers, heads = self.definition(name).definition.paper_size or (0, 0)
-        n_layers, n_heads = self.n_layers or layers, self.n_heads or heads
-        if not (n_layers and n_heads):
-            raise ValueError(f"n_layers and n_heads should be given: the paper has no model for {name}")
-        return n_layers, n_heads

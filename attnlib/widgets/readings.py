@@ -18,6 +18,7 @@ MOST = 1_000_000
 def reading(model: nn.Module, tokenizer: Any, sample: Sample) -> dict[str, Any]:
     """An example for `AttentionExplorer.from_examples`: tokens, attention and reference of a sample.
 
+    Where heads have references of their own, they are shown.
     A long prompt (instruction, examples, the frame of a chat) is cut off: what is shown begins with the first
     token that any row is evaluated on, and rows then sum to less than 1. Without one, all is shown.
 
@@ -35,6 +36,8 @@ def reading(model: nn.Module, tokenizer: Any, sample: Sample) -> dict[str, Any]:
     kept = slice(0 if start <= 1 else start, None)  # one token in front: the sink, worth seeing
     attentions = attentions[..., kept, kept]
     attentions = attentions.mean(1, keepdim=True) if attentions.numel() > MOST else attentions
-    reference = None if sample.reference is None else sample.reference[kept, kept]
+    reference: Any = None if sample.reference is None else sample.reference[kept, kept]
+    if sample.target_attention:
+        reference = {head: mask[kept, kept] for head, mask in sample.target_attention.items()}
     tokens = tokenizer.convert_ids_to_tokens(sample.input_ids.tolist())[kept]
     return {"tokens": tokens, "attentions": attentions, "references": reference}

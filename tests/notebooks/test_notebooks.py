@@ -1,6 +1,7 @@
 """Every chapter: runs, agrees with its text, holds no outputs, and says what its parameters are."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ import jupytext
 import nbformat
 import papermill
 import pytest
-import yaml
+
+from attnlib.chapters import Chapter
+from tests.parameters import profile, quick
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -20,10 +23,6 @@ each_chapter = pytest.mark.parametrize("name", CHAPTERS)
 
 def notebook(name: str) -> Path:
     return ROOT / f"notebooks/{name}.ipynb"
-
-
-def profile(name: str, which: str) -> dict:
-    return yaml.safe_load((ROOT / f"notebooks/profiles/{name}/{which}.yaml").read_text()) or {}
 
 
 def parameters(name: str) -> dict:
@@ -96,8 +95,23 @@ def test_its_parameters_have_type_default_and_help(name: str) -> None:
 
 @each_chapter
 def test_quick_is_what_the_notebook_does_by_itself(name: str) -> None:
-    defaults = {key: ast.literal_eval(value["default"]) for key, value in parameters(name).items()}
-    assert defaults | profile(name, "quick") == defaults
+    """Its parameters are said once, in the notebook's cell; the pipeline finds the chapter by the file."""
+    assert profile(name, "quick") == {}
+
+
+@each_chapter
+def test_its_class_is_in_the_file_of_its_name_and_takes_its_parameters(name: str) -> None:
+    module = importlib.import_module(f"attnlib.chapters.{name}")
+    (chapter,) = (
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Chapter) and each is not Chapter
+    )
+    defaults = quick(name)
+    assert set(chapter.model_fields) == set(defaults)
+    for which in ("smoke", "quick", "paper"):
+        p = chapter.checked(defaults | profile(name, which))
+        assert p.notebook == name and p.label
 
 
 @each_chapter

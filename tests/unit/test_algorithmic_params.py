@@ -1,39 +1,34 @@
 """Parameters of the chapter on algorithmic reasoning: the study's ranges, and what is refused."""
 
-from pathlib import Path
-
 import pytest
-import yaml
 
-from attnlib.chapters import AlgorithmicReasoningParams, ParameterError
+from attnlib.chapters import AlgorithmicReasoning, ParameterError
 from attnlib.chapters.algorithmic_ranges import RANGES
-from attnlib.generators import char_tokenizer
+from attnlib.chapters.algorithmic_reasoning import ReasoningRun
 from attnlib.generators.algorithmic import TASKS
+from tests.parameters import profile, quick
 
-PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "algorithmic_reasoning"
-QUICK = yaml.safe_load((PROFILES / "quick.yaml").read_text())
-TOKENIZER = char_tokenizer()
+QUICK = quick("algorithmic_reasoning")
 
 
 def params(**change):
-    return AlgorithmicReasoningParams.checked(QUICK | change)
+    return AlgorithmicReasoning.checked(QUICK | change)
 
 
 @pytest.mark.parametrize("which", ["smoke", "quick", "paper", "finetune"])
 def test_every_profile_is_possible(which):
-    profile = yaml.safe_load((PROFILES / f"{which}.yaml").read_text())
-    p = AlgorithmicReasoningParams.checked(QUICK | profile)
+    p = params(**profile("algorithmic_reasoning", which))
     assert p.runs() and len(p.run_table()) == len(p.runs())
 
 
 def test_the_runs_of_the_default_parameters():
-    assert params().runs() == {
-        "long addition": ("long_addition", False, 0),
-        "string reversal": ("string_reversal", False, 0),
-        "string reversal, supervised": ("string_reversal", True, 0),
-        "successor": ("successor", False, 0),
-    }
-    assert "long addition, seed 2" in params(seeds=[1, 2]).runs()
+    assert params().runs() == [
+        ReasoningRun("long addition", 0, "long_addition", False),
+        ReasoningRun("string reversal", 0, "string_reversal", False),
+        ReasoningRun("string reversal, supervised", 0, "string_reversal", True),
+        ReasoningRun("successor", 0, "successor", False),
+    ]
+    assert "long addition, seed 2" in [run.name for run in params(seeds=[1, 2]).runs()]
 
 
 def test_ranges_are_the_studys_until_overridden():
@@ -56,8 +51,8 @@ def test_the_study_has_both_families_of_every_task():
 @pytest.mark.parametrize("name", TASKS)
 def test_no_test_text_is_ever_trained_on(name):
     p = params(tasks=[name], supervised=[], test_samples=60, override={})
-    trained = {s.text for s in p.generator(name, "train", TOKENIZER).samples(300)}
-    texts = {part: [s.text for s in p.samples(name, part, TOKENIZER)] for part in ("valid", "id", "ood")}
+    trained = {s.text for s in p.generator(name, "train").samples(300)}
+    texts = {part: [s.text for s in p.samples(name, part)] for part in ("valid", "id", "ood")}
     for found in texts.values():
         assert found and len(set(found)) == len(found)
         assert not trained & set(found)
@@ -66,10 +61,10 @@ def test_no_test_text_is_ever_trained_on(name):
 
 def test_plans_of_different_runs_differ_and_those_of_the_same_run_do_not():
     p = params()
-    plans = [str(p.plan(*run).settings()) for run in p.runs().values()]
+    plans = [str(p.plan(run).settings()) for run in p.runs()]
     assert len(set(plans)) == len(plans)
     same = params(text="1240+4335=5575", strengths=[], test_samples=10)
-    assert plans == [str(same.plan(*run).settings()) for run in same.runs().values()]
+    assert plans == [str(same.plan(run).settings()) for run in same.runs()]
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder"])
@@ -139,8 +134,8 @@ def test_more_registers_than_digits_are_refused():
 
 def test_a_texts_prompt_is_surrounded_as_asked():
     p = params(instruction=True, few_shot=True)
-    sample = p.samples("long_addition", "id", TOKENIZER)[0]
-    plain = p.generator("long_addition", "id", TOKENIZER, plain=True).samples(1)[0]
+    sample = p.samples("long_addition", "id")[0]
+    plain = p.generator("long_addition", "id", plain=True).samples(1)[0]
     assert len(sample.input_ids) > len(plain.input_ids) + 50
     assert sample.answer == plain.answer
 
@@ -148,5 +143,6 @@ def test_a_texts_prompt_is_surrounded_as_asked():
 def test_a_task_may_have_a_model_of_its_own():
     p = params(override={"successor": {"model": {"n_layers": 3, "steps": 50}, "ood": {"length": [9, 9]}}})
     assert (p.of("successor").sizes.n_layers, p.of("long_addition").sizes.n_layers) == (3, p.n_layers)
-    assert (p.plan("successor", False, 0).steps, p.plan("long_addition", False, 0).steps) == (50, p.steps)
+    steps = {run.task: p.plan(run).steps for run in p.runs()}
+    assert (steps["successor"], steps["string_reversal"]) == (50, p.steps)
     assert p.of("successor").settings("successor", "ood") == p.settings("successor", "ood")

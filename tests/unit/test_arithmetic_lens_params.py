@@ -1,19 +1,15 @@
 """The parameters of the arithmetic lens: which models they train, and which they refuse."""
 
-from pathlib import Path
-
-import papermill
 import pytest
-import yaml
 
-from attnlib.chapters import ArithmeticLensParams, LensRun, ParameterError
+from attnlib.chapters import ArithmeticLens, LensRun, ParameterError
+from tests.parameters import profile, quick
 
-ROOT = Path(__file__).parents[2]
-QUICK = yaml.safe_load((ROOT / "notebooks/profiles/arithmetic_lens/quick.yaml").read_text())
+QUICK = quick("arithmetic_lens")
 
 
 def params(**changes):
-    return ArithmeticLensParams.checked(QUICK | changes)
+    return ArithmeticLens.checked(QUICK | changes)
 
 
 def test_every_model_has_a_name_and_a_row():
@@ -45,14 +41,11 @@ def test_the_model_has_room_for_every_problem_of_its_task():
         assert p.config(run).causal and p.config(run).norm == "post" and p.config(run).activation == "gelu"
 
 
-@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
-def test_profiles_can_run(profile):
-    profiles = ROOT / f"notebooks/profiles/arithmetic_lens/{profile}.yaml"
-    p = params(**yaml.safe_load(profiles.read_text()))
+@pytest.mark.parametrize("which", ["smoke", "quick", "paper"])
+def test_profiles_can_run(which):
+    p = params(**profile("arithmetic_lens", which))
     for run in p.runs().values():
         p.plan(run)
-    defaults = papermill.inspect_notebook(ROOT / "notebooks/arithmetic_lens.ipynb")
-    assert set(defaults) == set(ArithmeticLensParams.model_fields)
 
 
 @pytest.mark.parametrize(

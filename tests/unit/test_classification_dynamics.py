@@ -1,15 +1,12 @@
 """What the chapter on a classifier's attention is made of: parameters, stages, recorded scores, the grid."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 
 from attnlib import measures, plots, stats
-from attnlib.chapters import ClassificationDynamicsParams, ParameterError
+from attnlib.chapters import ClassificationDynamics, ParameterError
 from attnlib.generators.classification import planted
 from attnlib.measures.relevance import STEPS, Recorder, relevance
 from attnlib.models.classifier import Classifier, ClassifierConfig
@@ -17,21 +14,21 @@ from attnlib.records import paper_grid
 from attnlib.training import Event
 from attnlib.training.lexical import Lexical
 from attnlib.widgets import DynamicsExplorer
+from tests.parameters import profile, quick
 
-PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "classification_dynamics"
-QUICK = yaml.safe_load((PROFILES / "quick.yaml").read_text())
-PAPER = QUICK | yaml.safe_load((PROFILES / "paper.yaml").read_text())
-SMALL = QUICK | yaml.safe_load((PROFILES / "smoke.yaml").read_text())
+QUICK = quick("classification_dynamics")
+PAPER = QUICK | profile("classification_dynamics", "paper")
+SMALL = QUICK | profile("classification_dynamics", "smoke")
 TABLE = "Approximating How Single Head Attention Learns Table 1"
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    return ClassificationDynamicsParams.checked(SMALL).corpus()
+    return ClassificationDynamics.checked(SMALL).corpus()
 
 
 def test_the_runs_and_checkpoints_of_the_papers_scale_are_the_originals():
-    p = ClassificationDynamicsParams.checked(PAPER)
+    p = ClassificationDynamics.checked(PAPER)
     assert p.runs() == {f"seed {seed}": (False, seed) for seed in (20, 13, 14, 15, 16, 17)} | {
         "uniform": (True, 12)
     }
@@ -41,21 +38,21 @@ def test_the_runs_and_checkpoints_of_the_papers_scale_are_the_originals():
 
 def test_the_corpus_is_as_the_parameters_say(corpus):
     assert [len(part) for part in (corpus.train, corpus.validation, corpus.test)] == [200, 40, 60]
-    seen = ClassificationDynamicsParams.checked(SMALL).looked_at(corpus)
+    seen = ClassificationDynamics.checked(SMALL).looked_at(corpus)
     assert {name: len(part) for name, part in seen.items()} == {"train": 40, "validation": 40, "test": 60}
     assert set(seen["train"].texts) <= set(corpus.train.texts)
-    all_of_one_side = ClassificationDynamicsParams.checked(SMALL | {"difficulty": 0.0}).corpus().test
+    all_of_one_side = ClassificationDynamics.checked(SMALL | {"difficulty": 0.0}).corpus().test
     assert (all_of_one_side.toward_label(all_of_one_side.relevance) >= 0).all()
 
 
 def test_plans_differ_by_seed_kind_and_documents_and_by_nothing_else(corpus):
-    p = ClassificationDynamicsParams.checked(SMALL)
+    p = ClassificationDynamics.checked(SMALL)
     plans = [str(p.plan(corpus, *run).settings()) for run in p.runs().values()]
     assert len(set(plans)) == len(plans)
     assert str(p.plan(corpus, True, 20).settings()) != plans[0]
-    other = ClassificationDynamicsParams.checked(SMALL | {"shown": 5, "measure": "kendall"})
+    other = ClassificationDynamics.checked(SMALL | {"shown": 5, "measure": "kendall"})
     assert [str(other.plan(corpus, *run).settings()) for run in other.runs().values()] == plans
-    drawn = ClassificationDynamicsParams.checked(SMALL | {"data_seed": 1})
+    drawn = ClassificationDynamics.checked(SMALL | {"data_seed": 1})
     assert str(drawn.plan(drawn.corpus(), False, 20).settings()) != plans[0]
 
 
@@ -76,13 +73,13 @@ def test_plans_differ_by_seed_kind_and_documents_and_by_nothing_else(corpus):
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):
     with pytest.raises(ParameterError, match=message):
-        ClassificationDynamicsParams.checked(QUICK | change)
+        ClassificationDynamics.checked(QUICK | change)
 
 
 def test_a_folder_of_ones_own_is_read(tmp_path):
     rows = [f"{'ham' if n % 2 else 'spam'}\tword{n % 7} and word{n % 3} number {n}" for n in range(200)]
     (tmp_path / "all.tsv").write_text("\n".join(["label\ttext", *rows]))
-    p = ClassificationDynamicsParams.checked(
+    p = ClassificationDynamics.checked(
         QUICK | {"data": "mine", "folder": str(tmp_path), "max_length": 3, "train_documents": 50}
     )
     found = p.corpus()

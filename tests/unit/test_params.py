@@ -1,48 +1,54 @@
 """Parameters: what is allowed passes, and everything else is told what was."""
 
-from pathlib import Path
+import json
+from dataclasses import replace
 
+import pandas as pd
 import pytest
-import yaml
 
-from attnlib.chapters import GenerativeRolloutParams, ParameterError, RaspParams
+from attnlib import plots
+from attnlib.chapters import GenerativeRollout, ParameterError, RaspLanguages
+from attnlib.generators import rasp
+from attnlib.measures import accuracy_table
+from attnlib.widgets.readings import reading
+from tests.parameters import quick
 
-PROFILES = Path(__file__).parents[2] / "notebooks" / "profiles" / "rasp_languages"
-QUICK = yaml.safe_load((PROFILES / "quick.yaml").read_text())
+QUICK = quick("rasp_languages")
 
 
 def test_the_runs_of_the_default_parameters():
-    assert RaspParams.checked(QUICK).runs() == {
-        "sort": ("sort", False, 0),
-        "sort, supervised": ("sort", True, 0),
-        "reverse": ("reverse", False, 0),
-        "hist, supervised": ("hist", True, 0),
-    }
+    runs = RaspLanguages.checked(QUICK).runs()
+    assert [(run.name, run.language.name, run.supervised, run.seed) for run in runs] == [
+        ("sort", "sort", False, 0),
+        ("sort, supervised", "sort", True, 0),
+        ("reverse", "reverse", False, 0),
+        ("hist, supervised", "hist", True, 0),
+    ]
 
 
 def test_seeds_multiply_runs_and_get_into_names():
-    p = RaspParams.checked(QUICK | {"also": [], "seeds": [3, 4]})
-    assert list(p.runs()) == [
+    p = RaspLanguages.checked(QUICK | {"also": [], "seeds": [3, 4]})
+    assert [run.name for run in p.runs()] == [
         "sort, seed 3",
         "sort, seed 4",
         "sort, supervised, seed 3",
         "sort, supervised, seed 4",
     ]
-    assert list(p.run_table()["run"]) == list(p.runs())
+    assert list(p.run_table()["run"]) == [run.name for run in p.runs()]
 
 
 def test_a_model_without_room_for_the_program_is_trained_unsupervised():
-    p = RaspParams.checked(QUICK | {"n_layers": 1})
-    assert p.size("sort") == (1, 1)
-    assert "sort, supervised" not in p.runs()
+    p = RaspLanguages.checked(QUICK | {"n_layers": 1})
+    assert p.size(p.lang("sort")) == (1, 1)
+    assert "sort, supervised" not in [run.name for run in p.runs()]
 
 
 def test_plans_of_different_runs_differ_and_those_of_the_same_run_do_not():
-    p = RaspParams.checked(QUICK)
-    settings = [str(p.plan(*run).settings()) for run in p.runs().values()]
+    p = RaspLanguages.checked(QUICK)
+    settings = [str(p.plan(run).settings()) for run in p.runs()]
     assert len(set(settings)) == len(settings)
-    same_run = RaspParams.checked(QUICK | {"sequence": "abc", "test_samples": 50})
-    assert settings == [str(same_run.plan(*run).settings()) for run in same_run.runs().values()]
+    same_run = RaspLanguages.checked(QUICK | {"sequence": "abc", "test_samples": 50})
+    assert settings == [str(same_run.plan(run).settings()) for run in same_run.runs()]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ def test_plans_of_different_runs_differ_and_those_of_the_same_run_do_not():
         ({"language": "srot"}, r"got 'srot'; did you mean 'sort'\?"),
         ({"also": ["hist", "revers"]}, r"did you mean 'reverse'\?"),
         ({"lenght": 5}, r"no parameter 'lenght'; did you mean 'length'\?"),
-        ({"colour": "red"}, "no parameter 'colour'; there are language, also"),
+        ({"colour": "red"}, "no parameter 'colour'; there are device, language, also"),
         ({"n_layers": "two"}, "n_layers: should be a valid integer; got 'two'"),
         ({"n_layers": 1.5}, "n_layers: should be a valid integer"),
         ({"bos": "yes"}, "bos: should be a valid boolean; got 'yes'"),
@@ -60,7 +66,6 @@ def test_plans_of_different_runs_differ_and_those_of_the_same_run_do_not():
         ({"alphabet_size": 11}, "should be one of 10, 26, 52, 100; got 11"),
         ({"supervision": -1}, "supervision: should be greater than 0; got -1"),
         ({"schedule": "linear"}, "'onecycle', 'exponential' or 'constant'; got 'linear'"),
-        ({"language": "dyck5_ptf"}, "the paper has no model for dyck5_ptf"),
         ({"sequence": "cat"}, "symbols 'abcdefghij'; 'cat' has 't'"),
         ({"length": 3, "sequence": "abcd"}, "at most length = 3 symbols; got 'abcd'"),
         ({"supervised": ["sort"], "n_layers": 1}, "leave room for the heads that sort supervises"),
@@ -69,19 +74,19 @@ def test_plans_of_different_runs_differ_and_those_of_the_same_run_do_not():
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):
     with pytest.raises(ParameterError, match=message) as caught:
-        RaspParams.checked(QUICK | change)
+        RaspLanguages.checked(QUICK | change)
     assert caught.value.__cause__ is None and caught.value.__context__ is None  # no traceback of pydantic's
 
 
 def test_all_problems_are_told_at_once():
     with pytest.raises(ParameterError) as caught:
-        RaspParams.checked(QUICK | {"length": 0, "width": "big", "colour": 1})
+        RaspLanguages.checked(QUICK | {"length": 0, "width": "big", "colour": 1})
     assert str(caught.value).count("\n  - ") == 3
 
 
 def test_missing_parameters_are_named():
-    with pytest.raises(ParameterError, match="width is missing: numbers per token"):
-        RaspParams.checked({name: value for name, value in QUICK.items() if name != "width"})
+    with pytest.raises(ParameterError, match="width is missing: give it a value"):
+        RaspLanguages.checked({name: value for name, value in QUICK.items() if name != "width"})
 
 
 def test_a_notebooks_names_are_read_and_its_other_names_left_alone():
@@ -96,15 +101,23 @@ def test_a_notebooks_names_are_read_and_its_other_names_left_alone():
         "helper": len,
         "__name__": "__main__",
     }
-    p = RaspParams.from_notebook(names)
-    assert p == RaspParams.checked(QUICK)
+    p = RaspLanguages.from_notebook(names)
+    assert p.model_dump() == RaspLanguages.checked(QUICK).model_dump()
     with pytest.raises(ParameterError, match="no parameter 'epochs'"):
-        RaspParams.from_notebook({**names, "epochs": 5})
+        RaspLanguages.from_notebook({**names, "epochs": 5})
     # the cell run again by a reader, after later cells have defined names of their own
-    assert RaspParams.from_notebook({**names, "p": p, "text": "cab", "width": 32}).width == 32
+    assert RaspLanguages.from_notebook({**names, "p": p, "text": "cab", "width": 32}).width == 32
 
 
-ROLLOUT = yaml.safe_load((PROFILES.parent / "generative_rollout" / "quick.yaml").read_text())
+ROLLOUT = quick("generative_rollout")
+
+
+def test_messages_say_what_a_parameter_is_in_the_words_of_the_cell():
+    cell = 'width: int = 7  # numbers per token\nalso: list = [\n    "hist",  # not this\n]  # further ones'
+    with pytest.raises(ParameterError, match=r"got 7 \(width is numbers per token\)$"):
+        RaspLanguages.from_notebook({**QUICK, "width": 7, "In": ["%cd x", cell]})
+    with pytest.raises(ParameterError, match=r"got 'hist' \(also is further ones\)$"):
+        RaspLanguages.from_notebook({**QUICK, "also": "hist", "In": ["", cell]})
 
 
 @pytest.mark.parametrize(
@@ -117,6 +130,67 @@ ROLLOUT = yaml.safe_load((PROFILES.parent / "generative_rollout" / "quick.yaml")
     ],
 )
 def test_the_rollout_chapter_is_told_what_is_allowed(change, message):
-    assert GenerativeRolloutParams.checked(ROLLOUT).needles == 40
+    assert GenerativeRollout.checked(ROLLOUT).needles == 40
     with pytest.raises(ParameterError, match=message):
-        GenerativeRolloutParams.checked(ROLLOUT | change)
+        GenerativeRollout.checked(ROLLOUT | change)
+
+
+# ---- models ------------------------------------------------------------------------------------------
+
+
+def small(**changes):
+    tiny = {"also": [], "length": 8, "width": 16, "train_samples": 100, "test_samples": 20, "steps": 3}
+    return RaspLanguages.checked(QUICK | tiny | {"device": "cpu"} | changes)
+
+
+def shift(back):
+    """A language of one's own: the symbol `back` places before."""
+
+    def before(s):
+        return s.symbols.gather(1, (s.positions - back).clamp(min=0).expand_as(s.symbols))
+
+    looks = rasp.Pattern(lambda s: rasp.select(s.positions, (s.positions - back).clamp(min=0)))
+    return rasp.Definition("shift", "an earlier symbol", before, heads={(0, 0): looks})
+
+
+def test_a_language_of_ones_own_is_trained_kept_and_drawn():
+    p = small()
+    run = p.run(shift(1), supervised=True)
+    assert run.name == "shift, supervised" and p.size(run.language) == (3, 2)
+    trained = p.train(run)
+    assert p.trained[run.name] is trained and trained.history.rows[-1]["step"] == 3
+    assert (trained.folder / "best.safetensors").exists()
+    again = small().train(run)
+    assert again.folder == trained.folder and again.history.rows == trained.history.rows
+    assert accuracy_table(trained.model, p.tests(run.language)).loc["accuracy", "n"] == 20
+    example = reading(trained.model, run.language.tokenizer, run.language.annotate("cabbage"))
+    assert list(example["references"]) == [(0, 0)] and example["attentions"].shape == (3, 2, 8, 8)
+    plots.attention_grid({run.name: example["attentions"]}, example["tokens"], example["references"])
+
+
+def test_a_chapter_trains_all_its_runs_and_records_what_was_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    p = small()
+    models, histories = p.train_all()
+    assert list(models) == list(histories) == ["sort", "sort, supervised"]
+    rows = pd.DataFrame({"metric": ["accuracy"], "value": [0.5], "low": [0.4], "high": [0.6], "n": [20]})
+    path = p.record(rows)
+    assert path.parent == tmp_path / "rasp_languages" and path.stem.startswith("sort-")
+    provenance = json.loads(path.with_suffix(".json").read_text())
+    assert provenance["parameters"] == p.model_dump(mode="json") and provenance["device"] == "CPU"
+
+
+def test_an_interrupted_training_is_not_recorded(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    p = small(width=20, n_heads=2)
+    run = p.runs()[0]
+    setup = p.setup(run)
+
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RaspLanguages, "setup", lambda self, run: replace(setup, hooks=[interrupt]))
+    assert p.train(run).history.interrupted
+    rows = pd.DataFrame({"metric": ["accuracy"], "value": [0.5], "low": [0.4], "high": [0.6], "n": [20]})
+    assert p.record(rows) is None and not list(tmp_path.iterdir())
+    assert "Not recorded: the training of sort was interrupted" in capsys.readouterr().out

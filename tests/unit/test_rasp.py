@@ -14,7 +14,7 @@ from attnlib.generators import IGNORE
 from attnlib.generators.rasp import LANGUAGES, Definition, Pattern, language, select
 from attnlib.generators.rasp.definitions import HIGHEST_COUNT, NON_TOKEN
 from attnlib.generators.rasp.dyck import PAIRS
-from attnlib.generators.rasp.language import ALL_SYMBOLS
+from attnlib.generators.rasp.language import ALL_SYMBOLS, LARGEST
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "rasp.json").read_text())
 
@@ -196,6 +196,14 @@ def test_a_language_of_your_own():
     assert lang.outputs("cab") == ["c", "c", "a"]
     assert lang.target_attention("cab")[0, 0].int().tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0]]
     assert list(lang.peek(3).columns) == ["input", "output"]
+
+
+def test_models_are_as_large_as_the_papers_or_as_needed():
+    assert language("hist", bos=True).size == (1, 1) and language("hist", bos=False).size == (1, 2)
+    assert language("sort", bos=False).size == language("sort", bos=True).size == (2, 1)
+    assert language("dyck5_ptf").size == LARGEST == (3, 2)
+    deep = Definition("deep", "", lambda s: s.symbols, heads={(4, 0): Pattern(lambda s: s.real)})
+    assert language(deep).size == (5, 2)
 
 
 @pytest.mark.parametrize(

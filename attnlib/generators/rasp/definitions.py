@@ -58,6 +58,7 @@ class Definition:
         symbols: the alphabet, where the language has one of its own (the Dyck languages).
         sample: draws symbols [batch position] of given lengths; uniform unless the language says otherwise.
         paper_size: layers and heads of the model in the paper's Table 1, where it is there.
+        size_without_bos: the same without a beginning-of-sequence token, where that is another one.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Definition:
     symbols: str | None = None
     sample: Callable[[np.random.Generator, np.ndarray, int], np.ndarray] = dyck.random_symbols
     paper_size: tuple[int, int] | None = None
+    size_without_bos: tuple[int, int] | None = None
 
 
 def _counts(_: str) -> tuple[Symbol, ...]:
@@ -124,6 +126,7 @@ HIST = Definition(
     # needs the beginning-of-sequence token to turn "what share of this head's mass" into a count.
     heads={(0, 0): Pattern(_same_symbol)},
     paper_size=(1, 1),
+    size_without_bos=(1, 2),
 )
 HIST2 = Definition(
     name="hist2",

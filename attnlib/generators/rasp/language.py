@@ -25,6 +25,9 @@ ALL_SYMBOLS = string.ascii_letters + string.digits + string.punctuation + string
 ALPHABET_SIZES = (10, 26, 52, 100)
 """The alphabets of the paper: the first n of letters, digits, punctuation and white space."""
 
+LARGEST = (3, 2)
+"""Layers and heads of the largest model in the paper's Table 1."""
+
 
 def language(name: str | Definition, alphabet_size: int = 26, bos: bool = False) -> Language:
     """A language of the paper by its name, or one of your own by its `Definition`.
@@ -69,6 +72,20 @@ class Language:
     def name(self) -> str:
         """What the language is called."""
         return self.definition.name
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Layers and heads that a model for it should have: those of the paper's.
+
+        For a language that the paper has no model of: as many as its largest, `LARGEST`, and as many as the
+        heads with a known algorithm need.
+        """
+        paper = self.definition.paper_size
+        if not self.bos and self.definition.size_without_bos:
+            paper = self.definition.size_without_bos
+        needed = [(layer + 1, head + 1) for layer, head in self.definition.heads]
+        layers, heads = zip(LARGEST, *needed, strict=True)
+        return paper or (max(layers), max(heads))
 
     @cached_property
     def classes(self) -> tuple[Symbol, ...]:

@@ -24,21 +24,18 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.call import AttentionCall
-from attnlib.models.attention.catching import on_board
-from attnlib.rollout.inputs import positions, sink_mask
-from attnlib.rollout.recursion import Ride, one_hot
-from attnlib.rollout.value_slot import check_layers, check_prompt, model_dtype
-
-Mask = Int[Tensor, "batch token"] | Bool[Tensor, "batch token"] | None
+from attnlib.models.attention.call import AttentionCall, Product, Wanted
+from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, watched_pass
+from attnlib.rollout.inputs import sink_mask, token_indices
+from attnlib.rollout.recursion import Recursion, one_hot
 
 
 class Followed(NamedTuple):
@@ -69,8 +66,7 @@ def raw_attention(
 ) -> tuple[Float[Tensor, "batch query key"], Float[Tensor, "batch query key"]]:
     """Head-mean attention of the last layer, and its mean over layers, on any kernel.
 
-    Attention is caught where it is computed (see `interface`), and weights are formed for the rows that are
-    asked for only; one layer's at a time.
+    Attention is caught where it is computed, and formed in blocks of rows; one layer's at a time.
 
     Args:
         model: as in `rollout_of`.
@@ -82,13 +78,10 @@ def raw_attention(
     Raises:
         ValueError: as in `rollout_of`.
     """
-    check_prompt(model, input_ids, attention_mask)
     n, device = input_ids.shape[1], input_ids.device
-    queries = positions(range(n) if rows is None else rows, n, "rows", device)
-    raw = _Raw(queries, n)
-    with torch.no_grad(), on_board(model, raw.through):
-        model(input_ids=input_ids, attention_mask=attention_mask, **model_inputs)
-    check_layers(model, raw.layer)
+    queries = token_indices(range(n) if rows is None else rows, n, "rows", device)
+    raw = _Raw(queries)
+    watched_pass(model, [raw], input_ids, attention_mask, **model_inputs)
     if attention_mask is None:
         return raw.last, raw.total / raw.layer
     real = attention_mask.bool()
@@ -116,49 +109,30 @@ def follow(
     Raises:
         ValueError: as in `rollout_of`.
     """
-    check_prompt(model, input_ids, None)
     (batch, n), device = input_ids.shape, input_ids.device
-    queries = positions(range(n) if rows is None else rows, n, "rows", device)
-    raw = _Raw(queries, n)
+    queries = token_indices(range(n) if rows is None else rows, n, "rows", device)
     start = one_hot(torch.arange(n, device=device), (batch, n), model_dtype(model))
-    plain, free = Ride(start), Ride(start, stays=sink_mask(sink, n, device))
-
-    def step(call: AttentionCall) -> None:
-        with torch.autocast(device.type, enabled=False):
-            for ride in (raw, plain, free):
-                ride.through(call)
-
-    with torch.no_grad(), on_board(model, step):
-        logits = _logits(
-            model, n - int(positions([logits_from], n, "logits_from", device)), input_ids=input_ids
-        )
-    check_layers(model, plain.layer)
+    raw, plain = _Raw(queries), Recursion(start)
+    free = Recursion(start, stays=sink_mask(sink, n, device))
+    first = int(token_indices([logits_from], n, "logits_from", device))
+    logits = watched_pass(model, [raw, plain, free], input_ids, logits_from=first)
+    assert logits is not None
     return Followed(logits, raw.last, raw.total / raw.layer, plain.state[:, queries], free.state[:, queries])
 
 
 class _Raw:
     """Head-mean attention of some rows: the last layer's, and the sum over layers."""
 
-    def __init__(self, queries: Tensor, n: int) -> None:
-        self.queries, self.n, self.layer = queries, n, 0
+    def __init__(self, queries: Tensor) -> None:
+        self.queries, self.layer = queries, 0
         self.last: Any = None
         self.total: Any = 0.0
 
-    def through(self, call: AttentionCall) -> None:
-        dtype = torch.promote_types(call.query.dtype, torch.float32)
-        batch, device = len(call.query), call.query.device
-        if call.can_fuse and call.can_block:  # `rows` may be called for any block of queries
-            self.last = torch.stack([self._row(call, query) for query in self.queries.tolist()], 1).to(dtype)
-        else:  # eager attention has to see every query; other kernels multiply only
-            every = one_hot(torch.arange(self.n, device=device), (batch, self.n), dtype)
-            self.last = call.product(every, None, "auto")[0][:, self.queries]
+    def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
+        mean, _ = yield Wanted()
+        self.last = mean[:, self.queries]
         self.total = self.total + self.last
         self.layer += 1
-
-    def _row(self, call: AttentionCall, query: int) -> Float[Tensor, "batch key"]:
-        stop = query + 1 if call.causal and call.mask is None else self.n
-        row = call.rows(query, query + 1, 0, stop).mean(1)[:, 0]
-        return torch.nn.functional.pad(row, (0, self.n - stop))
 
 
 def input_gradient_x_embedding(

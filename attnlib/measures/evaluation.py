@@ -13,7 +13,8 @@ from tqdm.auto import tqdm
 
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.models.attention import evaluating
-from attnlib.rollout.layers import check_causal, follow_layers, logits_of
+from attnlib.models.attention.forward import logits_of
+from attnlib.rollout.layers import check_causal, follow_layers
 from attnlib.rollout.null import uniform_causal_rollout
 from attnlib.stats.masses import BY_LAYER, MEAN, ROLLOUT, UNIFORM
 from attnlib.stats.reference import reference_mass

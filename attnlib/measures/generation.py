@@ -14,8 +14,8 @@ from transformers import GenerationConfig
 
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.evaluation import answer_rows, rows_of_batches
+from attnlib.models.attention.forward import check_prompt
 from attnlib.models.transformer import Transformer
-from attnlib.rollout.value_slot import check_prompt
 
 
 @torch.no_grad()

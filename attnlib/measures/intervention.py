@@ -111,7 +111,7 @@ def reinforcement_rows(
             targets = {REFERENCE: batch.reference, RANDOM: causal_null(batch.reference, seed + number)}
             for onto, keys in targets.items():
                 for strength in strengths:
-                    with reinforced(model, keys, strength, heads, as_published=as_published):
+                    with reinforced(model, heads, keys, strength, as_published=as_published):
                         logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
                     table = answer_rows(batch, logits[wanted].argmax(-1))
                     table["sample"] += samples

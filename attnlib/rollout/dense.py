@@ -24,8 +24,8 @@ from attnlib.rollout.inputs import (
     as_layers,
     check_head_weights,
     check_rows,
-    positions,
     sink_mask,
+    token_indices,
 )
 
 BLOCKS, BLOCKS_FROM = 8, 512
@@ -91,7 +91,7 @@ def rollout(
         if rows is None:
             states = _upwards(mixer, cumulative)
         else:
-            states = _downwards(mixer, positions(rows, mixer.n, "rows", mixer.device), cumulative)
+            states = _downwards(mixer, token_indices(rows, mixer.n, "rows", mixer.device), cumulative)
     result = torch.stack(states, 1) if cumulative else states[-1]
     return result if mixer.batched else result[0]
 

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
 from attnlib.rollout.dense import Mixer
-from attnlib.rollout.inputs import Attentions, positions
+from attnlib.rollout.inputs import Attentions, token_indices
 
 TOGETHER = 8
 """Pairs in one call of scipy, which takes longer to look at a small graph than to find its flow."""
@@ -69,8 +69,8 @@ def attention_flow(
     if (matrices < 0).any():
         raise ValueError(f"attentions must not be negative, capacities cannot be. Got {matrices.min():.3g}.")
     n, cpu = matrices.shape[-1], torch.device("cpu")
-    queries = np.arange(n) if rows is None else positions(rows, n, "rows", cpu).numpy()
-    columns = np.arange(n) if keys is None else positions(keys, n, "keys", cpu).numpy()
+    queries = np.arange(n) if rows is None else token_indices(rows, n, "rows", cpu).numpy()
+    columns = np.arange(n) if keys is None else token_indices(keys, n, "keys", cpu).numpy()
     sinks = np.arange(n) if normalise else columns
     flows = np.stack([_flows(layers, queries, sinks) for layers in matrices])
     if normalise:

@@ -23,10 +23,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.forward import check_prompt, model_dtype, watched_pass
 from attnlib.rollout.inputs import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
-from attnlib.rollout.recursion import Ride, one_hot
-from attnlib.rollout.value_slot import check_prompt, model_dtype, run
+from attnlib.rollout.recursion import Recursion, one_hot
 
 UNINFORMATIVE: frozenset[str] = frozenset({"a", "an", "the", *string.punctuation, *"‘’“”–—…¿¡«»"})
 """What says little about what a model drew on: articles and punctuation. The default of `ignore` in
@@ -193,7 +194,7 @@ def generate_with_rollout(
     stays = None if sink is None else sink_mask(sink, length, ids.device)
     if stays is not None:
         stays = torch.nn.functional.pad(stays, (0, read.shape[1] - length), value=True)
-    ride = Ride(
+    recursion = Recursion(
         one_hot(torch.arange(length, device=ids.device), (1, read.shape[1]), model_dtype(model)),
         head_weights=head_weights,
         residual=residual,
@@ -201,8 +202,8 @@ def generate_with_rollout(
         stays=stays,
         first_kept=length - 1,
     )
-    run(model, ride, read, None, {})
-    matrix = torch.stack(ride.history, -1)[0]
+    watched_pass(model, [recursion], read)
+    matrix = torch.stack(recursion.history, -1)[0]
     if not bool(torch.isfinite(matrix).all()):
         raise ValueError("The model's attention must be finite. Got NaN or infinity.")
     words, special = describe(prompt[0], tokenizer)
@@ -212,10 +213,11 @@ def generate_with_rollout(
 def generate(
     model: Any, prompt: Int[Tensor, "1 prompt"], max_new_tokens: int, generate_kwargs: dict[str, Any]
 ) -> Any:
-    """Hugging Face's `generate`."""
-    return model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=max_new_tokens, **generate_kwargs
-    )
+    """Hugging Face's `generate`, in evaluation mode."""
+    with evaluating(model):
+        return model.generate(
+            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=max_new_tokens, **generate_kwargs
+        )
 
 
 def check_generation(

@@ -60,7 +60,7 @@ def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query
     return layers, batched
 
 
-def positions(
+def token_indices(
     given: Sequence[int] | Int[Tensor, " position"], n: int, name: str, device: torch.device
 ) -> Tensor:
     """Token positions as indices from 0, negative ones counted from the end; an error names the parameter."""
@@ -75,7 +75,7 @@ def positions(
 def sink_mask(sink: Sequence[int], n: int, device: torch.device) -> Bool[Tensor, " key"]:
     """True for the keys that stay."""
     keep = torch.ones(n, dtype=torch.bool, device=device)
-    keep[positions(sink, n, "sink", device)] = False
+    keep[token_indices(sink, n, "sink", device)] = False
     return keep
 
 

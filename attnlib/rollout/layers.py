@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.models.attention.call import AttentionCall
-from attnlib.models.attention.catching import on_board
-from attnlib.models.transformer import Transformer
-from attnlib.rollout.recursion import Ride, one_hot
-from attnlib.rollout.value_slot import check_layers, check_prompt, model_dtype
+from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
+from attnlib.models.attention.forward import model_dtype, watched_pass
+from attnlib.rollout.recursion import Recursion, one_hot
 
 OnLayer = Callable[[int, Float[Tensor, "batch query key"]], None]
 
@@ -60,65 +57,23 @@ def follow_layers(
     Raises:
         ValueError: as in `rollout_of`; or padding is not on the right, or the model has no logits.
     """
-    check_prompt(model, input_ids, attention_mask)
     if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
         raise ValueError("attention_mask must be padding on the right only. Got tokens after padding.")
-    (batch, n), device, dtype = input_ids.shape, input_ids.device, model_dtype(model)
-    ride = Ride(one_hot(torch.arange(n, device=device), (batch, n), dtype), real=attention_mask)
-    seen = 0
+    columns = torch.arange(input_ids.shape[1], device=input_ids.device)
+    start = one_hot(columns, (len(input_ids), len(columns)), model_dtype(model))
+    recursion, seen = Recursion(start, real=attention_mask), 0
 
-    def step(call: AttentionCall) -> None:
+    def mean(call: AttentionCall) -> Generator[Wanted, Product, None]:
         nonlocal seen
-        with torch.autocast(device.type, enabled=False):
-            mean, total = call.head_mean(dtype)
-            if on_layer is not None:
-                on_layer(seen, mean)
-            if rollout:
-                ride.through(_Formed(call, mean, total))
+        product, _ = yield Wanted()
+        if on_layer is not None:
+            on_layer(seen, product)
         seen += 1
 
-    with on_board(model, step):
-        logits = logits_of(model, input_ids, attention_mask, logits_from)
-    check_layers(model, seen)
-    return Pass(logits, ride.state if rollout else None, seen)
-
-
-class _Formed(AttentionCall):
-    """A call whose head-mean attention is there already."""
-
-    def __init__(self, call: AttentionCall, mean: Tensor, total: Tensor | float) -> None:
-        super().__init__(call.query, call.key)
-        self.mean, self.total = mean, total
-
-    def product(self, x: Tensor, weights: Tensor | None, kernel: str) -> tuple[Tensor, Any]:
-        """As in `AttentionCall`."""
-        return self.mean @ x, self.total
-
-
-def logits_of(
-    model: Any,
-    input_ids: Int[Tensor, "batch token"],
-    attention_mask: Bool[Tensor, "batch token"] | None = None,
-    start: int = 0,
-) -> Float[Tensor, "batch position vocabulary"]:
-    """The logits from position `start` on, of a Hugging Face language model or of an attnlib `Transformer`.
-
-    Raises:
-        ValueError: the model gives no logits.
-    """
-    keep, options = input_ids.shape[1] - start, dict[str, Any]()
-    if not isinstance(model, Transformer):
-        known = inspect.signature(model.forward).parameters
-        options = {"use_cache": False} if "use_cache" in known else {}
-        options |= {"logits_to_keep": keep} if "logits_to_keep" in known else {}
-        attention_mask = None if attention_mask is None else attention_mask.long()
-    logits = getattr(model(input_ids=input_ids, attention_mask=attention_mask, **options), "logits", None)
-    if logits is None or logits.ndim != 3:
-        raise ValueError(
-            f"{type(model).__name__} predicts no token at every position, so there is nothing to evaluate. "
-            "Give a causal language model (AutoModelForCausalLM, or an attnlib Transformer)."
-        )
-    return logits[:, -keep:]
+    watchers: list[Watcher] = [mean, recursion] if rollout else [mean]
+    logits = watched_pass(model, watchers, input_ids, attention_mask, logits_from=logits_from)
+    assert logits is not None
+    return Pass(logits, recursion.state if rollout else None, seen)
 
 
 @torch.no_grad()
@@ -131,17 +86,15 @@ def check_causal(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> Non
         ValueError: it does; or as in `rollout_of`.
     """
     tokens = input_ids[:1] if input_ids.shape[1] > 1 else input_ids[:1].expand(1, 2)
-    check_prompt(model, tokens, None)
     ahead: list[Tensor] = []
 
-    def step(call: AttentionCall) -> None:
+    def last_key(call: AttentionCall) -> Generator[Wanted, Product, None]:
         n = call.query.shape[2]
         last = one_hot(torch.tensor([n - 1], device=tokens.device), (1, n), model_dtype(model))
-        ahead.append(call.product(last, None, "auto")[0][:, :-1].abs().amax())
+        product, _ = yield Wanted(last)
+        ahead.append(product[:, :-1].abs().amax())
 
-    with on_board(model, step):
-        logits_of(model, tokens)
-    check_layers(model, len(ahead))
+    watched_pass(model, [last_key], tokens, logits_from=0)
     if bool(torch.stack(ahead).amax() > 0):
         raise ValueError(
             f"{type(model).__name__} is not causal: its attention looks at tokens that come later, so it "

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib.rollout.inputs import positions, sink_mask
+from attnlib.rollout.inputs import sink_mask, token_indices
 from attnlib.rollout.recursion import one_hot
 
 
@@ -60,8 +60,8 @@ def uniform_causal_rollout(
     if len(sums) != layers:
         raise ValueError(f"head_weights must be [layer head] of {layers} layers. Got {len(sums)} instead.")
     cpu = torch.device("cpu")
-    columns = torch.arange(n) if keys is None else positions(keys, n, "keys", cpu)
-    queries = slice(None) if rows is None else positions(rows, n, "rows", cpu)
+    columns = torch.arange(n) if keys is None else token_indices(keys, n, "keys", cpu)
+    queries = slice(None) if rows is None else token_indices(rows, n, "rows", cpu)
     stays = (
         torch.ones(n, 1, dtype=torch.float64) if sink is None else sink_mask(sink, n, cpu)[:, None].double()
     )

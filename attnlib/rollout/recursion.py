@@ -1,7 +1,7 @@
-r"""The matrix that rides through a model's layers, one layer at a time.
+r"""Rollout, one layer at a time, while a model runs.
 
-    R_0 = I[:, keys]        R_l = (P + R_(l-1)) / (t + 1)        P, t = sum_h w_h A_lh R_(l-1), sum_h w_h
-    A_lh 1
+    R_0 = I[:, keys]        R_l = (P + R_(l-1)) / (t + 1)
+    P = sum_h w_h A_lh R_(l-1)        t = sum_h w_h A_lh 1
 
 The same as `attnlib.rollout.dense`, column by column: with sinks, `R_(l-1)` goes in without its sinks'
 rows, and one more column, 1 on every other row, tells what is left of each row's attention to divide by.
@@ -9,19 +9,21 @@ rows, and one more column, 1 on every other row, tells what is left of each row'
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.call import AttentionCall, Product, Wanted
 
 
-class Ride:
-    """`R_l` while a model runs: call `through` once per layer, in order.
+class Recursion:
+    """`R_l` while a model runs: a watcher of its attention.
 
     Attributes:
         state: `R_l`.
-        layer: how many layers it has been through.
+        layer: `l`, how many layers it has been through.
         history: `R_1 ... R_l` of the queries from `first_kept` on; empty unless `cumulative`.
     """
 
@@ -41,8 +43,8 @@ class Ride:
         self.real, self.head_weights, self.residual, self.stays = real, head_weights, residual, stays
         self.cumulative, self.kernel, self.first_kept = cumulative, kernel, first_kept
 
-    def through(self, call: AttentionCall) -> None:
-        """Take the matrix through one layer.
+    def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
+        """One layer.
 
         Raises:
             ValueError: the layer's queries and keys are not the tokens that the matrix is about.
@@ -53,7 +55,7 @@ class Ride:
                 f"{self.layer} attends from {queries} queries to {call.key.shape[2]} keys. Cross-attention, "
                 "memories and learned prefixes cannot be followed."
             )
-        self.state = self.step(call, self.state, self.state)
+        self.state = yield from self.step(call, self.state, self.state)
         if self.cumulative:
             self.history.append(self.state[:, self.first_kept :])
         self.layer += 1
@@ -64,17 +66,17 @@ class Ride:
         keys: Float[Tensor, "batch key column"],
         queries: Float[Tensor, "batch query column"],
         end: int | None = None,
-    ) -> Float[Tensor, "batch query column"]:
+    ) -> Generator[Wanted, Product, Tensor]:
         """`R_l` of the queries, from `R_(l-1)` of keys and queries, both of which stop before token `end`."""
         end = keys.shape[1] if end is None else end
         first_key, first_query = end - keys.shape[1], end - queries.shape[1]
         weights = self._weights_of_layer(call)
         if self.stays is None:
-            product, total = call.product(keys, weights, self.kernel)
+            product, total = yield Wanted(keys, weights, kernel=self.kernel)
         else:
             stays = self.stays[first_key:end, None].to(keys.dtype)
             rest = stays.expand(len(keys), -1, 1)
-            product, total = call.product(torch.cat([keys * stays, rest], -1), weights, self.kernel)
+            product, total = yield Wanted(torch.cat([keys * stays, rest], -1), weights, kernel=self.kernel)
             product, rest = product[..., :-1], product[..., -1:]
             alone = (rest == 0) | ~self.stays[first_query:end, None]
             product = torch.where(alone, queries, product / torch.where(alone, 1, rest)) * total

@@ -1,15 +1,15 @@
 r"""Generative rollout while it happens, for a live view.
 
-The matrix rides along with every step that `generate` takes. A step computes attention of its new tokens
+The matrix goes along with every step that `generate` takes. A step computes attention of its new tokens
 only, on keys that the model kept from earlier steps; the rows of `R_(l-1)` that belong to these keys are
-kept here likewise,
-one buffer per layer: a second cache of values, of prompt-many channels. Each step costs one more attention
-call per layer, and each row is there as soon as its token is.
+kept here likewise, one buffer per layer: a second cache of values, of prompt-many channels. Each step costs
+one more attention call per layer, and each row is there as soon as its token is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, NamedTuple
@@ -19,12 +19,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from attnlib.models.attention.call import AttentionCall
-from attnlib.models.attention.catching import on_board
+from attnlib.models.attention import watching
+from attnlib.models.attention.call import AttentionCall, Product, Wanted
+from attnlib.models.attention.forward import check_layers, model_dtype, n_layers
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.rollout.inputs import sink_mask
-from attnlib.rollout.recursion import Ride, one_hot
-from attnlib.rollout.value_slot import check_layers, model_dtype, n_layers
+from attnlib.rollout.recursion import Recursion, one_hot
 
 _ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")
 
@@ -84,19 +84,19 @@ def stream_with_rollout(
         )
     columns = torch.arange(prompt.shape[1], device=prompt.device)
     start = one_hot(columns, (1, prompt.shape[1] + max_new_tokens), model_dtype(model))
-    ride = _CachedRide(start, layers, stays=stays, residual=residual, head_weights=head_weights)
-    return _rows(model, ride, prompt, max_new_tokens, generate_kwargs)
+    recursion = _CachedRecursion(start, layers, stays=stays, residual=residual, head_weights=head_weights)
+    return _rows(model, recursion, prompt, max_new_tokens, generate_kwargs)
 
 
-class _CachedRide(Ride):
-    """A ride that goes on from step to step."""
+class _CachedRecursion(Recursion):
+    """A recursion that goes on from step to step of a generation."""
 
     def __init__(self, start: Float[Tensor, "1 token column"], layers: int, **options: Any) -> None:
         super().__init__(start, **options)
         self.rows = [start] + [torch.zeros_like(start) for _ in range(layers)]
         self.calls, self.end = 0, 0
 
-    def through(self, call: AttentionCall) -> None:
+    def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
         """One layer of one step."""
         self.layer = self.calls % (len(self.rows) - 1)
         queries, keys = call.query.shape[2], call.key.shape[2]
@@ -108,7 +108,9 @@ class _CachedRide(Ride):
                 "The model's cache holds more keys than there are tokens. Use generate_with_rollout."
             )
         below = self.rows[self.layer]
-        state = self.step(call, below[:, self.end - keys : self.end], below[:, first : self.end], self.end)
+        state = yield from self.step(
+            call, below[:, self.end - keys : self.end], below[:, first : self.end], self.end
+        )
         self.rows[self.layer + 1][:, first : self.end] = state
         self.calls += 1
 
@@ -120,19 +122,19 @@ class _CachedRide(Ride):
 class _Watch(StoppingCriteria):
     """Not to stop, but to be called after every token."""
 
-    def __init__(self, model: nn.Module, ride: _CachedRide, rows: SimpleQueue, stop: Event) -> None:
-        self.model, self.ride, self.rows, self.stop, self.seen = model, ride, rows, stop, 0
+    def __init__(self, model: nn.Module, recursion: _CachedRecursion, rows: SimpleQueue, stop: Event) -> None:
+        self.model, self.recursion, self.rows, self.stop, self.seen = model, recursion, rows, stop, 0
 
     def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        check_layers(self.model, self.ride.calls - self.seen)
-        self.seen = self.ride.calls
-        self.rows.put(StreamedToken(int(input_ids[0, -1]), self.ride.last_row()))
+        check_layers(self.model, self.recursion.calls - self.seen)
+        self.seen = self.recursion.calls
+        self.rows.put(StreamedToken(int(input_ids[0, -1]), self.recursion.last_row()))
         return torch.full((len(input_ids),), self.stop.is_set(), dtype=torch.bool, device=input_ids.device)
 
 
 def _rows(
     model: nn.Module,
-    ride: _CachedRide,
+    recursion: _CachedRecursion,
     prompt: Int[Tensor, "1 prompt"],
     max_new_tokens: int,
     generate_kwargs: dict[str, Any],
@@ -142,14 +144,14 @@ def _rows(
     def work() -> None:
         try:
             given = generate_kwargs.get("stopping_criteria") or []
-            criteria = StoppingCriteriaList([_Watch(model, ride, rows, stop), *given])
-            with on_board(model, ride.through):
+            criteria = StoppingCriteriaList([_Watch(model, recursion, rows, stop), *given])
+            with watching(model, recursion):
                 generate(model, prompt, max_new_tokens, generate_kwargs | {"stopping_criteria": criteria})
             rows.put(None)
         except BaseException as error:
             rows.put(error)
 
-    worker = Thread(target=work, name="stream_with_rollout", daemon=True)
+    worker = Thread(target=copy_context().run, args=(work,), name="stream_with_rollout", daemon=True)
     worker.start()
     try:
         while (item := rows.get()) is not None:

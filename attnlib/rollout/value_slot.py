@@ -3,31 +3,29 @@ r"""Rollout of a model that never forms an attention matrix.
 Where attention is computed by a fused kernel (SDPA, flash) there are no attention weights to read, and where
 there are, `batch x layers x heads x N x N` of them do not fit into memory. But a layer of rollout needs only
 `sum_h w_h A_h R`, and "attention times a matrix" is what the kernel computes from queries, keys and values:
-`rollout_of` calls it once more per layer with `R` in the value slot. See `attention_call` for how, `ride`
-for the equations.
+`rollout_of` calls it once more per layer with `R` in the value slot. See
+`attnlib.models.attention.call` for how, `attnlib.rollout.recursion` for the equations.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.models.attention.catching import on_board
-from attnlib.models.transformer import Transformer
-from attnlib.rollout.inputs import positions, sink_mask
-from attnlib.rollout.recursion import Ride, one_hot
+from attnlib.models.attention.forward import Mask, model_dtype, watched_pass
+from attnlib.rollout.inputs import sink_mask, token_indices
+from attnlib.rollout.recursion import Recursion, one_hot
 
 
 @torch.inference_mode(False)  # where `rows` could not be differentiated by
 def rollout_of(
     model: nn.Module,
     input_ids: Int[Tensor, "batch token"],
-    attention_mask: Int[Tensor, "batch token"] | Bool[Tensor, "batch token"] | None = None,
+    attention_mask: Mask = None,
     keys: Sequence[int] | Int[Tensor, " key"] | None = None,
     *,
     rows: Sequence[int] | Int[Tensor, " query"] | None = None,
@@ -43,9 +41,9 @@ def rollout_of(
     Runs the model once, without its language-model head. Memory beyond that of the forward pass is
     `batch x N x keys`, and time about one more attention call per layer for up to as many `keys` as a head
     has channels. Which kernel computes it is chosen by shape. With few columns, the fused kernel is called
-    again with them as values. With more than `attention_call.FUSED_PASSES` such calls would take (a full `N
-    x N` rollout),
-    blocks of attention rows are formed and averaged over heads before they are multiplied: fewer operations.
+    again with them as values. With more than `FUSED_PASSES` such calls would take (a full `N x
+    N` rollout), blocks of attention rows are formed and averaged over heads before they are multiplied: fewer
+    operations.
     Models on "eager" attention (Gemma 2, whose scores are soft-capped; GPT-OSS, whose softmax has sinks of
     its own) are run in such blocks altogether. Where `rows` are asked for, and are fewer than `keys`, the
     same product is taken backwards, as a vector-Jacobian product: time and memory then go by the number of
@@ -79,10 +77,9 @@ def rollout_of(
             or its attention (or part of it, in hybrids with recurrent layers) does not go through the
             interface; shapes do not fit; the model computes NaN.
     """
-    check_prompt(model, input_ids, attention_mask)
     batch, n, device = *input_ids.shape, input_ids.device
-    columns = torch.arange(n, device=device) if keys is None else positions(keys, n, "keys", device)
-    queries = None if rows is None else positions(rows, n, "rows", device)
+    columns = torch.arange(n, device=device) if keys is None else token_indices(keys, n, "keys", device)
+    queries = None if rows is None else token_indices(rows, n, "rows", device)
     dtype = model_dtype(model)
     real = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool().clone()
 
@@ -91,7 +88,7 @@ def rollout_of(
         start = one_hot(columns, (batch, n), dtype)
     else:  # a column per row asked for, to differentiate by; any value does
         start = torch.zeros(batch, n, len(queries), dtype=dtype, device=device).requires_grad_()
-    ride = Ride(
+    recursion = Recursion(
         start,
         real=real,
         head_weights=head_weights,
@@ -100,8 +97,8 @@ def rollout_of(
         stays=None if sink is None else sink_mask(sink, n, device),
         kernel=kernel,
     )
-    run(model, ride, input_ids, attention_mask, model_inputs, gradients=backwards)
-    states = ride.history if cumulative else [ride.state]
+    watched_pass(model, [recursion], input_ids, attention_mask, gradients=backwards, **model_inputs)
+    states = recursion.history if cumulative else [recursion.state]
     if queries is not None and backwards:
         states = [_backwards(start, state, queries)[..., columns] for state in states]
     elif queries is not None:
@@ -115,110 +112,6 @@ def rollout_of(
             f"The model's attention must be finite. Got NaN or infinity in batch elements {bad}."
         )
     return result
-
-
-def run(
-    model: nn.Module,
-    ride: Ride,
-    input_ids: Tensor,
-    attention_mask: Tensor | None,
-    model_inputs: dict[str, Any],
-    gradients: bool = False,
-) -> Any:
-    """One forward pass with `ride` on board; the model's own computation takes no gradients."""
-
-    def step(call: Any) -> None:
-        with torch.set_grad_enabled(gradients), torch.autocast(input_ids.device.type, enabled=False):
-            ride.through(call)
-
-    mask: Any = attention_mask
-    body: Any
-    if isinstance(model, Transformer):
-        body, mask = model, None if attention_mask is None else attention_mask.bool()
-    else:
-        body = (
-            model.base_model if hasattr(model, "base_model_prefix") else model
-        )  # no logits: a vocabulary's worth
-        parameters = inspect.signature(body.forward).parameters
-        if "use_cache" in parameters or any(p.kind == p.VAR_KEYWORD for p in parameters.values()):
-            model_inputs = {"use_cache": False} | model_inputs
-    with torch.no_grad(), on_board(model, step):
-        output = body(input_ids=input_ids, attention_mask=mask, **model_inputs)
-    check_layers(model, ride.layer)
-    return output
-
-
-def check_layers(model: nn.Module, caught: int) -> None:
-    """Raise a `ValueError` unless every layer's attention was caught."""
-    expected = n_layers(model)
-    if not caught:
-        raise ValueError(
-            f"The attention of {type(model).__name__} does not go through transformers' attention interface, "
-            "so it cannot be followed without its weights. Load the model with "
-            'attn_implementation="eager", call it with output_attentions=True, and give the attentions to '
-            "rollout(). (If it is a compiled model, give the one that was compiled.)"
-        )
-    if expected is not None and caught != expected:
-        raise ValueError(
-            f"{type(model).__name__} has {expected} layers, but {caught} attention calls went through "
-            "transformers' attention interface: its other layers mix tokens in another way (recurrence, "
-            "convolution, an attention of their own), which rollout does not describe."
-        )
-
-
-def n_layers(model: nn.Module) -> int | None:
-    """How many layers a model says it has."""
-    if isinstance(model, Transformer):
-        return model.config.n_layers
-    return getattr(_text_config(model), "num_hidden_layers", None)
-
-
-def check_prompt(model: nn.Module, input_ids: Tensor, attention_mask: Tensor | None, more: int = 0) -> None:
-    """Raise a `ValueError` for tokens that `model` cannot take, with `more` to be generated."""
-    config = getattr(model, "config", None)
-    if getattr(config, "is_encoder_decoder", False):
-        raise ValueError(
-            f"{type(model).__name__} is an encoder-decoder model, whose decoder looks at two sequences; "
-            "rollout follows one. Give its encoder (model.get_encoder()), or a decoder-only model."
-        )
-    if not input_ids.numel():
-        raise ValueError("input_ids must hold at least one token. Got an empty prompt.")
-    if attention_mask is not None:
-        if attention_mask.shape != input_ids.shape:
-            raise ValueError(
-                f"attention_mask must have the shape of input_ids, {tuple(input_ids.shape)}. "
-                f"Got {tuple(attention_mask.shape)} instead."
-            )
-        if not bool(attention_mask.bool().any(1).all()):
-            raise ValueError(
-                "attention_mask must leave at least one token of every batch element. Got only padding."
-            )
-    longest, limit = input_ids.shape[1] + more, context_of(model)
-    if limit is not None and longest > limit:
-        new = f" and {more} new ones" if more else ""
-        raise ValueError(
-            f"The prompt's {input_ids.shape[1]} tokens{new} are more than the model's context of {limit} "
-            "tokens. Shorten the prompt."
-        )
-
-
-def context_of(model: nn.Module) -> int | None:
-    """The longest sequence a model is made for, if it says so."""
-    if isinstance(model, Transformer):
-        return model.config.max_length
-    limit = getattr(_text_config(model), "max_position_embeddings", None)
-    return limit if isinstance(limit, int) and limit > 0 else None
-
-
-def _text_config(model: nn.Module) -> Any:
-    config: Any = getattr(model, "config", None)
-    return config.get_text_config() if hasattr(config, "get_text_config") else config
-
-
-def model_dtype(model: nn.Module) -> torch.dtype:
-    """What to multiply a model's attention in: float32, or better if the model is."""
-    own = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    return torch.promote_types(own, torch.float32)
 
 
 def _backwards(start: Tensor, state: Tensor, queries: Tensor) -> Float[Tensor, "batch query key"]:

@@ -43,7 +43,7 @@ def test_strength_0_is_the_model_as_it_is(model, batches):
 
 def test_rows_are_the_predictions_under_the_push(model, batches):
     rows = reinforcement_rows(model, batches[:1], [(1, 0)], [0.5])
-    with torch.no_grad(), reinforced(model, batches[0].reference, 0.5, [(1, 0)]):
+    with torch.no_grad(), reinforced(model, [(1, 0)], batches[0].reference, 0.5):
         logits = model(batches[0].input_ids, attention_mask=batches[0].attention_mask).logits
     wanted = logits.argmax(-1)[batches[0].target_ids != IGNORE]
     assert rows.loc[rows["onto"] == REFERENCE, "predicted"].tolist() == wanted.tolist()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attnlib.generators import char_tokenizer
 from attnlib.models import CausalSizes
 from attnlib.models.attention import causal_null, reinforced
-from attnlib.models.attention.registry import implementations
+from attnlib.models.attention.interface import implementations
 from attnlib.models.transformer import head_names
 
 torch.set_num_threads(1)
@@ -42,7 +42,7 @@ def test_strength_0_changes_nothing(kind):
     model, (ids, reference) = build(kind), example()
     logits, attentions = run(model, ids)
     for as_published in (False, True):
-        with reinforced(model, reference, 0.0, as_published=as_published):
+        with reinforced(model, None, reference, 0.0, as_published=as_published):
             same_logits, same = run(model, ids)
         torch.testing.assert_close(same_logits, logits, atol=1e-6, rtol=1e-5)
         torch.testing.assert_close(same, attentions, atol=1e-7, rtol=1e-6)
@@ -52,7 +52,7 @@ def test_strength_0_changes_nothing(kind):
 def test_strength_1_leaves_nothing_but_the_reference(kind):
     model, (ids, reference) = build(kind), example()
     _, before = run(model, ids)
-    with reinforced(model, reference, 1, heads=[(0, 1), (1, 3)]):
+    with reinforced(model, [(0, 1), (1, 3)], reference, 1):
         _, after = run(model, ids)
     has = reference.any(-1)
     wanted = reference / reference.sum(-1, keepdim=True).clamp(min=1)
@@ -66,11 +66,11 @@ def test_strength_1_leaves_nothing_but_the_reference(kind):
 @given(strength=st.floats(0, 1), seed=st.integers(0, 1000), kind=st.sampled_from(KINDS))
 def test_a_mixture_is_attention_and_what_was_published_is_not(strength, seed, kind):
     model, (ids, reference) = build(kind, seed), example(seed)
-    with reinforced(model, reference, strength):
+    with reinforced(model, None, reference, strength):
         _, mixture = run(model, ids)
     torch.testing.assert_close(mixture.sum(-1), torch.ones(mixture.shape[:-1]), atol=1e-5, rtol=0)
     assert (mixture >= 0).all()
-    with reinforced(model, reference, strength, as_published=True):
+    with reinforced(model, None, reference, strength, as_published=True):
         _, added = run(model, ids)
     sums = 1 + strength * reference.sum(-1).float()
     torch.testing.assert_close(added.sum(-1), sums[:, None, None].expand(added.shape[:-1]), atol=1e-4, rtol=0)
@@ -82,7 +82,7 @@ def test_fused_and_eager_attention_agree(kind):
     found = []
     for implementation in ("eager", "sdpa"):
         model.set_attn_implementation(implementation)
-        with torch.no_grad(), reinforced(model, reference, 0.6, heads=[(1, 0)]):
+        with torch.no_grad(), reinforced(model, [(1, 0)], reference, 0.6):
             found.append(model(ids).logits)
     torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
 
@@ -97,7 +97,7 @@ def test_grouped_queries_are_pushed_head_by_head():
     config.num_key_value_heads = 2
     model, (ids, reference) = LlamaForCausalLM(config).eval(), example()
     model.set_attn_implementation("eager")
-    with reinforced(model, reference, 0.5, heads=[(0, 3)]):
+    with reinforced(model, [(0, 3)], reference, 0.5):
         by_output, weights = run(model, ids)
 
     # The same by hand: the changed weights, times the values, through the output projection.
@@ -105,7 +105,7 @@ def test_grouped_queries_are_pushed_head_by_head():
     x = model.model.layers[0].input_layernorm(model.model.embed_tokens(ids))
     values = attention.v_proj(x).unflatten(-1, (2, -1)).transpose(1, 2).repeat_interleave(2, 1)
     by_hand = attention.o_proj((weights[:, 0] @ values).transpose(1, 2).flatten(2))
-    with reinforced(model, reference, 0.5, heads=[(0, 3)]), torch.no_grad():
+    with reinforced(model, [(0, 3)], reference, 0.5), torch.no_grad():
         found = []
         hook = attention.register_forward_hook(lambda *call: found.append(call[2][0]))
         assert torch.equal(model(ids).logits, by_output)
@@ -116,7 +116,7 @@ def test_grouped_queries_are_pushed_head_by_head():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_beginning_is_pushed_as_in_the_whole(kind):
     model, (ids, reference) = build(kind), example()
-    with reinforced(model, reference, 0.7):
+    with reinforced(model, None, reference, 0.7):
         whole, _ = run(model, ids)
         part, _ = run(model, ids[:, :4])
     torch.testing.assert_close(part, whole[:, :4], atol=1e-5, rtol=1e-4)
@@ -124,7 +124,7 @@ def test_a_beginning_is_pushed_as_in_the_whole(kind):
 
 def test_generation_from_a_cache_is_pushed_as_the_whole():
     model, (ids, reference) = build("llama"), example()
-    with torch.no_grad(), reinforced(model, reference, 0.7):
+    with torch.no_grad(), reinforced(model, None, reference, 0.7):
         whole = model(ids).logits
         first = model(ids[:, :5], use_cache=True)
         rest = model(ids[:, 5:], past_key_values=first.past_key_values).logits
@@ -134,13 +134,13 @@ def test_generation_from_a_cache_is_pushed_as_the_whole():
 def test_afterwards_everything_is_as_before_even_after_an_error():
     model, other, (ids, reference) = build("llama"), build("llama", seed=1), example()
     before, others = run(model, ids)[0], run(other, ids)[0]
-    with pytest.raises(ZeroDivisionError), reinforced(model, reference, 0.5):
+    with pytest.raises(ZeroDivisionError), reinforced(model, None, reference, 0.5):
         assert torch.equal(run(other, ids)[0], others)  # a model next to it is not touched
         _ = 1 / 0
     assert torch.equal(run(model, ids)[0], before)
     own = build("transformer")
     functions = [layer.attention.attend for layer in own.layers]
-    with reinforced(own, reference, 0.5):
+    with reinforced(own, None, reference, 0.5):
         pass
     assert [layer.attention.attend for layer in own.layers] == functions
 
@@ -148,9 +148,9 @@ def test_afterwards_everything_is_as_before_even_after_an_error():
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_inside_another_acts_on_what_the_first_left(kind):
     model, (ids, reference) = build(kind), example()
-    with reinforced(model, reference, 0.5), reinforced(model, reference, 0.5):
+    with reinforced(model, None, reference, 0.5), reinforced(model, None, reference, 0.5):
         twice, _ = run(model, ids)
-    with reinforced(model, reference, 0.75):
+    with reinforced(model, None, reference, 0.75):
         once, _ = run(model, ids)
     torch.testing.assert_close(twice, once, atol=1e-5, rtol=1e-4)
 
@@ -166,7 +166,7 @@ def test_one_inside_another_acts_on_what_the_first_left(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_cannot_be_is_refused(kind, change, message):
     _, reference = example()
-    arguments = {"reference": reference, "strength": 0.5} | change
+    arguments = {"heads": None, "reference": reference, "strength": 0.5} | change
     with pytest.raises(ValueError, match=message), reinforced(build(kind), **arguments):
         pass
 
@@ -176,17 +176,20 @@ def test_another_batch_is_refused(kind):
     model, (ids, reference) = build(kind), example()
     with (
         pytest.raises(ValueError, match=r"for 2 .* up to 7 tokens, .* 1 of 7"),
-        reinforced(model, reference, 1),
+        reinforced(model, None, reference, 1),
     ):
         run(model, ids[:1])
-    with pytest.raises(ValueError, match="called with 2 of 8"), reinforced(model, reference, 0.5):
+    with pytest.raises(ValueError, match="called with 2 of 8"), reinforced(model, None, reference, 0.5):
         run(model, torch.cat([ids, ids[:, :1]], 1))
 
 
 def test_models_of_other_kinds_are_refused():
     _, reference = example()
     linear = torch.nn.Linear(2, 2)
-    with pytest.raises(ValueError, match="Linear is neither an attnlib"), reinforced(linear, reference, 1):
+    with (
+        pytest.raises(ValueError, match="Linear is neither an attnlib"),
+        reinforced(linear, None, reference, 1),
+    ):
         pass
 
 
@@ -195,7 +198,7 @@ def test_the_names_of_attention_functions_are_given_back():
 
     model, (_, reference) = build("llama"), example()
     before = dict(AttentionInterface._global_mapping)
-    with reinforced(model, reference, 0.5):
+    with reinforced(model, None, reference, 0.5):
         assert implementations(model) <= set(AttentionInterface._global_mapping)
     assert dict(AttentionInterface._global_mapping) == before
     assert head_names(1, 2) == ["L0H0", "L0H1"]

@@ -1,5 +1,6 @@
 """Rollout without attention matrices: equal to eager attention and dense rollout, on every kind of model."""
 
+import inspect
 import os
 import threading
 from contextlib import nullcontext
@@ -11,9 +12,9 @@ import transformers as hf
 from transformers import AttentionInterface
 
 from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention import Wanted, interface, watching
 from attnlib.models.attention import call as attention_call
-from attnlib.models.attention import catching as interface
-from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.kernels import EagerCall
 from attnlib.rollout import rollout, rollout_of
 
 SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
@@ -98,8 +99,11 @@ def padding(side):
 def eager_attentions(model, ids, mask=None):
     own = model.config._attn_implementation
     model.set_attn_implementation("eager")
+    options = {}
+    if mask is not None and "position_ids" in inspect.signature(model.forward).parameters:
+        options["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)  # padding on the left counts for nothing
     with torch.no_grad():
-        attentions = model(ids, attention_mask=mask, output_attentions=True).attentions
+        attentions = model(ids, attention_mask=mask, output_attentions=True, **options).attentions
     model.set_attn_implementation(own)
     return attentions
 
@@ -163,10 +167,8 @@ def test_eager_models_run_in_blocks(name, monkeypatch):
     attentions = eager_attentions(model, ids, mask)
     model.set_attn_implementation("eager")
     calls = []
-    original = AttentionCall._by_blocks
-    monkeypatch.setattr(
-        AttentionCall, "_by_blocks", lambda self, *args: calls.append(self) or original(self, *args)
-    )
+    output = EagerCall.output
+    monkeypatch.setattr(EagerCall, "output", lambda self: calls.append(self) or output(self))
     got = rollout_of(model, ids, mask, rows=[10, 39])
     torch.testing.assert_close(got, rollout(attentions, rows=[10, 39]) * mask[:, None], atol=1e-5, rtol=0)
     assert len(calls) == 3
@@ -178,9 +180,13 @@ def test_eager_models_run_in_blocks(name, monkeypatch):
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
 def test_logits_are_unchanged(name):
     model, ids, caught = build(name), tokens(), []
+
+    def watch(call):
+        caught.append((yield Wanted()))
+
     with torch.no_grad():
         before = model(ids).logits
-        with interface.on_board(model, caught.append):
+        with watching(model, watch):
             during = model(ids).logits
         rollout_of(model, ids)
         after = model(ids).logits
@@ -214,7 +220,7 @@ def test_everything_is_restored_when_it_fails(llama):
     assert functions == AttentionInterface._global_mapping
     assert llama.config._attn_implementation == "sdpa"
     assert llama.training and llama.model.layers[0].training and not llama.model.layers[1].training
-    assert interface._on_board.get() is None
+    assert interface._open.get() == () and not interface._led_here
     llama.eval()
 
 

@@ -1,7 +1,20 @@
 """The one door to a model's attention: watch it, change it."""
 
 from attnlib.models.attention.ablation import heads_ablated
+from attnlib.models.attention.affine import Affine
+from attnlib.models.attention.call import AttentionCall, Wanted
+from attnlib.models.attention.interface import changing, watching
 from attnlib.models.attention.reinforcement import causal_null, reinforced
 from attnlib.models.mode import evaluating
 
-__all__ = ["causal_null", "evaluating", "heads_ablated", "reinforced"]
+__all__ = [
+    "Affine",
+    "AttentionCall",
+    "Wanted",
+    "causal_null",
+    "changing",
+    "evaluating",
+    "heads_ablated",
+    "reinforced",
+    "watching",
+]

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
-from torch import Tensor
+import torch
+from torch import nn
 
 from attnlib.generators.base import Head
-from attnlib.models.transformer import Transformer
+from attnlib.models.attention.affine import Affine
+from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.interface import changing, heads_by_layer
 
 Instead = Literal["zero", "uniform"]
+Model = TypeVar("Model", bound=nn.Module)
 
 
 @contextmanager
-def heads_ablated(
-    model: Transformer, heads: Sequence[Head], instead: Instead = "zero"
-) -> Iterator[Transformer]:
+def heads_ablated(model: Model, heads: Sequence[Head], instead: Instead = "zero") -> Iterator[Model]:
     r"""The model without some of its heads, inside a `with` block.
 
     A layer adds up what its heads bring, $\sum_h W_h A_h V_h$ ($W_h$ the head's slice of `out`). An ablated
     head brings
 
-    - "zero": nothing. What follows may depend on something being there, if only on its mean, so part of the
-      damage may be that of a missing constant;
+    - "zero": nothing, $A_h = 0$. What follows may depend on something being there, if only on its mean, so
+      part of the damage may be that of a missing constant;
     - "uniform": the mean of the values that a query may look at ($A_{qk}$ equal for all $k$): it still brings
       something, but does not choose. What is lost is what its attention is for.
 
+    The attention that the model returns when asked for is the changed one.
+
     Args:
-        model: a `Transformer`; it is as it was when the block ends.
+        model: as in `reinforced`; it is as it was when the block ends.
         heads: `(layer, head)` of each, both counted from 0; none leaves the model as it is.
         instead: what stands in place of what they bring.
 
     Raises:
-        ValueError: the model has no such head.
+        ValueError: the model has no such head, or (inside the block) its kernel does not say where a query
+            may look.
 
     Example:
         >>> import torch
-        >>> from attnlib.models import TransformerConfig
+        >>> from attnlib.models import Transformer, TransformerConfig
         >>> model = Transformer(TransformerConfig(vocabulary=5)).eval()
         >>> ids = torch.tensor([[1, 2, 3]])
         >>> with heads_ablated(model, [(0, 1)]):
@@ -47,38 +52,15 @@ def heads_ablated(
     """
     if instead not in ("zero", "uniform"):
         raise ValueError(f'instead should be "zero" or "uniform"; got {instead!r}')
-    n_layers, n_heads = model.config.n_layers, model.config.n_heads
-    wrong = [head for head in heads if not (0 <= head[0] < n_layers and 0 <= head[1] < n_heads)]
-    if wrong:
-        raise ValueError(f"there is no head {wrong[0]}: the model has {n_layers} layers of {n_heads} heads")
-    attentions: list[Any] = [layer.attention for layer in model.layers]
-    before = [attention.attend for attention in attentions]
-    for layer, attention in enumerate(attentions):
-        if chosen := sorted({head for at, head in heads if at == layer}):
-            attention.attend = partial(_without, attention.attend, chosen, instead)
-    try:
+    chosen = heads_by_layer(model, heads)
+    with changing(model, {layer: partial(_without, chosen[layer], instead) for layer in chosen}):
         yield model
-    finally:
-        for attention, function in zip(attentions, before, strict=True):
-            attention.attend = function
 
 
-def _without(
-    original: Callable,
-    heads: list[int],
-    instead: Instead,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *rest: Any,
-    **how: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """`attend`, with some heads' output (and, if "uniform", their weights) replaced."""
-    if instead == "uniform":
-        q = q.clone()
-        q[:, heads] = 0.0  # every score 0: the softmax over what a query may look at is even
-        return original(q, k, v, *rest, **how)
-    mixed, weights = original(q, k, v, *rest, **how)
-    mixed = mixed.clone()
-    mixed[:, heads] = 0.0
-    return mixed, weights
+def _without(heads: list[int], instead: Instead, call: AttentionCall) -> Affine:
+    out = torch.zeros(call.query.shape[1], 1, 1, dtype=call.dtype, device=call.query.device)
+    out[heads] = 1.0
+    if instead == "zero":
+        return Affine(1 - out[None], sums_to_1=False)
+    even = call.visible().to(call.dtype)
+    return Affine(1 - out[None], out[None], even / even.sum(-1, keepdim=True).clamp(min=1))

@@ -1,29 +1,36 @@
-r"""One layer's attention, caught at the moment it is computed, and multiplied with a matrix of ours.
+r"""One layer's attention, at the moment it is computed: changed, and multiplied with matrices of ours.
 
 With `A_h` the attention of the layer's head `h`, `w_h` the head's weight and `X` a matrix `[key column]`:
 
     P = sum_h w_h A_h X            t = sum_h w_h A_h 1
 
-There are two ways to `P` and `t`, and `product` chooses by shape:
+There are two ways to `P` and `t`, and `products` chooses by shape:
 
 `fused`
     Scaled-dot-product attention computes `A_h V` from queries, keys and values and forms no `A_h`: it is
     called once more with `X` in place of `V`, as many columns at a time as a head has channels. Operations
-    per query
-    and visible key: `2 heads channels` for each of the `columns / channels` passes.
+    per query and visible key: `2 heads channels` for each of the `columns / channels` passes.
 
 `blocks`
-    Rows of `A_h` are formed for a block of queries, averaged over heads, multiplied, forgotten. Operations
-    per
-    query and visible key: `heads channels + columns`, which is less, but scores pass through memory. The only
-    way where there is no fused kernel: soft-capped scores, learned sinks.
+    Rows of `A_h` are formed for a block of queries, averaged over heads, multiplied with every matrix there
+    is, forgotten. Operations per query and visible key: `heads channels + columns`, which is less, but scores
+    pass through memory. The only way where there is no fused kernel: soft-capped scores, learned sinks.
+
+Changes (`attnlib.models.attention.affine`) act on `A_h X`, or on rows of `A_h`, before heads are averaged.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import pad
+
+from attnlib.models.attention.affine import Affine
 
 BLOCK_BYTES = {"cpu": 2**24, "cuda": 2**28}
 """How much attention a block holds: about a CPU's cache; a small part of a GPU's memory."""
@@ -33,28 +40,50 @@ FUSED_PASSES = {"cpu": 1, "cuda": 4}
 gains more from scores that never reach its memory."""
 
 
+class Wanted(NamedTuple):
+    """What a watcher wants to know of a layer's attention: `P` and `t` of the module's docstring.
+
+    Attributes:
+        matrix: `X`, in the precision to multiply in; None for the identity: `P` is then the mean over heads.
+        weights: `w_h`; `1 / heads` for None.
+        kernel: "fused", "blocks", or "auto".
+    """
+
+    matrix: Float[Tensor, "batch key column"] | None = None
+    weights: Float[Tensor, " head"] | None = None
+    kernel: str = "auto"
+
+
+Product = tuple[Float[Tensor, "batch query column"], Float[Tensor, "batch query 1"] | float]
+"""`P` and `t`."""
+
+
 class AttentionCall:
     """What a layer called attention with; see the module's docstring.
 
     Attributes:
         query: after positions were applied.
         key: with as many heads as the query, or a divisor of that (grouped-query attention).
+        value: as many heads as the key.
         mask: where a query may look: True, or 0 to be added; else False, or a very negative number. None for
             everywhere, or everywhere up to the query itself if `causal`.
         causal: see `mask`.
         scale: multiplies the scores before the softmax.
         bias: added to the scaled scores.
+        changes: what is done to the attention, in this order; of `products`, too.
         can_fuse: whether `fused` is there.
         can_block: whether `rows` is there.
+        sums_to_1: whether every row is known to.
+        knows_mask: whether `mask` and `causal` say all about where a query may look.
     """
 
-    can_fuse = True
-    can_block = True
+    can_fuse = can_block = sums_to_1 = knows_mask = True
 
     def __init__(
         self,
         query: Float[Tensor, "batch head query channel"],
         key: Float[Tensor, "batch kv_head key channel"],
+        value: Float[Tensor, "batch kv_head key _"],
         mask: Tensor | None = None,
         *,
         causal: bool = False,
@@ -63,54 +92,44 @@ class AttentionCall:
     ) -> None:
         if mask is not None:  # some are the same for every query
             mask = mask.expand(*mask.shape[:-2], query.shape[2], mask.shape[-1])
-        self.query, self.key, self.mask, self.causal, self.bias = (
-            query.detach(),
-            key.detach(),
-            mask,
-            causal,
-            bias,
-        )
+        self.query, self.key, self.value, self.mask = query.detach(), key.detach(), value, mask
+        self.causal, self.bias, self.changes = causal, bias, list[Affine]()
         self.scale = query.shape[-1] ** -0.5 if scale is None else scale
 
-    def product(
-        self, x: Float[Tensor, "batch key column"], weights: Float[Tensor, " head"] | None, kernel: str
-    ) -> tuple[Float[Tensor, "batch query column"], Float[Tensor, "batch query 1"] | float]:
-        """`P` and `t`.
+    @property
+    def dtype(self) -> torch.dtype:
+        """Single precision, or better if the queries are."""
+        return torch.promote_types(self.query.dtype, torch.float32)
 
-        Args:
-            x: `X`, in the precision to multiply in.
-            weights: `w_h`; `1 / heads` for None.
-            kernel: "fused", "blocks", or "auto": `fused` if it is there and needs at most `FUSED_PASSES`.
+    def answer(
+        self, changes: Sequence[Change], watchers: Sequence[Watcher], gradients: bool = False
+    ) -> tuple[Float[Tensor, "batch head query channel"], Tensor | None]:
+        """The layer's output, and its attention if the kernel gives it: watched, and both changed."""
+        self.changes = [change(self) for change in changes]
+        if watchers:
+            with torch.set_grad_enabled(gradients), torch.autocast(self.query.device.type, enabled=False):
+                self._watch(watchers)
+        mixed, weights = self.output()
+        for change in self.changes:
+            mixed = change.of(mixed, self.value)
+            if weights is not None:
+                weights = change.of_rows(weights, 0, weights.shape[-2], 0, weights.shape[-1])
+        return mixed, weights
 
-        Raises:
-            ValueError: this model has not got the kernel asked for.
-        """
-        if kernel == "auto":
-            few = -(-x.shape[-1] // self.query.shape[-1]) <= FUSED_PASSES.get(x.device.type, 1)
-            kernel = "fused" if self.can_fuse and (few or not self.can_block) else "blocks"
-        if not (self.can_fuse if kernel == "fused" else self.can_block):
-            raise ValueError(f'kernel="{kernel}" does not know this model\'s attention. Use kernel="auto".')
-        return self._by_fused(x, weights) if kernel == "fused" else self._by_blocks(x, weights, x.dtype)
-
-    def head_mean(
-        self, dtype: torch.dtype
-    ) -> tuple[Float[Tensor, "batch query key"], Float[Tensor, "batch query 1"] | float]:
-        """`P` and `t` for `X = I`: the attention itself, averaged over heads."""
-        if self.can_block:
-            return self._by_blocks(None, None, dtype)
-        every = torch.eye(self.key.shape[2], dtype=dtype, device=self.key.device)
-        return self._by_fused(every.expand(len(self.key), -1, -1), None)
+    def output(self) -> tuple[Float[Tensor, "batch head query channel"], Tensor | None]:
+        """What the layer would have got without us."""
+        raise NotImplementedError
 
     def fused(
         self, x: Float[Tensor, "batch kv_head key channel"]
-    ) -> Float[Tensor, "batch query head channel"]:
-        """`A_h X` for every head, from the fused kernel."""
+    ) -> Float[Tensor, "batch head query channel"]:
+        """`A_h X` for every head, from the fused kernel; without changes."""
         raise NotImplementedError
 
     def rows(self, start: int, stop: int, low: int, high: int) -> Float[Tensor, "batch head query key"]:
-        """Attention of queries `start .. stop - 1` on keys `low .. high - 1`, outside of which it is zero."""
+        """Attention of some queries, without changes, on keys `low .. high - 1`; it is zero elsewhere."""
         batch, heads, _, channels = self.query.shape
-        groups, dtype = self.key.shape[1], torch.promote_types(self.query.dtype, torch.float32)
+        groups, dtype = self.key.shape[1], self.dtype
         query = (self.query[:, :, start:stop].to(dtype) * self.scale).reshape(batch, groups, -1, channels)
         scores = (query @ self.key[:, :, low:high].to(dtype).mT).view(batch, heads, stop - start, -1)
         never = torch.finfo(dtype).min
@@ -124,44 +143,119 @@ class AttentionCall:
             scores[..., start - low : stop - low].masked_fill_(future, never)
         return torch.softmax(scores, -1)
 
+    def visible(self) -> Bool[Tensor, "#batch #head query key"]:
+        """Where a query may look.
+
+        Raises:
+            ValueError: the kernel alone knows.
+        """
+        if not self.knows_mask:
+            raise ValueError(
+                "Where a query may look is known to this model's attention kernel only. Choose another with "
+                'model.set_attn_implementation("sdpa").'
+            )
+        if self.mask is not None:
+            return _allowed(self.mask)
+        queries, keys = self.query.shape[2], self.key.shape[2]
+        everywhere = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=self.query.device)
+        return everywhere.tril(keys - queries) if self.causal else everywhere
+
+    def products(self, wanted: Sequence[Wanted]) -> list[Product]:
+        """`P` and `t` for everything that is wanted; attention is formed once, if at all.
+
+        Raises:
+            ValueError: this model has not got the kernel asked for.
+        """
+        asked = {one.kernel for one in wanted}
+        for kernel, there in (("fused", self.can_fuse), ("blocks", self.can_block)):
+            if kernel in asked and not there:
+                raise ValueError(f'This model\'s attention has no kernel="{kernel}". Use kernel="auto".')
+        widths = [self.key.shape[2] if one.matrix is None else one.matrix.shape[-1] for one in wanted]
+        passes = sum(-(-width // self.query.shape[-1]) for width in widths)
+        many = passes > FUSED_PASSES.get(self.query.device.type, 1) or any(x.matrix is None for x in wanted)
+        forms = not self.can_fuse or "blocks" in asked or (self.can_block and many)
+        in_blocks = [one.kernel == "blocks" or (one.kernel == "auto" and forms) for one in wanted]
+        found = iter(self._by_blocks([one for one, formed in zip(wanted, in_blocks, strict=True) if formed]))
+        return [
+            next(found) if formed else self._by_fused(one)
+            for one, formed in zip(wanted, in_blocks, strict=True)
+        ]
+
+    def _watch(self, watchers: Sequence[Watcher]) -> None:
+        asking = [watcher(self) for watcher in watchers]
+        found = self.products([next(one) for one in asking])
+        for one, product in zip(asking, found, strict=True):
+            with suppress(StopIteration):
+                one.send(product)
+
     def _visible(self, start: int, stop: int) -> tuple[int, int]:
         """The first key that any of these queries may look at, and the one after the last."""
+        if any(change.onto is not None for change in self.changes):  # which may be anywhere
+            return 0, self.key.shape[2]
         if self.mask is None:
             return 0, stop if self.causal else self.key.shape[2]
         mask = self.mask[..., start:stop, :]
         if mask.device.type != "cpu":  # finding out would stop the device's queue
             return 0, self.key.shape[2]
-        mask = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
-        seen = mask.flatten(0, -2).any(0).nonzero()
+        seen = _allowed(mask).flatten(0, -2).any(0).nonzero()
         return (int(seen[0]), int(seen[-1]) + 1) if len(seen) else (0, self.key.shape[2])
 
-    def _by_fused(self, x: Tensor, weights: Tensor | None) -> tuple[Tensor, float]:
-        width, heads = self.query.shape[-1], self.key.shape[1]
+    def _by_fused(self, one: Wanted) -> Product:
+        width, (batch, heads, keys, _) = self.query.shape[-1], self.key.shape
+        x, weights = one.matrix, one.weights
+        if x is None:
+            x = torch.eye(keys, dtype=self.dtype, device=self.key.device).expand(batch, -1, -1)
+        known = self.sums_to_1 and all(change.sums_to_1 for change in self.changes)
+        if not known:  # one column more, for `t`
+            x = pad(x, (0, 1), value=1.0)
         parts = []
         for chunk in x.split(width, -1):
             columns = chunk.shape[-1]
             # kernels want values as wide as queries; the fallback for other widths forms the attention matrix
-            padded = torch.nn.functional.pad(chunk, (0, width - columns))
-            mixed = self.fused(padded[:, None].expand(-1, heads, -1, -1))[..., :columns]
-            parts.append(mixed.mean(2) if weights is None else torch.einsum("h,bqhc->bqc", weights, mixed))
+            values = pad(chunk, (0, width - columns))[:, None].expand(-1, heads, -1, -1)
+            mixed = self.fused(values)[..., :columns].to(x.dtype)
+            for change in self.changes:
+                mixed = change.of(mixed, chunk[:, None])
+            parts.append(_mean(mixed, weights))
         product = torch.cat(parts, -1) if len(parts) != 1 else parts[0]
-        return product.to(x.dtype), 1.0 if weights is None else float(weights.sum())
+        if not known:
+            return product[..., :-1], product[..., -1:]
+        return product, 1.0 if weights is None else float(weights.sum())
 
-    def _by_blocks(
-        self, x: Tensor | None, weights: Tensor | None, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
-        """`P` and `t`; without `x`, for the identity."""
+    def _by_blocks(self, wanted: list[Wanted]) -> list[Product]:
         (batch, heads, queries, _), keys = self.query.shape, self.key.shape[2]
         budget = BLOCK_BYTES.get(self.query.device.type, BLOCK_BYTES["cpu"])
         size = max(16, min(512, budget // (batch * heads * keys * 4)))
-        products, totals = [], []
-        for start in range(0, queries, size):
+        found = [(list[Tensor](), list[Tensor]()) for _ in wanted]
+        for start in range(0, queries if wanted else 0, size):
             stop = min(start + size, queries)
             low, high = self._visible(start, stop)
-            with torch.no_grad():  # gradients go to x only
-                rows = self.rows(start, stop, low, high).to(dtype)
-                mean = rows.mean(1) if weights is None else torch.einsum("h,bhqk->bqk", weights, rows)
-            whole = torch.nn.functional.pad(mean, (low, keys - high)) if x is None else mean @ x[:, low:high]
-            products.append(whole)
-            totals.append(mean.sum(-1, keepdim=True))
-        return torch.cat(products, 1), torch.cat(totals, 1)
+            with torch.no_grad():  # gradients go to matrices only
+                rows = self.rows(start, stop, low, high)
+                for change in self.changes:
+                    rows = change.of_rows(rows, start, stop, low, high)
+            means: dict[tuple[int, torch.dtype], Tensor] = {}
+            for one, (products, totals) in zip(wanted, found, strict=True):
+                kind = id(one.weights), self.dtype if one.matrix is None else one.matrix.dtype
+                if (mean := means.get(kind)) is None:
+                    mean = means[kind] = _mean(rows.to(kind[1]), one.weights)
+                x = one.matrix
+                products.append(pad(mean, (low, keys - high)) if x is None else mean @ x[:, low:high])
+                totals.append(mean.sum(-1, keepdim=True))
+        return [(torch.cat(products, 1), torch.cat(totals, 1)) for products, totals in found]
+
+
+def _allowed(mask: Tensor) -> Bool[Tensor, "*batch query key"]:
+    """Where a mask of either kind lets queries look."""
+    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+
+
+def _mean(by_head: Tensor, weights: Tensor | None) -> Float[Tensor, "batch query column"]:
+    return by_head.mean(1) if weights is None else torch.einsum("h,bhqk->bqk", weights, by_head)
+
+
+Change = Callable[[AttentionCall], Affine]
+"""What is to be done to the attention of a call."""
+
+Watcher = Callable[[AttentionCall], Generator[Wanted, Product, None]]
+"""What looks at a call's attention: it yields what it wants to know, once, and goes on with the answer."""

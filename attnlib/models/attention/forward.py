@@ -1,0 +1,183 @@
+"""One forward pass of a model, seen by any number of watchers of its attention."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlib.models.attention.call import Watcher
+from attnlib.models.attention.interface import watching
+from attnlib.models.transformer import Transformer
+
+Mask = Int[Tensor, "batch token"] | Bool[Tensor, "batch token"] | None
+
+
+@torch.no_grad()  # the model's own computation takes no gradients
+def watched_pass(
+    model: Any,
+    watchers: Sequence[Watcher],
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Mask = None,
+    *,
+    logits_from: int | None = None,
+    gradients: bool = False,
+    **model_inputs: Any,
+) -> Float[Tensor, "batch position vocabulary"] | None:
+    """Run a model once, in evaluation mode, without a cache, and show every layer's attention to `watchers`.
+
+    Where padding is on the left, positions count real tokens only, as in generation (a model without relative
+    positions would see them shifted).
+
+    Args:
+        model: as in `rollout_of`.
+        watchers: see `attnlib.models.attention.call`.
+        input_ids: the tokens.
+        attention_mask: 1 for tokens, 0 for padding.
+        logits_from: the first position to give logits of (a vocabulary's worth each); without, the model's
+            head is left out.
+        gradients: whether what the watchers compute is to be differentiated.
+        **model_inputs: handed to the model.
+
+    Raises:
+        ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder,
+            its attention (or part of it) does not go through the interface, or it has no logits.
+    """
+    check_prompt(model, input_ids, attention_mask)
+    with watching(model, *watchers, gradients=gradients) as block:
+        if logits_from is not None:
+            found = logits_of(model, input_ids, attention_mask, logits_from, **model_inputs)
+        else:
+            body = model.base_model if hasattr(model, "base_model_prefix") else model
+            found = None
+            body(input_ids=input_ids, **_inputs(body, attention_mask, model_inputs))
+    check_layers(model, block.calls)
+    return found
+
+
+def logits_of(
+    model: Any,
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Mask = None,
+    start: int = 0,
+    **model_inputs: Any,
+) -> Float[Tensor, "batch position vocabulary"]:
+    """The logits from position `start` on, of a Hugging Face language model or of an attnlib `Transformer`.
+
+    Raises:
+        ValueError: the model gives no logits.
+    """
+    keep = input_ids.shape[1] - start
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        model_inputs = {"logits_to_keep": keep} | model_inputs
+    output = model(input_ids=input_ids, **_inputs(model, attention_mask, model_inputs))
+    logits = getattr(output, "logits", None)
+    if logits is None or logits.ndim != 3:
+        raise ValueError(
+            f"{type(model).__name__} predicts no token at every position, so there is nothing to evaluate. "
+            "Give a causal language model (AutoModelForCausalLM, or an attnlib Transformer)."
+        )
+    return logits[:, -keep:]
+
+
+def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
+    """What a model's `forward` is called with beside tokens."""
+    if isinstance(model, Transformer):
+        return {"attention_mask": None if mask is None else mask.bool()} | given
+    parameters = inspect.signature(model.forward).parameters
+    inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
+    if "use_cache" in parameters or any(p.kind == p.VAR_KEYWORD for p in parameters.values()):
+        inputs["use_cache"] = False
+    if mask is not None and not bool(mask[:, 0].all()) and "position_ids" in parameters:
+        # RoBERTa and its kin, whose table has a row for padding, work positions out by themselves
+        tables = [table for name, table in model.named_modules() if name.endswith("position_embeddings")]
+        if all(getattr(table, "padding_idx", None) is None for table in tables):
+            inputs["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
+    return inputs | given
+
+
+_RECURRENT = ("A_log", "recurrent_param")
+"""Parameters of layers that carry a state from token to token (Mamba, delta nets, Griffin)."""
+
+
+def check_layers(model: nn.Module, caught: int) -> None:
+    """Raise a `ValueError` unless every layer's attention was caught."""
+    expected = n_layers(model)
+    recurrent = [type(m).__name__ for m in model.modules() if any(n in m._parameters for n in _RECURRENT)]
+    if not caught:
+        raise ValueError(
+            f"The attention of {type(model).__name__} does not go through transformers' attention interface, "
+            "so it cannot be followed without its weights. Load the model with "
+            'attn_implementation="eager", call it with output_attentions=True, and give the attentions to '
+            "rollout(). (If it is a compiled model, give the one that was compiled.)"
+        )
+    if recurrent:
+        raise ValueError(
+            f"{type(model).__name__} also mixes tokens by recurrence ({recurrent[0]}), which rollout does "
+            "not describe."
+        )
+    if expected is not None and caught != expected:
+        raise ValueError(
+            f"{type(model).__name__} has {expected} layers, but {caught} attention calls went through "
+            "transformers' attention interface: its other layers mix tokens in another way (recurrence, "
+            "convolution, an attention of their own), which rollout does not describe."
+        )
+
+
+def n_layers(model: nn.Module) -> int | None:
+    """How many layers a model says it has."""
+    if isinstance(model, Transformer):
+        return model.config.n_layers
+    return getattr(_text_config(model), "num_hidden_layers", None)
+
+
+def check_prompt(model: nn.Module, input_ids: Tensor, attention_mask: Tensor | None, more: int = 0) -> None:
+    """Raise a `ValueError` for tokens that `model` cannot take, with `more` to be generated."""
+    config = getattr(model, "config", None)
+    if getattr(config, "is_encoder_decoder", False):
+        raise ValueError(
+            f"{type(model).__name__} is an encoder-decoder model, whose decoder looks at two sequences; "
+            "rollout follows one. Give its encoder (model.get_encoder()), or a decoder-only model."
+        )
+    if not input_ids.numel():
+        raise ValueError("input_ids must hold at least one token. Got an empty prompt.")
+    if attention_mask is not None:
+        if attention_mask.shape != input_ids.shape:
+            raise ValueError(
+                f"attention_mask must have the shape of input_ids, {tuple(input_ids.shape)}. "
+                f"Got {tuple(attention_mask.shape)} instead."
+            )
+        if not bool(attention_mask.bool().any(1).all()):
+            raise ValueError(
+                "attention_mask must leave at least one token of every batch element. Got only padding."
+            )
+    longest, limit = input_ids.shape[1] + more, context_of(model)
+    if limit is not None and longest > limit:
+        new = f" and {more} new ones" if more else ""
+        raise ValueError(
+            f"The prompt's {input_ids.shape[1]} tokens{new} are more than the model's context of {limit} "
+            "tokens. Shorten the prompt."
+        )
+
+
+def context_of(model: nn.Module) -> int | None:
+    """The longest sequence a model is made for, if it says so."""
+    if isinstance(model, Transformer):
+        return model.config.max_length
+    limit = getattr(_text_config(model), "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def _text_config(model: nn.Module) -> Any:
+    config: Any = getattr(model, "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def model_dtype(model: nn.Module) -> torch.dtype:
+    """What to multiply a model's attention in: float32, or better if the model is."""
+    own = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    return torch.promote_types(own, torch.float32)

@@ -1,0 +1,245 @@
+"""The one way to put something in place of a model's attention function, whoever wrote the model.
+
+Hugging Face models look their attention function up by name (`AttentionInterface`), at every call; our own
+`Transformer` has an attribute per layer, `attend`. While a block of `changing` or `watching` is open, names
+and attributes lead here. Nothing about the model itself changes. What is to happen to which model's calls
+stands in a context variable: blocks may be inside one another and open in several threads at once, and a
+thread that opened none, or a call of another model, is passed straight on to the function that was there
+before. (A new thread starts with nothing open: run it in a copy of the context, `contextvars.copy_context`,
+if the blocks that are open here should be there, too.)
+
+Changes act in the order in which their blocks were entered. Watchers see what the layer uses in the end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+from attnlib.generators.base import Head
+from attnlib.models.attention.call import AttentionCall, Change, Watcher
+from attnlib.models.attention.kernels import EagerCall, NamedCall, OwnCall, SdpaCall
+from attnlib.models.mode import evaluating
+from attnlib.models.transformer import Attention, Transformer
+
+
+@dataclass(eq=False)
+class Block:
+    """What an open `with` block does, to calls of which modules.
+
+    Attributes:
+        changes: by the module that calls.
+        watchers: who looks on.
+        watched: the modules whose calls they see.
+        gradients: whether what they compute is to be differentiated.
+        calls: how many calls they saw.
+    """
+
+    changes: Mapping[int, Change] = field(default_factory=dict)
+    watchers: Sequence[Watcher] = ()
+    watched: frozenset[int] = frozenset()
+    gradients: bool = False
+    calls: int = 0
+
+
+_open: ContextVar[tuple[Block, ...]] = ContextVar("_open", default=())
+_lock = Lock()
+_led_here: dict[Any, tuple[int, Callable[[], None]]] = {}
+"""By name, or layer: how many blocks use it, and what puts back the function that was there before."""
+
+
+@contextmanager
+def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
+    """Change the attention that `model` computes in this context, and everything that follows from it.
+
+    Args:
+        model: a Hugging Face model with one self-attention per layer that uses the attention interface, or
+            our own `Transformer`; in any mode, with or without gradients.
+        changes: by layer, from 0.
+
+    Raises:
+        ValueError: it is a model of another kind.
+    """
+    modules = attention_modules(model)
+    with _opened(model, Block({id(modules[layer]): change for layer, change in changes.items()})):
+        yield
+
+
+@contextmanager
+def watching(model: nn.Module, *watchers: Watcher, gradients: bool = False) -> Iterator[Block]:
+    """Show every attention call that `model` makes in this context to `watchers`.
+
+    The model is in evaluation mode meanwhile (dropout would be neither attention nor reproducible).
+
+    Raises:
+        ValueError: the model is neither a Hugging Face model that uses the attention interface, nor ours.
+    """
+    block = Block({}, watchers, frozenset(map(id, model.modules())), gradients)
+    with evaluating(model), _opened(model, block):
+        yield block
+
+
+def attention_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules that compute attention, one per layer, first to last.
+
+    Raises:
+        ValueError: it is not clear which these are.
+    """
+    if isinstance(model, Transformer):
+        return [layer.attention for layer in model.layers]  # type: ignore[misc]
+    modules = [m for m in model.modules() if isinstance(getattr(m, "layer_idx", None), int)]
+    modules = [m for m in modules if "Attention" in type(m).__name__]
+    if not implementations(model) or len({m.layer_idx for m in modules}) != len(modules) or not modules:
+        raise ValueError(
+            f"{type(model).__name__} is neither an attnlib Transformer nor a Hugging Face decoder with one "
+            "self-attention per layer: its attention cannot be changed from outside"
+        )
+    return sorted(modules, key=lambda m: m.layer_idx)  # type: ignore[arg-type, return-value]
+
+
+def heads_by_layer(model: nn.Module, heads: Sequence[Head] | None) -> dict[int, list[int]]:
+    """The chosen heads of every layer that has any; all heads for None.
+
+    Raises:
+        ValueError: the model has no such head, or is of a kind that cannot be changed.
+    """
+    modules: list[Any] = attention_modules(model)
+    sizes = [m.n_heads if isinstance(m, Attention) else m.config.num_attention_heads for m in modules]
+    if heads is None:
+        return {layer: list(range(size)) for layer, size in enumerate(sizes)}
+    chosen: dict[int, list[int]] = {}
+    for layer, head in heads:
+        if not (0 <= layer < len(sizes) and 0 <= head < sizes[layer]):
+            raise ValueError(
+                f"there is no head L{layer}H{head}; the model has {len(sizes)} layers of {sizes[0]} heads"
+            )
+        chosen.setdefault(layer, []).append(head)
+    return chosen
+
+
+def implementations(model: nn.Module) -> set[str]:
+    """The names by which a model, and every model inside it, looks up attention."""
+    configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    return {c._attn_implementation or "eager" for c in configs if hasattr(c, "_attn_implementation")}
+
+
+@contextmanager
+def _opened(model: nn.Module, block: Block) -> Iterator[None]:
+    places: list[Any]
+    if isinstance(model, Transformer):
+        places = attention_modules(model)
+    elif implementations(model):  # any name, as the model may be told to use another one meanwhile
+        places = ["eager", *(name for name in AttentionInterface._global_mapping if name != "eager")]
+    else:
+        raise ValueError(
+            f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer. Collect "
+            "its attention weights and call rollout(attentions) on them."
+        )
+    with _lock:
+        for place in places:
+            users, restore = _led_here.get(place) or (0, _lead_here(place))
+            _led_here[place] = users + 1, restore
+    _open.set((*_open.get(), block))
+    try:
+        yield
+    finally:
+        _open.set(tuple(other for other in _open.get() if other is not block))
+        with _lock:
+            for place in places:
+                users, restore = _led_here.pop(place)
+                if users > 1:
+                    _led_here[place] = users - 1, restore
+                else:
+                    restore()
+
+
+def _lead_here(place: Any) -> Callable[[], None]:
+    """Put ourselves in the place of a function; returns what undoes it."""
+    if isinstance(place, Attention):
+        own = place.attend
+        place.attend = partial(_own, own, place)
+        return partial(setattr, place, "attend", own)
+    functions = AttentionInterface._global_mapping  # there is no public way to take a name out again
+    original = functions.get(place)
+    AttentionInterface.register(place, partial(_hugging_face, original, place))
+    if original is None:
+        return partial(functions.pop, place, None)
+    return partial(AttentionInterface.register, place, original)
+
+
+def _of(module: nn.Module) -> tuple[list[Change], list[Watcher], bool] | None:
+    """Changes and watchers of a module's call, and whether these differentiate; None if there are none."""
+    blocks = _open.get()
+    changes = [block.changes[id(module)] for block in blocks if id(module) in block.changes]
+    seen = [block for block in blocks if id(module) in block.watched]
+    for block in seen:
+        block.calls += 1
+    watchers = [watcher for block in seen for watcher in block.watchers]
+    return (changes, watchers, any(block.gradients for block in seen)) if changes or watchers else None
+
+
+def _answer(call: AttentionCall, at_work: Any) -> tuple[Tensor, Tensor | None]:
+    outside = _open.set(())  # functions of the interface may call one another: that is no call of the model's
+    try:
+        return call.answer(*at_work)
+    finally:
+        _open.reset(outside)
+
+
+def _own(
+    original: Callable,
+    module: Attention,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    allowed: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """What `attend` is called with, and has to return."""
+    if (at_work := _of(module)) is None:
+        return original(q, k, v, allowed, **kwargs)
+    return _answer(OwnCall(original, q, k, v, allowed, kwargs), at_work)
+
+
+def _hugging_face(
+    original: Callable | None,
+    name: str,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """What an attention function is called with, and has to return."""
+    function = original or _eager_function(module)
+    if (at_work := _of(module)) is None:
+        return function(module, query, key, value, attention_mask, **kwargs)
+    kind = {"eager": EagerCall, "sdpa": SdpaCall}.get(name, NamedCall)
+    call = kind(function, module, query, key, value, attention_mask, kwargs)
+    mixed, weights = _answer(call, at_work)
+    return mixed.transpose(1, 2), weights
+
+
+def _eager_function(module: nn.Module) -> Callable:
+    """The function that a module's file falls back to: eager attention has no name to look it up by.
+
+    Raises:
+        ValueError: the file has none by the usual name.
+    """
+    function = inspect.unwrap(type(module).forward).__globals__.get("eager_attention_forward")
+    if function is None:
+        raise ValueError(
+            f"{type(module).__name__} has an eager attention of its own that cannot be called from outside. "
+            'Choose another with model.set_attn_implementation("sdpa").'
+        )
+    return function

@@ -1,0 +1,120 @@
+"""Calls of attention, by what computes it: torch's kernel, a model's own formula, a kernel of some name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.models.attention.call import AttentionCall
+from attnlib.models.transformer import attend
+
+
+class NamedCall(AttentionCall):
+    """A Hugging Face kernel that is known by name only: called again as it is, in the model's own precision.
+
+    Its rows may not sum to 1 (learned sinks take part in the softmax of some).
+    """
+
+    can_block = sums_to_1 = knows_mask = False
+
+    def __init__(
+        self,
+        original: Callable,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Any,
+        kwargs: dict,
+    ) -> None:
+        explicit = kwargs.get("is_causal")
+        causal = getattr(module, "is_causal", True) if explicit is None else explicit
+        super().__init__(
+            query,
+            key,
+            value,
+            mask if isinstance(mask, Tensor) and mask.ndim == 4 else None,
+            causal=bool(causal) and query.shape[2] > 1,
+            scale=kwargs.get("scaling"),
+            bias=kwargs.get("position_bias"),
+        )
+        self.original, self.module, self.passed_mask, self.passed = original, module, mask, kwargs
+        self.inputs = query, key, value
+        self.kwargs = kwargs | {"dropout": 0.0}
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """As in `AttentionCall`."""
+        mixed, weights = self.original(self.module, *self.inputs, self.passed_mask, **self.passed)
+        return mixed.transpose(1, 2), weights
+
+    def fused(self, x: Tensor) -> Tensor:
+        """As in `AttentionCall`."""
+        x = x.to(self.query.dtype)
+        mixed, _ = self.original(self.module, self.query, self.key, x, self.passed_mask, **self.kwargs)
+        return mixed.transpose(1, 2)
+
+
+class SdpaCall(NamedCall):
+    """torch's kernel, which multiplies in float32 whatever the model computes in."""
+
+    can_block = sums_to_1 = knows_mask = True
+
+    def fused(self, x: Tensor) -> Tensor:
+        """As in `AttentionCall`."""
+        mask, bias = (
+            t.to(x.dtype) if t is not None and t.is_floating_point() else t for t in (self.mask, self.bias)
+        )
+        kwargs = self.kwargs | ({} if bias is None else {"position_bias": bias})
+        query, key = self.query.to(x.dtype), self.key.to(x.dtype)
+        return self.original(self.module, query, key, x, mask, **kwargs)[0].transpose(1, 2)
+
+
+class EagerCall(NamedCall):
+    """A model's own formula: where it is watched, a block of queries at a time, outputs falling off."""
+
+    can_fuse, can_block, knows_mask = False, True, True
+
+    def __init__(self, *call: Any) -> None:
+        super().__init__(*call)
+        self.causal = False  # eager functions know masks only
+        self.outputs = list[Tensor]()
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """As in `AttentionCall`; without attention where that was formed in blocks."""
+        return (torch.cat(self.outputs, 1).transpose(1, 2), None) if self.outputs else super().output()
+
+    def rows(self, start: int, stop: int, low: int, high: int) -> Tensor:
+        """As in `AttentionCall`; keeps the output of these queries."""
+        block, keys = slice(start, stop), slice(low, high)
+        kwargs = dict(self.kwargs)
+        if self.bias is not None:
+            kwargs["position_bias"] = self.bias[..., block, keys]
+        mask = None if self.mask is None else self.mask[..., block, keys]
+        query, key, value = self.query[:, :, block], self.key[:, :, keys], self.value[:, :, keys]
+        output, attention = self.original(self.module, query, key, value, mask, **kwargs)
+        self.outputs.append(output)
+        return attention
+
+
+class OwnCall(AttentionCall):
+    """A call of `attnlib.models.transformer.attend`, or of whatever a reader put in its place."""
+
+    def __init__(
+        self, original: Callable, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, kwargs: dict
+    ) -> None:
+        super().__init__(q, k, v, allowed, causal=kwargs.get("causal", False))
+        self.original, self.allowed, self.passed, self.inputs = original, allowed, kwargs, (q, k, v)
+        self.kwargs = kwargs | {"need_weights": False, "dropout": 0.0}
+        self.can_block = self.sums_to_1 = self.knows_mask = original is attend
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """As in `AttentionCall`."""
+        return self.original(*self.inputs, self.allowed, **self.passed)
+
+    def fused(self, x: Tensor) -> Tensor:
+        """As in `AttentionCall`."""
+        query, key = self.query.to(x.dtype), self.key.to(x.dtype)
+        return self.original(query, key, x, self.allowed, **self.kwargs)[0]

@@ -7,16 +7,19 @@ and moved there whole; a SHA-256 over the tensors and the JSON tells when one wa
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 FORMAT = 1
@@ -27,8 +30,15 @@ class CheckpointError(RuntimeError):
     """A checkpoint cannot be written, cannot be trusted, or belongs to another run."""
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Put `data` at `path`: whoever reads sees the old file or the new one, never half of one.
+@contextlib.contextmanager
+def replacing(path: Path, size: int) -> Iterator[Path]:
+    """A temporary path to write to, which takes the place of `path` when the block ends without an error.
+
+    Whoever reads `path` sees the old file or the new one, never half of one.
+
+    Args:
+        path: where the file is to be.
+        size: of what is to be written, in bytes; for the message.
 
     Raises:
         CheckpointError: the system refused (disk full, quota, rights); what was at `path` is as it was, and
@@ -36,15 +46,17 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
+        yield temporary
+        with open(temporary, "r+b") as file:
             os.fsync(file.fileno())  # before the move: a crash must not leave a name without its bytes
         os.replace(temporary, path)
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(
+            f"os error {number}" in reason for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        )
         raise CheckpointError(
-            f"{path} could not be written ({error.strerror or error}; {len(data):,} bytes). "
+            f"{path} could not be written ({reason}; {size:,} bytes). "
             f"{'The previous version is intact. ' if path.exists() else ''}"
             f"{'Free some space' if full else 'Mend that'} and make the same call again."
         ) from error
@@ -52,17 +64,37 @@ def write_atomically(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)  # already gone if all went well
 
 
+def write_atomically(path: Path, data: bytes) -> None:
+    """Put `data` at `path`; see `replacing`, also for the errors."""
+    with replacing(path, len(data)) as temporary:
+        temporary.write_bytes(data)
+
+
 def save_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
     """Write tensors (of any device) and a JSON-able header to `path`, atomically and with a checksum.
 
+    What is on the CPU already is written from where it is: nothing is copied but tensors that share memory.
+
     Raises:
-        CheckpointError: see `write_atomically`.
+        CheckpointError: see `replacing`.
     """
-    # Cloned because tied weights share memory, which the format refuses.
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    tensors = _separate({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     text = json.dumps({"format": FORMAT, **header})
     metadata = {"attnlib": text, "sha256": _checksum(tensors, text)}
-    write_atomically(path, safetensors.torch.save(tensors, metadata))
+    with replacing(path, sum(tensor.nbytes for tensor in tensors.values())) as temporary:
+        safetensors.torch.save_file(tensors, temporary, metadata)
+
+
+def _separate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, cloned where they are a part of something or share its memory (tied weights)."""
+    seen: set[int] = set()
+    apart = {}
+    for name, tensor in tensors.items():
+        storage = tensor.untyped_storage()
+        whole = storage.nbytes() == tensor.nbytes and storage.data_ptr() not in seen
+        seen.add(storage.data_ptr())
+        apart[name] = tensor if whole else tensor.clone()
+    return apart
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -90,7 +122,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _unreadable(path: Path, reason: str) -> CheckpointError:
-    return CheckpointError(f"{path} cannot be used: {reason}. Delete this file to start afresh.")
+    return CheckpointError(f"{path} cannot be used: {reason}. What needs it is to be made again.")
 
 
 def _checksum(tensors: dict[str, Tensor], text: str) -> str:

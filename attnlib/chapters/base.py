@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from torch import nn
 
 from attnlib.records import device_name, record
-from attnlib.training import History, Plan, cache_folder, fit, token_scores
+from attnlib.training import History, Plan, token_scores, trained
 
 _IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
 
@@ -157,16 +157,13 @@ class Chapter(BaseModel):
         setup = self.setup(run)
         model, plan = setup.model, setup.plan
         if plan is None:
-            trained = Trained(model.to(self.torch_device).eval())
+            found = Trained(model.to(self.torch_device).eval())
         else:
-            key = {"plan": plan.settings(), "model": str(getattr(model, "config", None))}
-            folder = cache_folder(self.notebook, key)
-            how: dict[str, Any] = {"folder": folder, "hooks": setup.hooks}
-            how["evaluate"] = lambda model: setup.score(model, setup.valid)
-            history = fit(model, setup.batches, setup.loss, plan, **how)
-            trained = Trained(model, history, folder, setup.hooks)
-        self._trained[run.name] = trained
-        return trained
+            seen: dict[str, Any] = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
+            history = trained(model, setup.batches, setup.loss, plan, chapter=self.notebook, **seen)
+            found = Trained(model, history, history.folder, setup.hooks)
+        self._trained[run.name] = found
+        return found
 
     def train_all(self) -> tuple[dict[str, nn.Module], dict[str, pd.DataFrame]]:
         """The models of all runs, and the tables of their training's history, by the runs' names."""

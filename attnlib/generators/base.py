@@ -61,6 +61,11 @@ class Batch:
         """How many samples the batch holds."""
         return len(self.input_ids)
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What a model is called with, by name: `model(**batch.inputs)`."""
+        return {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
+
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
         moved: dict[str, Any] = {

@@ -31,6 +31,7 @@ from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.classification import Documents
 from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
+from attnlib.training.keeping import Keeper
 
 __all__ = [
     "STEPS",
@@ -187,17 +188,13 @@ def _of_batch(model: nn.Module, batch: Any, delta: bool) -> tuple[dict[str, Tens
     )
 
 
-class Recorder:
-    """A hook for `fit` that writes the relevance of chosen documents at chosen steps to disk.
+class Recorder(Keeper):
+    """A hook for `fit` that keeps the relevance of chosen documents at chosen steps.
 
-    Each step has one file per set of documents, `folder/<set>-<step>.safetensors`, written as it comes: a
-    run that is killed and goes on writes those that it had not come to (and writes anew, with the same
-    values, those after its last checkpoint). Read them with `relevance_at`.
-
-    Put `folder` inside the folder of `fit`: then both are of the same run.
+    Each step has one file per set of documents, `<set>-<step>.safetensors` in the folder `relevance` of the
+    run; see `Keeper`. Read them with `relevance_at`.
 
     Args:
-        folder: where the files go.
         documents: sets of documents by name, such as `{"train": ..., "validation": ..., "test": ...}`.
         steps: when, as updates made; 0 is before training.
         delta: whether to compute the gradient influence; or the names of those sets for which to.
@@ -206,16 +203,16 @@ class Recorder:
         ValueError: a name cannot be part of a file's name.
     """
 
-    before = True  # of the hooks that want to see step 0: see `training.also_before`
+    KIND, FOLDER = "relevance", "relevance"
 
     def __init__(
         self,
-        folder: str | Path,
         documents: Mapping[str, Documents],
         steps: Iterable[int] = STEPS,
         delta: bool | Iterable[str] = True,
     ) -> None:
-        self.folder, self.documents, self.steps = Path(folder), dict(documents), frozenset(steps)
+        super().__init__(steps)
+        self.documents = dict(documents)
         self.delta = set(self.documents if delta is True else delta or ())
         bad = [name for name in [*self.documents, *self.delta] if not name.isidentifier()]
         if bad or not self.delta <= set(self.documents):
@@ -225,14 +222,21 @@ class Recorder:
             )
         self.about = {name: fingerprint(documents) for name, documents in self.documents.items()}
 
-    def __call__(self, event: Any) -> None:
-        """Write the files of the step, if it is one of those chosen."""
-        if event.step not in self.steps:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
+    @property
+    def asked(self) -> Any:
+        """Steps, documents, and for which of them the influence is computed."""
+        return self.steps, self.about, self.delta
+
+    def paths(self, step: int) -> list[Path]:
+        """The files of a step, one per set of documents."""
+        return [_path(self.home, name, step) for name in self.documents]
+
+    def write(self, step: int, model: nn.Module) -> None:
+        """Write the files of a step."""
+        header = {"kind": self.KIND, "run": self.run}
         for name, documents in self.documents.items():
-            found = relevance(event.model, documents, step=event.step, delta=name in self.delta)
-            found.save(_path(self.folder, name, event.step), {"documents": self.about[name]})
+            found = relevance(model, documents, step=step, delta=name in self.delta)  # type: ignore[arg-type]
+            found.save(_path(self.home, name, step), {**header, "documents": self.about[name]})
 
 
 def fingerprint(documents: Documents) -> str:

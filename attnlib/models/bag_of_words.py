@@ -14,6 +14,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from attnlib.models.saving import Saved
+
 __all__ = ["BagConfig", "BagOfEmbeddings", "BagOutput"]
 
 
@@ -41,13 +43,15 @@ class BagOutput:
     logits: Float[Tensor, " batch"]
 
 
-class BagOfEmbeddings(nn.Module):
+class BagOfEmbeddings(Saved):
     r"""The embedding-only model.
 
     $$p(y = 1) = \sigma\Big(\tfrac{1}{n} \sum_i E_{w_i} \cdot u + b\Big)$$
 
     with $w_i$ the $n$ words of a document, `<bos>` and `<eos>` among them, and $E$ their vectors.
     """
+
+    CONFIG = BagConfig
 
     def __init__(self, config: BagConfig) -> None:
         super().__init__()

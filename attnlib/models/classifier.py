@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass as plain_dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -18,10 +17,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.classification import DocumentBatch
 from attnlib.models.mode import evaluating
-from attnlib.models.saving import config_of
+from attnlib.models.saving import Saved
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -85,7 +83,7 @@ class BiLSTM(nn.Module):
         return torch.cat([there, back.gather(1, reverse.expand_as(back))], dim=-1)
 
 
-class Classifier(nn.Module):
+class Classifier(Saved):
     r"""Words, a bidirectional LSTM, one attention head, one number per document.
 
     $$h = \mathrm{BiLSTM}(E_w), \quad
@@ -102,6 +100,8 @@ class Classifier(nn.Module):
     Attributes:
         config: its settings.
     """
+
+    CONFIG = ClassifierConfig
 
     def __init__(self, config: ClassifierConfig) -> None:
         super().__init__()
@@ -143,34 +143,6 @@ class Classifier(nn.Module):
         scores = self.to_attention(self.to_intermediate(states).relu())[..., 0]
         return scores.masked_fill(~real, float("-inf")).softmax(-1)
 
-    def save(self, path: str | Path) -> None:
-        """Write weights and settings to one safetensors file, atomically.
-
-        Raises:
-            CheckpointError: it could not be written.
-        """
-        save_tensors(Path(path), self.state_dict(), {"config": config_of(self)})
-
-    @classmethod
-    def load(cls, path: str | Path, device: torch.device | str = "cpu") -> Classifier:
-        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode.
-
-        Raises:
-            CheckpointError: there is no such file, it is damaged, or it is of another model.
-        """
-        if not Path(path).is_file():
-            raise CheckpointError(
-                f"there is no checkpoint {path}. Train the model first (fit with folder=... writes "
-                f"best.safetensors into it), or name the file of one that was."
-            )
-        weights, header = load_tensors(Path(path))
-        try:
-            model = cls(ClassifierConfig(**header["config"]))
-            model.load_state_dict(weights)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"{path} is not the checkpoint of a {cls.__name__}: {error}") from error
-        return model.to(device).eval()
-
 
 def document_loss(model: nn.Module, batch: DocumentBatch) -> Tensor:
     r"""A loss for `fit`: cross entropy of documents of two classes, as a mean over documents.
@@ -184,7 +156,7 @@ def document_loss(model: nn.Module, batch: DocumentBatch) -> Tensor:
         model: called with `input_ids` and `lengths`; gives `logits` [batch].
         batch: a `DocumentBatch`.
     """
-    logits = model(batch.input_ids, batch.lengths).logits
+    logits = model(**batch.inputs).logits
     return F.binary_cross_entropy_with_logits(logits, batch.labels.to(logits.dtype))
 
 
@@ -206,7 +178,7 @@ def document_scores(model: nn.Module, batches: Iterable[DocumentBatch]) -> dict[
     with evaluating(model):
         for batch in batches:
             batch = batch.to(device)
-            logits = model(batch.input_ids, batch.lengths).logits.double()
+            logits = model(**batch.inputs).logits.double()
             right += ((logits > 0) == (batch.labels == 1)).sum()
             total -= F.logsigmoid(logits * (2 * batch.labels - 1)).sum()
             n += len(batch)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass as plain_dataclass
-from pathlib import Path
 from typing import Literal, cast
 
 import torch
@@ -20,8 +19,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from attnlib.files import load_tensors, save_tensors
-from attnlib.models.saving import config_of
+from attnlib.models.saving import Saved
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -151,6 +149,8 @@ def attend(
 class Attention(nn.Module):
     """Multi-head self-attention. `self.attend` does the mixing: replace it to watch or change attention."""
 
+    CONFIG = TransformerConfig
+
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.n_heads, self.causal, self.dropout = config.n_heads, config.causal, config.dropout
@@ -184,6 +184,8 @@ class Layer(nn.Module):
     with $N$ layer normalisation and $f$ either block; feed-forward is $W_2\,\sigma(W_1 x + b_1) + b_2$.
     """
 
+    CONFIG = TransformerConfig
+
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         hidden = cast(int, config.ff_width)
@@ -215,7 +217,7 @@ class Layer(nn.Module):
         return self.dropout(self.down(self.dropout(self.activation(self.up(x)))))
 
 
-class Transformer(nn.Module):
+class Transformer(Saved):
     """An encoder (or, if `config.causal`, a decoder-only model) that scores classes at every token.
 
     Initial weights come from torch's global generator: call `torch.manual_seed` before to fix them.
@@ -224,6 +226,8 @@ class Transformer(nn.Module):
         config: its settings.
         layers: the `Layer`s, first to last.
     """
+
+    CONFIG = TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -289,26 +293,6 @@ class Transformer(nn.Module):
         if mask is None:
             return self.positions[None, :length]
         return self.positions[(mask.cumsum(1) - 1).clamp(min=0)]  # so padding on the left shifts nothing
-
-    def save(self, path: str | Path) -> None:
-        """Write weights and settings to one safetensors file, atomically.
-
-        Raises:
-            CheckpointError: it could not be written.
-        """
-        save_tensors(Path(path), self.state_dict(), {"config": config_of(self)})
-
-    @classmethod
-    def load(cls, path: str | Path, device: torch.device | str = "cpu") -> Transformer:
-        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode.
-
-        Raises:
-            CheckpointError: the file is damaged.
-        """
-        weights, header = load_tensors(Path(path))
-        model = cls(TransformerConfig(**header["config"]))
-        model.load_state_dict(weights)
-        return model.to(device).eval()
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:

@@ -1,7 +1,7 @@
 """How models are trained: the loop, its plan, losses and scores, checkpoints, and what is kept."""
 
 from attnlib.files import CheckpointError
-from attnlib.training.cache import cache_folder
+from attnlib.training.cache import cache_folder, trained
 from attnlib.training.loop import Event, also_before, fit
 from attnlib.training.objectives import attention_error, exact_match, token_accuracy, token_loss, token_scores
 from attnlib.training.plan import History, Plan
@@ -19,4 +19,5 @@ __all__ = [
     "token_accuracy",
     "token_loss",
     "token_scores",
+    "trained",
 ]

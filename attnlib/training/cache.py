@@ -6,15 +6,86 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+from torch import nn
+
+from attnlib.training.content import digest
+from attnlib.training.definitions import Unreadable
+from attnlib.training.fingerprint import fingerprint_parts
+from attnlib.training.loop import Hook, Loss, fit
+from attnlib.training.plan import History, Plan
+from attnlib.training.runlog import log
 
 PACKAGE = Path(__file__).parents[1]
 
 _TRAINING_CODE = ("files.py", "generators", "models", "training", "measures/relevance.py")
+
+
+_SCRATCH: list[tempfile.TemporaryDirectory] = []
+"""Folders of runs that cannot be kept; they go with the process."""
+
+
+def trained(
+    model: nn.Module,
+    batches: Callable[[int], Any],
+    loss: Loss,
+    plan: Plan,
+    *,
+    chapter: str,
+    valid: Sequence[Any] | None = None,
+    score: Callable[[nn.Module, Sequence[Any]], dict[str, float]] | None = None,
+    hooks: Sequence[Hook] = (),
+    progress: bool = True,
+) -> History:
+    """Train a model by `fit`, or load it if the same one was trained before.
+
+    What "the same" is, is found in the arguments themselves: see `fingerprint.fingerprint_parts`. A model is
+    kept in `$ATTNLIB_CACHE/<chapter>/<fingerprint>`, or where this system keeps caches. Of what cannot be
+    read (a function typed at a prompt, say) nothing can be known again: then one line says so, and the model
+    is trained at every call.
+
+    Args:
+        model: its weights are those to begin with; changed in place; at the end it has its best weights, is
+            in evaluation mode and on the plan's device.
+        batches: the data, a pure function of the step.
+        loss: see `fit`.
+        plan: how to train.
+        chapter: whose model it is: the name of the folder.
+        valid: the batches to score the model on as `plan.evaluate_every` says.
+        score: called with the model and these; returns named values, `plan.metric` among them.
+        hooks: see `fit`. They should not change the model. `Snapshots`, and others that keep files, find them
+            again when the run is loaded; others are not called then.
+        progress: show a bar and a line per evaluation.
+
+    Returns:
+        The history of the run, which also knows how long it took if it was only loaded.
+
+    Raises:
+        ValueError: only one of `valid` and `score` is given; see also `fit`.
+    """
+    if (valid is None) != (score is None):
+        raise ValueError("valid and score go together: what to score the model on, and how")
+    try:
+        parts = fingerprint_parts(model, batches, loss, plan, valid=valid, score=score, hooks=hooks, loop=fit)
+        folder = caches() / chapter / digest(parts)[:16]
+    except Unreadable as error:
+        log.warning("this model is not kept, and is trained at every call: %s", error)
+        _SCRATCH.append(tempfile.TemporaryDirectory())
+        parts, folder = None, Path(_SCRATCH[-1].name)
+    how: dict[str, Any] = {"folder": folder, "hooks": hooks, "progress": progress, "parts": parts}
+    if score is not None and valid is not None:
+        how["evaluate"] = lambda model: score(model, valid)
+    return fit(model, batches, loss, plan, **how)
+
+
+def caches() -> Path:
+    """Where trained models are kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
+    return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
 
 
 def cache_folder(notebook: str, parts: Mapping[str, Any]) -> Path:
@@ -27,9 +98,8 @@ def cache_folder(notebook: str, parts: Mapping[str, Any]) -> Path:
         notebook: the chapter.
         parts: everything that decides the trained model, as JSON can hold it.
     """
-    base = Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
     text = json.dumps({"parts": dict(parts), "code": code_hash()}, sort_keys=True, default=str)
-    return base / notebook / hashlib.sha256(text.encode()).hexdigest()[:16]
+    return caches() / notebook / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @functools.cache

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,9 +15,8 @@ from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.models.attention import evaluating
 
 
-def token_loss(
-    attention_weight: float | int = 0.0, *, as_published: bool = False
-) -> Callable[[nn.Module, Batch], dict[str, Tensor]]:
+@dataclass(frozen=True)
+class TokenLoss:
     r"""A loss for `fit`: cross entropy of the targets, plus the error of supervised attention.
 
     $$L = -\tfrac{1}{|T|} \sum_{t \in T} \log p(y_t) + w \, E$$
@@ -24,18 +24,19 @@ def token_loss(
     with $T$ the tokens of the batch whose target is not `IGNORE`, $y_t$ their targets, $w$ the
     `attention_weight`, and $E$ the `attention_error`, left out where a batch has no target attention.
 
-    Args:
+    Attributes:
         attention_weight: w; with 0 the attention is not even computed.
         as_published: see `attention_error`.
-
-    Returns:
-        A function of model and batch that returns `loss` (L), `cross_entropy`, and E, if any, as `attention`.
     """
 
-    def loss(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        supervised = bool(batch.target_attention) and attention_weight > 0
+    attention_weight: float | int = 0.0
+    as_published: bool = field(default=False, kw_only=True)
+
+    def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """`loss` (L), `cross_entropy`, and E, if any, as `attention`."""
+        supervised = bool(batch.target_attention) and self.attention_weight > 0
         wanted = {"output_attentions": True} if supervised else {}
-        output = model(batch.input_ids, attention_mask=batch.attention_mask, **wanted)
+        output = model(**batch.inputs, **wanted)
         logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
         cross_entropy = F.cross_entropy(logits, targets, ignore_index=IGNORE)
         if not supervised:
@@ -44,17 +45,17 @@ def token_loss(
             stacked_attentions(output),
             batch.target_attention,
             batch.attention_mask,
-            as_published=as_published,
+            as_published=self.as_published,
         )
-        total = cross_entropy + attention_weight * error
+        total = cross_entropy + self.attention_weight * error
         return {"loss": total, "cross_entropy": cross_entropy, "attention": error}
 
-    return loss
+
+token_loss = TokenLoss
 
 
-def reference_loss(
-    weight: float | int, heads: Sequence[Head] | None = None
-) -> Callable[[nn.Module, Batch], dict[str, Tensor]]:
+@dataclass(frozen=True)
+class ReferenceLoss:
     r"""A loss for `fit`: cross entropy of the targets, plus how little of the attention is on the reference.
 
     $$L = -\tfrac{1}{|T|} \sum_{t \in T} \log p(y_t)
@@ -64,33 +65,36 @@ def reference_loss(
     reference key, $S$ the batch's 0/1 `reference` and $\bar A$ the mean attention of the chosen heads. Which
     of its reference keys a row prefers is left to the model; so are rows without one, and other heads.
 
-    Args:
+    Attributes:
         weight: w; with 0 the attention is not even computed.
         heads: the (layer, head)s to supervise, as one mean; all if None.
-
-    Returns:
-        A function of model and batch that returns `loss` (L), `cross_entropy`, and, where the batch has a
-        reference and w is above 0, the second sum as `attention`.
-
-    Raises:
-        ValueError: when called with a model that has not got one of the heads, or returns no attention.
     """
 
-    def loss(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        reference = batch.reference if weight > 0 else None
+    weight: float | int
+    heads: Sequence[Head] | None = None
+
+    def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """`loss` (L), `cross_entropy`; if the batch has a reference and w > 0, the second sum as `attention`.
+
+        Raises:
+            ValueError: the model has not got one of the heads, or returns no attention.
+        """
+        reference = batch.reference if self.weight > 0 else None
         wanted = {} if reference is None else {"output_attentions": True}
-        output = model(batch.input_ids, attention_mask=batch.attention_mask, **wanted)
+        output = model(**batch.inputs, **wanted)
         logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
         cross_entropy = F.cross_entropy(logits, targets, ignore_index=IGNORE)
         if reference is None:
             return {"loss": cross_entropy, "cross_entropy": cross_entropy}
-        mean = _mean_attention(stacked_attentions(output), heads)
+        mean = _mean_attention(stacked_attentions(output), self.heads)
         rows = reference.any(-1)
         mass = (mean * reference).sum(-1)[rows]
         error = -mass.clamp(min=torch.finfo(mass.dtype).tiny).log().sum() / rows.sum().clamp(min=1)
-        return {"loss": cross_entropy + weight * error, "cross_entropy": cross_entropy, "attention": error}
+        total = cross_entropy + self.weight * error
+        return {"loss": total, "cross_entropy": cross_entropy, "attention": error}
 
-    return loss
+
+reference_loss = ReferenceLoss
 
 
 def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key"]:
@@ -181,7 +185,7 @@ def score_samples(model: nn.Module, batches: Iterable[Any]) -> Int64[Tensor, "sa
     with evaluating(model):
         for batch in batches:
             batch = batch.to(device)
-            predicted = model(batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
+            predicted = model(**batch.inputs).logits.argmax(-1)
             asked = batch.target_ids != IGNORE
             right = asked & (predicted == batch.target_ids)
             rows.append(torch.stack([right.sum(1), asked.sum(1)], dim=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, field
 from dataclasses import dataclass as plain_dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -50,7 +51,7 @@ class Plan:
     warmup: int = Field(default=0, ge=0)
     gamma: float = Field(default=0.98, gt=0, le=1)
     epoch_steps: int = Field(default=1000, ge=1)
-    plateau_patience: int = Field(default=3, ge=0)
+    plateau_patience: int = Field(default=3, ge=1)
     optimizer: Literal["adam", "adamw"] = "adam"
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = Field(default=0.0, ge=0)
@@ -80,9 +81,10 @@ class Plan:
         return self
 
     def settings(self) -> dict[str, Any]:
-        """All that decides the weights, as a dictionary: two runs with equal settings are the same run."""
-        free = ("device", "log_every", "tensorboard")
-        return {name: value for name, value in asdict(self).items() if name not in free}
+        """All that decides the weights, the device by its type: with equal settings, runs are the same."""
+        free = ("log_every", "tensorboard")
+        settings = {name: value for name, value in asdict(self).items() if name not in free}
+        return settings | {"device": self.torch_device().type}
 
     def torch_device(self) -> torch.device:
         """The device that `device` means here."""
@@ -100,12 +102,20 @@ class History:
         metric: the value that decides what is best; `None` if the run has no evaluation.
         higher_is_better: whether best is highest.
         interrupted: whether Ctrl-C ended the run.
+        steps: updates made, by Ctrl-C or the end; of a run that is loaded, those that it was trained for.
+        seconds: that training took, earlier sessions included, and also where this call has only loaded it.
+        finished: whether the plan is done. Only then a result is one of the plan.
+        folder: where it is kept, if it is.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     metric: str | None = "accuracy"
     higher_is_better: bool = True
     interrupted: bool = False
+    steps: int = 0
+    seconds: float = 0.0
+    finished: bool = False
+    folder: Path | None = None
 
     @property
     def table(self) -> pd.DataFrame:

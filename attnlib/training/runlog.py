@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sys
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from filelock import FileLock, Timeout
-from tqdm import tqdm
+from torch import nn
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from attnlib.models.saving import config_of
+from attnlib.training.plan import History, Plan
 
 log = logging.getLogger("attnlib.training")
 
@@ -33,33 +38,37 @@ def locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-class _AboveBar(logging.Handler):
-    """Prints without breaking the progress bar."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        tqdm.write(self.format(record), file=sys.stderr)
-
-
 @contextlib.contextmanager
 def logging_to(folder: str | Path | None, progress: bool) -> Iterator[None]:
     """Log to `folder/log.txt`, and to the console unless the caller has set logging up by itself."""
-    handlers: list[logging.Handler] = []
-    if folder is not None:
-        handlers.append(logging.FileHandler(Path(folder) / "log.txt"))
-        handlers[0].setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    if progress and not log.hasHandlers():
-        handlers.append(_AboveBar())
     level = log.level
-    log.setLevel(level or logging.INFO)
-    for handler in handlers:
-        log.addHandler(handler)
-    try:
+    with contextlib.ExitStack() as stack:
+        if progress and not log.hasHandlers():
+            stack.enter_context(logging_redirect_tqdm([log]))  # prints without breaking the bar
+            log.handlers[-1].setLevel(logging.INFO)
+        if folder is not None:
+            file = stack.enter_context(contextlib.closing(logging.FileHandler(Path(folder) / "log.txt")))
+            file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+            log.addHandler(file)
+            stack.callback(log.removeHandler, file)
+        stack.callback(log.setLevel, level)
+        log.setLevel(level or logging.DEBUG)
         yield
-    finally:
-        log.setLevel(level)
-        for handler in handlers:
-            log.removeHandler(handler)
-            handler.close()
+
+
+def about_run(model: nn.Module, plan: Plan, device: torch.device, batch: Any) -> str:
+    """What a run begins with, in words: model, parameters, data, device, versions, plan."""
+    fields = vars(batch) if hasattr(batch, "__dict__") else {}
+    shapes = [f"{name} {list(part.shape)}" for name, part in fields.items() if isinstance(part, torch.Tensor)]
+    lines = {
+        "model": f"{type(model).__name__} {config_of(model)}",
+        "parameters": f"{sum(weight.numel() for weight in model.parameters()):,}",
+        "data": f"{type(batch).__name__}: {', '.join(shapes)}",
+        "device": f"{device}, {torch.get_num_threads()} threads",
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
+        "plan": str(plan.settings()),
+    }
+    return "a run begins or goes on\n" + "\n".join(f"  {name}: {value}" for name, value in lines.items())
 
 
 class Board:
@@ -84,13 +93,27 @@ class Board:
             raise ModuleNotFoundError(
                 "tensorboard=True needs the package tensorboard: install it, or set tensorboard=False"
             ) from error
-        self.writer = SummaryWriter(str(folder and folder / "tensorboard"), purge_step=step + 1)
+        place = (folder or Path()) / "tensorboard"
+        self.had_events = place.is_dir() and any(place.iterdir())
+        self.writer = SummaryWriter(str(place), purge_step=step + 1)
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """Add one point to each named curve."""
         if self.writer is not None:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, step)
+
+    def write_kept(self, history: History, metrics: list[str]) -> None:
+        """Write what is known of a run that is finished, a point per evaluation, unless there are events."""
+        if self.writer is None or self.had_events:
+            return
+        log.info("TensorBoard's events are written from the kept history: a point per evaluation")
+        for row in history.rows:
+            values = {name: value for name, value in row.items() if name not in ("step", "seconds")}
+            named = {
+                f"evaluation/{name}" * (name in metrics) or name: value for name, value in values.items()
+            }
+            self.write(row["step"], named)
 
     def close(self) -> None:
         """Flush and close."""

@@ -43,7 +43,8 @@ class MixedBatch(Batch):
     own: Bool[Tensor, "batch token"] | None = None
 
 
-def share_up_to(end: float | int, steps: int) -> Callable[[int], float]:
+@dataclasses.dataclass(frozen=True)
+class ShareUpTo:
     """The share of own predictions at each step: from 0 along a straight line to `end` at the last step.
 
     The original's "from full teacher forcing down to half" is `share_up_to(0.5, steps)`.
@@ -51,21 +52,30 @@ def share_up_to(end: float | int, steps: int) -> Callable[[int], float]:
     Raises:
         ValueError: `end` is not a share, or there are no steps.
     """
-    if not 0 <= end <= 1 or steps < 1:
-        raise ValueError(f"the last share should be in [0, 1], over at least 1 step; got {end} and {steps}")
-    return lambda step: end * min(1.0, step / max(1, steps - 1))
+
+    end: float | int
+    steps: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        if not 0 <= self.end <= 1 or self.steps < 1:
+            raise ValueError(
+                f"the last share should be in [0, 1], over at least 1 step; got {self.end} and {self.steps}"
+            )
+
+    def __call__(self, step: int) -> float:
+        """The share at a step."""
+        return self.end * min(1.0, step / max(1, self.steps - 1))
 
 
-def with_own_predictions(
-    batch_at: Callable[[int], Batch],
-    share_at: Callable[[int], float],
-    *,
-    seed: int = 0,
-    after: int | None = None,
-) -> Callable[[int], MixedBatch]:
+share_up_to = ShareUpTo
+
+
+@dataclasses.dataclass(frozen=True)
+class WithOwnPredictions:
     """The same batches with coins: which tokens the model is to replace; a function of the step alone.
 
-    Args:
+    Attributes:
         batch_at: the data, as for `fit`.
         share_at: the probability of replacing a token at each step, such as `share_up_to`.
         seed: of the coins.
@@ -73,21 +83,29 @@ def with_own_predictions(
             for the question: replaced there, it would be another question with the same answer.
     """
 
-    def mixed_at(step: int) -> MixedBatch:
-        batch, share = batch_at(step), share_at(step)
+    batch_at: Callable[[int], Batch]
+    share_at: Callable[[int], float]
+    _: dataclasses.KW_ONLY
+    seed: int = 0
+    after: int | None = None
+
+    def __call__(self, step: int) -> MixedBatch:
+        """The batch of a step."""
+        batch, share = self.batch_at(step), self.share_at(step)
         if not 0 <= share <= 1:
             raise ValueError(
                 f"the share of own predictions should be in [0, 1]; it is {share} at step {step}"
             )
-        coins = np.random.default_rng([seed, step]).random(batch.input_ids.shape) < share
+        coins = np.random.default_rng([self.seed, step]).random(batch.input_ids.shape) < share
         own = torch.from_numpy(coins) & batch.attention_mask
         own[:, 0] = False
         own[:, 1:] &= batch.target_ids[:, :-1] != IGNORE
-        if after is not None:
-            own &= ((batch.input_ids == after).cumsum(1) > 0) & (batch.input_ids != after)
+        if self.after is not None:
+            own &= ((batch.input_ids == self.after).cumsum(1) > 0) & (batch.input_ids != self.after)
         return MixedBatch(**vars(batch), own=own)
 
-    return mixed_at
+
+with_own_predictions = WithOwnPredictions
 
 
 def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch token"]:
@@ -99,7 +117,7 @@ def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch to
     if batch.own is None:
         raise ValueError("this batch has no coins: make batches by with_own_predictions(batch_at, share_at)")
     with torch.no_grad():
-        logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+        logits = model(**batch.inputs).logits
     config: Any = getattr(model, "config", None)
     vocabulary = getattr(config, "vocabulary", logits.shape[-1])
     if logits.shape[-1] != vocabulary:
@@ -111,14 +129,17 @@ def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch to
     return torch.where(batch.own, predicted, batch.input_ids)
 
 
-def on_own_predictions(
-    loss: Callable[[nn.Module, Any], Any],
-) -> Callable[[nn.Module, MixedBatch], Any]:
+@dataclasses.dataclass(frozen=True)
+class OnOwnPredictions:
     """A loss for `fit`: `loss` of the batch as the second pass reads it."""
 
-    def mixed_loss(model: nn.Module, batch: MixedBatch) -> Any:
-        if batch.own is not None and not batch.own.any():
-            return loss(model, batch)  # full teacher forcing: the first pass would change nothing
-        return loss(model, dataclasses.replace(batch, input_ids=mixed_inputs(model, batch)))
+    loss: Callable[[nn.Module, Any], Any]
 
-    return mixed_loss
+    def __call__(self, model: nn.Module, batch: MixedBatch) -> Any:
+        """What `loss` returns."""
+        if batch.own is not None and not batch.own.any():
+            return self.loss(model, batch)  # full teacher forcing: the first pass would change nothing
+        return self.loss(model, dataclasses.replace(batch, input_ids=mixed_inputs(model, batch)))
+
+
+on_own_predictions = OnOwnPredictions

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from attnlib.files import CheckpointError
-from attnlib.models.transformer import Transformer
+from attnlib.training.keeping import Keeper, load_own
 
 
 def denser_early(steps: int, n: int = 12) -> list[int]:
@@ -21,43 +22,44 @@ def denser_early(steps: int, n: int = 12) -> list[int]:
     return sorted({round(steps * (place / (n - 1)) ** 2) for place in range(n)})
 
 
-class Snapshots:
-    """A hook for `fit` that writes the model's weights at chosen steps, and reads them back as models.
+class Snapshots(Keeper):
+    """A hook that keeps the model's weights at chosen steps, and reads them back as models.
 
-    Each is a file `step-00000400.safetensors` of the folder, written as it comes: a run that was killed and
-    goes on writes those that it had not come to. Put `folder` inside the folder of `fit`, and both are of the
-    same run; a finished run that is loaded from there finds its snapshots too.
+    For every class of models with `save` and `load`. Each is a file `step-00000400.safetensors` in the folder
+    `snapshots` of the run: one that was killed and goes on writes those that it had not come to; a finished
+    one that is loaded finds them there, and a missing, damaged or foreign one starts the run again.
 
     Args:
-        folder: where the files go.
         steps: when, as updates made; 0 is before training.
     """
 
-    before = True  # of the hooks that want to see step 0: see `training.also_before`
+    KIND, FOLDER = "snapshot", "snapshots"
 
-    def __init__(self, folder: str | Path, steps: Iterable[int]) -> None:
-        self.folder, self.steps = Path(folder), frozenset(steps)
+    def paths(self, step: int) -> list[Path]:
+        """The file of a step."""
+        return [self.home / f"step-{step:08d}.safetensors"]
 
-    def __call__(self, event: Any) -> None:
-        """Write the model, if this is one of the steps."""
-        if event.step in self.steps:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            event.model.save(self._path(event.step))
+    def write(self, step: int, model: nn.Module) -> None:
+        """Write the model."""
+        save: Any = getattr(model, "save")  # noqa: B009 (not every module has it)
+        save(self.paths(step)[0], kind=self.KIND, run=self.run, step=step)
 
-    def load(self) -> dict[int, Transformer]:
+    def load(self) -> dict[int, Any]:
         """The model of every step that training came to, in evaluation mode on the CPU.
 
         Raises:
-            CheckpointError: there are none, or one is damaged.
+            CheckpointError: there are none, or one is damaged or of another run.
         """
-        found = {step: self._path(step) for step in sorted(self.steps)}
-        models = {step: Transformer.load(path) for step, path in found.items() if path.exists()}
+        models = {step: self.at(step) for step in self.steps if self.paths(step)[0].exists()}
         if not models:
-            raise CheckpointError(
-                f"{self.folder} holds no snapshot of steps {sorted(self.steps)}. If the run beside it is "
-                "finished, delete its folder and train it again with this hook."
-            )
+            raise CheckpointError(f"{self.home} holds no snapshot of steps {list(self.steps)}")
         return models
 
-    def _path(self, step: int) -> Path:
-        return self.folder / f"step-{step:08d}.safetensors"
+    def at(self, step: int) -> Any:
+        """The model of one step, in evaluation mode on the CPU.
+
+        Raises:
+            CheckpointError: it is missing, damaged, or of another run or step.
+        """
+        path = self.paths(step)[0]
+        return self.model_class.built(path, *load_own(path, self.run, kind=self.KIND, step=step))

@@ -66,7 +66,7 @@ def test_every_flipped_bit_is_found(written, data):
     damaged = bytearray(whole)
     damaged[bit // 8] ^= 1 << bit % 8
     path.write_bytes(damaged)
-    with pytest.raises(CheckpointError, match=r"a\.safetensors cannot be used.*Delete this file"):
+    with pytest.raises(CheckpointError, match=r"a\.safetensors cannot be used"):
         load_tensors(path)
 
 

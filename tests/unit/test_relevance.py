@@ -144,7 +144,7 @@ def test_the_steps_are_the_originals() -> None:
 
 def test_a_recorder_writes_during_training_what_the_model_was_then(corpus: Corpus, tmp_path: Path) -> None:
     sets = {"validation": corpus.validation, "test": corpus.test}
-    recorder = Recorder(tmp_path / "relevance", sets, steps=(0, 10, 40), delta=["test"])
+    recorder = Recorder(sets, steps=(0, 10, 40), delta=["test"])
     net = train(corpus, 40, folder=tmp_path, hooks=[recorder])
     assert recorded_steps(tmp_path / "relevance", "test") == [0, 10, 40]
     last = relevance_at(tmp_path / "relevance", "test", 40, corpus.test)
@@ -168,7 +168,7 @@ def test_a_killed_run_records_the_same_as_one_that_was_not(corpus: Corpus, tmp_p
             raise Killed
 
     for name in ("whole", "killed"):
-        hooks = [Recorder(tmp_path / name / "relevance", {"test": corpus.test}, steps)]
+        hooks = [Recorder({"test": corpus.test}, steps)]
         if name == "killed":
             with pytest.raises(Killed):
                 train(corpus, 50, folder=tmp_path / name, hooks=[*hooks, kill])
@@ -186,12 +186,17 @@ def test_what_is_not_there_or_of_other_documents_is_said(
 ) -> None:
     with pytest.raises(CheckpointError, match=r"test at step 10 is not in .* none at all"):
         relevance_at(tmp_path, "test", 10)
-    recorder = Recorder(tmp_path, {"test": corpus.test}, steps=[20])
+    recorder = Recorder({"test": corpus.test}, steps=[20])
+    with pytest.raises(CheckpointError, match="of no run yet"):
+        recorder(type("Event", (), {"step": 20, "model": trained})())
+    with pytest.raises(ValueError, match="call fit with folder"):
+        train(corpus, 40, hooks=[recorder])
+    recorder.join(tmp_path, "a run", trained)
     recorder(type("Event", (), {"step": 20, "model": trained})())
     with pytest.raises(CheckpointError, match=r"step 10 is not in .* those of steps 20"):
-        relevance_at(tmp_path, "test", 10)
+        relevance_at(recorder.home, "test", 10)
     with pytest.raises(CheckpointError, match="of other documents"):
-        relevance_at(tmp_path, "test", 20, corpus.validation)
+        relevance_at(recorder.home, "test", 20, corpus.validation)
     with pytest.raises(CheckpointError, match="there is no checkpoint"):
         relevance(tmp_path / "best.safetensors", corpus.test)
     with pytest.raises(CheckpointError, match="no recorded relevance"):
@@ -203,7 +208,7 @@ def test_what_is_not_there_or_of_other_documents_is_said(
         relevance(trained, corpus.test[:0])
     for names in ({"a-b": corpus.test}, {"test": corpus.test}):
         with pytest.raises(ValueError, match="names of letters and digits"):
-            Recorder(tmp_path, names, delta=["other"])
+            Recorder(names, delta=["other"])
 
 
 def test_a_checkpoint_file_serves_as_well_as_the_model(

@@ -5,6 +5,7 @@ import errno
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from attnlib.training import (
     checkpoints,
     exact_match,
     fit,
-    loop,
+    run,
     token_accuracy,
     token_loss,
     token_scores,
@@ -140,7 +141,10 @@ def test_evaluating_does_not_disturb_training():
 
 
 def same_end(folder, other):
-    """Whether two runs left the same weights, moments and random state, and the same history."""
+    """Whether two runs stand at the same weights, moments and random state, with the same history.
+
+    Both have to be unfinished: the state of a run that is finished is not kept.
+    """
     (mine, header), (theirs, expected) = (load_tensors(f / "last.safetensors") for f in (folder, other))
     for row in header["rows"] + expected["rows"]:
         del row["seconds"]
@@ -184,7 +188,7 @@ def test_schedules():
     assert rates(steps=6) == [1.0] * 6
     assert rates(steps=6, warmup=2) == pytest.approx([1 / 3, 2 / 3, 1, 1, 1, 1])
     assert rates(steps=6, schedule="exponential", gamma=0.5, epoch_steps=2) == [1, 1, 0.5, 0.5, 0.25, 0.25]
-    plateau = {"schedule": "plateau", "gamma": 0.5, "plateau_patience": 1, "evaluate_every": 1}
+    plateau = {"schedule": "plateau", "gamma": 0.5, "plateau_patience": 2, "evaluate_every": 1}
     assert rates(steps=6, **plateau) == [1, 1, 1, 0.5, 0.5, 0.5]
     theirs = torch.optim.Adam([nn.Parameter(torch.zeros(1))])
     cycle = torch.optim.lr_scheduler.OneCycleLR(theirs, 1.0, total_steps=10)
@@ -252,7 +256,7 @@ SCRIPT = """if True:
             os.kill(os.getpid(), signal.SIGKILL)
         if event.step == 13 and end == "int":
             os.kill(os.getpid(), signal.SIGINT)
-    plan = t.plan(schedule=schedule, gamma=0.5, plateau_patience=0)
+    plan = t.plan(schedule=schedule, gamma=0.5, plateau_patience=1)
     model, history = t.train(the_plan=plan, folder=folder, hooks=[hook])
     model.save(folder + "/end.safetensors")
     print("interrupted", history.interrupted, history.best_step)
@@ -270,13 +274,15 @@ def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path, schedule):
     done = in_another_process(tmp_path, "kill", schedule)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert not (tmp_path / "end.safetensors").exists()
-    settings = plan(schedule=schedule, gamma=0.5, plateau_patience=0)
+    settings = plan(schedule=schedule, gamma=0.5, plateau_patience=1)
     steps = []
-    killed, history = train(the_plan=settings, folder=tmp_path, hooks=[lambda e: steps.append(e.step)])
-    whole, _ = train(the_plan=settings, folder=tmp_path / "whole")
-    assert steps == list(range(11, 21)), "from the last evaluation, at step 10"
-    assert same_weights(killed, whole)
+    halt = killer(18)
+    train(the_plan=settings, folder=tmp_path, hooks=[lambda e: steps.append(e.step), halt])
+    train(the_plan=settings, folder=tmp_path / "whole", hooks=[halt])
+    assert steps == list(range(11, 19)), "from the last evaluation, at step 10"
     assert same_end(tmp_path, tmp_path / "whole")
+    killed, history = train(the_plan=settings, folder=tmp_path)
+    assert same_weights(killed, train(the_plan=settings)[0])
     with open(tmp_path / "history.csv") as file:
         assert [row["step"] for row in csv.DictReader(file)] == ["5", "10", "15", "20"]
     assert history.table.seconds.is_monotonic_increasing
@@ -284,23 +290,24 @@ def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path, schedule):
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.lists(st.integers(1, 20), max_size=3), st.sampled_from(["constant", "exponential", "onecycle"]))
+@given(st.lists(st.integers(1, 18), max_size=3), st.sampled_from(["constant", "exponential", "onecycle"]))
 def test_any_number_of_interruptions_changes_nothing(tmp_path_factory, stops, schedule):
     folder = tmp_path_factory.mktemp("run")
     settings = plan(schedule=schedule, epoch_steps=3, warmup=2, evaluate_every=4)
     for stop in stops:
-        _, history = train(the_plan=settings, folder=folder, hooks=[killer(stop)])
-        assert history.interrupted or history.ended(settings) or stop <= history.rows[-1]["step"]
-    train(the_plan=settings, folder=folder)
-    train(the_plan=settings, folder=folder / "whole")
+        assert train(the_plan=settings, folder=folder, hooks=[killer(stop), killer(19)])[1].interrupted
+    for each in (folder, folder / "whole"):
+        train(the_plan=settings, folder=each, hooks=[killer(19)])
     assert same_end(folder, folder / "whole")
+    ends = [train(the_plan=settings, folder=each)[0] for each in (folder, folder / "whole")]
+    assert same_weights(*ends)
 
 
 @pytest.mark.parametrize("forgotten", ["random", "optimizer", "schedule"])
 def test_the_tests_above_notice_what_a_checkpoint_forgets(tmp_path, monkeypatch, forgotten):
     settings = plan(schedule="onecycle")
     train(the_plan=settings, folder=tmp_path, hooks=[killer(12)])
-    train(the_plan=settings, folder=tmp_path / "whole")
+    train(the_plan=settings, folder=tmp_path / "whole", hooks=[killer(18)])
     restore, fresh = checkpoints.restore_training_state, torch.get_rng_state()
 
     def forgetful(tensors, header, model, optimizer, schedule, device):
@@ -316,7 +323,7 @@ def test_the_tests_above_notice_what_a_checkpoint_forgets(tmp_path, monkeypatch,
         restore(tensors, header, model, optimizer, schedule, device)
 
     monkeypatch.setattr(checkpoints, "restore_training_state", forgetful)
-    train(the_plan=settings, folder=tmp_path)
+    train(the_plan=settings, folder=tmp_path, hooks=[killer(18)])
     assert not same_end(tmp_path, tmp_path / "whole")
 
 
@@ -386,7 +393,7 @@ def test_a_kill_between_the_last_and_the_best_file(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         write(path, tensors, header)
 
-    monkeypatch.setattr(loop, "save_tensors", stop)
+    monkeypatch.setattr(run, "save_tensors", stop)
     train(evaluate=rising, folder=tmp_path)
     monkeypatch.undo()
     assert load_tensors(tmp_path / "best.safetensors")[1]["step"] == 5
@@ -394,13 +401,23 @@ def test_a_kill_between_the_last_and_the_best_file(tmp_path, monkeypatch):
     assert load_tensors(tmp_path / "best.safetensors")[1]["step"] == 10
 
 
-def test_a_best_file_of_another_step_is_refused(tmp_path):
+def starts_again(folder, why, caplog, **settings):
+    """Whether a run says why, in one line, and ends as one that begins."""
+    steps = []
+    caplog.clear()
+    model, history = train(folder=folder, hooks=[lambda event: steps.append(event.step)], **settings)
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(said) == 1 and re.search(why, said[0]), said
+    assert steps == list(range(1, 21)) and history.finished
+    return same_weights(model, train()[0])
+
+
+def test_a_best_file_of_another_step_is_made_again(tmp_path, caplog):
     falling = lambda model: {"accuracy": -time.monotonic()}  # noqa: E731
-    train(evaluate=falling, folder=tmp_path)
+    train(evaluate=falling, folder=tmp_path, hooks=[killer(12)])
     tensors, header = load_tensors(tmp_path / "best.safetensors")
     save_tensors(tmp_path / "best.safetensors", tensors, {**header, "step": 15})
-    with pytest.raises(CheckpointError, match=r"best\.safetensors is missing, or not of step 5"):
-        train(folder=tmp_path)
+    assert starts_again(tmp_path, r"best\.safetensors is missing, or not of step 5", caplog)
 
 
 # --- What goes wrong --------------------------------------------------------------------------------------
@@ -434,15 +451,35 @@ def test_what_does_not_change_the_weights_may_change(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["last.safetensors", "best.safetensors"])
-@pytest.mark.parametrize("damage", ["flip", "cut"])
-def test_a_damaged_checkpoint_is_refused(tmp_path, name, damage):
+@pytest.mark.parametrize("damage", ["flip", "cut", "delete"])
+def test_a_damaged_checkpoint_is_made_again(tmp_path, name, damage, caplog):
     falling = lambda model: {"accuracy": -time.monotonic()}  # noqa: E731
-    train(folder=tmp_path, evaluate=falling)
+    train(folder=tmp_path, evaluate=falling, hooks=[killer(12)])
     data = bytearray((tmp_path / name).read_bytes())
     data[-100] ^= 4
     (tmp_path / name).write_bytes(data if damage == "flip" else data[:-10])
-    with pytest.raises(CheckpointError, match=rf"{name} cannot be used: .* to start afresh"):
-        train(folder=tmp_path)
+    if damage == "delete":
+        (tmp_path / name).unlink()
+    assert starts_again(tmp_path, rf"{name} (cannot be used: .*|is missing.*) Training starts again", caplog)
+
+
+@pytest.mark.parametrize("damage", ["flip", "delete"])
+def test_a_finished_run_whose_model_is_damaged_or_gone_is_made_again(tmp_path, damage, caplog):
+    train(folder=tmp_path)
+    path = tmp_path / "best.safetensors"
+    if damage == "delete":
+        path.unlink()
+        assert same_weights(train(folder=tmp_path)[0], train()[0])
+        return
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 4
+    path.write_bytes(data)
+    assert starts_again(tmp_path, "does not match its checksum", caplog)
+
+
+def test_other_data_than_a_checkpoint_has_seen_start_the_run_again(tmp_path, caplog):
+    train(folder=tmp_path, batch_at=lambda step: batch_at(step + 1), hooks=[killer(12)])
+    assert starts_again(tmp_path, "was trained on other data", caplog)
 
 
 def test_a_full_disk_stops_the_run_and_keeps_what_there_was(tmp_path, monkeypatch):
@@ -454,7 +491,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_there_was(tmp_path, monkeypatc
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", refuse)
-        patched.setattr(loop, "write_atomically", lambda *_: None)
+        patched.setattr(run, "write_atomically", lambda *_: None)
         with pytest.raises(CheckpointError, match=r"last\.safetensors could not be written \(No space left"):
             train(folder=tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.safetensors")} == before
@@ -478,7 +515,9 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path, lo
         FloatingPointError, match=r"loss is nan at step 7\. .* checkpoint, of step 5, is kept"
     ):
         train(loss=loss, folder=tmp_path, the_plan=plan(log_every=log_every))
-    assert load_tensors(tmp_path / "last.safetensors")[1]["rows"][-1]["step"] == 5
+    assert load_tensors(tmp_path / "last.safetensors")[1]["step"] == 5
+    log = (tmp_path / "log.txt").read_text()
+    assert "stopped at step" in log and "loss is nan at step 7" in log
 
 
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
@@ -557,11 +596,57 @@ def test_a_silent_run_writes_nothing(tmp_path, capsys, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_the_last_checkpoint_is_open_to_read(tmp_path):
+def test_checkpoints_are_open_to_read_and_the_last_one_goes_when_the_run_is_done(tmp_path):
+    train(folder=tmp_path, hooks=[killer(18)])
+    for kind, step in (("last", 15), ("best", None)):
+        data = (tmp_path / f"{kind}.safetensors").read_bytes()
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        about = json.loads(header["attnlib"])
+        assert about["plan"]["learning_rate"] == 0.01 and about["kind"] == kind and not about["finished"]
+        assert step in (None, about["step"])
     train(folder=tmp_path)
-    data = (tmp_path / "last.safetensors").read_bytes()
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-    assert json.loads(header["attnlib"])["plan"]["learning_rate"] == 0.01
+    assert not (tmp_path / "last.safetensors").exists()
+    _, about = load_tensors(tmp_path / "best.safetensors")
+    assert about["finished"] and [row["step"] for row in about["rows"]] == [5, 10, 15, 20]
+
+
+def test_a_history_says_what_really_happened(tmp_path):
+    _, history = train(hooks=[killer(3)], folder=tmp_path)
+    assert (history.steps, history.interrupted, history.finished) == (3, True, False)
+    assert history.seconds > 0
+    _, whole = train(folder=tmp_path)
+    assert (whole.steps, whole.interrupted, whole.finished) == (20, False, True)
+    _, loaded = train(folder=tmp_path)
+    assert (loaded.steps, loaded.seconds, loaded.finished) == (20, whole.seconds, True)
+    assert loaded.seconds == loaded.rows[-1]["seconds"] and loaded.folder == tmp_path
+
+
+def test_the_seconds_of_sessions_add_up(tmp_path, monkeypatch):
+    clock = iter(range(10**6))
+    monkeypatch.setattr(run.time, "perf_counter", lambda: next(clock))
+    train(hooks=[killer(12)], folder=tmp_path)
+    before = load_tensors(tmp_path / "last.safetensors")[1]["rows"][-1]["seconds"]
+    assert before == 2  # a tick at each evaluation
+    assert train(folder=tmp_path)[1].seconds == before + 2
+
+
+def test_the_log_begins_with_what_the_run_is(tmp_path):
+    train(folder=tmp_path)
+    log = (tmp_path / "log.txt").read_text()
+    for part in ("model: Transformer {", "parameters: 3,", "data: Batch: input_ids [8, 5]", "device: cpu",
+                 f"torch {torch.__version__}", "'learning_rate': 0.01"):  # fmt: skip
+        assert part in log.split("step 5, accuracy")[0], part
+
+
+def test_events_of_a_kept_run_are_written_from_its_history(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(folder=tmp_path)
+    for _ in range(2):
+        train(the_plan=plan(tensorboard=True), folder=tmp_path)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    for name in ("evaluation/accuracy", "loss", "lr"):
+        assert [event.step for event in events.Scalars(name)] == [5, 10, 15, 20]
 
 
 def test_a_second_run_waits_for_the_first_and_finds_it_done(tmp_path):

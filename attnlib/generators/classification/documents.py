@@ -41,6 +41,11 @@ class DocumentBatch:
         """True for words, False for padding."""
         return torch.arange(self.input_ids.shape[1], device=self.lengths.device) < self.lengths[:, None]
 
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """What a model is called with, by name: `model(**batch.inputs)`."""
+        return {"input_ids": self.input_ids, "lengths": self.lengths}
+
     def to(self, device: torch.device | str) -> DocumentBatch:
         """The same batch on another device."""
         return DocumentBatch(**{name: value.to(device) for name, value in vars(self).items()})

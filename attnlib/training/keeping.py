@@ -1,0 +1,108 @@
+"""Hooks that keep files of a run: whose each file is stands in its header, and is checked before use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from attnlib.files import CheckpointError, load_tensors
+
+
+class Foreign(CheckpointError):
+    """A file is whole, but not of this run, step or kind."""
+
+
+def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A file's tensors and header, once it is certain that it is the one that is meant.
+
+    Args:
+        path: of the file.
+        run: the fingerprint of the run that it has to be of; `None`: any.
+        expected: what else its header has to say: `kind`, `step`.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+        Foreign: it is another one.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"{path} is missing")
+    tensors, header = load_tensors(path)
+    wanted = expected if run is None else {"run": run, **expected}
+    for name, value in wanted.items():
+        if header.get(name) != value:
+            raise Foreign(f"{path} is of another run: its {name} is {header.get(name)!r}, not {value!r}")
+    return tensors, header
+
+
+class Keeper:
+    """A hook for `fit` that keeps a file at each of some steps, in a folder inside that of the run.
+
+    `fit` says which run it is in (`join`) before anything else, and asks what is `missing` of the steps that
+    an earlier call has come to: then the run starts again.
+
+    Args:
+        steps: when, as updates made; 0 is before training.
+    """
+
+    before = True  # of the hooks that want to see step 0: see `training.also_before`
+    KIND: ClassVar[str]
+    FOLDER: ClassVar[str]
+
+    def __init__(self, steps: Iterable[int]) -> None:
+        self.steps = tuple(sorted(set(steps)))
+        self.folder: Path | None = None
+        self.run: str | None = None
+        self.model_class: Any = None
+
+    @property
+    def asked(self) -> Any:
+        """What decides its files, beside the run itself; enters the run's fingerprint."""
+        return self.steps
+
+    def join(self, folder: Path | None, run: str | None, model: nn.Module) -> None:
+        """Say which run it is in: whose files it writes, and where.
+
+        Raises:
+            ValueError: the run keeps nothing.
+        """
+        if folder is None:
+            raise ValueError(f"{type(self).__name__} keeps files: call fit with folder=..., or trained()")
+        self.folder, self.run, self.model_class = folder / self.FOLDER, run, type(model)
+
+    def paths(self, step: int) -> list[Path]:
+        """The files of a step."""
+        raise NotImplementedError
+
+    def write(self, step: int, model: nn.Module) -> None:
+        """Write the files of a step."""
+        raise NotImplementedError
+
+    def __call__(self, event: Any) -> None:
+        """Write the files of the step, if it is one of those chosen."""
+        if event.step in self.steps:
+            self.home.mkdir(parents=True, exist_ok=True)
+            self.write(event.step, event.model)
+
+    @property
+    def home(self) -> Path:
+        """Its folder.
+
+        Raises:
+            CheckpointError: no run has been trained or loaded with it.
+        """
+        if self.folder is None:
+            raise CheckpointError(f"this {type(self).__name__} is of no run yet: give it to fit or trained()")
+        return self.folder
+
+    def missing(self, done: int) -> str | None:
+        """What is wrong with the files of the steps up to `done`, in words; `None` if nothing is."""
+        for step in (step for step in self.steps if step <= done):
+            for path in self.paths(step):
+                try:
+                    load_own(path, self.run, kind=self.KIND, step=step)
+                except CheckpointError as error:
+                    return str(error)
+        return None

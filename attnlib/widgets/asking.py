@@ -4,7 +4,7 @@ from typing import Any
 
 import traitlets
 
-from attnlib.widgets.static import StaticTwin
+from attnlib.widgets.explorer import Explorer
 
 
 def nobody(text: str) -> Any:
@@ -12,7 +12,7 @@ def nobody(text: str) -> Any:
     raise ValueError("This explorer has nobody to ask: it was made without a function that answers.")
 
 
-class Asking(StaticTwin, traitlets.HasTraits):
+class Asking(Explorer):
     """Mixin with the traits that ``ask_box.js`` reads; put it before ``anywidget.AnyWidget``.
 
     A subclass sets ``asks`` where there is someone to ask, and says in ``_reply`` what happens then. A built

@@ -1,21 +1,17 @@
 """How a classifier learns where to look: the scores of a document's tokens, checkpoint by checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import anywidget
 import traitlets
 
-from attnlib.widgets.asking import Asking, nobody
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import counted
-from attnlib.widgets.over_training import Curves, OverTraining, Steps
+from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps
 from attnlib.widgets.scored_document import Document
 
-LONGEST_LABEL = 48
 
-
-class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
+class DynamicsExplorer(OverTraining, anywidget.AnyWidget):
     """A document's tokens coloured by attention, keyword relevance and influence, as they form in training.
 
     Every score is a row: the text again, in the colours of that score, so that they can be compared token by
@@ -41,14 +37,9 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
         token: the token chosen first; -1 is none.
         shown: the scores shown at first, by name; None for all.
 
-    Attributes:
-        checkpoint: index of the checkpoint shown.
-        document: index of the document shown: the recorded ones, then those that were typed.
-        token: the chosen token; -1 for none, when each row follows its largest token.
-        shown: names of the scores shown.
-        error: what was wrong with the text typed last; empty where nothing was.
-
-    The attributes are traits: set them from Python, or ``observe`` what the reader chose.
+    What is shown, from ``checkpoint`` on, are traits too: set them from Python, or ``observe`` what the
+    reader chose. Documents are the recorded ones, then those typed; without a token, each row follows its
+    largest. ``error`` says what was wrong with the text typed last.
 
     Raises:
         ValueError: shapes that disagree, NaN, steps that do not grow, a curve or predictions of another
@@ -70,7 +61,8 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
 
     _esm, _css = front_end("dynamics_explorer.js")
 
-    title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
+    _noun, _item = "document", Document
+
     documents = traitlets.List(traitlets.Dict(), help="What is shown besides the scores.").tag(sync=True)
     weights = traitlets.Bytes(help="The compressed scores of all documents, in order.").tag(sync=True)
     document = traitlets.Int(0, help="Index of the document shown.").tag(sync=True)
@@ -79,82 +71,53 @@ class DynamicsExplorer(OverTraining, Asking, anywidget.AnyWidget):
 
     def __init__(
         self,
-        documents: Mapping[str, Mapping[str, Any]],
+        documents: Mapping[str, Parts],
         steps: Steps,
         curves: Curves | None = None,
         title: str = "",
-        classify: Callable[[str], Mapping[str, Any]] | None = None,
+        classify: Callable[[str], Parts] | None = None,
         *,
         checkpoint: int = -1,
         document: int = 0,
         token: int = -1,
         shown: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(title=title, asks=classify is not None)
-        self._record(steps, curves, checkpoint)
-        if not documents:
-            raise ValueError(
-                "documents is empty; there must be at least one {label: {tokens, scores, predicted}}."
-            )
-        self._classify, self._typed = classify or nobody, dict[str, Document]()
-        self._recorded = [Document.of(label, parts, len(self.steps)) for label, parts in documents.items()]
+        super().__init__(documents, steps, curves, classify, checkpoint, title=title)
         names = self._names()
         if unknown := set(names if shown is None else shown) - set(names):
             raise ValueError(f"shown has {sorted(unknown)}; the documents have scores {', '.join(names)}.")
         self.shown = names if shown is None else list(shown)
-        self._show(document)
+        self._show(self._items, document)
         self.token = token
 
-    def summary(self) -> str:
-        """The name, the title and the sizes, on one line."""
-        title = f" {self.title!r}" if self.title else ""
+    def _sizes(self) -> str:
         sizes = f"{counted(len(self.documents), 'document')}, {counted(len(self.steps), 'checkpoint')}"
-        return f"DynamicsExplorer{title}: {sizes}, scores {', '.join(self._names())}"
+        return f"{sizes}, scores {', '.join(self._names())}"
 
     def _names(self) -> list[str]:
         """Every score of any document, in the order of their first appearance."""
-        every = [*self._recorded, *self._typed.values()]
-        return list(dict.fromkeys(name for document in every for name in document.scores))
+        return list(dict.fromkeys(name for document in self._items for name in document.scores))
 
-    def _show(self, document: int) -> None:
-        """Puts the recorded and the typed documents into the picture, at once."""
-        every = [*self._recorded, *self._typed.values()]
-        negative = {name for each in every for name in each.negative()}
-        packed = [each.packed(negative) for each in every]
+    def _places(self) -> dict[str, tuple[int, str]]:
+        if not self.documents:
+            return super()._places()
+        tokens = len(self.documents[self.document]["tokens"])
+        return super()._places() | {"document": (len(self.documents), ""), "token": (tokens, "none")}
+
+    def _show(self, items: Sequence[Document], at: int) -> None:
+        negative = {name for each in items for name in each.negative()}
+        packed = [each.packed(negative) for each in items]
         with self.hold_sync():
             self.weights = b"".join(packed)
             self.documents = [
                 each.describe(negative) | {"bytes": len(data)}
-                for each, data in zip(every, packed, strict=True)
+                for each, data in zip(items, packed, strict=True)
             ]
-            self.document = document
+            self.document = at
             self._stay_inside()
 
     def _reply(self, text: str) -> None:
-        text = text.strip()
-        line = " ".join(text.split())
-        label = line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
-        document = Document.of(label, self._classify(text), len(self.steps), typed=True)
-        before = set(self._names())
-        self._typed.pop(text, None)
-        self._typed[text] = document
-        self.shown = [*self.shown, *(name for name in self._names() if name not in before)]
-        self._show(len(self._recorded) + len(self._typed) - 1)
-
-    @traitlets.observe("document")
-    def _stay_inside(self, change: object = None) -> None:
-        """A token of one document is none of another."""
-        if self.documents and self.token >= len(self.documents[self.document]["tokens"]):
-            self.token = -1
-
-    @traitlets.validate("document", "token")
-    def _exists(self, proposal: dict[str, Any]) -> int:
-        name, value = proposal["trait"].name, proposal["value"]
-        if self.documents:
-            first, end = (0, len(self.documents))
-            if name == "token":
-                first, end = (-1, len(self.documents[self.document]["tokens"]))
-            if not first <= value < end:
-                none = " (-1 for none)" if first else ""
-                raise traitlets.TraitError(f"{name} must be from {first} to {end - 1}{none}; got {value}.")
-        return int(value)
+        before = self._names()
+        with self.hold_sync():
+            super()._reply(text)
+            self.shown = [*self.shown, *(name for name in self._names() if name not in before)]

@@ -81,6 +81,11 @@ class Example:
         """Layers, heads, queries, keys."""
         return self.weights.shape
 
+    @property
+    def packed(self) -> bytes:
+        """The weights in order, as bytes."""
+        return self.weights.tobytes()
+
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
         return {

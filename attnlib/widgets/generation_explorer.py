@@ -11,12 +11,12 @@ from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollou
 from attnlib.rollout.generative import Ignore
 from attnlib.widgets.asking import Asking
 from attnlib.widgets.encoding import Array
+from attnlib.widgets.explorer import NamedExamples
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import named
-from attnlib.widgets.recording import NEEDED, OPTIONAL, Recording, deflate, parts_of, pieces, stored
+from attnlib.widgets.recording import Recording, deflate, parts_of, pieces, stored
 
 
-class GenerationExplorer(Asking, anywidget.AnyWidget):
+class GenerationExplorer(Asking, NamedExamples, anywidget.AnyWidget):
     """The prompt as text, tinted by how much the chosen generated token drew on each of its tokens.
 
     Beside the text are the largest entries; below it one heat map of the chosen token, layer by layer, and
@@ -36,16 +36,12 @@ class GenerationExplorer(Asking, anywidget.AnyWidget):
         layer: the layer shown first, an index from 0; -1 is the mean over layers.
         filtered: whether the filter is on at first.
 
-    Attributes:
-        example: index of the example shown, in the order given to `from_examples`; 0 otherwise.
-        generated: the chosen generated token.
-        layer: index of the layer shown, from 0; -1 for the mean over layers. The picture counts as tables of
-            rollout do: what index 0 holds is said to be after layer 1.
-        filtered: whether the ignored tokens are hidden.
+    What is shown, from ``generated`` on, are traits too, and so is ``example``, the index of the one shown
+    where there are several (`from_examples`): set them from Python, or ``observe`` what the reader chose. The
+    picture counts layers as tables of rollout do: what index 0 holds is said to be after layer 1.
 
-    The attributes are traits: set them from Python, or ``observe`` what the reader chose. Entries travel as
-    one byte each, compressed (`attnlib.widgets.recording`): 40 generated tokens after 300, in 30 layers, make
-    a page of at most 560 kB, and of about 250 kB as real rollouts go.
+    Entries travel as one byte each, compressed (`attnlib.widgets.recording`): 40 generated tokens after 300,
+    in 30 layers, make a page of at most 560 kB, and of about 250 kB as real rollouts go.
 
     Raises:
         ValueError: shapes that disagree, NaN, negative values, or ``ignored`` that is not bool.
@@ -60,10 +56,8 @@ class GenerationExplorer(Asking, anywidget.AnyWidget):
 
     _esm, _css = front_end("generation_explorer.js")
 
-    title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
-    examples = traitlets.List(traitlets.Dict(), help="What is shown besides the matrices.").tag(sync=True)
-    weights = traitlets.Bytes(help="The compressed matrices of all examples, in order.").tag(sync=True)
-    example = traitlets.Int(0, help="Index of the example shown.").tag(sync=True)
+    _item = Recording
+
     generated = traitlets.Int(0, help="The chosen generated token.").tag(sync=True)
     layer = traitlets.Int(-1, help="The layer shown; -1 for the mean over layers.").tag(sync=True)
     filtered = traitlets.Bool(True, help="Whether the ignored tokens are hidden.").tag(sync=True)
@@ -83,36 +77,6 @@ class GenerationExplorer(Asking, anywidget.AnyWidget):
         super().__init__(title=title, filtered=filtered)
         self._show([Recording.of("", prompt_words, generated_words, matrix, ignored)])
         self.generated, self.layer = generated, layer
-
-    @classmethod
-    def from_examples(
-        cls, examples: Mapping[str, Mapping[str, Any]], *, example: int = 0, **settings: Any
-    ) -> "GenerationExplorer":
-        """An explorer with a drop-down of named examples: several prompts, or several ways to follow one.
-
-        Args:
-            examples: ``{label: {"prompt_words": ..., "generated_words": ..., "matrix": ...}}`` as for the
-                class, and ``"ignored"`` where there is something to hide.
-            example: index of the example shown first.
-            **settings: title, generated, layer and filtered, as for the class.
-
-        Raises:
-            ValueError: there is no example, or one of them is not valid; the message names it.
-        """
-        places: dict[str, int] = {
-            name: settings.pop(name) for name in ("generated", "layer") if name in settings
-        }
-        recordings = [
-            named(Recording.of, "example", label, parts, NEEDED, OPTIONAL)
-            for label, parts in examples.items()
-        ]
-        if not recordings:
-            raise ValueError("There must be at least one example. Got none.")
-        explorer = cls(**next(iter(examples.values())), **settings)
-        explorer._show(recordings)
-        for name, value in {"example": example, **places}.items():
-            explorer.set_trait(name, value)
-        return explorer
 
     @classmethod
     def of(
@@ -174,45 +138,18 @@ class GenerationExplorer(Asking, anywidget.AnyWidget):
         explorer.ignore = ignore
         return explorer
 
-    def summary(self) -> str:
-        """The name, the title and the sizes, on one line."""
-        name = "GenerationExplorer" + (f" {self.title!r}" if self.title else "")
+    def _sizes(self) -> str:
         if not self.examples:
-            return f"{name}: nothing generated yet"
+            return "nothing generated yet"
         generated, prompt, layers = self.examples[self.example]["shape"]
-        several = f", {len(self.examples)} examples" if len(self.examples) > 1 else ""
-        return f"{name}: {prompt} prompt tokens, {generated} generated, {layers} layers{several}"
+        return f"{prompt} prompt tokens, {generated} generated, {layers} layers{self._several()}"
 
-    def _show(self, recordings: Sequence["Recording"]) -> None:
-        """Puts these in the place of what was shown, at once."""
-        with self.hold_sync():
-            self.example = 0
-            self.weights = b"".join(recording.packed for recording in recordings)
-            self.examples = [recording.describe() for recording in recordings]
-            self._stay_inside()
-
-    @traitlets.observe("example")
-    def _stay_inside(self, change: object = None) -> None:
-        """Another example may have fewer generated tokens or layers than the one shown before."""
-        if self.examples:
-            generated, _, layers = self.examples[self.example]["shape"]
-            self.generated = max(min(self.generated, generated - 1), 0)
-            self.layer = min(self.layer, layers - 1)
-
-    @traitlets.validate("example", "generated", "layer")
-    def _exists(self, proposal: dict[str, Any]) -> int:
-        name, value = proposal["trait"].name, proposal["value"]
-        if self.examples:
-            generated, _, layers = self.examples[self.example]["shape"]
-            first, end = {
-                "example": (0, len(self.examples)),
-                "generated": (0, max(generated, 1)),
-                "layer": (-1, layers),
-            }[name]
-            if not first <= value < end:
-                mean = " (-1 for the mean over layers)" if first else ""
-                raise traitlets.TraitError(f"{name} must be from {first} to {end - 1}{mean}; got {value}.")
-        return value
+    def _places(self) -> dict[str, tuple[int, str]]:
+        if not self.examples:
+            return super()._places()
+        generated, _, layers = self.examples[self.example]["shape"]
+        own = {"generated": (max(generated, 1), ""), "layer": (layers, "the mean over layers")}
+        return super()._places() | own
 
 
 class LiveGenerationExplorer(GenerationExplorer):

@@ -1,5 +1,6 @@
 """Checks of what is shown by name: ``{label: parts}``, every error naming the label."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -7,37 +8,37 @@ Shown = TypeVar("Shown")
 
 
 def named(
-    build: Callable[..., Shown],
-    noun: str,
-    label: str,
-    parts: Mapping[str, Any],
-    needed: Sequence[str],
-    optional: Sequence[str],
-    **settings: Any,
-) -> Shown:
-    """``build(label, **parts, **settings)``, with the noun and the label in the message of every error.
+    build: Callable[..., Shown], noun: str, shown: Mapping[str, Mapping[str, Any]], **settings: Any
+) -> list[Shown]:
+    """``build(label, **parts, **settings)`` of each, with noun and label in the message of every error.
 
     Args:
-        build: checks the parts and packs them.
+        build: checks the parts, its other arguments, and packs them; those without a default must be there.
         noun: what a reader calls it: example, problem, document.
-        label: what the drop-down calls it.
-        parts: by name.
-        needed: names of the parts that must be there, two or more.
-        optional: names of those that may be, one or more.
+        shown: parts by name, by what the drop-down calls them.
         **settings: what else ``build`` takes.
 
     Raises:
-        ValueError: a part is missing, unknown or not valid.
+        ValueError: there is nothing to show; a part is missing, unknown or not valid.
     """
-    if not set(needed) <= set(parts) <= {*needed, *optional}:
-        raise ValueError(
-            f"{noun} {label!r} must hold {_listed(needed)}, and may hold {_listed(optional)}; "
-            f"got {', '.join(map(str, parts)) or 'nothing'}."
-        )
-    try:
-        return build(label, **parts, **settings)
-    except ValueError as error:
-        raise ValueError(f"{noun} {label!r}: {error}") from error
+    _, *takes = inspect.signature(build).parameters.values()
+    parts = [each for each in takes if each.name not in settings]
+    needed = [each.name for each in parts if each.default is each.empty]
+    optional = [each.name for each in parts if each.name not in needed]
+    if not shown:
+        raise ValueError(f"{noun}s is empty; there must be at least one {{label: {{{', '.join(needed)}}}}}.")
+    built = []
+    for label, given in shown.items():
+        if not set(needed) <= set(given) <= {*needed, *optional}:
+            raise ValueError(
+                f"{noun} {label!r} must hold {_listed(needed)}, and may hold {_listed(optional)}; "
+                f"got {', '.join(map(str, given)) or 'nothing'}."
+            )
+        try:
+            built.append(build(label, **given, **settings))
+        except ValueError as error:
+            raise ValueError(f"{noun} {label!r}: {error}") from error
+    return built
 
 
 def checked_texts(name: str, texts: Any, count: int, of: str) -> tuple[str, ...]:

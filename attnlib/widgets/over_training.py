@@ -1,41 +1,74 @@
 """What explorers of a training share: the recorded checkpoints, the one shown, and curves to find it by."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import traitlets
 
+from attnlib.widgets.asking import Asking, nobody
 from attnlib.widgets.encoding import Array, numpy_of
+from attnlib.widgets.naming import named
 
 Steps = Array | Sequence[Any]
 Curve = Array | Sequence[Any] | Mapping[Any, Any]
 Curves = Mapping[str, Curve]
+Parts = Mapping[str, Any]
+
+LONGEST_LABEL = 48
 
 
-class OverTraining(traitlets.HasTraits):
-    """Mixin with the traits that ``over_training.js`` reads; put it before ``anywidget.AnyWidget``."""
+class OverTraining(Asking):
+    """Mixin with the traits that ``over_training.js`` reads; put it before ``anywidget.AnyWidget``.
+
+    What is shown was recorded, or typed by the reader and answered. A subclass says by ``_noun`` and
+    ``_item`` what it is and which class checks and packs it, and in ``_show`` how it comes into the picture.
+    """
 
     steps = traitlets.List(help="The step of every checkpoint, growing.").tag(sync=True)
     curves = traitlets.List(traitlets.Dict(), help="Name, steps and values of every curve.").tag(sync=True)
     checkpoint = traitlets.Int(0, help="Index of the checkpoint shown.").tag(sync=True)
 
-    def _record(self, steps: Steps, curves: Curves | None, checkpoint: int) -> None:
-        """Sets the traits; a checkpoint below 0 counts from the last, as -1."""
+    _noun: ClassVar[str]
+    _item: ClassVar[Any]
+    _show: Callable[..., None]
+
+    def __init__(
+        self,
+        recorded: Mapping[str, Parts],
+        steps: Steps,
+        curves: Curves | None,
+        answer: Callable[[str], Parts] | None,
+        checkpoint: int,
+        **traits: Any,
+    ) -> None:
+        super().__init__(asks=answer is not None, **traits)
         self.steps = checked_steps(steps)
         self.curves = [checked_curve(name, curve, self.steps) for name, curve in (curves or {}).items()]
         count = len(self.steps)
-        self.checkpoint = checkpoint + count if -count <= checkpoint < 0 else checkpoint
+        self.checkpoint = checkpoint + count if -count <= checkpoint < 0 else checkpoint  # -1 is the last
+        self._answer = answer or nobody
+        self._recorded, self._typed = self._packed(recorded), dict[str, Any]()
 
-    @traitlets.validate("checkpoint")
-    def _is_recorded(self, proposal: dict[str, Any]) -> int:
-        last = len(self.steps) - 1
-        if self.steps and not 0 <= proposal["value"] <= last:
-            raise traitlets.TraitError(
-                f"checkpoint must be from 0 to {last}, the index of one of the {last + 1} steps; "
-                f"got {proposal['value']}."
-            )
-        return int(proposal["value"])
+    def _packed(self, shown: Mapping[str, Parts], typed: bool = False) -> list[Any]:
+        return named(self._item.of, self._noun, shown, checkpoints=len(self.steps), typed=typed)
+
+    @property
+    def _items(self) -> list[Any]:
+        """What was recorded, then what was typed."""
+        return [*self._recorded, *self._typed.values()]
+
+    def _places(self) -> dict[str, tuple[int, str]]:
+        return super()._places() | ({"checkpoint": (len(self.steps), "")} if self.steps else {})
+
+    def _reply(self, text: str) -> None:
+        text = text.strip()
+        line = " ".join(text.split())
+        label = line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
+        (item,) = self._packed({label: self._answer(text)}, typed=True)
+        self._typed.pop(text, None)
+        self._typed[text] = item
+        self._show(self._items, len(self._items) - 1)
 
 
 def checked_steps(steps: Steps) -> list[float | int]:

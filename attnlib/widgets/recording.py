@@ -22,9 +22,6 @@ from attnlib.rollout import GenerativeRollout
 from attnlib.rollout.generative import Ignore, describe
 from attnlib.widgets.encoding import ROUNDING, Array, checked_tokens, numpy_of, quantise
 
-NEEDED = ("prompt_words", "generated_words", "matrix")
-OPTIONAL = ("ignored",)
-
 
 @dataclass(frozen=True)
 class Recording:

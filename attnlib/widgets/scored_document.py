@@ -15,11 +15,9 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from attnlib.widgets.encoding import checked_tokens, numpy_of, quantise
-from attnlib.widgets.naming import checked_text, checked_texts, named
+from attnlib.widgets.naming import checked_text, checked_texts
 from attnlib.widgets.recording import deflate
 
-NEEDED = ("tokens", "scores", "predicted")
-OPTIONAL = ("gold", "true_relevance")
 TRUTH = "true relevance"
 
 
@@ -45,17 +43,7 @@ class Document:
     typed: bool
 
     @classmethod
-    def of(cls, label: str, parts: Mapping[str, Any], checkpoints: int, typed: bool = False) -> "Document":
-        """Checks; `DynamicsExplorer` describes the parts.
-
-        Raises:
-            ValueError: a part is missing, unknown or not valid; the message names the document.
-        """
-        settings = {"checkpoints": checkpoints, "typed": typed}
-        return named(cls._of, "document", label, parts, NEEDED, OPTIONAL, **settings)
-
-    @classmethod
-    def _of(
+    def of(
         cls,
         label: str,
         *,
@@ -67,6 +55,11 @@ class Document:
         gold: Any = None,
         true_relevance: Any = None,
     ) -> "Document":
+        """Checks; `DynamicsExplorer` describes the parts.
+
+        Raises:
+            ValueError: a part is not valid.
+        """
         words = checked_tokens("tokens", tokens)
         if not scores:
             raise ValueError("there is no score; give at least one, such as {'alpha': [checkpoint token]}.")

@@ -6,7 +6,6 @@ The pipeline itself builds the smoke profile, in this checkout's build/smoke; wh
 import inspect
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +21,7 @@ import attnlib.generators.rasp
 import attnlib.models
 import attnlib.stats
 from book.pipeline.stage import documents
-from tests.browser import canvas_hash, open_browser, watched_page
+from tests.browser import canvas_hash, watched_page
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
@@ -40,12 +39,6 @@ def html() -> Path:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return ROOT / "build/smoke/html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as browser:
-        yield browser
 
 
 def visit(page: Page, path: Path) -> None:

@@ -13,7 +13,6 @@ from tests.book.test_training_explorer_in_browser import CHART, connect, on_char
 from tests.browser import canvas_hash
 
 pytestmark = pytest.mark.book
-browser, opened = widgets.browser, widgets.opened  # fixtures
 
 STEPS = [0, 10, 50, 100, 1000]
 TOKENS = ["this", "film", "is", "really", "great", ",", "not", "dull"]

@@ -16,7 +16,6 @@ from attnlib.widgets.recording import deflate, stored
 from tests.browser import canvas_hash
 
 pytestmark = pytest.mark.book
-browser, opened = widgets.browser, widgets.opened  # fixtures
 
 PROMPT = ["<s>", " The", " sky", " over", " Rome", ","]
 NEW = [" is", " blue", ".", "\n"]
@@ -249,16 +248,12 @@ def test_the_filter_hides_tokens_everywhere_and_says_how_much_they_hold(opened):
     assert unfiltered.locator(".attnx-check").is_hidden()
 
 
-def test_hovering_stays_fast_on_a_long_passage(opened):
+def test_hovering_draws_one_of_the_maps_again_and_they_scroll_together(opened):
     page = opened(GenerationExplorer([" word"] * 300, [" new"] * 40, matrix(40, 300, 30)))
-    median = page.evaluate(
-        """() => { const words = [...document.querySelectorAll("[data-g]")];
-           const times = [...Array(61).keys()].map((i) => { const start = performance.now();
-             words[(i * 7) % 40].dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
-             return performance.now() - start; });
-           return times.sort((a, b) => a - b)[30]; }"""
-    )
-    assert median < 16
+    tokens = page.locator("[data-g]")
+    assert (
+        tokens.evaluate_all(widgets.DRAWN, "pointerover") == tokens.count() - 1 == 39
+    )  # the first was shown
     box = page.locator(".attnx-stage").first
     box.evaluate("stage => { stage.scrollLeft = 300; }")
     page.wait_for_timeout(100)

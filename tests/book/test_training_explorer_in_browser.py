@@ -13,7 +13,6 @@ from attnlib.widgets import TrainingExplorer
 from tests.browser import canvas_hash
 
 pytestmark = pytest.mark.book
-browser, opened = widgets.browser, widgets.opened  # fixtures
 
 MAP, CHART, MARKER = widgets.MAP, ".attnt-chart", ".attnt-marker"
 STEPS = [0, 10, 50, 100, 1000]

@@ -1,6 +1,5 @@
 """The explorer of generation without a browser: what it refuses, how it stores, and its live side."""
 
-import json
 import os
 import re
 import zlib
@@ -17,6 +16,7 @@ from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.encoding import dequantise
 from attnlib.widgets.recording import parts_of, pieces
+from tests.explorers import HOSTILE, is_harmless, press, state_of
 
 WORDS, NEW = ["The", " sky", " of", " Rome"], [" is", " blue"]
 
@@ -24,12 +24,6 @@ WORDS, NEW = ["The", " sky", " of", " Rome"], [" is", " blue"]
 def shares(generated=2, prompt=4, layers=3) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.softmax(3 * torch.randn(generated, prompt, layers, generator=generator), 1)
-
-
-def state_of(page: str) -> dict:
-    found = re.search(r"const state = (\{.*\});", page)
-    assert found
-    return json.loads(found[1])
 
 
 def unpacked(explorer, index=0) -> np.ndarray:
@@ -146,7 +140,7 @@ def test_input_that_cannot_be_shown_is_refused_with_the_reason(parts, message):
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
-        ({}, "at least one example"),
+        ({}, "examples is empty; there must be at least one"),
         ({"a": {"prompt_words": WORDS}}, "example 'a' must hold .*got prompt_words\\."),
         (
             {"a": dict.fromkeys(["prompt_words", "words", "generated_words", "matrix"])},
@@ -266,31 +260,12 @@ def test_pieces_of_a_real_vocabulary_keep_the_blanks():
 
 # ---- the page
 
-HOSTILE = ["<script>alert(1)</script>", "</style>", "<!--<script>", "<img src=x onerror=alert(1)>"]
-
 
 def test_no_token_can_end_the_script_or_open_a_tag():
     explorer = GenerationExplorer(HOSTILE, HOSTILE[:2], shares(), title="</script><b>")
     page = explorer.to_html()
-    assert page.count("</script") == page.count("<script") == 1
-    assert page.count("</style") == page.count("<style") == 1
-    assert "<b>" not in page and "<img" not in page and "<!--" not in page
+    assert is_harmless(page)
     assert state_of(page)["examples"][0]["prompt"] == HOSTILE
-
-
-def test_equal_widgets_give_equal_bytes_and_others_do_not():
-    assert two_examples().to_html() == two_examples().to_html() != two_examples(layer=0).to_html()
-
-
-def test_a_page_asks_for_nothing_from_outside():
-    page = two_examples().to_html()
-    assert set(re.findall(r"https?://[^\s\"'`]+", page)) <= {"http://www.w3.org/2000/svg"}
-    assert not re.search(r"\bimport\b|\bfetch\(|@import|url\(", page)
-
-
-def test_the_static_page_holds_every_trait_that_the_live_view_reads():
-    source = str(GenerationExplorer._esm)
-    assert set(re.findall(r'model\.get\("(\w+)"\)', source)) == set(state_of(two_examples().to_html()))
 
 
 # ---- live
@@ -302,11 +277,6 @@ def live():
     explorer, sent = GenerationExplorer.live(tiny_model(), Words(), 4, title="T", do_sample=False), []
     explorer.send = lambda content, buffers=None: sent.append((content, buffers, len(explorer.examples)))
     return explorer, sent
-
-
-def press(explorer, prompt):
-    """What the view's button does."""
-    explorer._handle_custom_msg({"text": prompt}, [])
 
 
 def test_a_prompt_is_continued_row_by_row_and_kept_whole_at_the_end(live):

@@ -1,0 +1,44 @@
+"""What every explorer's page promises: equal bytes, nothing from outside, and all that its script reads."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.explorers import state_of
+from tests.unit import test_dynamics_explorer as dynamics
+from tests.unit import test_generation_explorer as generation
+from tests.unit import test_training_explorer as training
+from tests.unit import test_widgets as attention
+
+EXPLORERS = {
+    "attention": (attention.two_examples, {"layer": 1}),
+    "dynamics": (dynamics.explorer, {"token": 1}),
+    "generation": (generation.two_examples, {"layer": 0}),
+    "training": (training.explorer, {"checkpoint": 0}),
+}
+
+
+@pytest.fixture(params=EXPLORERS)
+def made(request: pytest.FixtureRequest) -> tuple[Callable[..., Any], dict[str, int]]:
+    """An explorer's maker, and a setting that changes what is shown."""
+    return EXPLORERS[request.param]
+
+
+def test_equal_widgets_give_equal_bytes_and_others_do_not(made: Any) -> None:
+    explorer, other = made
+    assert explorer().to_html() == explorer().to_html() != explorer(**other).to_html()
+
+
+def test_a_page_asks_for_nothing_from_outside(made: Any) -> None:
+    page = made[0]().to_html()
+    addresses = set(re.findall(r"https?://[^\s\"'`]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a name of SVG's, never requested
+    assert not re.search(r"\bimport\b|\bfetch\(|@import|url\(", page)
+
+
+def test_the_static_page_holds_every_trait_that_the_live_view_reads(made: Any) -> None:
+    explorer = made[0]()
+    read = set(re.findall(r'(?:model\.get|chooser)\("(\w+)"', str(explorer._esm)))
+    assert read == set(state_of(explorer.to_html()))

@@ -1,6 +1,6 @@
 """What models do on batches of samples: model and batches in, rows out."""
 
-from attnlib.measures.accuracy import accuracy_table
+from attnlib.measures.accuracy import sample_scores
 from attnlib.measures.evaluation import evaluate_rows
 from attnlib.measures.generation import answer_texts, generate_answers
 from attnlib.measures.intervention import head_masses, reinforcement_rows
@@ -10,12 +10,11 @@ from attnlib.measures.scores_over_training import (
     recorded_scores,
     text_scores,
 )
-from attnlib.measures.target_mass import target_mass_table
+from attnlib.measures.target_mass import target_masses
 from attnlib.measures.token_kinds import TOKEN_KINDS, token_kinds
 
 __all__ = [
     "TOKEN_KINDS",
-    "accuracy_table",
     "answer_texts",
     "documents_over_training",
     "evaluate_rows",
@@ -24,7 +23,8 @@ __all__ = [
     "lexical_scores",
     "recorded_scores",
     "reinforcement_rows",
-    "target_mass_table",
+    "sample_scores",
+    "target_masses",
     "text_scores",
     "token_kinds",
 ]

@@ -1,29 +1,39 @@
-"""How often a model is right."""
+"""How often a model is right, and how sure of it: a row per sample."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import pandas as pd
+import torch
+import torch.nn.functional as F
 from torch import nn
 
-from attnlib.generators.base import Batch
-from attnlib.stats.intervals import proportion, ratio
-from attnlib.training.objectives import score_samples
+from attnlib.generators.base import IGNORE, Batch
+from attnlib.models.attention import evaluating
 
 
-def accuracy_table(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """Accuracy per token and exact match, with intervals.
+@torch.no_grad()
+def sample_scores(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
+    """Right tokens, tokens asked for, and what they cost, of every sample.
+
+    Args:
+        model: any that gives `logits` at every token.
+        batches: of samples; one that asks for nothing counts as 0 of 0.
 
     Returns:
-        Rows `accuracy` (right tokens of all tokens asked for; the interval draws samples again, since the
-        tokens of one sample stand or fall together) and `exact match` (samples right throughout; Wilson's
-        interval); columns `value`, `low`, `high` and `n`, the number of samples.
+        A row per sample: `sample`, `right`, `asked`, and `loss`, the cross entropy of all its tokens (in
+        nats). `stats.answer_accuracy` takes them; `stats.summarise(rows, value="loss", whole="asked")` is
+        the cross entropy per token.
     """
-    right, asked = score_samples(model, batches).numpy().T
-    right, asked = right[asked > 0], asked[asked > 0]
-    rows = {
-        "accuracy": ratio(right, asked),
-        "exact match": proportion(int((right == asked).sum()), len(asked)),
-    }
-    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="metric"))
+    device, parts = next(model.parameters()).device, []
+    with evaluating(model):
+        for batch in batches:
+            batch = batch.to(device)
+            logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+            asked = batch.target_ids != IGNORE
+            losses = F.cross_entropy(logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none")
+            right = (logits.argmax(-1) == batch.target_ids) & asked
+            parts.append(torch.stack([right.sum(1), asked.sum(1), losses.sum(1)], dim=1).double().cpu())
+    table = pd.DataFrame(torch.cat(parts).numpy(), columns=["right", "asked", "loss"])
+    return table.astype({"right": int, "asked": int}).rename_axis("sample").reset_index()

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from attnlib.generators.arithmetic import Arithmetic, Splits
-from attnlib.generators.base import IGNORE, Batch
-from attnlib.measures.lens import digit_rows
+from attnlib.measures.lens import digit_rows, whole_answers
 from attnlib.models.attention import evaluating
 from attnlib.models.transformer import Transformer
-from attnlib.stats.intervals import proportion, ratio
+
+SEEN = ("seen in training", "not seen")
+"""What a test problem can be, where splits overlap."""
 
 
 @torch.no_grad()
@@ -84,41 +84,14 @@ def forming(models: Iterable[Transformer], task: Arithmetic, text: str) -> dict[
     }
 
 
-@torch.no_grad()
-def token_figures(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """Accuracy and cross entropy per token asked for, with intervals over samples.
+def seen_rows(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFrame:
+    """Whether a model is right on the test problems, on those that were training problems too, and on others.
 
     Returns:
-        Rows `accuracy` and `cross_entropy` (in nats, so that it may exceed 1); columns `value`, `low`, `high`
-        and `n`.
+        Columns `test problems` ("all", "seen in training", "not seen"), `problem` and `right`: every problem
+        has a row in "all", and one more in the kind that it is of.
     """
-    device, parts = next(model.parameters()).device, []
-    for batch in batches:
-        batch = batch.to(device)
-        logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
-        asked = batch.target_ids != IGNORE
-        losses = F.cross_entropy(logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none")
-        right = (logits.argmax(-1) == batch.target_ids) & asked
-        parts.append(torch.stack([right.sum(1), losses.sum(1), asked.sum(1)], dim=1).double().cpu())
-    right, losses, asked = torch.cat(parts).numpy().T
-    rows = {"accuracy": ratio(right, asked), "cross_entropy": ratio(losses, asked)}
-    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="metric"))
-
-
-def seen_table(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFrame:
-    """Exact match on the test problems that were training problems too, on those that were not, and on all.
-
-    Returns:
-        Columns `test problems` ("all", "seen in training", "not seen"), `value`, `low`, `high` and `n`; kinds
-        without a problem are left out.
-    """
-    seen = splits.seen()
-    rows = digit_rows(model, task, splits.test)
-    right = rows.groupby("problem")["right"].all().to_numpy()
-    kinds = {"all": np.ones_like(seen), "seen in training": seen, "not seen": ~seen}
-    table = [
-        {"test problems": kind} | proportion(int(right[mask].sum()), int(mask.sum()))._asdict()
-        for kind, mask in kinds.items()
-        if mask.any()
-    ]
-    return pd.DataFrame(table)
+    rows = whole_answers(digit_rows(model, task, splits.test))
+    kinds = np.where(splits.seen(), "seen in training", "not seen")
+    parts = [rows.assign(kind="all"), *(rows.assign(kind=kind)[kinds == kind] for kind in SEEN)]
+    return pd.concat(parts, ignore_index=True).rename(columns={"kind": "test problems"})

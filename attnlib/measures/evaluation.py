@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from attnlib.generators.base import IGNORE, Batch
+from attnlib.measures.returned import check_reads_no_answer, follow_returned, is_followed, returned
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.rollout.layers import check_causal, follow_layers
@@ -41,8 +43,9 @@ def evaluate_rows(
 
     Args:
         model: any Hugging Face causal language model whose attention goes through transformers'
-            `AttentionInterface`, or an attnlib `Transformer` with `causal=True`. Called in evaluation mode,
-            on the device it is on.
+            `AttentionInterface`, or an attnlib `Transformer` with `causal=True`; or any other causal module
+            that takes `input_ids` and `attention_mask` and returns an object with `logits`, and, if
+            anything is followed, with `attentions`. Called in evaluation mode, on the device it is on.
         batches: with `reference` and `evaluated`, if anything is followed.
         follow: what to score, of `FOLLOWED`; nothing, for accuracy alone.
         progress: show a bar.
@@ -101,7 +104,10 @@ def rows_of_batches(
         for batch in tqdm(batches, disable=not progress, desc=what, unit="batch"):
             batch = batch.to(device)
             if not tables:
-                check_causal(model, batch.input_ids[:1, batch.attention_mask[0]])
+                if is_followed(model):
+                    check_causal(model, batch.input_ids[:1, batch.attention_mask[0]])
+                else:
+                    check_reads_no_answer(model, batch)
             table = rows_of(batch)
             table["sample"] += samples
             tables.append(table)
@@ -120,7 +126,11 @@ def _rows(model: nn.Module, batch: Batch, follow: Sequence[str], null: _UniformR
         logits, masses = _followed(model, batch, follow, asked, start, null)
     else:
         with torch.no_grad():
-            logits = logits_of(model, batch.input_ids, batch.attention_mask, start)
+            logits = (
+                logits_of(model, batch.input_ids, batch.attention_mask, start)
+                if is_followed(model)
+                else returned(model, batch).logits[:, start:]
+            )
     logits = logits[asked[:, start:]].float()
     table = answer_rows(batch, logits.argmax(-1))
     probability = logits.log_softmax(-1).gather(1, batch.target_ids[asked][:, None])[:, 0].exp()
@@ -169,14 +179,11 @@ def _followed(
         if BY_LAYER in follow:
             by_layer[f"attention L{layer}"] = mass(attention)
 
-    found = follow_layers(
-        model,
-        batch.input_ids,
-        batch.attention_mask,
-        on_layer=on_layer,
-        rollout=ROLLOUT in follow,
-        logits_from=start,
-    )
+    how: dict[str, Any] = {"on_layer": on_layer, "rollout": ROLLOUT in follow, "logits_from": start}
+    if is_followed(model):
+        found = follow_layers(model, batch.input_ids, batch.attention_mask, **how)
+    else:
+        found = follow_returned(model, batch, **how)
     columns = {"evaluated": evaluated.any(-1), "referenced": (reference & evaluated).any(-1)}
     if found.rollout is not None:
         columns[ROLLOUT] = mass(found.rollout)

@@ -14,6 +14,7 @@ from transformers import GenerationConfig
 
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.evaluation import answer_rows, rows_of_batches
+from attnlib.measures.returned import is_followed
 from attnlib.models.attention.forward import check_prompt
 from attnlib.models.transformer import Transformer
 
@@ -60,6 +61,8 @@ def _written(
     if new == 0:
         return ids[:, :0]
     check_prompt(model, ids, None, more=new - 1)  # the last token written is not read
+    if not is_followed(model):
+        raise ValueError(f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer")
     if isinstance(model, Transformer):
         return _greedy(model, ids, real, new)
     return _generate(model, ids, real, new)

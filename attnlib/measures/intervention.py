@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.evaluation import answer_rows
+from attnlib.measures.returned import returned
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.reinforcement import causal_null, reinforced
 from attnlib.stats.reference import reference_mass
@@ -22,52 +23,52 @@ REFERENCE, RANDOM = "the reference", "random keys"
 
 @torch.no_grad()
 def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """Reference mass of every head, the highest first.
+    """Reference mass of every head.
 
     Args:
         model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
         batches: with `reference` and `evaluated`.
 
     Returns:
-        A row per head: `layer`, `head`, `name` ("L0H1"), `value`, its mean mass over all rows with a
-        reference key, and `uniform`, that of a head that attends to everything before it equally.
+        A row per sample and head: `sample`, `layer`, `head`, `name` ("L0H1"), `mass`, summed over the
+        sample's rows with a reference key, `uniform`, that of a head that attends to everything before it
+        equally, and `rows`, how many rows these are.
 
     Raises:
         ValueError: the batches have no reference, or no row of theirs has a reference key.
     """
-    device = next(model.parameters()).device
-    total, count = torch.zeros(0, 0), 0
+    device, tables, samples = next(model.parameters()).device, list[pd.DataFrame](), 0
     with evaluating(model):
         for batch in batches:
             if batch.reference is None or batch.evaluated is None:
                 raise ValueError("the batches have no reference attention: make them with their reference")
             batch = batch.to(device)
             assert batch.reference is not None and batch.evaluated is not None
-            output = model(batch.input_ids, attention_mask=batch.attention_mask, output_attentions=True)
-            attentions = stacked_attentions(output)
+            attentions = stacked_attentions(returned(model, batch, attentions=True))
             even = torch.ones_like(attentions[:, :1, :1]).tril()
-            mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch)
-            total = mass + (total if len(total) else 0)
-            count += int((batch.reference & batch.evaluated).any(-1).sum())
-            n_heads = attentions.shape[2]
-    if not count:
+            mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch).numpy()
+            counts = (batch.reference & batch.evaluated).any(-1).sum(1).cpu().numpy()
+            levels = [range(n) for n in (len(batch), *attentions.shape[1:3])]
+            index = pd.MultiIndex.from_product(levels, names=["sample", "layer", "head"])
+            heads = mass.shape[1] - 1
+            numbers = {"uniform": mass[:, -1].repeat(heads), "rows": counts.repeat(heads)}
+            table = pd.DataFrame({"mass": mass[:, :-1].ravel()} | numbers, index).reset_index()
+            tables.append(table.assign(sample=table["sample"] + samples))
+            samples += len(batch)
+    rows = pd.concat(tables, ignore_index=True)
+    if not rows["rows"].any():
         raise ValueError("no row of these batches has a reference key, so that there is no mass to measure")
-    means = (total / count).tolist()
-    table = pd.DataFrame({"value": means[:-1], "uniform": means[-1]})
-    table.insert(0, "layer", table.index // n_heads)
-    table.insert(1, "head", table.index % n_heads)
-    table.insert(
-        2, "name", [f"L{layer}H{head}" for layer, head in zip(table["layer"], table["head"], strict=True)]
-    )
-    return table.sort_values("value", ascending=False, kind="stable", ignore_index=True)
+    return rows.assign(name="L" + rows["layer"].astype(str) + "H" + rows["head"].astype(str))
 
 
-def _summed_mass(attentions: Float[Tensor, "batch map query key"], batch: Batch) -> Float[Tensor, " map"]:
+def _summed_mass(
+    attentions: Float[Tensor, "batch map query key"], batch: Batch
+) -> Float[Tensor, "batch map"]:
     assert batch.reference is not None and batch.evaluated is not None
     reference, evaluated = (
         mask[:, None].expand(attentions.shape) for mask in (batch.reference, batch.evaluated)
     )
-    return reference_mass(attentions, reference, evaluated).nansum((0, 2)).double().cpu()
+    return reference_mass(attentions, reference, evaluated).nansum(2).double().cpu()
 
 
 @torch.no_grad()

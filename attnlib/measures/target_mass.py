@@ -10,24 +10,23 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlib.generators.base import Batch
-from attnlib.stats.intervals import ratio
 from attnlib.stats.reference import reference_mass
 
 
 @torch.no_grad()
-def target_mass_table(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
+def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
     """Reference mass of every head whose algorithm is known, beside what a head that looks nowhere scores.
 
-    Rows (queries) without a target key do not count; a sample's mass is the mean of its rows, and the
-    interval is over samples, since the rows of one sample are not independent.
+    Rows (queries) without a target key do not count; a sample's mass is the mean of its rows.
 
     Args:
         model: gives `attentions` when asked with `output_attentions=True`.
         batches: samples with `target_attention`.
 
     Returns:
-        Rows `mass L0H0`, ...; columns `value`, `low`, `high`, `n` (samples) and `uniform`, the mass of a head
-        that spreads its attention evenly over the sample. Heads that the model does not have have no row.
+        A row per sample and head: `sample`, `metric` ("mass L0H0", ...), `value` (NaN where no row counts)
+        and `uniform`, the mass of a head that spreads its attention evenly over the sample. Heads that the
+        model does not have have no row.
     """
     device = next(model.parameters()).device
     parts: dict[str, list[Float[Tensor, "sample 2"]]] = {}
@@ -46,8 +45,8 @@ def target_mass_table(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFram
                 for weights in (attentions[:, layer, head], pairs.float())
             ]
             parts.setdefault(f"mass L{layer}H{head}", []).append(torch.stack(both, dim=1).cpu())
-    rows = {}
+    tables = []
     for name, tensors in parts.items():
-        mass, uniform = (column[~column.isnan()].numpy() for column in torch.cat(tensors).T)
-        rows[name] = {**ratio(mass, mass * 0 + 1)._asdict(), "uniform": uniform.mean()}
-    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="metric"))
+        table = pd.DataFrame(torch.cat(tensors).numpy(), columns=["value", "uniform"])
+        tables.append(table.rename_axis("sample").reset_index().assign(metric=name))
+    return pd.concat(tables, ignore_index=True)[["sample", "metric", "value", "uniform"]]

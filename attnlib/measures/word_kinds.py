@@ -18,7 +18,6 @@ from jaxtyping import Float
 
 from attnlib.models.pretrained import untrained_twin
 from attnlib.rollout import rollout_of, uniform_causal_rollout
-from attnlib.stats.intervals import ratio
 
 KINDS = ("first token", "punctuation", "function word", "other")
 
@@ -77,9 +76,8 @@ def mass_by_kind(
             "uniform": attention that looks equally at everything it may look at.
 
     Returns:
-        Columns `model`, `layer` (from 1; the rollout up to there), `kind`, `value`, `low`, `high` and `n`
-        (texts); `value` is the mean over texts, with a bootstrap interval. The kinds of a layer sum to 1.
-        Column `tokens` is the kind's share among the keys.
+        Columns `text` (its number), `model`, `layer` (from 1; the rollout up to there), `kind`, `value` and
+        `tokens`, the kind's share among the keys. The kinds of a layer sum to 1.
 
     Raises:
         ValueError: there is no text, or fewer tokens than queries.
@@ -109,12 +107,9 @@ def mass_by_kind(
             masses[name].append((rolled.cpu().double() @ is_kind).mean(1).numpy())
     if not shares:
         raise ValueError("there should be texts; got none")
-    share = dict(zip(KINDS, np.mean(shares, axis=0), strict=True))
-    rows_of_table = []
-    for name, per_text in masses.items():
-        stacked = np.stack(per_text, axis=-1)
-        for layer, by_kind in enumerate(stacked, start=1):
-            for kind, values in zip(KINDS, by_kind, strict=True):
-                about = {"model": name, "layer": layer, "kind": kind, "tokens": share[kind]}
-                rows_of_table.append(about | ratio(values, np.ones_like(values))._asdict())
-    return pd.DataFrame(rows_of_table)
+    stacked = np.stack([np.stack(per_text, axis=1) for per_text in masses.values()])  # model layer text kind
+    depth, n = stacked.shape[1:3]
+    levels: list[Any] = [list(masses), range(1, depth + 1), range(n), KINDS]
+    index = pd.MultiIndex.from_product(levels, names=["model", "layer", "text", "kind"])
+    of_keys = np.broadcast_to(np.array(shares), stacked.shape)
+    return pd.DataFrame({"value": stacked.ravel(), "tokens": of_keys.ravel()}, index).reset_index()

@@ -43,7 +43,7 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Figure:
     """What answer digits look at, over training: a panel per kind of token, a line per layer.
 
     Args:
-        rows: `attnlib.measures.lens.look_table` with a column `step`, of one model.
+        rows: `attnlib.measures.lens.look_rows` summarised by `step`, `layer` and `kind`, of one model.
         kinds: which of its kinds, in order. Dashed: a query that looks at everything before it equally.
     """
     figure, axes = panels(len(kinds))
@@ -64,8 +64,8 @@ def head_table(looks: pd.DataFrame, costs: pd.DataFrame) -> Figure:
     """Every head: what it looks at (left), and what is lost without it (right).
 
     Args:
-        looks: `look_table` by head.
-        costs: `ablation_table` of the same model.
+        looks: `look_rows` summarised by `head` and `kind`.
+        costs: `ablation_rows` of the same model, by `head` and `column`.
     """
     seen = looks.pivot(index="head", columns="kind", values="value")[list(looks["kind"].unique())]
     lost = 100 * costs.pivot(index="head", columns="column", values="value")[list(costs["column"].unique())]

@@ -36,7 +36,8 @@ def summarise(
             default every row is a unit.
         whole: a column $w$: in place of the mean, $\sum_i v_i / \sum_i w_i$ over the units, as for right
             tokens of all tokens.
-        beside: columns whose means stand beside, without an interval: a level of chance on the same rows.
+        beside: columns of which the same number stands beside, without an interval: a level of chance on the
+            same rows.
         every: show combinations of values that have no rows, too.
         at_least: units that there should be; where there are fewer, numbers are "not enough data".
         confidence: of the intervals.
@@ -59,7 +60,8 @@ def summarise(
         means: dict[str, Any] = dict.fromkeys(beside, NOT_ENOUGH)
         if len(units) >= max(1, at_least):
             numbers = _estimate(units[value], units[whole] if whole else None, confidence)._asdict()
-            means = {name: units[name].to_numpy().mean() for name in beside}
+            wholes = units[whole].mean() if whole else 1.0
+            means = {name: units[name].to_numpy().mean() / wholes for name in beside}
         table.append(values | numbers | means | ({} if unit is None else {"rows": len(kept)}))
     return pd.DataFrame(
         table, columns=[*by, "value", "low", "high", "n", *beside, *(["rows"] if unit else [])]

@@ -103,7 +103,7 @@ def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key
     Raises:
         ValueError: there is none.
     """
-    attentions = output.attentions
+    attentions = getattr(output, "attentions", None)
     if attentions is None or (not torch.is_tensor(attentions) and any(a is None for a in attentions)):
         raise ValueError(
             "the model returned no attention: call it with output_attentions=True, and have a Hugging Face "

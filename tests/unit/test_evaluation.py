@@ -3,6 +3,7 @@
 import json
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,7 @@ from attnlib.generators import (
     SuccessorGenerator,
     char_tokenizer,
 )
-from attnlib.measures import accuracy_table, answer_texts, evaluate_rows, generate_answers
+from attnlib.measures import answer_texts, evaluate_rows, generate_answers, head_masses, sample_scores
 from attnlib.measures.evaluation import FOLLOWED
 from attnlib.models.pretrained import load_language_model
 from attnlib.models.transformer import Transformer, TransformerConfig
@@ -138,8 +139,40 @@ def test_accuracy_is_that_of_training(model, batches):
     rows = evaluate_rows(model, batches, follow=())
     right = rows.groupby("sample")["correct"].sum().to_numpy()
     assert right.tolist() == score_samples(model, batches)[:, 0].tolist()
-    ours = answer_accuracy(rows).set_index("metric")
-    pd.testing.assert_frame_equal(ours, accuracy_table(model, batches), check_dtype=False)
+    samples = sample_scores(model, batches)
+    pd.testing.assert_frame_equal(answer_accuracy(rows), answer_accuracy(samples))
+    loss = -np.log(rows.groupby("sample")["probability"].prod())
+    np.testing.assert_allclose(samples["loss"], loss, rtol=1e-4)
+
+
+class Plain(torch.nn.Module):
+    """Any PyTorch module that returns logits, and attentions if it has them."""
+
+    def __init__(self, inside: Transformer, gives: tuple[str, ...] = ("logits", "attentions")) -> None:
+        super().__init__()
+        self.inside, self.gives = inside, gives
+
+    def forward(self, input_ids, attention_mask):
+        found = self.inside(input_ids, attention_mask, output_attentions=True)
+        return SimpleNamespace(**{name: getattr(found, name) for name in self.gives})
+
+
+def test_any_module_that_returns_logits_and_attentions_is_evaluated(batches):
+    inside = own()
+    expected = evaluate_rows(inside, batches, follow=FOLLOWED)
+    found = evaluate_rows(Plain(inside), batches, follow=FOLLOWED)
+    pd.testing.assert_frame_equal(found, expected, check_exact=False, atol=1e-5, rtol=1e-4)
+    bare = Plain(inside, gives=("logits",))
+    rows = evaluate_rows(bare, batches, follow=())
+    pd.testing.assert_series_equal(rows["correct"], expected["correct"])
+    pd.testing.assert_frame_equal(sample_scores(bare, batches), sample_scores(inside, batches))
+    pd.testing.assert_frame_equal(head_masses(Plain(inside), batches), head_masses(inside, batches))
+    with pytest.raises(ValueError, match="the model returned no attention"):
+        evaluate_rows(bare, batches)
+    with pytest.raises(ValueError, match="Plain is not causal: what it says at a token"):
+        evaluate_rows(Plain(own(causal=False)), batches)
+    with pytest.raises(ValueError, match="neither a Hugging Face model nor an attnlib Transformer"):
+        generate_answers(bare, batches)
 
 
 def test_uniform_attention_scores_the_null_level(batches):

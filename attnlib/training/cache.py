@@ -36,7 +36,7 @@ def trained(
     loss: Loss,
     plan: Plan,
     *,
-    chapter: str,
+    chapter: str | None,
     valid: Sequence[Any] | None = None,
     score: Callable[[nn.Module, Sequence[Any]], dict[str, float]] | None = None,
     hooks: Sequence[Hook] = (),
@@ -55,7 +55,7 @@ def trained(
         batches: the data, a pure function of the step.
         loss: see `fit`.
         plan: how to train.
-        chapter: whose model it is: the name of the folder.
+        chapter: whose model it is: the name of the folder. `None`: it is not kept.
         valid: the batches to score the model on as `plan.evaluate_every` says.
         score: called with the model and these; returns named values, `plan.metric` among them.
         hooks: see `fit`. They should not change the model. `Snapshots`, and others that keep files, find them
@@ -70,6 +70,11 @@ def trained(
     """
     if (valid is None) != (score is None):
         raise ValueError("valid and score go together: what to score the model on, and how")
+    how: dict[str, Any] = {"hooks": hooks, "progress": progress}
+    if score is not None and valid is not None:
+        how["evaluate"] = lambda model: score(model, valid)
+    if chapter is None:
+        return fit(model, batches, loss, plan, **how)
     try:
         parts = fingerprint_parts(model, batches, loss, plan, valid=valid, score=score, hooks=hooks, loop=fit)
         folder = caches() / chapter / digest(parts)[:16]
@@ -77,10 +82,7 @@ def trained(
         log.warning("this model is not kept, and is trained at every call: %s", error)
         _SCRATCH.append(tempfile.TemporaryDirectory())
         parts, folder = None, Path(_SCRATCH[-1].name)
-    how: dict[str, Any] = {"folder": folder, "hooks": hooks, "progress": progress, "parts": parts}
-    if score is not None and valid is not None:
-        how["evaluate"] = lambda model: score(model, valid)
-    return fit(model, batches, loss, plan, **how)
+    return fit(model, batches, loss, plan, folder=folder, parts=parts, **how)
 
 
 def caches() -> Path:

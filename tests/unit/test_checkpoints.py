@@ -44,6 +44,32 @@ def test_what_is_saved_comes_back(tmp_path):
         assert torch.equal(tensors[name], tensor)
 
 
+def test_saving_copies_nothing(tmp_path):
+    """Once, a checkpoint took twice its size in memory beside what it was made from."""
+    script = """if True:
+        import pathlib, resource, sys, torch
+        from attnlib.files import save_tensors
+        peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        path = pathlib.Path(sys.argv[1])
+        save_tensors(path, {"small": torch.ones(10)}, {})
+        tensors = {name: torch.ones(10**7) for name in "abcdef"}
+        before = peak()
+        save_tensors(path, tensors, {})
+        print((peak() - before) / sum(tensor.nbytes for tensor in tensors.values()))
+    """
+    command = [sys.executable, "-c", script, str(tmp_path / "a")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.25
+
+
+def test_parts_of_one_tensor_are_saved_by_themselves(tmp_path):
+    whole = torch.arange(10.0)
+    parts = {"first": whole[:4], "last": whole[4:], "again": whole, "view": whole.view(2, 5)}
+    save_tensors(tmp_path / "a", parts, {})
+    found, _ = load_tensors(tmp_path / "a")
+    assert all(torch.equal(found[name], part) for name, part in parts.items())
+
+
 def test_tied_weights_can_be_saved(tmp_path):
     model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
     model[1].weight = model[0].weight

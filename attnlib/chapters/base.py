@@ -194,17 +194,7 @@ class Chapter(BaseModel):
         raise NotImplementedError
 
     def record(self, rows: pd.DataFrame) -> Path | None:
-        """Record what was found; see `attnlib.records.record`.
-
-        Where a training was interrupted nothing is recorded, and one line says so: the numbers are not those
-        of the parameters.
-        """
-        stopped = [name for name, found in self.trained.items() if found.history.interrupted]
-        if stopped:
-            print(
-                f"Not recorded: the training of {', '.join(stopped)} was interrupted. Run the chapter again."
-            )
-            return None
+        """Record what was found, with what training really did; see `attnlib.records.record`."""
         return record(
             rows,
             notebook=self.notebook,
@@ -212,6 +202,7 @@ class Chapter(BaseModel):
             params=self.model_dump(mode="json"),
             device=device_name(self.torch_device),
             seconds=time.monotonic() - self._started,
+            training={name: found.history for name, found in self.trained.items() if found.folder},
         )
 
 

@@ -39,9 +39,9 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     unverified = paper["certainty"].ne("read").map({True: " (unverified)", False: ""})
     both = paper.assign(paper=paper["value"].map("{:g}".format) + unverified)[["task", "setting", "paper"]]
     both = both.rename(columns={"setting": "paper's setting"})
-    columns = [100 * here["value"], 100 * here["low"], 100 * here["high"], here["n"].astype(int)]
-    texts = map("{:.2f} [{:.2f}, {:.2f}], n = {:,}".format, *columns)
-    ours = here[["task"]].assign(here=list(texts))
+    counts = here["n"].astype(int)
+    texts = [f"{_percent(row, 2)}, n = {n:,}" for row, n in zip(here.itertuples(), counts, strict=True)]
+    ours = here[["task"]].assign(here=texts)
     ours["our setting"] = here["setting"]
     ours = ours[["task", "our setting", "here"]]
     ours = ours.astype(str)
@@ -111,6 +111,8 @@ def _refuse_merging(here: pd.DataFrame, place: list[str]) -> None:
         raise ValueError(f"several numbers for {' / '.join(map(str, twice.iloc[0][place]))}: tell them apart")
 
 
-def _percent(row: Any) -> str:
-    low, high = ("never" if abs(end) == float("inf") else f"{100 * end:.1f}" for end in (row.low, row.high))
-    return f"{100 * row.value:.1f} [{low}, {high}]"
+def _percent(row: Any, digits: int = 1) -> str:
+    """A share and its interval in percent; where seeds were too few, there is none."""
+    ends = ("never" if abs(end) == float("inf") else f"{100 * end:.{digits}f}" for end in (row.low, row.high))
+    interval = "no interval" if row.low != row.low else ", ".join(ends)
+    return f"{100 * row.value:.{digits}f} [{interval}]"

@@ -59,16 +59,15 @@ def caveats(provenance: Mapping[str, Any]) -> str:
     """
     other = provenance["code"] != code_hash(provenance["notebook"])
     # Older records have a + behind the commit of a tree that was not clean.
-    dirty = not provenance.get("clean", not str(provenance["commit"]).endswith("+")) and provenance["commit"]
-    return ", ".join(["other code"] * other + ["uncommitted changes"] * bool(dirty))
+    dirty = provenance.get("clean", not str(provenance["commit"]).endswith("+")) is False
+    return ", ".join(["other code"] * other + ["uncommitted changes"] * dirty)
 
 
 def other_versions(provenance: Mapping[str, Any]) -> str:
     """The libraries that were of another version: "torch 2.12.0, numpy 2.4.1". Builds (+cpu) do not count."""
-    before = provenance["versions"]
+    before = {name: provenance["versions"].get(name, "unknown").split("+")[0] for name in _LIBRARIES}
     here = _libraries()
-    other = [name for name in here if before.get(name, "").split("+")[0] != here[name].split("+")[0]]
-    return ", ".join(f"{name} {before.get(name, 'unknown')}" for name in other)
+    return ", ".join(f"{name} {before[name]}" for name in before if before[name] != here[name].split("+")[0])
 
 
 def _libraries() -> dict[str, str]:

@@ -112,9 +112,11 @@ def record(
         "sha256": hashlib.sha256(data).hexdigest(),
         **origin(notebook),
         "device": device,
-        "steps": sum(each.steps for each in done.values()),
+        "steps": sum(each.steps for each in done.values()) if done else None,
         "seconds": round(sum(each.seconds for each in done.values()) if done else seconds, 1),
-        "training": {name: {"steps": each.steps, "seconds": each.seconds} for name, each in done.items()},
+        "training": {
+            name: {"steps": each.steps, "seconds": round(each.seconds, 1)} for name, each in done.items()
+        },
         "recorded": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     before = _readable(path)

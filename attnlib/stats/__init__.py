@@ -1,7 +1,12 @@
 """Rows, vectors and masks in; numbers with intervals out. Imports nothing of the house."""
 
 from attnlib.stats.agreement_runs import AgreementSettings
-from attnlib.stats.agreement_tables import agreement_over_seeds, agreement_over_training, agreement_table
+from attnlib.stats.agreement_tables import (
+    agreement_over_seeds,
+    agreement_over_training,
+    agreement_table,
+    agreement_tables,
+)
 from attnlib.stats.agreements import agreement, chance_agreement, xi
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.error_positions import answer_accuracy, error_positions, error_summary
@@ -26,6 +31,7 @@ __all__ = [
     "agreement_over_seeds",
     "agreement_over_training",
     "agreement_table",
+    "agreement_tables",
     "answer_accuracy",
     "attention_spread",
     "chance_agreement",

@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import sys
 import time
 from collections.abc import Mapping
@@ -166,12 +167,19 @@ def describe_run(name: str, profile: str, wall_time: float) -> dict[str, object]
         "notebook": name,
         "profile": profile,
         "wall_time_s": round(wall_time, 1),
+        "memory_gb": round(peak_memory() / 1e9, 1),
         "finished": time.strftime("%Y-%m-%d"),
         "device": gpu or f"{platform.machine()} CPU",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": platform.python_version(),
         "packages": {package: version(package) for package in PACKAGES},
     }
+
+
+def peak_memory() -> int:
+    """The most bytes that a process started from here, the chapter's kernel, has had in memory."""
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -20,6 +20,7 @@ import pandas as pd
 import yaml
 from papermill.exceptions import strip_color
 
+from attnlib.records.provenance import caveats, other_versions
 from attnlib.records.reproduced import line, reproduced, summary
 from attnlib.records.runs import Record, read_all
 
@@ -29,6 +30,7 @@ COLUMNS = {
     "notebook": "chapter",
     "profile": "profile",
     "wall_time_s": "wall time (s)",
+    "memory_gb": "memory (GB)",
     "device": "device",
     "system": "system",
     "finished": "date",
@@ -72,9 +74,17 @@ def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -
     rows = []
     for key, verdict in summary(found).items():
         _, origin = origins[key]
-        made = [origin["commit"], origin["recorded"][:10], origin["device"], f"{origin['seconds']:,.0f}"]
-        rows.append([*key, verdict, *made])
-    head = ["chapter", "run", "in this build", "commit", "date", "device", "seconds"]
+        stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
+        steps = "" if origin.get("steps") is None else f"{origin['steps']:,}"
+        made = [
+            origin["commit"],
+            origin["recorded"][:10],
+            origin["device"],
+            steps,
+            f"{origin['seconds']:,.0f}",
+        ]
+        rows.append([*key, verdict, stale, *made])
+    head = ["chapter", "run", "in this build", "stale", "commit", "date", "device", "steps", "seconds"]
     return f"{line(found)}.\n\n{myst_table(head, rows)}" if rows else f"{line(found)}."
 
 

@@ -178,9 +178,16 @@ def test_a_chapter_trains_all_its_runs_and_records_what_was_found(tmp_path, monk
     assert path.parent == tmp_path / "rasp_languages" and path.stem.startswith("sort-")
     provenance = json.loads(path.with_suffix(".json").read_text())
     assert provenance["parameters"] == p.model_dump(mode="json") and provenance["device"] == "CPU"
+    done = [found.history for found in p.trained.values()]
+    assert provenance["steps"] == sum(each.steps for each in done) == 2 * p.steps
+    again = small()
+    again.train_all()  # keeps the models of the first time, and what they took
+    path.unlink()
+    told = json.loads(again.record(rows).with_suffix(".json").read_text())
+    assert told["training"] == provenance["training"] and told["seconds"] == provenance["seconds"]
 
 
-def test_an_interrupted_training_is_not_recorded(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_training_is_not_recorded(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
     p = small(width=20, n_heads=2)
     run = p.runs()[0]
@@ -193,4 +200,4 @@ def test_an_interrupted_training_is_not_recorded(tmp_path, monkeypatch, capsys):
     assert p.train(run).history.interrupted
     rows = pd.DataFrame({"metric": ["accuracy"], "value": [0.5], "low": [0.4], "high": [0.6], "n": [20]})
     assert p.record(rows) is None and not list(tmp_path.iterdir())
-    assert "Not recorded: the training of sort was interrupted" in capsys.readouterr().out
+    assert "not recorded: training was interrupted (sort after 1 steps)" in caplog.text

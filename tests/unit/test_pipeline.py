@@ -1,6 +1,7 @@
 """The pipeline on a book of two tiny chapters: what is done, what is done twice, what a failure leaves."""
 
 import copy
+import json
 import os
 import shutil
 import signal
@@ -10,17 +11,24 @@ import time
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from attnlib.records import record
+from attnlib.records.reproduced import reproduced
+from attnlib.records.runs import read_all
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
-from book.pipeline.stage import BookError, assemble, documents, status_table
+from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"tags": ["parameters"]})
-RECORD = (
-    "import os, pathlib; pathlib.Path(os.environ['ATTNLIB_RESULTS'], 'NAME', 'run.json').write_text('{}')"
-)
+ROWS = {"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]}
+RECORD = f"""\
+import pandas as pd
+from attnlib.records import record
+record(pd.DataFrame({ROWS}), notebook="first", label="run", params={{}}, device="CPU");
+"""
 
 
 def write_chapter(project: Path, name: str, *sources: str) -> None:
@@ -51,7 +59,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "_config.yml").write_text("title: Two chapters\nonly_build_toc_files: true\n")
     chapters = "".join(f"  - file: notebooks/{name}\n" for name in ("first", "second"))
     (tmp_path / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters:\n{chapters}")
-    write_chapter(tmp_path, "first", RECORD.replace("NAME", "first"))
+    write_chapter(tmp_path, "first", RECORD)
     write_chapter(tmp_path, "second", "1 + 1")
     return tmp_path
 
@@ -85,15 +93,20 @@ def outputs(project: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_a_second_run_does_nothing_and_a_changed_package_runs_the_chapters_again(project: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNLIB_RESULTS", str(project / "results"))
+        exec(RECORD)
     first = make(project)
     assert first.returncode == 0, first.stdout + first.stderr
+    assert "\n1 of 1 recorded numbers reproduced.\nThe book: " in first.stdout
     assert f"{(project / 'build/smoke/html/index.html').as_uri()}\n" in first.stdout
     assert {"html/index.html", "html/notebooks/first.html", "notebooks/first.ipynb"} <= outputs(project)
-    assert "results/first/run.json" in outputs(project)
+    assert "results/first/run-44136fa3.json" in outputs(project)
 
     second = make(project)
     assert second.returncode == 0
     assert "Nothing to be done" in second.stdout and "cell" not in second.stdout
+    assert "1 of 1 recorded numbers reproduced" in second.stdout
 
     # Other parameters for one chapter: that chapter and the book.
     (project / "notebooks/profiles/second/smoke.yaml").write_text("seconds: 0\nmore: 1\n")
@@ -114,7 +127,8 @@ def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(proje
     assert "ZeroDivisionError: division by zero" in failed.stderr
     assert "ratio = 1 / 0" in (project / "build/smoke/logs/second.txt").read_text()
     # The good chapter stays; of the failed one and of the book there is nothing.
-    assert outputs(project) == {"notebooks/first.ipynb", "runs/first.json", "results/first/run.json"}
+    kept = {f"results/first/run-44136fa3.{kind}" for kind in ("json", "parquet")}
+    assert outputs(project) == {"notebooks/first.ipynb", "runs/first.json", *kept}
 
     write_chapter(project, "second", "ok = True")
     mended = make(project)
@@ -204,14 +218,29 @@ def test_the_status_table_has_a_row_per_chapter() -> None:
         "notebook": "rasp_languages",
         "profile": "quick",
         "wall_time_s": 81.2,
+        "memory_gb": 0.7,
         "device": "CPU",
         "system": "Linux",
     }
     run |= {"finished": "2026-01-01", "python": "3.12.1", "packages": {"torch": "2.13.0"}}
     table = status_table([run])
-    assert r"| rasp\_languages | quick | 81.2 | CPU | Linux | 2026-01-01 |" in table
+    assert r"| rasp\_languages | quick | 81.2 | 0.7 | CPU | Linux | 2026-01-01 |" in table
     assert "- Python 3.12.1, torch 2.13.0" in table
     assert status_table([]) == "No chapter was executed for this book."
+
+
+def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    path = record(pd.DataFrame(ROWS), notebook="rasp_languages", label="sort", params={}, device="CPU")
+    assert path
+    told = json.loads(path.with_suffix(".json").read_text()) | {"recorded": "2026-01-01T", "steps": 2500}
+    told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4}
+    path.with_suffix(".json").write_text(json.dumps(told | {"versions": told["versions"] | {"numpy": "1.0"}}))
+    table = records_table(reproduced(tmp_path, tmp_path), read_all(tmp_path))
+    assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| chapter |")
+    stale = "other code, uncommitted changes, numpy 1.0"
+    assert f"1 of 1 bit for bit | {stale} | abc | 2026-01-01 | CPU | 2,500 | 81 |" in table
+    assert records_table(reproduced(tmp_path / "none", tmp_path / "none"), {}) == "No numbers are recorded."
 
 
 def test_every_document_of_a_table_of_contents_is_found() -> None:

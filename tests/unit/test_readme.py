@@ -82,6 +82,8 @@ def test_the_figures_on_classification_dynamics_are_the_recorded_ones():
     rows = pd.concat(tables).query(
         "split == 'test' and checkpoints == 'held out' and interval == 'documents'"
     )
+    if "measure" in rows:
+        rows = rows[rows["measure"].fillna("top match") == "top match"]
     values = rows.set_index(["task", "metric"])["value"]
     claimed = re.search(
         r"in (\d+) % of documents of a planted corpus, (\d+) % of SMS Spam, (\d+) % of AG News and (\d+) % "

@@ -1,1 +1,7 @@
-"""What a prediction drew on: every answer to that question."""
+"""What a prediction drew on: every answer to that question, in one registry."""
+
+from attnlib.attribution.attention import from_attention
+from attnlib.attribution.prompts import Prompts, measure
+from attnlib.attribution.registry import METHODS, attribute, attributions
+
+__all__ = ["METHODS", "Prompts", "attribute", "attributions", "from_attention", "measure"]

@@ -14,35 +14,28 @@ never a candidate (blank-out cannot leave it out, and rollout's residual would p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy import stats
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from attnlib.attribution.methods import blank_out, follow, input_gradient_x_embedding
+from attnlib.attribution.attention import one_pass, shares_a_pass
+from attnlib.attribution.prompts import Method, Prompts
+from attnlib.attribution.registry import METHODS, Methods, explained, named, scores_of
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import NeedleSample
-from attnlib.rollout import null_ratio, uniform_causal_rollout
 from attnlib.stats.comparisons import corrected
-from attnlib.stats.intervals import proportion
+from attnlib.stats.summaries import summarise
 
-FROM_ONE_PASS = (
-    "raw attention, last layer",
-    "mean attention",
-    "rollout",
-    "sink-free rollout",
-    "rollout over null",
-    "sink-free over null",
-)
-GRADIENT, BLANK_OUT = "gradient x embedding", "blank-out"
-METHODS = (*FROM_ONE_PASS, GRADIENT, BLANK_OUT)
-"""What can be compared; the last one costs about half a forward pass per prompt token."""
+BLANK_OUT = "blank-out"
+COMPARED = tuple(name for name in METHODS if name != "flow")
+"""What is compared where nothing is asked for: all but flow, which takes a maximum flow for every token.
+Blank-out costs about half a forward pass per token."""
 
 CHANCE = "chance"
 """The row of a table that says how often the needle is among k candidates drawn blindly."""
@@ -67,7 +60,7 @@ class NeedleRun(NamedTuple):
 def needle_ranks(
     model: Any,
     items: Iterable[NeedleSample],
-    methods: Sequence[str] = METHODS,
+    methods: Methods = COMPARED,
     *,
     blank_out_items: int | None = None,
     needle: Literal["value", "name"] = "value",
@@ -77,13 +70,14 @@ def needle_ranks(
 ) -> NeedleRun:
     """Run the needle test.
 
-    Items of one length share a batch. Attention, mean attention and every rollout come from the one pass that
-    also shows whether the answer is right; gradient and blank-out run on items that count only.
+    Items of one length share a batch. What only watches attention comes from the one pass that also shows
+    whether the answer is right; other methods run on items that count only.
 
     Args:
-        model: a causal Hugging Face language model.
+        model: a causal language model.
         items: samples of `NeedleGenerator`, with the model's own tokenizer.
-        methods: some of `METHODS`.
+        methods: as in `attnlib.attribution.attributions`: names, functions of your own, or both. Scores that
+            are NaN are never ranked before others.
         blank_out_items: run blank-out on the first so many items that count only; on all by default.
         needle: which tokens of its fact count as found: those of the value, or those of the name.
         only_answered: whether only items with a right answer count; False to see that code works with a model
@@ -92,22 +86,23 @@ def needle_ranks(
         progress: show a bar.
 
     Raises:
-        ValueError: there is no such method, or there are no items.
+        ValueError: there is no such method, the model cannot give it, or there are no items.
     """
-    unknown = [method for method in methods if method not in METHODS]
-    samples = list(items)
-    if unknown or not samples:
-        raise ValueError(
-            f"there should be items, and methods out of {METHODS}; got {len(samples)}, {unknown}"
-        )
-    rows, ranks, blanked = [], [], 0
+    chosen, samples = named(methods), list(items)
+    if not samples:
+        raise ValueError("there should be items; got none")
+    rows, ranks, blanked = list[dict](), list[dict](), 0
     bar = tqdm(total=len(samples), disable=not progress, desc="needle test", unit="item")
     for indices in _batches(samples, batch_size):
         batch = [samples[index] for index in indices]
-        scores, answered = _one_pass(model, batch)
-        count = answered if only_answered else torch.ones_like(answered)
-        if GRADIENT in methods and bool(count.any()):
-            scores[GRADIENT] = _gradient(model, batch, count)
+        scores, answered = _seen_in_passing(model, batch, chosen)
+        counting = [place for place in range(len(batch)) if answered[place] or not only_answered]
+        for name in [name for name in chosen if name not in scores]:
+            asked = counting
+            if name == BLANK_OUT and blank_out_items is not None:
+                asked = counting[: max(0, blank_out_items - blanked)]
+                blanked += len(asked)
+            scores[name] = _on_prompts(model, batch, asked, {name: chosen[name]})
         for place, (index, sample) in enumerate(zip(indices, batch, strict=True)):
             about: dict[str, Any] = {
                 "item": index,
@@ -116,14 +111,10 @@ def needle_ranks(
                 "tokens": sample.n_prompt,
             }
             rows.append(about | {"answered": bool(answered[place])})
-            if not count[place]:
-                continue
-            mine = {method: scores[method][place] for method in methods if method != BLANK_OUT}
-            if BLANK_OUT in methods and (blank_out_items is None or blanked < blank_out_items):
-                mine[BLANK_OUT] = _blank_out(model, sample)
-                blanked += 1
-            for method, score in mine.items():
-                ranks.append(about | {"method": method} | _ranked(score.cpu(), sample, needle))
+            for name in chosen if place in counting else ():
+                if place in scores[name]:
+                    ranked = _ranked(scores[name][place].cpu(), sample, needle)
+                    ranks.append(about | {"method": name} | ranked)
         bar.update(len(batch))
     bar.close()
     columns = [*[*rows[0]][:-1], "method", *_RANKED]
@@ -142,36 +133,44 @@ def _batches(samples: list[NeedleSample], size: int) -> list[list[int]]:
     return sorted(batches)
 
 
-def _one_pass(model: Any, batch: list[NeedleSample]) -> tuple[dict[str, Tensor], Bool[Tensor, " item"]]:
-    ids = torch.stack([sample.input_ids for sample in batch]).to(model.device)
-    targets = torch.stack([sample.target_ids for sample in batch]).to(model.device)
+Scores = Mapping[int, Float[Tensor, " token"]]
+"""By an item's place in its batch."""
+
+
+def _seen_in_passing(
+    model: Any, batch: list[NeedleSample], methods: Mapping[str, Method]
+) -> tuple[dict[str, Scores], Bool[Tensor, " item"]]:
+    """Scores of those methods that only watch attention; and whether answers are right."""
+    ids, targets = _stacked(model, batch)
     query = batch[0].n_prompt - 1
-    found = follow(model, ids, rows=[query], logits_from=query)
-    said, asked = found.logits.argmax(-1), targets[:, query:]
+    together = {name: method for name, method in methods.items() if shares_a_pass(method)}
+    prompts = Prompts(ids, query)
+    with explained(model, prompts, [*together]):
+        found, logits = one_pass(model, prompts, together, logits_from=query)
+    assert logits is not None
+    said, asked = logits.argmax(-1), targets[:, query:]
     answered = ((said == asked) | (asked == IGNORE)).all(1)
-    layers = int(model.config.get_text_config().num_hidden_layers)
-    over_null = []
-    for rolled, sink in ((found.rollout, None), (found.sink_free, [0])):
-        null = uniform_causal_rollout(ids.shape[1], layers, rows=[query], sink=sink)
-        over_null.append(null_ratio(rolled, null.expand_as(rolled)))
-    scores = [found.last, found.mean, found.rollout, found.sink_free, *over_null]
-    return {name: score[:, 0] for name, score in zip(FROM_ONE_PASS, scores, strict=True)}, answered.cpu()
+    return {name: dict(enumerate(scores)) for name, scores in found.items()}, answered.cpu()
 
 
-def _gradient(
-    model: Any, batch: list[NeedleSample], count: Bool[Tensor, " item"]
-) -> Float[Tensor, "item token"]:
-    """Scores of the items that count; NaN for the others."""
-    n, ids = batch[0].n_prompt, torch.stack([sample.input_ids for sample in batch]).to(model.device)
-    scores = torch.full((len(batch), n), torch.nan, device=model.device)
-    which = count.to(model.device)
-    scores[which] = input_gradient_x_embedding(model, ids[which, :n], ids[which, n]).to(scores)
-    return scores
+def _on_prompts(
+    model: Any, batch: list[NeedleSample], places: list[int], methods: Mapping[str, Method]
+) -> Scores:
+    """Scores of some items, whose prompts end where the answer begins, by a method of any kind."""
+    if not places:
+        return {}
+    ids, n = _stacked(model, [batch[place] for place in places])[0], batch[0].n_prompt
+    (scores,) = scores_of(model, Prompts(ids[:, :n], n - 1, ids[:, n]), methods).values()
+    return dict(zip(places, scores, strict=True))
 
 
-def _blank_out(model: Any, sample: NeedleSample) -> Float[Tensor, " token"]:
-    ids = sample.input_ids.to(model.device)
-    return blank_out(model, ids[: sample.n_prompt], int(ids[sample.n_prompt]))
+def _stacked(
+    model: Any, batch: list[NeedleSample]
+) -> tuple[Int[Tensor, "item token"], Int[Tensor, "item token"]]:
+    """Tokens and targets, where the model is."""
+    device = next(model.parameters()).device
+    ids, targets = ([getattr(sample, name) for sample in batch] for name in ("input_ids", "target_ids"))
+    return torch.stack(ids).to(device), torch.stack(targets).to(device)
 
 
 _RANKED = ("rank_prompt", "candidates_prompt", "rank_facts", "candidates_facts", "needles")
@@ -181,8 +180,8 @@ def _ranked(score: Float[Tensor, " token"], sample: NeedleSample, needle: str) -
     assert sample.reference is not None and sample.context is not None and sample.name is not None
     query = sample.n_prompt - 1
     wanted = (sample.reference[query] if needle == "value" else sample.name)[:query]
-    best = score[:query][wanted].max()
-    ahead = (score[:query] >= best) & ~wanted
+    score = score[:query].nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    ahead = (score >= score[wanted].max()) & ~wanted
     numbers = []
     for candidates in (torch.ones_like(wanted), sample.context[:query]):
         numbers += [1 + int((ahead & candidates).sum()), int(candidates.sum())]
@@ -219,26 +218,20 @@ def needle_table(
             f"the model answered none of the {len(run.items)} items, so there is nothing to find; ask for "
             "fewer facts, take a larger model, or call needle_ranks(..., only_answered=False) to try the code"
         )
-    rows = []
-    groups = run.ranks.groupby(list(by), sort=True) if by else [((), run.ranks)]
-    for values, group in groups:
-        split = dict(zip(by, values, strict=True))
-        for method in dict.fromkeys(run.ranks["method"]):
-            ranks = group.loc[group["method"] == method, f"rank_{among}"]
-            if len(ranks):
-                rows += [
-                    split
-                    | {"method": method, "k": each}
-                    | proportion(int((ranks <= each).sum()), len(ranks), confidence)._asdict()
-                    for each in k
-                ]
-        items = group.drop_duplicates("item")
-        for each in k:
-            missed = stats.hypergeom.pmf(0, items[f"candidates_{among}"], items["needles"], each)
-            value = float(np.mean(1 - missed))
-            alike = {"value": value, "low": value, "high": value, "n": len(items)}
-            rows.append(split | {"method": CHANCE, "k": each} | alike)
-    return pd.DataFrame(rows)
+    rank, count, keys = f"rank_{among}", f"candidates_{among}", [*by, "method", "k"]
+    ranks, items = run.ranks, run.ranks.drop_duplicates("item").assign(method=CHANCE)
+    found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in k])
+    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], each) for each in k]
+    blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(k, missed, strict=True)])
+    blind = summarise(blind, keys)
+    table = pd.concat(
+        [
+            summarise(found, keys, "found", confidence=confidence),
+            blind.assign(low=blind["value"], high=blind["value"]),
+        ],
+        ignore_index=True,
+    )
+    return table.sort_values([*by], kind="stable", ignore_index=True) if by else table
 
 
 def needle_comparison(
@@ -264,7 +257,7 @@ def needle_comparison(
         ValueError: the reference was not run.
     """
     table = run.ranks.pivot(index="item", columns="method", values=f"rank_{among}")
-    methods = [method for method in METHODS if method in table]
+    methods = [method for method in dict.fromkeys([*METHODS, *run.ranks["method"]]) if method in table]
     if reference is not None and reference not in methods:
         raise ValueError(f"reference should be one of {methods}; got {reference!r}")
     pairs = [pair for pair in itertools.combinations(methods, 2) if reference is None or reference in pair]

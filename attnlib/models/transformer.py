@@ -255,6 +255,7 @@ class Transformer(Saved):
         input_ids: Int64[Tensor, "batch token"],
         attention_mask: Bool[Tensor, "batch token"] | None = None,
         *,
+        position_ids: Int64[Tensor, "batch token"] | None = None,
         output_attentions: bool = False,
     ) -> TransformerOutput:
         """Score every class at every token.
@@ -263,6 +264,7 @@ class Transformer(Saved):
             input_ids: the ids.
             attention_mask: True for tokens, False for padding, on either side; `None` if there is none. What
                 padding holds changes nothing at real tokens, and positions count real tokens only.
+            position_ids: which positions the tokens stand at, where a token has been left out.
             output_attentions: keep the attention of every head (slower, and quadratic memory).
 
         Raises:
@@ -274,7 +276,9 @@ class Transformer(Saved):
                 f"the sequences have {length} tokens, and this model was built for at most "
                 f"max_length={self.config.max_length}"
             )
-        x = self.dropout(self.embedding(input_ids) + self._position_vectors(length, attention_mask))
+        x = self.dropout(
+            self.embedding(input_ids) + self._position_vectors(length, attention_mask, position_ids)
+        )
         allowed = None if attention_mask is None else attention_mask[:, None, None, :]
         if allowed is not None and self.config.causal:
             allowed = allowed & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
@@ -286,10 +290,15 @@ class Transformer(Saved):
         return TransformerOutput(self.classify(self.norm(x)), attentions)
 
     def _position_vectors(
-        self, length: int, mask: Bool[Tensor, "batch token"] | None
+        self,
+        length: int,
+        mask: Bool[Tensor, "batch token"] | None,
+        places: Int64[Tensor, "batch token"] | None,
     ) -> Float[Tensor, "#batch token width"] | float:
         if self.config.positions == "none":
             return 0.0
+        if places is not None:
+            return self.positions[places]
         if mask is None:
             return self.positions[None, :length]
         return self.positions[(mask.cumsum(1) - 1).clamp(min=0)]  # so padding on the left shifts nothing

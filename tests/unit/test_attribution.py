@@ -1,4 +1,4 @@
-"""Attribution scores against what they are defined as, computed the long way."""
+"""Measures of attribution: what all of them promise, and each against what it is defined as, the long way."""
 
 from __future__ import annotations
 
@@ -7,19 +7,44 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+import transformers as hf
 
-from attnlib.attribution.methods import blank_out, follow, input_gradient_x_embedding, raw_attention
+from attnlib.attribution import METHODS, attribute, attributions
+from attnlib.attribution.attention import shares_a_pass
+from attnlib.attribution.perturbation import blank_out
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model
-from attnlib.rollout import rollout
+from attnlib.rollout import attention_flow, null_ratio, rollout, rollout_of, uniform_causal_rollout
 
 DATA = os.environ.get("ATTNLIB_DATA")
+IDS = torch.randint(4, 90, (2, 19), generator=torch.Generator().manual_seed(1))
+SIZE = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+SIZE |= {"intermediate_size": 48, "max_position_embeddings": 64}
+
+
+def _scaled(model):
+    with torch.no_grad():  # so that attention is far from even
+        for weight in model.parameters():
+            weight.mul_(8 if weight.ndim > 1 else 1)
+    return model.eval()
 
 
 def _gpt2():
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=90, n_positions=64, n_embd=32, n_layer=3, n_head=4, initializer_range=0.3)
-    return GPT2LMHeadModel(config).eval()
+    sizes = {"vocab_size": 90, "n_positions": 64, "n_embd": 32, "n_layer": 3, "n_head": 4}
+    return hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, initializer_range=0.3)).eval()
+
+
+def _own():
+    torch.manual_seed(0)
+    sizes = {"n_layers": 3, "n_heads": 4, "width": 32, "max_length": 64, "positions": "learned"}
+    return Transformer(TransformerConfig(90, causal=True, dropout=0.1, **sizes)).eval()
+
+
+def _gemma2():
+    torch.manual_seed(0)
+    config = hf.Gemma2Config(**SIZE, num_key_value_heads=2, head_dim=8, sliding_window=6)
+    return _scaled(hf.Gemma2ForCausalLM(config))
 
 
 def _stories():
@@ -28,7 +53,14 @@ def _stories():
     return load_language_model(str(Path(DATA) / "models" / "stories260k"))[0]
 
 
-MODELS = {"tiny": lambda: load_language_model("tiny-random")[0], "gpt2": _gpt2, "stories": _stories}
+MODELS = {
+    "own": _own,
+    "tiny": lambda: load_language_model("tiny-random")[0],
+    "gpt2": _gpt2,
+    "gemma2": _gemma2,  # eager attention of its own kind
+    "stories": _stories,
+}
+HUGGING_FACE = [name for name in MODELS if name != "own"]
 
 
 @pytest.fixture(params=MODELS)
@@ -36,66 +68,149 @@ def model(request):
     return MODELS[request.param]()
 
 
-@pytest.fixture
-def ids():
-    return torch.randint(4, 90, (2, 19), generator=torch.Generator().manual_seed(1))
+@pytest.fixture(params=HUGGING_FACE)
+def language_model(request):
+    return MODELS[request.param]()
 
 
-def eager_attentions(model, ids, mask=None):
+def close(found, expected, atol=1e-5):
+    torch.testing.assert_close(found, expected, atol=atol, rtol=1e-4, equal_nan=True)
+
+
+# ---- what every measure promises: a new one is tested by standing in METHODS
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_measure_keeps_what_all_promise(model, name):
+    method, query = METHODS[name], 11
+    scores = method(model, IDS, query=query)
+    assert scores.shape == IDS.shape and scores.dtype == torch.float32
+    assert torch.isfinite(scores[:, :query]).all()  # the query itself may be NaN: what cannot be asked
+    assert (scores[:, query + 1 :] == 0).all() and (scores[:, :query] != 0).any()
+    close(method(model, IDS, query=query - len(IDS[0])), scores, atol=0)
+    other = IDS.clone()
+    other[:, query + 1 :] = 7
+    close(method(model, other, query=query), scores)
+    for one, expected in zip(IDS, scores, strict=True):
+        close(attribute(model, one, query=query, method=name), expected)
+    close(method(model, IDS[:, : query + 1]), scores[:, : query + 1])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_nothing_and_scores_nothing(model, side):
+    lengths, width = [19, 12, 19], 21
+    ids, mask = torch.zeros(3, width, dtype=torch.long), torch.zeros(3, width, dtype=torch.long)
+    for row, length in enumerate(lengths):
+        at = slice(width - length, width) if side == "left" else slice(length)
+        ids[row, at], mask[row, at] = IDS[row % 2, :length], 1
+    aims = {"target": torch.tensor([5, 6, 7]), "foil": 8}
+    found = attributions(model, ids, METHODS, mask.bool(), query=-2, **aims)
+    for name, scores in found.items():
+        assert (scores[mask == 0] == 0).all(), name
+        close(METHODS[name](model, ids, mask, query=-2, **aims), scores)
+        for row, length in enumerate(lengths):
+            alone = METHODS[name](model, IDS[row % 2, None, :length], query=-2, target=5 + row, foil=8)
+            close(scores[row, mask[row] == 1], alone[0])
+
+
+def test_many_at_once_are_each_alone_and_attention_takes_one_pass(model):
+    passes = []
+    getattr(model, "base_model", model).register_forward_hook(lambda *args: passes.append(1))
+    together = [name for name, method in METHODS.items() if shares_a_pass(method)]
+    found = attributions(model, IDS, together)
+    assert len(passes) == 1 and [*found] == together and len(together) == 7
+    found = attributions(model, IDS, reversed(METHODS))
+    assert [*found] == [*METHODS][::-1]
+    for name, scores in found.items():
+        close(METHODS[name](model, IDS), scores)
+
+
+def test_a_plain_name_stands_before_its_variants():
+    names = [*METHODS]
+    assert min(i for i, name in enumerate(names) if "rollout" in name) == names.index("rollout")
+
+
+def test_a_function_of_your_own_is_as_good(model):
+    def nearest(model, input_ids, attention_mask=None, query=-1, target=None, foil=None):
+        assert attention_mask is None
+        return -(torch.arange(input_ids.shape[1]) - query).abs().float().expand(input_ids.shape)
+
+    mask = torch.ones_like(IDS)
+    mask[0, :4] = 0
+    expected = -(torch.arange(19) - 18).abs().float()
+    assert attribute(model, IDS[:1], method=nearest).tolist() == expected.tolist()
+    mixed = attributions(model, IDS, ["rollout", nearest], mask)
+    assert [*mixed] == ["rollout", "nearest"]
+    assert mixed["nearest"].tolist() == [[0] * 4 + expected[4:].tolist(), expected.tolist()]
+    by_name = attributions(model, IDS[1], {"mine": nearest, "theirs": "rollout"})
+    assert by_name["mine"].tolist() == expected.tolist()
+    close(by_name["theirs"], mixed["rollout"][1])
+    with pytest.raises(ValueError, match="name of its own"):
+        attributions(model, IDS, [nearest, nearest])
+    with pytest.raises(ValueError, match=r"'mine' should give a score per token, \(2, 19\)"):
+        attributions(model, IDS, {"mine": lambda model, ids, **asked: ids[:, 1:].float()})
+
+
+def test_targets_and_foils(model):
+    ids = IDS[:1]
+    with torch.no_grad():
+        likeliest = int(model(input_ids=ids).logits[0, 9].argmax())
+    for name in ("gradient x embedding", "blank-out"):
+        of = {target: METHODS[name](model, ids, query=9, target=target) for target in (likeliest, 3)}
+        close(METHODS[name](model, ids, query=9), of[likeliest])
+        assert not torch.allclose(of[3][:, :9], of[likeliest][:, :9])
+        difference = METHODS[name](model, ids, query=9, target=likeliest, foil=3)
+        close(difference, of[likeliest] - of[3], atol=1e-4)
+        close(METHODS[name](model, ids, query=9, foil=3), difference)
+        with pytest.raises(ValueError, match="foil must be token ids from 0"):
+            attribute(model, ids, foil=10_000, method=name)
+    close(METHODS["rollout"](model, ids, target=3), METHODS["rollout"](model, ids))
+
+
+# ---- each measure is what it is defined as
+
+
+def eager_attentions(model, ids):
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
         with torch.no_grad():
-            return torch.stack(model(ids, attention_mask=mask, output_attentions=True).attentions, 1)
+            return torch.stack(model(ids, output_attentions=True).attentions, 1)
     finally:
         model.set_attn_implementation(before)
 
 
-def test_raw_attention_is_what_eager_attention_says(model, ids):
-    expected = eager_attentions(model, ids).mean(2)
-    last, mean = raw_attention(model, ids)
-    torch.testing.assert_close(last, expected[:, -1], atol=1e-6, rtol=0)
-    torch.testing.assert_close(mean, expected.mean(1), atol=1e-6, rtol=0)
-    last, mean = raw_attention(model, ids, rows=[3, -1])
-    torch.testing.assert_close(last, expected[:, -1, [3, -1]], atol=1e-6, rtol=0)
-    torch.testing.assert_close(mean, expected.mean(1)[:, [3, -1]], atol=1e-6, rtol=0)
-
-
-def test_raw_attention_with_padding_and_on_an_eager_model(model, ids):
-    mask = torch.ones_like(ids)
-    mask[0, -4:] = 0
-    real = mask.bool()
-    expected = eager_attentions(model, ids, mask).mean(2) * (real[:, None, :, None] & real[:, None, None])
-    last, mean = raw_attention(model, ids, mask)
-    torch.testing.assert_close(last, expected[:, -1], atol=1e-6, rtol=0)
-    torch.testing.assert_close(mean, expected.mean(1), atol=1e-6, rtol=0)
+def test_what_watches_attention_is_what_eager_attention_says(language_model):
+    model, attention = language_model, eager_attentions(language_model, IDS)
+    n, layers, at = 19, attention.shape[1], {"rows": [7]}
+    rolled, free = rollout(attention, **at), rollout(attention, sink=[0], **at)
+    expected = {
+        "raw attention, last layer": attention[:, -1].mean(1)[:, [7]],
+        "mean attention": attention.mean((1, 2))[:, [7]],
+        "rollout": rolled,
+        "sink-free rollout": free,
+        "rollout over null": null_ratio(rolled, uniform_causal_rollout(n, layers, **at).expand_as(rolled)),
+        "sink-free over null": null_ratio(
+            free, uniform_causal_rollout(n, layers, sink=[0], **at).expand_as(free)
+        ),
+        "flow": attention_flow(attention, **at).float(),
+    }
+    found = attributions(model, IDS, [*expected], query=7)
+    for name, scores in expected.items():
+        close(found[name], scores[:, 0])
+    close(rolled, rollout_of(model, IDS, rows=[7]))
     model.set_attn_implementation("eager")
-    last, _ = raw_attention(model, ids, mask, rows=[5])
-    torch.testing.assert_close(last, expected[:, -1, [5]], atol=1e-6, rtol=0)
-    assert model.config._attn_implementation == "eager"
+    for name, scores in attributions(model, IDS, [*expected], query=7).items():
+        close(scores, found[name])
 
 
-def test_follow_gives_everything_of_one_pass(model, ids):
-    attentions = eager_attentions(model, ids)
+def test_gradient_x_embedding_is_the_slope_towards_an_embedding_of_zero(language_model):
+    model = language_model.double()
+    scores = METHODS["gradient x embedding"](model, IDS)
+    assert scores.dtype == torch.float64
+    embedded = model.get_input_embeddings()(IDS).detach()
     with torch.no_grad():
-        logits = model(ids).logits
-    found = follow(model, ids, rows=[-4, -1], logits_from=-4)
-    torch.testing.assert_close(found.logits, logits[:, -4:], atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(found.last, attentions[:, -1].mean(1)[:, [-4, -1]], atol=1e-6, rtol=0)
-    torch.testing.assert_close(found.mean, attentions.mean((1, 2))[:, [-4, -1]], atol=1e-6, rtol=0)
-    torch.testing.assert_close(found.rollout, rollout(attentions, rows=[-4, -1]), atol=1e-5, rtol=0)
-    without = rollout(attentions, rows=[-4, -1], sink=[0])
-    torch.testing.assert_close(found.sink_free, without, atol=1e-5, rtol=0)
-    assert (found.sink_free[..., 0] == 0).all() and (found.rollout[..., 0] > 0).all()
-
-
-def test_gradient_x_embedding_is_the_slope_towards_an_embedding_of_zero(model, ids):
-    model = model.double()
-    scores = input_gradient_x_embedding(model, ids)
-    assert scores.shape == ids.shape
-    embedded = model.get_input_embeddings()(ids).detach()
-    with torch.no_grad():
-        targets = model(ids).logits[:, -1].argmax(-1)
+        targets = model(IDS).logits[:, -1].argmax(-1)
         for token in (0, 7, 18):
             step, ends = 1e-2, []  # norms are in float32 whatever the model is
             for sign in (1, -1):
@@ -105,53 +220,104 @@ def test_gradient_x_embedding_is_the_slope_towards_an_embedding_of_zero(model, i
                 ends.append(log_p.gather(1, targets[:, None])[:, 0])
             slope = (ends[0] - ends[1]) / (2 * step)
             torch.testing.assert_close(scores[:, token], slope, atol=2e-3, rtol=1e-2)
-    other = input_gradient_x_embedding(model, ids, (targets + 1) % 90)
-    assert not torch.allclose(other, scores)
 
 
+def hidden_from_later(model, ids, token):
+    """Log probability of what follows, if no later query can look at a token."""
+    mask = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
+    mask[:, token] = False
+    mask[token, token] = True  # what the token itself sees, nobody else does
+    if not isinstance(model, Transformer):
+        return model(ids[None], attention_mask=mask[None, None]).logits[0, -1].log_softmax(-1)
+    x = model.embedding(ids[None]) + model.positions[None, : len(ids)]
+    for layer in model.layers:
+        x, _ = layer(x, mask[None, None])
+    return model.classify(model.norm(x))[0, -1].log_softmax(-1)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "gemma2"])  # its sliding layers want two
 @pytest.mark.parametrize("batch_size", [1, 5, 64])
-def test_blank_out_is_what_hiding_a_key_from_every_later_query_does(model, ids, batch_size):
-    prompt, n = ids[0], ids.shape[1]
-    drop = blank_out(model, prompt, batch_size=batch_size)
+def test_blank_out_is_what_hiding_a_key_from_every_later_query_does(name, batch_size):
+    model = MODELS[name]()
+    drop = blank_out(model, IDS[:1], batch_size=batch_size)[0]
     assert drop[-1].isnan() and drop[:-1].isfinite().all()
     with torch.no_grad():
-        whole = model(prompt[None]).logits[0, -1].log_softmax(-1)
-        causal = torch.ones(n, n, dtype=torch.bool).tril()
-        for token in range(n - 1):
-            mask = causal.clone()
-            mask[:, token] = False
-            mask[token, token] = True  # what the token itself sees, nobody else does
-            hidden = model(prompt[None], attention_mask=mask[None, None]).logits[0, -1].log_softmax(-1)
-            expected = whole.max() - hidden[whole.argmax()]
-            torch.testing.assert_close(drop[token], expected, atol=1e-4, rtol=1e-4)
+        whole = model(input_ids=IDS[:1]).logits[0, -1].log_softmax(-1)
+        for token in range(18):
+            hidden = hidden_from_later(model, IDS[0], token)
+            torch.testing.assert_close(
+                drop[token], whole.max() - hidden[whole.argmax()], atol=1e-4, rtol=1e-4
+            )
 
 
-def test_blank_out_with_a_replacement(model, ids):
-    prompt = ids[0]
-    drop = blank_out(model, prompt, target=7, replacement=5, batch_size=4)
+def test_blank_out_with_a_replacement(model):
+    drop = blank_out(model, IDS[:1], target=7, replacement=5, batch_size=4)[0]
     with torch.no_grad():
-        whole = model(prompt[None]).logits[0, -1].log_softmax(-1)[7]
+        whole = model(input_ids=IDS[:1]).logits[0, -1].log_softmax(-1)[7]
         for token in (0, 4, 18):
-            changed = prompt.clone()
-            changed[token] = 5
-            there = model(changed[None]).logits[0, -1].log_softmax(-1)[7]
+            changed = IDS[:1].clone()
+            changed[0, token] = 5
+            there = model(input_ids=changed).logits[0, -1].log_softmax(-1)[7]
             torch.testing.assert_close(drop[token], whole - there, atol=1e-4, rtol=1e-4)
 
 
-def test_the_model_is_as_it_was(ids):
-    model = _gpt2().train()
-    blank_out(model, ids[0])
-    input_gradient_x_embedding(model, ids)
-    raw_attention(model, ids, rows=[0])
-    assert all(module.training for module in model.modules())
-    assert all(parameter.grad is None for parameter in model.parameters())
+def test_blank_out_of_an_encoder_asks_at_the_position_itself():
+    torch.manual_seed(0)
+    model = _scaled(hf.BertForMaskedLM(hf.BertConfig(**SIZE)))
+    drop = blank_out(model, IDS[:1], query=8, target=7, batch_size=5)[0]
+    with torch.no_grad():
+        whole = model(IDS[:1]).logits[0, 8].log_softmax(-1)[7]
+        for token in (0, 7, 9, 18):
+            left = torch.arange(19) != token
+            logits = model(IDS[:1, left], position_ids=torch.arange(19)[None, left]).logits
+            expected = whole - logits[0, 8 - (token < 8)].log_softmax(-1)[7]
+            torch.testing.assert_close(drop[token], expected, atol=1e-4, rtol=1e-4)
+    assert drop.isnan().nonzero().flatten().tolist() == [8]
 
 
-def test_prompts_that_cannot_be(ids):
-    model = _gpt2()
-    with pytest.raises(ValueError, match="at least 2 tokens"):
-        blank_out(model, ids[0, :1])
-    with pytest.raises(ValueError, match="context of 64"):
-        input_gradient_x_embedding(model, torch.ones(1, 65, dtype=torch.long))
-    with pytest.raises(ValueError, match="rows must be positions"):
-        raw_attention(model, ids, rows=[19])
+# ---- what is not touched, and what is refused
+
+
+def test_the_model_is_as_it_was():
+    for make in (_gpt2, _own):
+        expected = attributions(make(), IDS, METHODS)
+        model = make().train()
+        for name, scores in attributions(model, IDS, METHODS).items():
+            close(scores, expected[name])
+        assert all(module.training for module in model.modules())
+        assert all(parameter.grad is None for parameter in model.parameters())
+        assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_model_says_what_it_can_give():
+    bert = hf.BertForMaskedLM(hf.BertConfig(**SIZE)).eval()
+    with pytest.raises(ValueError, match=r"BertForMaskedLM cannot give \['rollout over null'\].*'rollout'"):
+        attributions(bert, IDS, ["rollout", "rollout over null"])
+    size = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2}
+    mamba = hf.MambaForCausalLM(hf.MambaConfig(**size)).eval()
+    with pytest.raises(ValueError, match=r"MambaForCausalLM cannot give.*can give \['grad.*', 'blank-out'\]"):
+        attribute(mamba, IDS[0])
+    assert attribute(mamba, IDS[0], method="blank-out")[:-1].isfinite().all()
+    body = hf.LlamaModel(hf.LlamaConfig(**SIZE)).eval()
+    with pytest.raises(ValueError, match=r"LlamaModel cannot give \['blank-out'\].*predicts no token"):
+        attribute(body, IDS[0], method="blank-out")
+    t5 = hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=97, d_model=8, num_layers=1, num_heads=1))
+    with pytest.raises(ValueError, match="encoder-decoder"):
+        attribute(t5, IDS[0])
+
+
+@pytest.mark.parametrize(
+    ("ids", "asked", "message"),
+    [
+        (IDS[0], {"method": "rolout"}, r"methods should be out of .* got \['rolout'\]"),
+        (IDS, {}, "must be one prompt. Got 2"),
+        (IDS[0], {"query": 19}, "query must be positions"),
+        (IDS[0, :0], {}, "empty prompt"),
+        (torch.ones(65, dtype=torch.long), {}, "context of 64"),
+        (IDS[0, :1], {"method": "blank-out"}, "^blank-out needs at least 2 tokens"),
+        (IDS[0], {"method": "blank-out", "target": -1}, "^target must be token ids"),
+    ],
+)
+def test_prompts_that_cannot_be(ids, asked, message):
+    with pytest.raises(ValueError, match=message):
+        attribute(_gpt2(), ids, **asked)

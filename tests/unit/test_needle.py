@@ -12,14 +12,15 @@ import pytest
 import torch
 from scipy import stats
 
-from attnlib.attribution.methods import blank_out, input_gradient_x_embedding, raw_attention
+from attnlib.attribution import METHODS, attributions
 from attnlib.generators import char_tokenizer
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import OPENING, NeedleGenerator
-from attnlib.measures.needle import METHODS, NeedleRun, needle_comparison, needle_ranks, needle_table
+from attnlib.measures.needle import COMPARED, NeedleRun, needle_comparison, needle_ranks, needle_table
 from attnlib.measures.word_kinds import KINDS, kinds_of, mass_by_kind
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model, untrained_twin
-from attnlib.rollout import null_ratio, rollout_of, uniform_causal_rollout
+from attnlib.rollout import rollout_of, uniform_causal_rollout
 from attnlib.stats import summarise
 
 DATA = os.environ.get("ATTNLIB_DATA")
@@ -117,25 +118,12 @@ def test_settings_that_cannot_be():
 def test_ranks_are_those_of_each_method_on_its_own(tiny):
     samples = take(5, facts=2)
     run = needle_ranks(tiny, samples, only_answered=False)
-    assert sorted(run.ranks["method"].unique()) == sorted(METHODS) and len(run.ranks) == 5 * len(METHODS)
+    assert sorted(run.ranks["method"].unique()) == sorted(COMPARED)
+    assert len(run.ranks) == 5 * len(COMPARED) == 5 * (len(METHODS) - 1)
     assert run.items["item"].tolist() == [0, 1, 2, 3, 4]
     sample = samples[3]
-    n, ids = sample.n_prompt, sample.input_ids[None, : sample.n_prompt]
-    first = sample.input_ids[n]
-    last, mean = raw_attention(tiny, ids, rows=[-1])
-    rolled, free = (rollout_of(tiny, ids, rows=[-1], sink=sink) for sink in (None, [0]))
-    scores = {
-        "raw attention, last layer": last[0, 0],
-        "mean attention": mean[0, 0],
-        "rollout": rolled[0, 0],
-        "sink-free rollout": free[0, 0],
-        "rollout over null": null_ratio(rolled, uniform_causal_rollout(n, 3, rows=[-1])[None])[0, 0],
-        "sink-free over null": null_ratio(free, uniform_causal_rollout(n, 3, rows=[-1], sink=[0])[None])[
-            0, 0
-        ],
-        "gradient x embedding": input_gradient_x_embedding(tiny, ids, first[None])[0],
-        "blank-out": blank_out(tiny, ids[0], int(first)),
-    }
+    n = sample.n_prompt
+    scores = attributions(tiny, sample.input_ids[:n], COMPARED, target=int(sample.input_ids[n]))
     needle, context = sample.reference[n - 1, : n - 1], sample.context[: n - 1]
     for method, score in scores.items():
         row = run.ranks.query("item == 3 and method == @method").iloc[0]
@@ -150,21 +138,42 @@ def test_only_right_answers_count(tiny, monkeypatch):
     samples = take(4, facts=2)
     import attnlib.measures.needle as module
 
-    real = module.follow
+    real = module.one_pass
 
-    def follow(model, ids, **options):
-        found = real(model, ids, **options)
-        logits = torch.nn.functional.one_hot(ids.roll(-1, 1), 104).float()[:, options["logits_from"] :]
-        wrong = [i for i, row in enumerate(ids) if torch.equal(row, samples[1].input_ids)]
+    def one_pass(model, prompts, methods, logits_from):
+        found, _ = real(model, prompts, methods, logits_from)
+        logits = torch.nn.functional.one_hot(prompts.ids.roll(-1, 1), 104).float()[:, logits_from:]
+        wrong = [i for i, row in enumerate(prompts.ids) if torch.equal(row, samples[1].input_ids)]
         logits[wrong, -2] = 0  # the last token of one answer
         logits[wrong, -2, 50] = 1
-        return found._replace(logits=logits)
+        return found, logits
 
-    monkeypatch.setattr(module, "follow", follow)
+    monkeypatch.setattr(module, "one_pass", one_pass)
     run = needle_ranks(tiny, samples, ["rollout", "blank-out"], blank_out_items=1)
     assert run.items["answered"].tolist() == [True, False, True, True]
     assert sorted(run.ranks.query("method == 'rollout'")["item"]) == [0, 2, 3]
     assert len(run.ranks.query("method == 'blank-out'")) == 1
+
+
+def test_a_function_of_your_own_is_ranked_beside_the_others_and_nan_never(tiny):
+    samples = take(3, facts=2)
+    places = {tuple(sample.input_ids[: sample.n_prompt].tolist()): sample for sample in samples}
+
+    def knows(model, input_ids, attention_mask=None, query=-1, target=None, foil=None):
+        found = [places[tuple(row.tolist())] for row in input_ids]
+        assert target.tolist() == [int(sample.input_ids[sample.n_prompt]) for sample in found]
+        return torch.stack([sample.reference[query].float() for sample in found])[:, : query + 1]
+
+    methods = {"mine": knows, "nothing": lambda model, ids, **asked: ids * torch.nan, "rollout": "rollout"}
+    run = needle_ranks(tiny, samples, methods, only_answered=False)
+    ranks = run.ranks.set_index("method")
+    assert ranks.loc["mine", "rank_prompt"].tolist() == [1, 1, 1]
+    last = ranks.loc["nothing", "candidates_prompt"] - ranks.loc["nothing", "needles"] + 1
+    assert (ranks.loc["nothing", "rank_prompt"] == last).all()
+    assert needle_comparison(run)["first"].tolist() == ["rollout", "rollout", "mine"]
+    torch.manual_seed(0)
+    own = Transformer(TransformerConfig(len(char_tokenizer()), max_length=256, causal=True))
+    assert len(needle_ranks(own, samples, ["rollout", knows], only_answered=False).ranks) == 6
 
 
 def test_a_model_that_answers_nothing(tiny):
@@ -174,6 +183,8 @@ def test_a_model_that_answers_nothing(tiny):
         needle_table(run)
     with pytest.raises(ValueError, match="out of"):
         needle_ranks(tiny, take(2), ["rolout"])
+    with pytest.raises(ValueError, match="there should be items"):
+        needle_ranks(tiny, [])
 
 
 def made_up(ranks: dict[str, list[int | None]]) -> NeedleRun:

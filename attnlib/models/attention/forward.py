@@ -62,11 +62,18 @@ def watched_pass(
 def logits_of(
     model: Any,
     input_ids: Int[Tensor, "batch token"],
-    attention_mask: Mask = None,
+    attention_mask: Int[Tensor, "batch key"] | Bool[Tensor, "batch key"] | None = None,
     start: int = 0,
     **model_inputs: Any,
 ) -> Float[Tensor, "batch position vocabulary"]:
     """The logits from position `start` on, of a Hugging Face language model or of an attnlib `Transformer`.
+
+    Args:
+        model: run as it is: in evaluation mode, say, inside `evaluating`.
+        input_ids: the tokens.
+        attention_mask: as in `watched_pass`; with a cache, of its keys, too.
+        start: counted in `input_ids`.
+        **model_inputs: handed to the model.
 
     Raises:
         ValueError: the model gives no logits.

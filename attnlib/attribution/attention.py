@@ -1,0 +1,126 @@
+r"""Measures that only watch attention: made of head means alone, they share one pass of the model.
+
+With `A_lh` the attention of head `h` of layer `l` (rows are queries), `A_l` its mean over heads and `q` the
+query,
+
+    raw attention, last layer    A_L[q]
+    mean attention               mean_l A_l[q]
+    rollout                      R_L[q]             the share of each key in what q carries: attnlib.rollout
+    flow                         max. flow from q   what fits through the narrowest places on the way
+
+and of rollout without its sink (the first token's column, in every layer), and over the null model's:
+`R_L[q]` divided by that of attention that looks at all it may equally.
+
+References:
+    Abnar and Zuidema 2020, *Quantifying attention flow in transformers*, sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnlib.attribution.prompts import Method, Prompts, measure
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.call import AttentionCall, Product, Wanted
+from attnlib.models.attention.forward import logits_of, watched_pass
+from attnlib.rollout.dense import rollout
+from attnlib.rollout.flow import attention_flow
+from attnlib.rollout.null import null_ratio, uniform_causal_rollout
+
+Attention = Float[Tensor, "batch layer query key"]
+"""The mean over heads of every layer."""
+
+Scores = Float[Tensor, "batch key"]
+
+
+def from_attention(function: Callable[..., Scores], **options: Any) -> Method:
+    """Make a method of a function of head-mean attention and the query; `options` are handed to it.
+
+    Example:
+        >>> from attnlib.models import Transformer, TransformerConfig
+        >>> middle = from_attention(lambda attention, query: attention[:, attention.shape[1] // 2, query])
+        >>> model = Transformer(TransformerConfig(vocabulary=5, causal=True))
+        >>> middle(model, torch.tensor([[1, 2, 3]]), query=0)
+        tensor([[1., 0., 0.]])
+    """
+
+    @measure
+    @wraps(function)
+    def method(model: nn.Module, prompts: Prompts) -> Scores:
+        return one_pass(model, prompts, {"": method})[0][""]
+
+    method.of_attention = partial(function, **options)  # type: ignore[attr-defined]
+    return method
+
+
+def shares_a_pass(method: Method) -> bool:
+    """Whether a method is one of these, which `one_pass` gives together."""
+    return hasattr(method, "of_attention")
+
+
+def one_pass(
+    model: nn.Module, prompts: Prompts, methods: Mapping[str, Any], logits_from: int | None = None
+) -> tuple[dict[str, Scores], Float[Tensor, "batch position vocabulary"] | None]:
+    """The scores of methods that only watch attention, and logits, from one pass.
+
+    Memory beyond that of the pass is `batch x layers x N x N`, whatever the number of heads.
+
+    Args:
+        model: as in `attnlib.rollout.rollout_of`.
+        prompts: what is asked.
+        methods: by name.
+        logits_from: the first position to give logits of; none by default.
+
+    Raises:
+        ValueError: as in `rollout_of`; or a method does not describe this model.
+    """
+    if not methods and logits_from is not None:  # of any model, also of one without attention
+        with evaluating(model), torch.no_grad():
+            return {}, logits_of(model, prompts.ids, start=logits_from)
+    layers = list[Tensor]()
+
+    def keep(call: AttentionCall) -> Generator[Wanted, Product, None]:
+        mean, _ = yield Wanted()
+        layers.append(mean)
+
+    logits = watched_pass(model, [keep], prompts.ids, logits_from=logits_from)
+    attention = torch.stack(layers, 1)
+    return {name: each.of_attention(attention, prompts.query) for name, each in methods.items()}, logits
+
+
+def last_layer(attention: Attention, query: int) -> Scores:
+    """Attention of the last layer."""
+    return attention[:, -1, query]
+
+
+def mean_attention(attention: Attention, query: int) -> Scores:
+    """The mean over layers."""
+    return attention[:, :, query].mean(1)
+
+
+def rolled(attention: Attention, query: int, sink: Sequence[int] | None = None) -> Scores:
+    """Rollout; see `attnlib.rollout.rollout`."""
+    return rollout(attention[:, :, None], rows=[query], sink=sink)[:, 0]
+
+
+def over_null(attention: Attention, query: int, sink: Sequence[int] | None = None) -> Scores:
+    """Rollout over that of uniform causal attention; see `attnlib.rollout.null_ratio`.
+
+    Raises:
+        ValueError: attention is not causal.
+    """
+    if bool(attention.triu(1).any()):
+        raise ValueError("The null model looks at earlier tokens only, and this model at later ones, too.")
+    null = uniform_causal_rollout(attention.shape[-1], attention.shape[1], rows=[query], sink=sink)
+    return null_ratio(rolled(attention, query, sink), null.expand(len(attention), -1))
+
+
+def flow(attention: Attention, query: int) -> Scores:
+    """A maximum flow for every key, so it takes its time; see `attnlib.rollout.attention_flow`."""
+    return attention_flow(attention[:, :, None], rows=[query])[:, 0].to(attention)

@@ -1,0 +1,148 @@
+r"""What every measure of attribution is given, and what it gives back.
+
+All of them answer the same question: *which tokens did the prediction at one position draw on?*, and so have
+one signature:
+
+    method(model, input_ids, attention_mask=None, query=-1, target=None, foil=None) -> scores
+
+with `input_ids` and `scores` `[batch token]`. `query` is the position that predicts, counted among an
+example's own tokens (negative ones from their end), so that padding on either side changes nothing. `target`
+is the predicted token `y` whose score is explained, `foil` another one `z` that might have stood there:
+
+    s = log p(y | x_1 ... x_q)        or        log p(y | x_1 ... x_q) - log p(z | x_1 ... x_q)
+
+Without a target it is the model's own prediction. What only watches attention knows of no target, and takes
+none into account. Scores of padding are 0, and so are those of tokens that the query cannot see.
+
+`measure` gives a function this signature: the function itself sees prompts of one length, without padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnlib.models.attention.forward import Mask, check_prompt
+from attnlib.rollout.inputs import token_indices
+
+Method = Callable[..., Float[Tensor, "batch key"]]
+"""A measure of attribution: a function of the module's signature."""
+
+Target = int | Int[Tensor, " batch"] | None
+
+
+class Prompts(NamedTuple):
+    """Prompts of one length, without padding, and what is asked of them.
+
+    Attributes:
+        ids: the tokens.
+        query: the position that predicts, from 0.
+        target: `y` of each; None for the model's own prediction.
+        foil: `z` of each, or None.
+    """
+
+    ids: Int[Tensor, "batch token"]
+    query: int
+    target: Int[Tensor, " batch"] | None = None
+    foil: Int[Tensor, " batch"] | None = None
+
+    def rows(self, rows: list[int]) -> Prompts:
+        """Some of them."""
+        target, foil = (None if given is None else given[rows] for given in (self.target, self.foil))
+        return Prompts(self.ids[rows], self.query, target, foil)
+
+    def aimed(self, logits: Float[Tensor, "batch vocabulary"]) -> Prompts:
+        """The same, with the prediction that these logits make as the target, where none was given.
+
+        Raises:
+            ValueError: a target or foil is not in the vocabulary.
+        """
+        size = logits.shape[-1]
+        for name, given in (("target", self.target), ("foil", self.foil)):
+            if given is not None and not bool(((given >= 0) & (given < size)).all()):
+                raise ValueError(f"{name} must be token ids from 0 to {size - 1}. Got {given.tolist()}.")
+        return self if self.target is not None else self._replace(target=logits.argmax(-1))
+
+    def score(self, logits: Float[Tensor, "batch vocabulary"]) -> Float[Tensor, " batch"]:
+        """`s`, of prompts that are `aimed`; in float32 or better."""
+        assert self.target is not None
+        log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        chosen = log_p.gather(1, self.target[:, None])[:, 0]
+        return chosen if self.foil is None else chosen - log_p.gather(1, self.foil[:, None])[:, 0]
+
+
+def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
+    """Give a function of a model and `Prompts` the signature of a method; its own options stay.
+
+    Example:
+        >>> @measure
+        ... def nearest(model, prompts):
+        ...     away = torch.arange(prompts.ids.shape[1]) - prompts.query
+        ...     return (away == 0).float().expand(prompts.ids.shape)
+        >>> nearest(torch.nn.Identity(), torch.zeros(1, 4, dtype=torch.long), query=2)
+        tensor([[0., 0., 1., 0.]])
+    """
+
+    @wraps(function)
+    def method(
+        model: nn.Module,
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Mask = None,
+        query: int = -1,
+        target: Target = None,
+        foil: Target = None,
+        **options: Any,
+    ) -> Float[Tensor, "batch key"]:
+        parts = by_length(model, input_ids, attention_mask, query, target, foil)
+        return padded([(place, function(model, prompts, **options)) for place, prompts in parts], input_ids)
+
+    return method
+
+
+class Place(NamedTuple):
+    """Where in a batch the tokens of some prompts stand."""
+
+    row: Int[Tensor, "some 1"]
+    column: Int[Tensor, "some token"]
+
+
+def by_length(
+    model: nn.Module,
+    input_ids: Int[Tensor, "batch token"],
+    attention_mask: Mask,
+    query: int,
+    target: Target,
+    foil: Target,
+) -> Iterator[tuple[Place, Prompts]]:
+    """A batch without its padding: prompts of one length at a time, so that each is what it is alone.
+
+    Raises:
+        ValueError: there are no tokens, or more than the model's context; a shape does not fit; or a prompt
+            has no such position as the query.
+    """
+    check_prompt(model, input_ids, attention_mask)
+    device = input_ids.device
+    aims = [None if given is None else torch.as_tensor(given, device=device) for given in (target, foil)]
+    real = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+    lengths = real.sum(1)
+    for length in lengths.unique().tolist():
+        (at,) = token_indices([query], length, "query", device).tolist()
+        row = (lengths == length).nonzero()
+        column = real[row[:, 0]].nonzero()[:, 1].view(-1, length)
+        some = [None if given is None else given.expand(len(real))[row[:, 0]] for given in aims]
+        yield Place(row, column), Prompts(input_ids[row, column], at, *some)
+
+
+def padded(
+    parts: list[tuple[Place, Tensor]], input_ids: Int[Tensor, "batch token"]
+) -> Float[Tensor, "batch token"]:
+    """Scores back in their places, and 0 in those of padding."""
+    scores = parts[0][1].new_zeros(input_ids.shape)
+    for place, part in parts:
+        scores[place] = part
+    return scores

@@ -1,0 +1,165 @@
+"""Every measure of attribution by name, and all of them asked in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnlib.attribution.attention import (
+    flow,
+    from_attention,
+    last_layer,
+    mean_attention,
+    one_pass,
+    over_null,
+    rolled,
+    shares_a_pass,
+)
+from attnlib.attribution.gradients import gradient_x_embedding
+from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.prompts import Mask, Method, Prompts, Target, by_length, padded
+
+METHODS: dict[str, Method] = {
+    "raw attention, last layer": from_attention(last_layer),
+    "mean attention": from_attention(mean_attention),
+    "rollout": from_attention(rolled),
+    "sink-free rollout": from_attention(rolled, sink=[0]),
+    "rollout over null": from_attention(over_null),
+    "sink-free over null": from_attention(over_null, sink=[0]),
+    "flow": from_attention(flow),
+    "gradient x embedding": gradient_x_embedding,
+    "blank-out": blank_out,
+}
+"""Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
+
+Methods = str | Method | Iterable[str | Method] | Mapping[str, str | Method]
+"""Names of `METHODS`, functions of a reader's own with the same signature, or both; or such by a new name."""
+
+
+def named(methods: Methods) -> dict[str, Method]:
+    """Methods by name; a function's is its own.
+
+    Raises:
+        ValueError: there is no such method; or two have one name, or there are none.
+    """
+    if isinstance(methods, Mapping):
+        names, given = [*methods], [*methods.values()]
+    else:
+        given = [methods] if isinstance(methods, str) or callable(methods) else [*methods]
+        names = [each if isinstance(each, str) else getattr(each, "__name__", str(each)) for each in given]
+    unknown = [each for each in given if not callable(each) and each not in METHODS]
+    if unknown or not given:
+        raise ValueError(f"methods should be out of {[*METHODS]}, or functions of your own; got {unknown}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"each method should have a name of its own ({{name: function}}); got {names}")
+    return {
+        name: METHODS[each] if isinstance(each, str) else each
+        for name, each in zip(names, given, strict=True)
+    }
+
+
+def attributions(
+    model: nn.Module,
+    input_ids: Int[Tensor, "batch token"] | Int[Tensor, " token"],
+    methods: Methods,
+    attention_mask: Mask = None,
+    query: int = -1,
+    target: Target = None,
+    foil: Target = None,
+) -> dict[str, Float[Tensor, "batch key"] | Float[Tensor, " key"]]:
+    """What one prediction drew on, by many methods; those that only watch attention share one pass.
+
+    Args:
+        model: an attnlib `Transformer`, or a model of Hugging Face's.
+        input_ids: a batch; or one prompt, and then scores have no batch dimension, either.
+        methods: names of `METHODS`, or functions of your own, `f(model, input_ids, attention_mask=None,
+            query=-1, target=None, foil=None)`, which get prompts of one length without padding.
+        attention_mask: 1 for tokens, 0 for padding, on either side.
+        query: the position that predicts, among an example's own tokens; negative ones from their end.
+        target: the predicted token (one for all, or one each); the model's own prediction by default.
+        foil: explain the target's score minus that of this token.
+
+    Returns:
+        A score per token, by method. Higher: drew more on it.
+
+    Raises:
+        ValueError: there is no such method; the model cannot give it (the message says which it can); or
+            tokens, positions or targets are out of range.
+    """
+    chosen, one = named(methods), input_ids.ndim == 1
+    ids = input_ids[None] if one else input_ids
+    parts: dict[str, list] = {name: [] for name in chosen}
+    for place, prompts in by_length(model, ids, attention_mask, query, target, foil):
+        for name, scores in scores_of(model, prompts, chosen).items():
+            parts[name].append((place, scores))
+    found = {name: padded(each, ids) for name, each in parts.items()}
+    return {name: scores[0] for name, scores in found.items()} if one else found
+
+
+def attribute(
+    model: nn.Module,
+    input_ids: Int[Tensor, "batch token"] | Int[Tensor, " token"],
+    query: int = -1,
+    target: Target = None,
+    foil: Target = None,
+    method: str | Method = "rollout",
+) -> Float[Tensor, " key"]:
+    """What one prediction on one prompt drew on, by one method; arguments and errors as in `attributions`.
+
+    Example:
+        >>> import torch
+        >>> from attnlib.models import Transformer, TransformerConfig
+        >>> model = Transformer(TransformerConfig(vocabulary=5, causal=True))
+        >>> attribute(model, torch.tensor([1, 2, 3, 4]), query=1).shape
+        torch.Size([4])
+    """
+    if input_ids.ndim == 2 and len(input_ids) != 1:
+        raise ValueError(f"input_ids must be one prompt. Got {len(input_ids)}; attributions() takes a batch.")
+    (scores,) = attributions(model, input_ids.flatten(), method, None, query, target, foil).values()
+    return scores
+
+
+def scores_of(model: nn.Module, prompts: Prompts, methods: Mapping[str, Method]) -> dict[str, Tensor]:
+    """The scores of some methods, of prompts of one length."""
+    together = {name: method for name, method in methods.items() if shares_a_pass(method)}
+    found = {}
+    if together:
+        with explained(model, prompts, [*together]):
+            found = one_pass(model, prompts, together)[0]
+    asked: dict[str, Any] = {"query": prompts.query, "target": prompts.target, "foil": prompts.foil}
+    for name in [name for name in methods if name not in together]:
+        with explained(model, prompts, [name]):
+            found[name] = methods[name](model, prompts.ids, attention_mask=None, **asked)
+        if found[name].shape != prompts.ids.shape:
+            raise ValueError(
+                f"{name!r} should give a score per token, {tuple(prompts.ids.shape)}. Got shape "
+                f"{tuple(found[name].shape)} instead."
+            )
+    return {name: found[name] for name in methods}
+
+
+@contextmanager
+def explained(model: nn.Module, prompts: Prompts, names: list[str]) -> Iterator[None]:
+    """Say which methods a model can give, where it cannot give these."""
+    try:
+        yield
+    except ValueError as error:
+        works = [name for name in METHODS if _works(model, prompts.ids[:1, :1].expand(1, 3), name)]
+        if set(names) <= set(works) or not set(names) & set(METHODS):
+            raise  # not the model's fault
+        missing = [name for name in names if name not in works]
+        raise ValueError(
+            f"{type(model).__name__} cannot give {missing}: {error} It can give {works}."
+        ) from error
+
+
+def _works(model: nn.Module, input_ids: Int[Tensor, "1 token"], name: str) -> bool:
+    try:
+        METHODS[name](model, input_ids)
+    except (ValueError, RuntimeError, TypeError, AttributeError, NotImplementedError):
+        return False
+    return True

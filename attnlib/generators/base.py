@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
@@ -73,3 +75,29 @@ class Batch:
         }
         targets = {head: mask.to(device) for head, mask in self.target_attention.items()}
         return replace(self, **moved, target_attention=targets)
+
+
+@dataclass(frozen=True)
+class EpochBatches:
+    """The batch of every training step: all samples in a new random order each epoch.
+
+    A function of the step alone, which is what lets a killed run go on exactly. What is left over at the end
+    of an epoch is not used in that epoch.
+
+    Attributes:
+        make: the batch of some samples, by their places.
+        n_samples: how many there are.
+        batch_size: samples per step.
+        seed: of the order.
+    """
+
+    make: Callable[[np.ndarray], Batch]
+    n_samples: int
+    batch_size: int
+    seed: int = 0
+
+    def __call__(self, step: int) -> Batch:
+        """The batch of a step."""
+        epoch, place = divmod(step, max(1, self.n_samples // self.batch_size))
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.n_samples)
+        return self.make(order[place * self.batch_size : (place + 1) * self.batch_size])

@@ -20,7 +20,7 @@ from attnlib.generators.arithmetic.problems import OPERATORS, Problems, n_digits
 from attnlib.generators.arithmetic.reading import read_numbers
 from attnlib.generators.arithmetic.splits import Space, Splits, disjoint, independent
 from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN, Writing, write
-from attnlib.generators.base import IGNORE, Batch, Sample
+from attnlib.generators.base import IGNORE, Batch, EpochBatches, Sample
 from attnlib.generators.tokenizer import char_tokenizer
 
 
@@ -240,20 +240,13 @@ class Arithmetic:
         writing = self._write(problems)
         return torch.from_numpy(np.where(answer_digits(writing), writing.places, SIGN))
 
-    def batches(self, problems: Problems, batch_size: int, seed: int = 0) -> Callable[[int], Batch]:
-        """The batch of every training step: all problems in a new random order each epoch.
+    def batches(self, problems: Problems, batch_size: int, seed: int = 0) -> EpochBatches:
+        """The batch of every training step: see `EpochBatches`."""
 
-        The batch is a function of the step alone, which is what lets a killed run go on exactly.
-        """
-        per_epoch = max(1, len(problems) // batch_size)
-
-        def batch_at(step: int) -> Batch:
-            epoch, place = divmod(step, per_epoch)
-            order = np.random.default_rng([seed, epoch]).permutation(len(problems))
-            rows = order[place * batch_size : (place + 1) * batch_size]
+        def make(rows: np.ndarray) -> Batch:
             return self.batch(problems[rows], reference=False)
 
-        return batch_at
+        return EpochBatches(make, len(problems), batch_size, seed)
 
     def in_batches(self, problems: Problems, batch_size: int = 500, reference: bool = False) -> list[Batch]:
         """All problems once, in their order: what a model is evaluated on."""

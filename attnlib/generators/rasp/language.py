@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import string
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from attnlib.generators.base import IGNORE, Batch, Head, Sample
+from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
 from attnlib.generators.rasp.sequences import Sequences
 from attnlib.generators.splits import TENTHS, Split, in_split
@@ -227,20 +226,13 @@ class Language:
 
     def batches(
         self, sequences: Sequences, batch_size: int, seed: int = 0, target_attention: bool = False
-    ) -> Callable[[int], Batch]:
-        """The batch of every training step: all sequences in a new random order each epoch.
+    ) -> EpochBatches:
+        """The batch of every training step: see `EpochBatches`."""
 
-        The batch is a function of the step alone, which is what lets a killed run go on exactly.
-        """
-        per_epoch = max(1, len(sequences) // batch_size)
+        def make(rows: np.ndarray) -> Batch:
+            return self.batch(sequences[torch.from_numpy(rows)], target_attention)
 
-        def batch_at(step: int) -> Batch:
-            epoch, place = divmod(step, per_epoch)
-            order = np.random.default_rng([seed, epoch]).permutation(len(sequences))
-            rows = torch.from_numpy(order[place * batch_size : (place + 1) * batch_size])
-            return self.batch(sequences[rows], target_attention)
-
-        return batch_at
+        return EpochBatches(make, len(sequences), batch_size, seed)
 
     def in_batches(
         self, sequences: Sequences, batch_size: int = 250, target_attention: bool = False

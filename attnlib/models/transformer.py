@@ -147,7 +147,7 @@ def attend(
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention. `self.attend` does the mixing: replace it to watch or change attention."""
+    """Multi-head self-attention. `self.attend` does the mixing; `models.attention` watches and changes it."""
 
     CONFIG = TransformerConfig
 

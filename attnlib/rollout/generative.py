@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.forward import check_prompt, model_dtype, watched_pass
+from attnlib.models.attention.forward import check_prompt, model_dtype, refuse_recurrence, watched_pass
 from attnlib.rollout.inputs import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.recursion import Recursion, one_hot
@@ -235,6 +235,7 @@ def check_generation(
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens must be at least 1. Got {max_new_tokens} instead.")
     check_prompt(model, input_ids, attention_mask)
+    refuse_recurrence(model)
     if not (hasattr(model, "can_generate") and model.can_generate()):
         raise ValueError(
             f"{type(model).__name__} cannot generate. Give a causal language model of Hugging Face's "

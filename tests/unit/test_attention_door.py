@@ -1,7 +1,9 @@
 """One door to attention: what is changed and watched there, in any order, on any kernel, in any thread."""
 
+import ast
 import threading
 from contextvars import copy_context
+from pathlib import Path
 
 import pytest
 import torch
@@ -292,3 +294,28 @@ def test_generation_is_without_dropout_also_in_two_threads():
         thread.join()
     assert sorted(texts) == sorted([expected[:3]] * 3 + [expected] * 3)
     assert all(module.training for module in model.modules())
+
+
+def test_a_model_that_is_watched_may_learn():
+    model, ids = make("llama, eager"), tokens()
+    model(ids).logits.sum().backward()
+    expected = model.model.layers[0].self_attn.q_proj.weight.grad.clone()
+    model.zero_grad()
+
+    def watch(call):
+        yield Wanted()
+
+    with watching(model, watch):
+        model(ids).logits.sum().backward()
+    assert torch.equal(model.model.layers[0].self_attn.q_proj.weight.grad, expected)
+
+
+def test_one_file_names_the_registry_and_our_own_layers():
+    package, files = Path(interface.__file__).parents[2], set()
+    for path in package.rglob("*.py"):
+        nodes = [*ast.walk(ast.parse(path.read_text()))]
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        if "AttentionInterface" in names or "attend" in attributes:
+            files.add(path.relative_to(package).as_posix())
+    assert files == {"models/attention/interface.py", "models/transformer.py"}

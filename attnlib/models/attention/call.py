@@ -173,13 +173,9 @@ class AttentionCall:
         widths = [self.key.shape[2] if one.matrix is None else one.matrix.shape[-1] for one in wanted]
         passes = sum(-(-width // self.query.shape[-1]) for width in widths)
         many = passes > FUSED_PASSES.get(self.query.device.type, 1) or any(x.matrix is None for x in wanted)
-        forms = not self.can_fuse or "blocks" in asked or (self.can_block and many)
-        in_blocks = [one.kernel == "blocks" or (one.kernel == "auto" and forms) for one in wanted]
-        found = iter(self._by_blocks([one for one, formed in zip(wanted, in_blocks, strict=True) if formed]))
-        return [
-            next(found) if formed else self._by_fused(one)
-            for one, formed in zip(wanted, in_blocks, strict=True)
-        ]
+        if not self.can_fuse or "blocks" in asked or (self.can_block and many and "fused" not in asked):
+            return self._by_blocks(wanted)
+        return [self._by_fused(one) for one in wanted]
 
     def _watch(self, watchers: Sequence[Watcher]) -> None:
         asking = [watcher(self) for watcher in watchers]
@@ -222,12 +218,12 @@ class AttentionCall:
             return product[..., :-1], product[..., -1:]
         return product, 1.0 if weights is None else float(weights.sum())
 
-    def _by_blocks(self, wanted: list[Wanted]) -> list[Product]:
+    def _by_blocks(self, wanted: Sequence[Wanted]) -> list[Product]:
         (batch, heads, queries, _), keys = self.query.shape, self.key.shape[2]
         budget = BLOCK_BYTES.get(self.query.device.type, BLOCK_BYTES["cpu"])
         size = max(16, min(512, budget // (batch * heads * keys * 4)))
         found = [(list[Tensor](), list[Tensor]()) for _ in wanted]
-        for start in range(0, queries if wanted else 0, size):
+        for start in range(0, queries, size):
             stop = min(start + size, queries)
             low, high = self._visible(start, stop)
             with torch.no_grad():  # gradients go to matrices only

@@ -48,6 +48,7 @@ def watched_pass(
             its attention (or part of it) does not go through the interface, or it has no logits.
     """
     check_prompt(model, input_ids, attention_mask)
+    refuse_recurrence(model)
     with watching(model, *watchers, gradients=gradients) as block:
         if logits_from is not None:
             found = logits_of(model, input_ids, attention_mask, logits_from, **model_inputs)
@@ -107,25 +108,25 @@ def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
     return inputs | given
 
 
-_RECURRENT = ("A_log", "recurrent_param")
-"""Parameters of layers that carry a state from token to token (Mamba, delta nets, Griffin)."""
+def refuse_recurrence(model: nn.Module) -> None:
+    """Raise a `ValueError` if layers carry a state from token to token, beside attention or in its place."""
+    for module in model.modules():
+        if {"A_log", "recurrent_param"} & module._parameters.keys():  # Mamba and delta nets; Griffin
+            raise ValueError(
+                f"{type(model).__name__} also mixes tokens by recurrence ({type(module).__name__}), which "
+                "rollout does not describe."
+            )
 
 
 def check_layers(model: nn.Module, caught: int) -> None:
     """Raise a `ValueError` unless every layer's attention was caught."""
     expected = n_layers(model)
-    recurrent = [type(m).__name__ for m in model.modules() if any(n in m._parameters for n in _RECURRENT)]
     if not caught:
         raise ValueError(
             f"The attention of {type(model).__name__} does not go through transformers' attention interface, "
             "so it cannot be followed without its weights. Load the model with "
             'attn_implementation="eager", call it with output_attentions=True, and give the attentions to '
             "rollout(). (If it is a compiled model, give the one that was compiled.)"
-        )
-    if recurrent:
-        raise ValueError(
-            f"{type(model).__name__} also mixes tokens by recurrence ({recurrent[0]}), which rollout does "
-            "not describe."
         )
     if expected is not None and caught != expected:
         raise ValueError(

@@ -195,38 +195,22 @@ def _answer(call: AttentionCall, at_work: Any) -> tuple[Tensor, Tensor | None]:
         _open.reset(outside)
 
 
-def _own(
-    original: Callable,
-    module: Attention,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    allowed: Tensor | None = None,
-    **kwargs: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """What `attend` is called with, and has to return."""
+def _own(original: Callable, module: Attention, *given: Any, **how: Any) -> tuple[Tensor, Tensor | None]:
+    """What stands in place of `attend`."""
     if (at_work := _of(module)) is None:
-        return original(q, k, v, allowed, **kwargs)
-    return _answer(OwnCall(original, q, k, v, allowed, kwargs), at_work)
+        return original(*given, **how)
+    return _answer(OwnCall(original, *given, **how), at_work)
 
 
 def _hugging_face(
-    original: Callable | None,
-    name: str,
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Any,
-    **kwargs: Any,
+    original: Callable | None, name: str, module: nn.Module, *given: Any, **how: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """What an attention function is called with, and has to return."""
+    """What stands in place of a function of the interface."""
     function = original or _eager_function(module)
     if (at_work := _of(module)) is None:
-        return function(module, query, key, value, attention_mask, **kwargs)
+        return function(module, *given, **how)
     kind = {"eager": EagerCall, "sdpa": SdpaCall}.get(name, NamedCall)
-    call = kind(function, module, query, key, value, attention_mask, kwargs)
-    mixed, weights = _answer(call, at_work)
+    mixed, weights = _answer(kind(function, module, *given, **how), at_work)
     return mixed.transpose(1, 2), weights
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.transformer import attend
@@ -23,27 +23,25 @@ class NamedCall(AttentionCall):
     def __init__(
         self,
         original: Callable,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Any,
-        kwargs: dict,
+        module: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        attention_mask: Any,
+        **how: Any,
     ) -> None:
-        explicit = kwargs.get("is_causal")
-        causal = getattr(module, "is_causal", True) if explicit is None else explicit
+        causal = getattr(module, "is_causal", True) if how.get("is_causal") is None else how["is_causal"]
         super().__init__(
-            query,
-            key,
-            value,
-            mask if isinstance(mask, Tensor) and mask.ndim == 4 else None,
-            causal=bool(causal) and query.shape[2] > 1,
-            scale=kwargs.get("scaling"),
-            bias=kwargs.get("position_bias"),
+            q,
+            k,
+            v,
+            attention_mask if isinstance(attention_mask, Tensor) and attention_mask.ndim == 4 else None,
+            causal=bool(causal) and q.shape[2] > 1,
+            scale=how.get("scaling"),
+            bias=how.get("position_bias"),
         )
-        self.original, self.module, self.passed_mask, self.passed = original, module, mask, kwargs
-        self.inputs = query, key, value
-        self.kwargs = kwargs | {"dropout": 0.0}
+        self.original, self.module, self.passed_mask = original, module, attention_mask
+        self.inputs, self.passed, self.kwargs = (q, k, v), how, how | {"dropout": 0.0}
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """As in `AttentionCall`."""
@@ -77,14 +75,16 @@ class EagerCall(NamedCall):
 
     can_fuse, can_block, knows_mask = False, True, True
 
-    def __init__(self, *call: Any) -> None:
-        super().__init__(*call)
+    def __init__(self, *call: Any, **how: Any) -> None:
+        super().__init__(*call, **how)
         self.causal = False  # eager functions know masks only
         self.outputs = list[Tensor]()
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """As in `AttentionCall`; without attention where that was formed in blocks."""
-        return (torch.cat(self.outputs, 1).transpose(1, 2), None) if self.outputs else super().output()
+        if not self.outputs or torch.is_grad_enabled():  # blocks are formed without gradients
+            return super().output()
+        return torch.cat(self.outputs, 1).transpose(1, 2), None
 
     def rows(self, start: int, stop: int, low: int, high: int) -> Tensor:
         """As in `AttentionCall`; keeps the output of these queries."""
@@ -103,11 +103,11 @@ class OwnCall(AttentionCall):
     """A call of `attnlib.models.transformer.attend`, or of whatever a reader put in its place."""
 
     def __init__(
-        self, original: Callable, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, kwargs: dict
+        self, original: Callable, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None, **how: Any
     ) -> None:
-        super().__init__(q, k, v, allowed, causal=kwargs.get("causal", False))
-        self.original, self.allowed, self.passed, self.inputs = original, allowed, kwargs, (q, k, v)
-        self.kwargs = kwargs | {"need_weights": False, "dropout": 0.0}
+        super().__init__(q, k, v, allowed, causal=how.get("causal", False))
+        self.original, self.allowed, self.passed, self.inputs = original, allowed, how, (q, k, v)
+        self.kwargs = how | {"need_weights": False, "dropout": 0.0}
         self.can_block = self.sums_to_1 = self.knows_mask = original is attend
 
     def output(self) -> tuple[Tensor, Tensor | None]:

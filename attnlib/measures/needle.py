@@ -33,9 +33,18 @@ from attnlib.stats.comparisons import corrected
 from attnlib.stats.summaries import summarise
 
 BLANK_OUT = "blank-out"
-COMPARED = tuple(name for name in METHODS if name != "flow")
-"""What is compared where nothing is asked for: all but flow, which takes a maximum flow for every token.
-Blank-out costs about half a forward pass per token."""
+COMPARED = (
+    "raw attention, last layer",
+    "mean attention",
+    "rollout",
+    "sink-free rollout",
+    "rollout over null",
+    "sink-free over null",
+    "gradient x embedding",
+    BLANK_OUT,
+)
+"""What is compared where nothing is asked for, whatever else comes to `METHODS`: a comparison corrects for how
+many there are. Blank-out costs about half a forward pass per prompt token."""
 
 CHANCE = "chance"
 """The row of a table that says how often the needle is among k candidates drawn blindly."""

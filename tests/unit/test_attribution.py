@@ -118,7 +118,7 @@ def test_many_at_once_are_each_alone_and_attention_takes_one_pass(model):
     getattr(model, "base_model", model).register_forward_hook(lambda *args: passes.append(1))
     together = [name for name, method in METHODS.items() if shares_a_pass(method)]
     found = attributions(model, IDS, together)
-    assert len(passes) == 1 and [*found] == together and len(together) == 7
+    assert len(passes) == 1 and [*found] == together and "rollout" in together
     found = attributions(model, IDS, reversed(METHODS))
     assert [*found] == [*METHODS][::-1]
     for name, scores in found.items():
@@ -295,7 +295,7 @@ def test_a_model_says_what_it_can_give():
         attributions(bert, IDS, ["rollout", "rollout over null"])
     size = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2}
     mamba = hf.MambaForCausalLM(hf.MambaConfig(**size)).eval()
-    with pytest.raises(ValueError, match=r"MambaForCausalLM cannot give.*can give \['grad.*', 'blank-out'\]"):
+    with pytest.raises(ValueError, match=r"cannot give \['rollout'\].* give \['grad.*'blank-out'"):
         attribute(mamba, IDS[0])
     assert attribute(mamba, IDS[0], method="blank-out")[:-1].isfinite().all()
     body = hf.LlamaModel(hf.LlamaConfig(**SIZE)).eval()

@@ -119,7 +119,7 @@ def test_ranks_are_those_of_each_method_on_its_own(tiny):
     samples = take(5, facts=2)
     run = needle_ranks(tiny, samples, only_answered=False)
     assert sorted(run.ranks["method"].unique()) == sorted(COMPARED)
-    assert len(run.ranks) == 5 * len(COMPARED) == 5 * (len(METHODS) - 1)
+    assert len(run.ranks) == 5 * len(COMPARED) and set(COMPARED) <= set(METHODS)
     assert run.items["item"].tolist() == [0, 1, 2, 3, 4]
     sample = samples[3]
     n = sample.n_prompt

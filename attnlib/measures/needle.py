@@ -43,8 +43,8 @@ COMPARED = (
     "gradient x embedding",
     BLANK_OUT,
 )
-"""What is compared where nothing is asked for, whatever else comes to `METHODS`: a comparison corrects for how
-many there are. Blank-out costs about half a forward pass per prompt token."""
+"""What is compared where nothing is asked for, whatever else comes to `METHODS`: a comparison corrects for
+how many there are. Blank-out costs about half a forward pass per prompt token."""
 
 CHANCE = "chance"
 """The row of a table that says how often the needle is among k candidates drawn blindly."""

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlib.generators.base import IGNORE, Batch
-from attnlib.models.attention import evaluating
+from attnlib.measures.returned import returned
 
 
 @torch.no_grad()
@@ -27,13 +27,12 @@ def sample_scores(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         the cross entropy per token.
     """
     device, parts = next(model.parameters()).device, []
-    with evaluating(model):
-        for batch in batches:
-            batch = batch.to(device)
-            logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
-            asked = batch.target_ids != IGNORE
-            losses = F.cross_entropy(logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none")
-            right = (logits.argmax(-1) == batch.target_ids) & asked
-            parts.append(torch.stack([right.sum(1), asked.sum(1), losses.sum(1)], dim=1).double().cpu())
+    for batch in batches:
+        batch = batch.to(device)
+        logits = returned(model, batch).logits
+        asked = batch.target_ids != IGNORE
+        losses = F.cross_entropy(logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none")
+        right = (logits.argmax(-1) == batch.target_ids) & asked
+        parts.append(torch.stack([right.sum(1), asked.sum(1), losses.sum(1)], dim=1).double().cpu())
     table = pd.DataFrame(torch.cat(parts).numpy(), columns=["right", "asked", "loss"])
     return table.astype({"right": int, "asked": int}).rename_axis("sample").reset_index()

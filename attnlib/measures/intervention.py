@@ -38,23 +38,22 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         ValueError: the batches have no reference, or no row of theirs has a reference key.
     """
     device, tables, samples = next(model.parameters()).device, list[pd.DataFrame](), 0
-    with evaluating(model):
-        for batch in batches:
-            if batch.reference is None or batch.evaluated is None:
-                raise ValueError("the batches have no reference attention: make them with their reference")
-            batch = batch.to(device)
-            assert batch.reference is not None and batch.evaluated is not None
-            attentions = stacked_attentions(returned(model, batch, attentions=True))
-            even = torch.ones_like(attentions[:, :1, :1]).tril()
-            mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch).numpy()
-            counts = (batch.reference & batch.evaluated).any(-1).sum(1).cpu().numpy()
-            levels = [range(n) for n in (len(batch), *attentions.shape[1:3])]
-            index = pd.MultiIndex.from_product(levels, names=["sample", "layer", "head"])
-            heads = mass.shape[1] - 1
-            numbers = {"uniform": mass[:, -1].repeat(heads), "rows": counts.repeat(heads)}
-            table = pd.DataFrame({"mass": mass[:, :-1].ravel()} | numbers, index).reset_index()
-            tables.append(table.assign(sample=table["sample"] + samples))
-            samples += len(batch)
+    for batch in batches:
+        if batch.reference is None or batch.evaluated is None:
+            raise ValueError("the batches have no reference attention: make them with their reference")
+        batch = batch.to(device)
+        assert batch.reference is not None and batch.evaluated is not None
+        attentions = stacked_attentions(returned(model, batch, attentions=True))
+        even = torch.ones_like(attentions[:, :1, :1]).tril()
+        mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch).numpy()
+        counts = (batch.reference & batch.evaluated).any(-1).sum(1).cpu().numpy()
+        levels = [range(n) for n in (len(batch), *attentions.shape[1:3])]
+        index = pd.MultiIndex.from_product(levels, names=["sample", "layer", "head"])
+        heads = mass.shape[1] - 1
+        numbers = {"uniform": mass[:, -1].repeat(heads), "rows": counts.repeat(heads)}
+        table = pd.DataFrame({"mass": mass[:, :-1].ravel()} | numbers, index).reset_index()
+        tables.append(table.assign(sample=table["sample"] + samples))
+        samples += len(batch)
     rows = pd.concat(tables, ignore_index=True)
     if not rows["rows"].any():
         raise ValueError("no row of these batches has a reference key, so that there is no mass to measure")
@@ -113,7 +112,7 @@ def reinforcement_rows(
             for onto, keys in targets.items():
                 for strength in strengths:
                     with reinforced(model, heads, keys, strength, as_published=as_published):
-                        logits = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+                        logits = model(**batch.inputs).logits
                     table = answer_rows(batch, logits[wanted].argmax(-1))
                     table["sample"] += samples
                     tables.append(table.assign(onto=onto, strength=float(strength)))

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from attnlib.generators.arithmetic import Arithmetic, Problems
 from attnlib.generators.base import IGNORE
 from attnlib.measures.returned import returned
-from attnlib.models.attention import evaluating
 from attnlib.models.attention.ablation import Instead, heads_ablated
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.stats.reference import reference_mass
+from attnlib.training.objectives import stacked_attentions
 
 COLUMNS = ("units", "tens", "hundreds", "thousands", *(f"column {place}" for place in range(4, 20)))
 """What columns are called; 64 bits hold no more digits than that."""
@@ -41,23 +41,22 @@ def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems, batch_siz
     task = dataclasses.replace(task, operands_too=False)
     minus, end = task.tokenizer.convert_tokens_to_ids(["-", task.tokenizer.eos_token])
     tables = []
-    with evaluating(model):
-        for start in range(0, len(problems), batch_size):
-            part = problems[start : start + batch_size]
-            batch = task.batch(part, reference=False).to(device)
-            predicted = model(batch.input_ids, attention_mask=batch.attention_mask).logits.argmax(-1)
-            asked = (batch.target_ids != IGNORE).cpu()
-            target, column = batch.target_ids.cpu()[asked].numpy(), task.columns(part)[asked].numpy()
-            place = asked.nonzero()[:, 0].numpy()
-            names = np.select([target == minus, target == end], ["sign", "end"], np.array(COLUMNS)[column])
-            right = predicted.cpu()[asked].numpy() == target
-            table = {
-                "problem": start + place,
-                "column": pd.Categorical(names, dtype=_ORDER),
-                "carries": part.carries[place],
-                "right": right,
-            }
-            tables.append(pd.DataFrame(table))
+    for start in range(0, len(problems), batch_size):
+        part = problems[start : start + batch_size]
+        batch = task.batch(part, reference=False).to(device)
+        predicted = returned(model, batch).logits.argmax(-1)
+        asked = (batch.target_ids != IGNORE).cpu()
+        target, column = batch.target_ids.cpu()[asked].numpy(), task.columns(part)[asked].numpy()
+        place = asked.nonzero()[:, 0].numpy()
+        names = np.select([target == minus, target == end], ["sign", "end"], np.array(COLUMNS)[column])
+        right = predicted.cpu()[asked].numpy() == target
+        table = {
+            "problem": start + place,
+            "column": pd.Categorical(names, dtype=_ORDER),
+            "carries": part.carries[place],
+            "right": right,
+        }
+        tables.append(pd.DataFrame(table))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -96,7 +95,7 @@ def look_rows(
         batch, kinds = task.batch(part).to(device), task.kinds(part)
         assert batch.evaluated is not None
         kinds[REFERENCE] = kinds["operand column"] | kinds["carry column"]
-        attentions = returned(model, batch, attentions=True).attentions
+        attentions = stacked_attentions(returned(model, batch, attentions=True))
         if not by_head:
             attentions = attentions.mean(2, keepdim=True)
         n_layers, n_heads = attentions.shape[1:3]

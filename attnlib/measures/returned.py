@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.generators.base import Batch
+from attnlib.models.attention import evaluating
 from attnlib.models.transformer import Transformer
 from attnlib.rollout.dense import rollout as rollout_of_attentions
 from attnlib.rollout.layers import OnLayer, Pass
@@ -25,13 +26,14 @@ def is_followed(model: nn.Module) -> bool:
 
 
 def returned(model: nn.Module, batch: Batch, *, attentions: bool = False) -> Any:
-    """The output of a module, asked for attentions if it can be."""
+    """The output of a module in evaluation mode, asked for attentions if it can be."""
     known = inspect.signature(model.forward).parameters.values()
     asked = attentions and any(
         each.name == "output_attentions" or each.kind == each.VAR_KEYWORD for each in known
     )
     wanted = {"output_attentions": True} if asked else {}
-    return model(batch.input_ids, attention_mask=batch.attention_mask, **wanted)
+    with evaluating(model):
+        return model(**batch.inputs, **wanted)
 
 
 @torch.no_grad()

@@ -10,7 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlib.generators.base import Batch
+from attnlib.measures.returned import returned
 from attnlib.stats.reference import reference_mass
+from attnlib.training.objectives import stacked_attentions
 
 
 @torch.no_grad()
@@ -32,9 +34,7 @@ def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
     parts: dict[str, list[Float[Tensor, "sample 2"]]] = {}
     for batch in batches:
         batch = batch.to(device)
-        attentions = model(
-            batch.input_ids, attention_mask=batch.attention_mask, output_attentions=True
-        ).attentions
+        attentions = stacked_attentions(returned(model, batch, attentions=True))
         pairs = batch.attention_mask[:, :, None] & batch.attention_mask[:, None, :]
         _, n_layers, n_heads, _, _ = attentions.shape
         for (layer, head), target in batch.target_attention.items():
@@ -45,8 +45,9 @@ def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
                 for weights in (attentions[:, layer, head], pairs.float())
             ]
             parts.setdefault(f"mass L{layer}H{head}", []).append(torch.stack(both, dim=1).cpu())
-    tables = []
+    columns = ["sample", "metric", "value", "uniform"]
+    tables = [pd.DataFrame(columns=columns)] if not parts else []
     for name, tensors in parts.items():
-        table = pd.DataFrame(torch.cat(tensors).numpy(), columns=["value", "uniform"])
+        table = pd.DataFrame(torch.cat(tensors).numpy(), columns=columns[2:])
         tables.append(table.rename_axis("sample").reset_index().assign(metric=name))
-    return pd.concat(tables, ignore_index=True)[["sample", "metric", "value", "uniform"]]
+    return pd.concat(tables, ignore_index=True)[columns]

@@ -27,7 +27,7 @@ def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Figure:
         tables: by what a panel is called: columns `step`, `value`, `low`, `high`, and first of all the column
             that lines are drawn by.
     """
-    figure, axes = row_of_panels(len(tables), height=3, sharey=True)
+    figure, axes = row_of_panels(len(tables), height=3.0, sharey=True)
     for axis, (title, rows) in zip(axes, tables.items(), strict=True):
         by = str(rows.columns[0])
         shades = sns.color_palette(GROUPS, rows[by].nunique())

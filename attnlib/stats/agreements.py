@@ -135,8 +135,8 @@ def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95
     if len(means) < 2:
         raise ValueError(f"shuffles should be at least 2, for a standard error; got {len(means)}")
     value, error = float(means.mean()), float(means.std(ddof=1)) / np.sqrt(len(means))
-    reach = float(stats.norm.ppf(0.5 + confidence / 2)) * error
-    return Estimate(value, value - reach, value + reach, len(means))
+    low, high = stats.norm.interval(confidence, value, error) if error else (value, value)
+    return Estimate(value, float(low), float(high), len(means))
 
 
 def xi(agreements: ArrayLike, accuracies: ArrayLike, threshold: float | int) -> float | None:

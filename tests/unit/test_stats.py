@@ -172,7 +172,20 @@ def test_target_mass_of_uniform_attention_is_the_null_level(model):
     assert table.loc["mass L1H0", "uniform"] < permutation + 0.05
 
 
+def test_measures_are_of_the_model_in_evaluation_mode():
+    lang = language("sort", 10, bos=True)
+    size = {"n_layers": 2, "n_heads": 1, "width": 16, "max_length": 20, "dropout": 0.5}
+    model = Transformer(TransformerConfig(len(lang.tokenizer), n_classes=len(lang.classes), **size))
+    batches = lang.in_batches(lang.sequences(20, max_length=8), target_attention=True)
+    for measure in (sample_scores, target_masses):
+        while_training = measure(model.train(), batches)
+        assert model.training
+        pd.testing.assert_frame_equal(while_training, measure(model.eval(), batches))
+
+
 def test_heads_that_the_model_lacks_have_no_row(model):
     lang = language("hist2", 10, bos=True)
     batches = lang.in_batches(lang.sequences(20, max_length=8), target_attention=True)
     assert list(target_masses(model, batches)["metric"].unique()) == ["mass L0H0", "mass L1H0"]
+    none = target_masses(model, lang.in_batches(lang.sequences(20, max_length=8)))
+    assert none.empty and summarise(none, ["metric"], beside=["uniform"]).empty

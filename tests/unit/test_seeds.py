@@ -1,10 +1,12 @@
 """Intervals over seeds: how often they cover, and what is judged by them."""
 
+import importlib
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from attnlib.stats import RunScores, agreement_tables, layer_claims, over_seeds, paired_over_seeds
+from attnlib.stats import RunScores, agreement_over_seeds, layer_claims, over_seeds, paired_over_seeds
 from attnlib.stats.resampling import Statistic
 from attnlib.stats.seeds import median_over_seeds
 
@@ -40,14 +42,15 @@ def test_the_agreement_tables_intervals_over_seeds_cover(seeds, monkeypatch):
     """Of numbers that differ by seed only, drawing seeds again covered 51 % with 2, 74 % with 3."""
     rng, run = np.random.default_rng(seeds), RunScores(np.array([2]), np.array([0]))
     runs = {f"seed {number}": run for number in range(seeds)}
-    monkeypatch.setattr(agreement_tables, "prepared", lambda *_: ())
-    monkeypatch.setattr(agreement_tables, "statistics", lambda: one_seed())
+    module = importlib.import_module("attnlib.stats.agreement_tables")
+    monkeypatch.setattr(module, "prepared", lambda *_: ())
+    monkeypatch.setattr(module, "statistics", lambda: one_seed())
 
     def one_seed():
         value = rng.normal()
         return {name: Statistic(value, np.full(20, value), 100) for name in ("A(x)", "xi(x)")}
 
-    tables = [agreement_tables.agreement_over_seeds(runs).set_index("metric") for _ in range(TRIALS // 2)]
+    tables = [agreement_over_seeds(runs).set_index("metric") for _ in range(TRIALS // 2)]
     assert covered([table.loc["A(x)"] for table in tables]) == pytest.approx(0.95, abs=0.03)
     if seeds < 6:
         assert all(table.loc["xi(x)", ["low", "high"]].isna().all() for table in tables)

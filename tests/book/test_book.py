@@ -183,6 +183,7 @@ def test_the_status_page_says_how_long_each_chapter_took(html: Path) -> None:
     for chapter in CHAPTERS:
         assert Path(chapter).name in text
     assert "smoke" in text and "torch 2." in text
+    assert "recorded numbers" in text and "sort-" in text  # what became of every record
 
 
 def test_the_api_reference_has_every_public_name(html: Path) -> None:

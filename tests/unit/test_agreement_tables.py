@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from attnlib.stats import (
@@ -13,6 +14,7 @@ from attnlib.stats import (
     agreement_over_seeds,
     agreement_over_training,
     agreement_table,
+    agreement_tables,
     split_rows,
     top_match,
     xi,
@@ -384,3 +386,17 @@ def test_there_must_be_something_to_choose_on(runs):
 def test_scores_that_do_not_fit_are_refused(runs, fields, message):
     with pytest.raises(ValueError, match=message):
         replace(runs["normal_A"], **fields)
+
+
+@pytest.mark.parametrize("measure", ["top match", "kendall"])
+def test_all_tables_by_one_measure_are_those_made_one_by_one(measure):
+    test, validation = classification("val", "test_acc"), classification("train", "train_acc")
+    tables = agreement_tables({"train": test, "validation": validation, "test": test}, measure)
+    settings = AgreementSettings(measure=measure)
+    alone = agreement_table(test, validation, settings=settings)
+    for split in ("test", "train"):
+        pd.testing.assert_frame_equal(tables[split, "held out", "documents"], alone)
+    seeds = agreement_over_seeds(test, validation, settings=settings)
+    pd.testing.assert_frame_equal(tables["test", "held out", "seeds"], seeds)
+    published = agreement_table(test, settings=AgreementSettings(measure=measure, as_published=True))
+    pd.testing.assert_frame_equal(tables["test", "as published", "documents"], published)

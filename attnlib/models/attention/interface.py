@@ -134,17 +134,8 @@ def implementations(model: nn.Module) -> set[str]:
 
 @contextmanager
 def _opened(model: nn.Module, block: Block) -> Iterator[None]:
-    places: list[Any]
-    if isinstance(model, Transformer):
-        places = attention_modules(model)
-    elif implementations(model):  # any name, as the model may be told to use another one meanwhile
-        places = ["eager", *(name for name in AttentionInterface._global_mapping if name != "eager")]
-    else:
-        raise ValueError(
-            f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer. Collect "
-            "its attention weights and call rollout(attentions) on them."
-        )
     with _lock:
+        places = _places(model)
         for place in places:
             users, restore = _led_here.get(place) or (0, _lead_here(place))
             _led_here[place] = users + 1, restore
@@ -160,6 +151,18 @@ def _opened(model: nn.Module, block: Block) -> Iterator[None]:
                     _led_here[place] = users - 1, restore
                 else:
                     restore()
+
+
+def _places(model: nn.Module) -> list[Any]:
+    """Where calls may come from: layers, or names (any: a model may be told to use another one meanwhile)."""
+    if isinstance(model, Transformer):
+        return attention_modules(model)
+    if not implementations(model):
+        raise ValueError(
+            f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer. Collect "
+            "its attention weights and call rollout(attentions) on them."
+        )
+    return ["eager", *(name for name in AttentionInterface._global_mapping if name != "eager")]
 
 
 def _lead_here(place: Any) -> Callable[[], None]:

@@ -285,12 +285,6 @@ class AlgorithmicReasoning(Chapter):
             seed=run.seed,
             device=self.device,
             precision=self.precision,
-            about={
-                "task": run.task,
-                "settings": self.settings(run.task, "train"),
-                "supervision": self.supervision if run.supervised else 0.0,
-                **self.model_dump(include={"model", "batch_size", "chat", "instruction", "few_shot"}),
-            },
         )
 
     def run_table(self) -> pd.DataFrame:

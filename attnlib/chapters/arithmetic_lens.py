@@ -1,42 +1,45 @@
-"""Parameters of the chapter on the arithmetic lens."""
+"""The chapter on the arithmetic lens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
+import torch
 from pydantic import Field, model_validator
 
-from attnlib.chapters.base import Chapter
+from attnlib.chapters.base import Chapter, Run, Setup
 from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic
-from attnlib.models.transformer import TransformerConfig
-from attnlib.training import Plan
+from attnlib.generators.base import Batch
+from attnlib.models.transformer import Transformer, TransformerConfig
+from attnlib.training import Plan, token_loss
+from attnlib.training.scheduled_sampling import on_own_predictions, share_up_to, with_own_predictions
+from attnlib.training.snapshots import Snapshots, denser_early
 
 NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication"}
 
 
 @dataclass(frozen=True)
-class LensRun:
-    """One model to train.
+class LensRun(Run):
+    """A model of some problems; its seed is also that of its coins.
 
     Attributes:
         operators: of its problems.
-        seed: of its weights, the order of its batches and its coins.
         backwards: whether its numbers are written units first, and padded.
         sampling: whether it also learns from its own predictions.
         published: how many problems its splits, drawn as the original's, have; none: disjoint ones.
     """
 
     operators: str
-    seed: int = 0
     backwards: bool = False
     sampling: bool = False
     published: tuple[int, int, int] | None = None
 
 
 class ArithmeticLens(Chapter):
-    """Parameters of the chapter `arithmetic_lens`."""
+    """Parameters, models and record of the chapter `arithmetic_lens`."""
 
     operators: str
     also: list[str]
@@ -69,7 +72,7 @@ class ArithmeticLens(Chapter):
     @model_validator(mode="after")
     def _possible(self) -> ArithmeticLens:
         for operators in [self.operators, *self.also]:
-            self.splits(LensRun(operators))
+            self.splits(LensRun("", 0, operators))
         if len(self.published) not in (0, 3) or any(n < 10 for n in self.published):
             raise ValueError(
                 f"published should be three numbers of at least 10 problems, or empty; got {self.published}"
@@ -78,7 +81,7 @@ class ArithmeticLens(Chapter):
             raise ValueError(
                 f"the original's splits are of 2 numbers; got n_operands={self.n_operands}: say published=[]"
             )
-        self.task(LensRun(self.operators)).annotate(self.question)
+        self.task(LensRun("", 0, self.operators)).annotate(self.question)
         TransformerConfig(20, n_heads=self.n_heads, width=self.width)
         return self
 
@@ -109,6 +112,28 @@ class ArithmeticLens(Chapter):
         sizes = run.published or (self.train_problems, self.valid_problems, self.test_problems)
         return self.task(run).splits(*sizes, as_published=run.published is not None)
 
+    def answers(self, run: LensRun, split: Literal["train", "valid", "test"]) -> list[Batch]:
+        """The problems of a split in batches that ask for the answer only."""
+        answers_only = replace(self.task(run), operands_too=False)
+        return answers_only.in_batches(getattr(self.splits(run), split))
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    def runs(self) -> list[LensRun]:
+        """Every model to train: the main kind first, one per seed."""
+        first, kind = self.seeds[0], self.kind
+        runs = [LensRun(self.name(seed), seed, self.operators) for seed in self.seeds]
+        if self.sampling:
+            names = {seed: self.name(seed, ", scheduled sampling") for seed in self.seeds}
+            runs += [LensRun(names[seed], seed, self.operators, sampling=True) for seed in self.seeds]
+        runs += [LensRun(f"{kind}, units first", first, self.operators, backwards=True)]
+        runs += [LensRun(kind_of(operators), first, operators) for operators in self.also]
+        for n in [*self.published[:1], self.small] if self.published else []:
+            if n:
+                sizes = (n, self.published[1], self.published[2])
+                runs += [LensRun(f"as published, {n:,} drawn", first, self.operators, published=sizes)]
+        return runs
+
     def config(self, run: LensRun) -> TransformerConfig:
         """The model of a run: as the original's, causal, with sinusoidal positions, GELU and post-norm."""
         task = self.task(run)
@@ -119,10 +144,22 @@ class ArithmeticLens(Chapter):
             len(task.tokenizer), causal=True, activation="gelu", max_length=task.max_length, **sizes
         )
 
+    def setup(self, run: LensRun) -> Setup:
+        """A transformer, kept at some moments of training, which are denser early; and its problems."""
+        torch.manual_seed(run.seed)
+        model = Transformer(self.config(run))
+        batches: Callable[[int], Any] = self.task(run).batches(
+            self.splits(run).train, self.batch_size, run.seed
+        )
+        loss: Callable[..., Any] = token_loss()
+        if run.sampling:
+            batches = with_own_predictions(batches, share_up_to(self.sampling, self.steps), seed=run.seed)
+            loss = on_own_predictions(loss)
+        moments = Snapshots(denser_early(self.steps, self.moments))
+        return Setup(model, batches, loss, self.plan(run), self.answers(run, "valid"), hooks=[moments])
+
     def plan(self, run: LensRun) -> Plan:
         """How the model of a run is trained."""
-        data = {"operators", "lowest", "highest", "n_operands", "negative", "batch_size", "sampling"}
-        data |= {"train_problems", "valid_problems", "test_problems"}
         return Plan(
             steps=self.steps,
             learning_rate=self.units_first_rate if run.backwards else self.learning_rate,
@@ -135,43 +172,23 @@ class ArithmeticLens(Chapter):
             seed=run.seed,
             device=self.device,
             tensorboard=self.tensorboard,
-            about={**self.model_dump(include=data), **vars(run)},
         )
-
-    def runs(self) -> dict[str, LensRun]:  # type: ignore[override]
-        """Every model to train, by what it is called."""
-        many = len(self.seeds) > 1
-        runs = {self.name(seed): LensRun(self.operators, seed) for seed in self.seeds}
-        if self.sampling:
-            label = f"{self.kind}, scheduled sampling"
-            for seed in self.seeds:
-                runs[label + f", seed {seed}" * many] = LensRun(self.operators, seed, sampling=True)
-        first = self.seeds[0]
-        runs[f"{self.kind}, units first"] = LensRun(self.operators, first, backwards=True)
-        for operators in self.also:
-            runs[kind_of(operators)] = LensRun(operators, first)
-        for n in [*self.published[:1], self.small] if self.published else []:
-            if not n:
-                continue
-            sizes = (n, self.published[1], self.published[2])
-            runs[f"as published, {n:,} drawn"] = LensRun(self.operators, first, published=sizes)
-        return runs
 
     @property
     def kind(self) -> str:
         """The main task in words, such as "addition"."""
         return kind_of(self.operators)
 
-    def name(self, seed: int) -> str:
-        """What the main model of a seed is called."""
-        return self.kind + f", seed {seed}" * (len(self.seeds) > 1)
+    def name(self, seed: int, trained: str = "") -> str:
+        """What the main model of a seed is called, or one that is trained in another way."""
+        return self.kind + trained + f", seed {seed}" * (len(self.seeds) > 1)
 
     def run_table(self) -> pd.DataFrame:
         """A row per run: what it is called and its set-up."""
         size = f"{self.n_layers} layers, {self.n_heads} heads, width {self.width}, {self.steps:,} steps"
         rows = [
-            (name, run.operators, run.seed, run.sampling, run.backwards, run.published is not None, size)
-            for name, run in self.runs().items()
+            (run.name, run.operators, run.seed, run.sampling, run.backwards, run.published is not None, size)
+            for run in self.runs()
         ]
         names = ["run", "operators", "seed", "sampling", "units_first", "as_published", "setting"]
         return pd.DataFrame(rows, columns=names)

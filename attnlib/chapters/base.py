@@ -23,6 +23,7 @@ from torch import nn
 
 from attnlib.records import device_name, record
 from attnlib.training import History, Plan, token_scores, trained
+from attnlib.training.snapshots import Snapshots
 
 _IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
 
@@ -74,15 +75,15 @@ class Trained:
     """The model of a run, and how it came about.
 
     Attributes:
+        run: the run.
         model: in evaluation mode, with its best weights.
-        history: of its training; empty if it was taken as it is.
-        folder: where its checkpoints, log and history are; `None` if it was taken as it is.
+        history: of its training, and where that is kept; empty if it was taken as it is.
         hooks: those of its set-up.
     """
 
+    run: Run
     model: nn.Module
     history: History = field(default_factory=History)
-    folder: Path | None = None
     hooks: Sequence[Any] = ()
 
 
@@ -156,20 +157,25 @@ class Chapter(BaseModel):
         """Train the model of a run, or load it if the same one was trained before."""
         setup = self.setup(run)
         model, plan = setup.model, setup.plan
+        history = History()
         if plan is None:
-            found = Trained(model.to(self.torch_device).eval())
+            model.to(self.torch_device).eval()
         else:
-            seen: dict[str, Any] = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
-            history = trained(model, setup.batches, setup.loss, plan, chapter=self.notebook, **seen)
-            found = Trained(model, history, history.folder, setup.hooks)
-        self._trained[run.name] = found
-        return found
+            how: dict[str, Any] = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
+            history = trained(model, setup.batches, setup.loss, plan, chapter=self.notebook, **how)
+        self._trained[run.name] = Trained(run, model, history, setup.hooks)
+        return self._trained[run.name]
 
     def train_all(self) -> tuple[dict[str, nn.Module], dict[str, pd.DataFrame]]:
         """The models of all runs, and the tables of their training's history, by the runs' names."""
-        trained = {run.name: self.train(run) for run in self.runs()}
-        models = {name: found.model for name, found in trained.items()}
-        return models, {name: found.history.table for name, found in trained.items() if found.history.rows}
+        found = [self.train(run) for run in self.runs()]
+        models = {each.run.name: each.model for each in found}
+        return models, {each.run.name: each.history.table for each in found if each.history.rows}
+
+    def kept(self, name: str) -> Snapshots:
+        """The trained model of a run at the steps that it was kept at."""
+        (snapshots,) = (hook for hook in self.trained[name].hooks if isinstance(hook, Snapshots))
+        return snapshots
 
     @property
     def trained(self) -> Mapping[str, Trained]:
@@ -202,7 +208,7 @@ class Chapter(BaseModel):
             params=self.model_dump(mode="json"),
             device=device_name(self.torch_device),
             seconds=time.monotonic() - self._started,
-            training={name: found.history for name, found in self.trained.items() if found.folder},
+            training={name: found.history for name, found in self.trained.items() if found.history.folder},
         )
 
 

@@ -1,12 +1,15 @@
-"""Parameters of the chapter on how a classifier's attention learns."""
+"""The chapter on how a classifier's attention learns."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
 
+import torch
 from pydantic import Field, field_validator, model_validator
 
-from attnlib.chapters.base import Chapter
+from attnlib.chapters.base import Chapter, Run, Setup
 from attnlib.generators.classification import (
     DATASETS,
     Corpus,
@@ -16,13 +19,29 @@ from attnlib.generators.classification import (
     planted,
 )
 from attnlib.generators.classification.sources import find_folder, unknown_name
-from attnlib.measures.relevance import checkpoint_steps, fingerprint
-from attnlib.models.classifier import Classifier, ClassifierConfig
-from attnlib.training.plan import Plan
+from attnlib.measures import lexical_scores, scores_at_checkpoints
+from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
+from attnlib.records import paper_figures
+from attnlib.stats import RunScores
+from attnlib.training import Plan
+from attnlib.training.lexical import Lexical, logistic_regression, train_bag_of_embeddings
+from attnlib.training.snapshots import Snapshots
+
+
+@dataclass(frozen=True)
+class DynamicsRun(Run):
+    """A classifier.
+
+    Attributes:
+        uniform: whether its attention is forced to stay even.
+    """
+
+    uniform: bool
 
 
 class ClassificationDynamics(Chapter):
-    """Parameters of the chapter `classification_dynamics`."""
+    """Parameters, models and record of the chapter `classification_dynamics`."""
 
     data: str
     folder: str
@@ -45,6 +64,11 @@ class ClassificationDynamics(Chapter):
     measure: Literal["top match", "kendall", "spearman"]
     shown: int = Field(ge=1, le=50)
     data_seed: int = Field(ge=0)
+
+    @field_validator("data")
+    @classmethod
+    def _in_any_case(cls, data: str) -> str:
+        return data.lower() if data.lower() in ("planted", *DATASETS) else data
 
     @field_validator("classes")
     @classmethod
@@ -83,8 +107,11 @@ class ClassificationDynamics(Chapter):
     @property
     def name(self) -> str:
         """The data set's name as the paper's table has it."""
-        return DATASETS[self.data].title if self.data in DATASETS else self.data
+        titles = {task.partition(":")[0] for task in paper_figures()["task"]}
+        known = {title.lower(): title for title in titles} | {each: DATASETS[each].title for each in DATASETS}
+        return known.get(self.data.lower(), self.data)
 
+    @cached_property
     def corpus(self) -> Corpus:
         """The documents."""
         if self.data == "planted":
@@ -105,12 +132,13 @@ class ClassificationDynamics(Chapter):
             seed=self.data_seed,
         )
 
-    def looked_at(self, data: Corpus) -> dict[str, Documents]:
+    @cached_property
+    def looked_at(self) -> dict[str, Documents]:
         """The documents whose words are looked at during training; as many of train as of validation."""
-        return {
-            "train": data.train.sample(self.validation_documents, self.data_seed),
-            "validation": data.validation.sample(self.validation_documents, self.data_seed),
-            "test": data.test,
+        n, data = self.validation_documents, self.corpus
+        sampled = {"train": data.train, "validation": data.validation}
+        return {split: part.sample(n, self.data_seed) for split, part in sampled.items()} | {
+            "test": data.test
         }
 
     @property
@@ -118,34 +146,53 @@ class ClassificationDynamics(Chapter):
         """When they are looked at, as updates made."""
         return checkpoint_steps(self.steps, self.every)
 
-    def model(self, data: Corpus, uniform: bool) -> Classifier:
-        """A new model; its weights come from torch's global generator."""
-        sizes = {"embedding": self.embedding, "hidden": self.hidden, "intermediate": self.hidden}
-        return Classifier(ClassifierConfig(len(data.vocabulary), uniform=uniform, **sizes))
+    # ---- models --------------------------------------------------------------------------------------
 
-    def plan(self, data: Corpus, uniform: bool, seed: int) -> Plan:
-        """How the model of a run is trained."""
-        seen = {"all": data.train, **self.looked_at(data)}
-        return Plan(
+    def runs(self) -> list[DynamicsRun]:
+        """Every model to train: the one that is explained first, the uniform one last."""
+        attending = [DynamicsRun(f"seed {seed}", seed, uniform=False) for seed in self.seeds]
+        return [*attending, DynamicsRun("uniform", self.uniform_seed, uniform=True)]
+
+    def setup(self, run: DynamicsRun) -> Setup:
+        """A classifier, kept at every checkpoint; and the documents."""
+        torch.manual_seed(run.seed)
+        sizes = {"embedding": self.embedding, "hidden": self.hidden, "intermediate": self.hidden}
+        model = Classifier(ClassifierConfig(len(self.corpus.vocabulary), uniform=run.uniform, **sizes))
+        plan = Plan(
             steps=self.steps,
             learning_rate=self.learning_rate,
             evaluate_every=self.every,
-            seed=seed,
+            seed=run.seed,
             device=self.device,
-            about={
-                "documents": {name: fingerprint(documents) for name, documents in seen.items()},
-                "uniform": uniform,
-                "batch_size": self.batch_size,
-            },
         )
+        batches = self.corpus.train.batches(self.batch_size, run.seed)
+        kept = [Snapshots(self.checkpoints)]
+        validation = self.looked_at["validation"].in_batches()
+        return Setup(model, batches, document_loss, plan, validation, document_scores, kept)
 
-    def runs(self) -> dict[str, tuple[bool, int]]:  # type: ignore[override]
-        """Every model to train, by what it is called: whether its attention is uniform, and its seed."""
-        seeds = {f"seed {seed}": (False, seed) for seed in self.seeds}
-        return seeds | {"uniform": (True, self.uniform_seed)}
+    @cached_property
+    def lexical(self) -> dict[str, Lexical]:
+        """Models that know no order: one of embeddings only, and logistic regression."""
+        known = (self.corpus.train, self.looked_at["validation"], len(self.corpus.vocabulary))
+        how: dict[str, Any] = {"epochs": self.lexical_epochs, "device": self.device, "chapter": self.notebook}
+        bag = train_bag_of_embeddings(*known, **how)
+        return {"embedding": bag, "logistic": logistic_regression(*known)}
 
-    def setting(self, data: Corpus) -> str:
+    def scores(self, split: str) -> dict[str, RunScores]:
+        """What each word of a split meant to each trained model at each checkpoint, and to `lexical`."""
+        documents = self.looked_at[split]
+        found = {
+            run.name: scores_at_checkpoints(
+                self.kept(run.name), documents, not run.uniform, self.torch_device
+            )
+            for run in self.runs()
+        }
+        return found | {name: lexical_scores(model, documents) for name, model in self.lexical.items()}
+
+    @property
+    def setting(self) -> str:
         """The set-up in words, for tables."""
+        data = self.corpus
         made = f"difficulty {self.difficulty:g}, confounding {self.confounding:g}"
         said = [
             made if self.data == "planted" else data.about["differs"],

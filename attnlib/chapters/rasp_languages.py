@@ -184,11 +184,6 @@ class RaspLanguages(Chapter):
             patience=3,
             seed=run.seed,
             device=self.device,
-            about={
-                "language": run.language.name,
-                "supervision": self.supervision if run.supervised else 0.0,
-                **self.model_dump(include={"alphabet_size", "bos", "length", "train_samples", "batch_size"}),
-            },
         )
 
     def run_table(self) -> pd.DataFrame:

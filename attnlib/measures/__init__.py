@@ -7,7 +7,7 @@ from attnlib.measures.intervention import head_masses, reinforcement_rows
 from attnlib.measures.scores_over_training import (
     documents_over_training,
     lexical_scores,
-    recorded_scores,
+    scores_at_checkpoints,
     text_scores,
 )
 from attnlib.measures.target_mass import target_masses
@@ -21,9 +21,9 @@ __all__ = [
     "generate_answers",
     "head_masses",
     "lexical_scores",
-    "recorded_scores",
     "reinforcement_rows",
     "sample_scores",
+    "scores_at_checkpoints",
     "target_masses",
     "text_scores",
     "token_kinds",

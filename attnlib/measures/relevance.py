@@ -31,16 +31,12 @@ from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.classification import Documents
 from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
-from attnlib.training.keeping import Keeper
 
 __all__ = [
     "STEPS",
-    "Recorder",
     "Relevance",
     "checkpoint_steps",
-    "recorded_steps",
     "relevance",
-    "relevance_at",
 ]
 
 
@@ -117,7 +113,13 @@ class Relevance:
         Raises:
             CheckpointError: there is no such file, or it is damaged, or of something else.
         """
-        return _read(Path(path))[0]
+        if not Path(path).is_file():
+            raise CheckpointError(f"there is no recorded relevance {path}")
+        tensors, header = load_tensors(Path(path))
+        try:
+            return cls(step=header["step"], **tensors)
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} is no recorded relevance: {error}") from error
 
 
 def relevance(
@@ -188,112 +190,9 @@ def _of_batch(model: nn.Module, batch: Any, delta: bool) -> tuple[dict[str, Tens
     )
 
 
-class Recorder(Keeper):
-    """A hook for `fit` that keeps the relevance of chosen documents at chosen steps.
-
-    Each step has one file per set of documents, `<set>-<step>.safetensors` in the folder `relevance` of the
-    run; see `Keeper`. Read them with `relevance_at`.
-
-    Args:
-        documents: sets of documents by name, such as `{"train": ..., "validation": ..., "test": ...}`.
-        steps: when, as updates made; 0 is before training.
-        delta: whether to compute the gradient influence; or the names of those sets for which to.
-
-    Raises:
-        ValueError: a name cannot be part of a file's name.
-    """
-
-    KIND, FOLDER = "relevance", "relevance"
-
-    def __init__(
-        self,
-        documents: Mapping[str, Documents],
-        steps: Iterable[int] = STEPS,
-        delta: bool | Iterable[str] = True,
-    ) -> None:
-        super().__init__(steps)
-        self.documents = dict(documents)
-        self.delta = set(self.documents if delta is True else delta or ())
-        bad = [name for name in [*self.documents, *self.delta] if not name.isidentifier()]
-        if bad or not self.delta <= set(self.documents):
-            raise ValueError(
-                f"sets of documents should have names of letters and digits, and delta be of them; got "
-                f"{', '.join(self.documents)} and delta of {', '.join(sorted(self.delta))}"
-            )
-        self.about = {name: fingerprint(documents) for name, documents in self.documents.items()}
-
-    @property
-    def asked(self) -> Any:
-        """Steps, documents, and for which of them the influence is computed."""
-        return self.steps, self.about, self.delta
-
-    def paths(self, step: int) -> list[Path]:
-        """The files of a step, one per set of documents."""
-        return [_path(self.home, name, step) for name in self.documents]
-
-    def write(self, step: int, model: nn.Module) -> None:
-        """Write the files of a step."""
-        header = {"kind": self.KIND, "run": self.run}
-        for name, documents in self.documents.items():
-            found = relevance(model, documents, step=step, delta=name in self.delta)  # type: ignore[arg-type]
-            found.save(_path(self.home, name, step), {**header, "documents": self.about[name]})
-
-
 def fingerprint(documents: Documents) -> str:
     """A hash of the words and labels of documents."""
     digest = hashlib.sha256()
     for tensor in (documents.tokens, documents.lengths, documents.labels):
         digest.update(tensor.numpy().tobytes())
     return digest.hexdigest()[:16]
-
-
-def recorded_steps(folder: str | Path, name: str) -> list[int]:
-    """The steps at which a `Recorder` has written the relevance of a set of documents."""
-    found = [path.stem.removeprefix(f"{name}-") for path in Path(folder).glob(f"{name}-*.safetensors")]
-    return sorted(int(step) for step in found if step.isdigit())
-
-
-def relevance_at(folder: str | Path, name: str, step: int, documents: Documents | None = None) -> Relevance:
-    """What a `Recorder` wrote at a step.
-
-    Args:
-        folder: the recorder's.
-        name: of the set of documents.
-        step: updates made.
-        documents: the set itself, to be sure that it is of them.
-
-    Raises:
-        CheckpointError: nothing was written at that step (the message lists those there are), it is damaged,
-            or of other documents.
-    """
-    path = _path(Path(folder), name, step)
-    if not path.is_file():
-        there = recorded_steps(folder, name)
-        listed = f"those of steps {', '.join(map(str, there))}" if there else "none at all"
-        raise CheckpointError(
-            f"the relevance of {name} at step {step} is not in {folder}, which has {listed}. Train with a "
-            f"Recorder of that step; a run that is finished has to start afresh for it: delete its folder."
-        )
-    found, of_which = _read(path)
-    if documents is not None and of_which != fingerprint(documents):
-        raise CheckpointError(
-            f"{path} is of other documents than the {len(documents)} given. Delete {folder} to record anew."
-        )
-    return found
-
-
-def _read(path: Path) -> tuple[Relevance, str | None]:
-    """What `Relevance.save` wrote, and the fingerprint of its documents."""
-    if not path.is_file():
-        raise CheckpointError(
-            f"there is no recorded relevance {path}: see attnlib.measures.relevance.Recorder"
-        )
-    tensors, header = load_tensors(path)
-    try:
-        return Relevance(step=header["step"], **tensors), header.get("documents")
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is no recorded relevance: {error}") from error
-
-
-def _path(folder: Path, name: str, step: int) -> Path:
-    return folder / f"{name}-{step}.safetensors"

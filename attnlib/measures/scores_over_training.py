@@ -1,43 +1,69 @@
-"""Scores of runs as they were recorded in training, ready for the agreement statistics and the explorer."""
+"""Scores of runs at the checkpoints of their training, for the agreement statistics and the explorer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from attnlib.files import CheckpointError
 from attnlib.generators.classification import Corpus, Documents
-from attnlib.measures.relevance import relevance, relevance_at
+from attnlib.measures.relevance import Relevance, fingerprint, relevance
 from attnlib.models.classifier import Classifier
 from attnlib.stats.ragged import RunScores
+from attnlib.training.keeping import load_own
 from attnlib.training.lexical import Lexical
+from attnlib.training.snapshots import Snapshots
+
+log = logging.getLogger(__name__)
 
 
-def recorded_scores(
-    folder: str | Path, name: str, steps: Sequence[int], documents: Documents | None = None
+def scores_at_checkpoints(
+    snapshots: Snapshots, documents: Documents, delta: bool = True, device: torch.device | str = "cpu"
 ) -> RunScores:
     """What every word of some documents meant to a model at each checkpoint of its training.
 
+    It is computed once, and kept beside the checkpoints; other documents train nothing anew.
+
     Args:
-        folder: where a `Recorder` wrote.
-        name: of the set of documents.
-        steps: the checkpoints.
-        documents: the set itself, to be sure that it is of them.
+        snapshots: of a run that is trained.
+        documents: any.
+        delta: whether to compute the gradient influence.
+        device: where to compute.
 
     Raises:
-        CheckpointError: a checkpoint is missing, damaged or of other documents.
+        CheckpointError: a checkpoint is missing or damaged, or the result cannot be written.
     """
-    found = [relevance_at(folder, name, step, documents) for step in steps]
+    found = [_kept(snapshots, step, documents, delta, device) for step in snapshots.steps]
     stacked = {
         score: torch.stack([getattr(each, score) for each in found]).numpy()
         for score in ("alpha", "beta", "delta")
         if all(getattr(each, score) is not None for each in found)
     }
     right = [((each.logits > 0) == (each.labels == 1)).numpy() for each in found]
-    return RunScores(found[0].lengths.numpy(), np.array(steps), right=np.stack(right), **stacked)
+    return RunScores(found[0].lengths.numpy(), np.array(snapshots.steps), right=np.stack(right), **stacked)
+
+
+def _kept(
+    snapshots: Snapshots, step: int, documents: Documents, delta: bool, device: torch.device | str
+) -> Relevance:
+    """The relevance at one checkpoint: as it was kept, or made if that is of another run or documents."""
+    of_which = fingerprint(documents)
+    whose: dict[str, Any] = {"kind": "relevance", "run": snapshots.run, "documents": of_which, "delta": delta}
+    path = snapshots.home.parent / "relevance" / f"{of_which}-{step}.safetensors"
+    try:
+        tensors, _ = load_own(path, step=step, **whose)
+        return Relevance(step, **tensors)
+    except CheckpointError as error:
+        if path.exists():
+            log.warning("%s; it is made again", error)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = relevance(snapshots.at(step).to(device), documents, step=step, delta=delta)
+    made.save(path, whose)
+    return made
 
 
 def lexical_scores(lexical: Lexical, documents: Documents) -> RunScores:
@@ -66,7 +92,9 @@ def documents_over_training(
         ValueError: the run that is explained does not say on which documents it is right.
     """
     if gold.right is None:
-        raise ValueError("the run that is explained should come with `right`, as recorded_scores gives it")
+        raise ValueError(
+            "the run that is explained should come with `right`, as scores_at_checkpoints gives it"
+        )
     found = {}
     for row in rows:
         run, label = gold.take(np.array([row])), int(documents.labels[row])
@@ -83,23 +111,29 @@ def documents_over_training(
     return found
 
 
-def text_scores(model: Classifier, corpus: Corpus, text: str) -> dict[str, Any]:
+def text_scores(models: Iterable[Classifier], corpus: Corpus, text: str) -> dict[str, Any]:
     """A text of the reader's as `widgets.DynamicsExplorer` takes it: relevance is towards the prediction.
+
+    Args:
+        models: one, or the same at each checkpoint of its training.
+        corpus: what they were trained on.
+        text: the text.
 
     Raises:
         ValueError: the text has no words.
     """
-    device = next(model.parameters()).device
-    batch = corpus.encode([text], [0]).batch(torch.tensor([0])).to(device)
-    with torch.no_grad():
-        predicted = int(model(batch.input_ids, batch.lengths).logits[0] > 0)
-    documents = corpus.encode([text], [predicted])
-    found = relevance(model, documents).of(0)
-    scores = {"alpha": found["alpha"], "beta": found["beta"], "Delta": found["delta"]}
+    batch, found = corpus.encode([text], [0]).batch(torch.tensor([0])), []
+    for model in models:
+        with torch.no_grad():
+            moved = batch.to(next(model.parameters()).device)
+            predicted = int(model(**moved.inputs).logits[0] > 0)
+        documents = corpus.encode([text], [predicted])
+        found.append((predicted, relevance(model, documents).of(0)))
+    names = {"alpha": "alpha", "beta": "beta", "Delta": "delta"}
     return {
         "tokens": documents.words(0),
-        "scores": {name: values[None] for name, values in scores.items()},
-        "predicted": [corpus.names[predicted]],
+        "scores": {name: torch.stack([scores[key] for _, scores in found]) for name, key in names.items()},
+        "predicted": [corpus.names[predicted] for predicted, _ in found],
     }
 
 

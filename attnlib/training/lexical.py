@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from torch import Tensor
 from attnlib.generators.classification import Documents
 from attnlib.models.bag_of_words import BagConfig, BagOfEmbeddings
 from attnlib.models.classifier import document_loss, document_scores
-from attnlib.training.loop import fit
+from attnlib.training.cache import trained
 from attnlib.training.plan import Plan
 
 __all__ = ["REGULARISATION", "Lexical", "lexical_relevance", "logistic_regression", "train_bag_of_embeddings"]
@@ -64,7 +63,7 @@ def train_bag_of_embeddings(
     batch_size: int = 64,
     seed: int = 0,
     device: str = "auto",
-    folder: str | Path | None = None,
+    chapter: str = "lexical",
     progress: bool = False,
 ) -> Lexical:
     """Train the embedding-only model, and keep the epoch with the lowest cross entropy on validation.
@@ -82,7 +81,7 @@ def train_bag_of_embeddings(
         batch_size: documents per step.
         seed: of the initial weights, and of the order.
         device: see `Plan`.
-        folder: see `fit`.
+        chapter: see `trained`.
         progress: see `fit`.
 
     Returns:
@@ -97,19 +96,18 @@ def train_bag_of_embeddings(
         higher_is_better=False,
         seed=seed,
         device=device,
-        about={"batch_size": batch_size, "documents": len(train)},
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = BagOfEmbeddings(BagConfig(vocabulary, width))
-    held_out = validation.in_batches(256)
-    history = fit(
+    history = trained(
         model,
         train.batches(batch_size, seed),
         document_loss,
         plan,
-        evaluate=lambda model: document_scores(model, held_out),
-        folder=folder,
+        valid=validation.in_batches(256),
+        score=document_scores,
+        chapter=chapter,
         progress=progress,
     )
     chosen = next(row for row in history.rows if row["step"] == history.best_step)

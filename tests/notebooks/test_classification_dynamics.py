@@ -12,8 +12,9 @@ papermill = partial(at_smoke, "classification_dynamics")
 
 @pytest.mark.notebook
 def test_texts_of_the_readers_own_by_kendalls_tau(tmp_path):
-    ham = [f"ham\tdear friend see you at {n} o'clock & <b>bring</b> tea number {n}" for n in range(150)]
-    spam = [f"spam\tfree prize call {n} now to claim number {n}" for n in range(150)]
+    # a number is digit by digit: a model knows digits, and can tell one text from the other
+    ham = [f"ham\tdear {' '.join(f'{n:03}')} & <b>bring</b> tea number {n}" for n in range(150)]
+    spam = [f"spam\tfree {' '.join(f'{n:03}')} prize call now to claim number {n}" for n in range(150)]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "all.tsv").write_text("\n".join(["label\ttext", *ham, *spam]))
     words = (

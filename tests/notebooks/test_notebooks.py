@@ -112,6 +112,7 @@ def test_its_class_is_in_the_file_of_its_name_and_takes_its_parameters(name: str
     for which in ("smoke", "quick", "paper"):
         p = chapter.checked(defaults | profile(name, which))
         assert p.notebook == name and p.label
+        assert len({run.name for run in p.runs()}) == len(p.runs())
 
 
 @each_chapter

@@ -59,14 +59,6 @@ def test_no_test_text_is_ever_trained_on(name):
     assert not set(texts["valid"]) & set(texts["id"])
 
 
-def test_plans_of_different_runs_differ_and_those_of_the_same_run_do_not():
-    p = params()
-    plans = [str(p.plan(run).settings()) for run in p.runs()]
-    assert len(set(plans)) == len(plans)
-    same = params(text="1240+4335=5575", strengths=[], test_samples=10)
-    assert plans == [str(same.plan(run).settings()) for run in same.runs()]
-
-
 @pytest.mark.parametrize("name", ["llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder"])
 def test_what_is_trained_from_scratch_is_known_by_its_name(name):
     assert params(model=name).from_scratch == (name in ("llama", "gpt2", "transformer"))

@@ -8,11 +8,12 @@ import torch
 from attnlib import measures, plots, stats
 from attnlib.chapters import ClassificationDynamics, ParameterError
 from attnlib.generators.classification import planted
-from attnlib.measures.relevance import STEPS, Recorder, relevance
+from attnlib.measures.relevance import STEPS, relevance
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.records import paper_grid
 from attnlib.training import Event
 from attnlib.training.lexical import Lexical
+from attnlib.training.snapshots import Snapshots
 from attnlib.widgets import DynamicsExplorer
 from tests.parameters import profile, quick
 
@@ -24,36 +25,24 @@ TABLE = "Approximating How Single Head Attention Learns Table 1"
 
 @pytest.fixture(scope="module")
 def corpus():
-    return ClassificationDynamics.checked(SMALL).corpus()
+    return ClassificationDynamics.checked(SMALL).corpus
 
 
 def test_the_runs_and_checkpoints_of_the_papers_scale_are_the_originals():
     p = ClassificationDynamics.checked(PAPER)
-    assert p.runs() == {f"seed {seed}": (False, seed) for seed in (20, 13, 14, 15, 16, 17)} | {
-        "uniform": (True, 12)
-    }
+    seeds = {f"seed {seed}": (False, seed) for seed in (20, 13, 14, 15, 16, 17)}
+    assert {run.name: (run.uniform, run.seed) for run in p.runs()} == seeds | {"uniform": (True, 12)}
     assert p.checkpoints == STEPS and len(STEPS) == 22
     assert p.name == "IMDB"
 
 
 def test_the_corpus_is_as_the_parameters_say(corpus):
     assert [len(part) for part in (corpus.train, corpus.validation, corpus.test)] == [200, 40, 60]
-    seen = ClassificationDynamics.checked(SMALL).looked_at(corpus)
+    seen = ClassificationDynamics.checked(SMALL).looked_at
     assert {name: len(part) for name, part in seen.items()} == {"train": 40, "validation": 40, "test": 60}
     assert set(seen["train"].texts) <= set(corpus.train.texts)
-    all_of_one_side = ClassificationDynamics.checked(SMALL | {"difficulty": 0.0}).corpus().test
+    all_of_one_side = ClassificationDynamics.checked(SMALL | {"difficulty": 0.0}).corpus.test
     assert (all_of_one_side.toward_label(all_of_one_side.relevance) >= 0).all()
-
-
-def test_plans_differ_by_seed_kind_and_documents_and_by_nothing_else(corpus):
-    p = ClassificationDynamics.checked(SMALL)
-    plans = [str(p.plan(corpus, *run).settings()) for run in p.runs().values()]
-    assert len(set(plans)) == len(plans)
-    assert str(p.plan(corpus, True, 20).settings()) != plans[0]
-    other = ClassificationDynamics.checked(SMALL | {"shown": 5, "measure": "kendall"})
-    assert [str(other.plan(corpus, *run).settings()) for run in other.runs().values()] == plans
-    drawn = ClassificationDynamics.checked(SMALL | {"data_seed": 1})
-    assert str(drawn.plan(drawn.corpus(), False, 20).settings()) != plans[0]
 
 
 @pytest.mark.parametrize(
@@ -77,14 +66,17 @@ def test_what_is_not_allowed_is_told_what_is(change, message):
 
 
 def test_a_folder_of_ones_own_is_read(tmp_path):
-    rows = [f"{'ham' if n % 2 else 'spam'}\tword{n % 7} and word{n % 3} number {n}" for n in range(200)]
+    rows = [
+        f"{'ham' if n % 2 else 'spam'}\tword{n // 25} word{n // 5 % 5} word{n % 5} number {n}"
+        for n in range(200)
+    ]
     (tmp_path / "all.tsv").write_text("\n".join(["label\ttext", *rows]))
     p = ClassificationDynamics.checked(
         QUICK | {"data": "mine", "folder": str(tmp_path), "max_length": 3, "train_documents": 50}
     )
-    found = p.corpus()
+    found = p.corpus
     assert p.name == "mine" and len(found.train) == 50 and int(found.train.lengths.max()) == 5
-    assert "50 training documents; first 3 words; 1,000 steps; 3 seeds" in p.setting(found)
+    assert "50 training documents; first 3 words; 1,000 steps; 3 seeds" in p.setting
 
 
 # ---- recorded scores ---------------------------------------------------------------------------------
@@ -92,25 +84,28 @@ def test_a_folder_of_ones_own_is_read(tmp_path):
 
 @pytest.fixture(scope="module")
 def recorded(corpus, tmp_path_factory):
-    """A gold run, another and a uniform one, untrained, looked at twice."""
-    folder = tmp_path_factory.mktemp("runs")
+    """A gold run, another and a uniform one, untrained, kept twice."""
+    folder, found = tmp_path_factory.mktemp("runs"), {}
     for seed, name in enumerate(("gold", "other", "uniform")):
         torch.manual_seed(seed)
         model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4, uniform=name == "uniform"))
-        look = Recorder(folder / name, {"test": corpus.test}, (0, 5), delta=name == "gold")
+        found[name] = Snapshots((0, 5))
+        found[name].join(folder / name, name, model)
         for step in (0, 3, 5):
-            look(Event(step, model, None, {}, 0.1))
+            found[name](Event(step, model, None, {}, 0.1))
             with torch.no_grad():
                 model.to_beta.weight += 0.1
-    return folder
+    return found
 
 
 def scores_of(recorded, corpus):
-    names = ("gold", "other", "uniform")
-    return {name: measures.recorded_scores(recorded / name, "test", (0, 5), corpus.test) for name in names}
+    return {
+        name: measures.scores_at_checkpoints(snapshots, corpus.test, delta=name == "gold")
+        for name, snapshots in recorded.items()
+    }
 
 
-def test_recorded_scores_are_those_of_the_models(corpus, recorded):
+def test_scores_are_those_of_the_models(corpus, recorded):
     found = scores_of(recorded, corpus)["gold"]
     torch.manual_seed(0)
     model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4))
@@ -121,6 +116,44 @@ def test_recorded_scores_are_those_of_the_models(corpus, recorded):
     np.testing.assert_array_equal(found.delta[0], expected.delta.numpy())
     assert found.accuracy[0] == pytest.approx(expected.accuracy)
     assert scores_of(recorded, corpus)["uniform"].delta is None
+
+
+def test_scores_are_computed_once_and_made_again_where_the_file_is_not_right(corpus, recorded, caplog):
+    first = scores_of(recorded, corpus)["other"]
+    (file, *_) = sorted((recorded["other"].home.parent / "relevance").glob("*-0.safetensors"))
+    written = file.stat().st_mtime_ns
+    scores_of(recorded, corpus)
+    assert file.stat().st_mtime_ns == written and not caplog.records
+    theirs = recorded["gold"].home.parent / "relevance" / file.name
+    file.write_bytes(theirs.read_bytes())  # of the same documents, in another run
+    again = scores_of(recorded, corpus)["other"]
+    np.testing.assert_array_equal(again.beta, first.beta)
+    assert "is of another run" in caplog.text and "made again" in caplog.text
+
+
+def test_other_documents_train_nothing_and_a_typed_one_is_read_at_each_checkpoint():
+    p = ClassificationDynamics.checked(SMALL | {"steps": 10, "every": 5, "device": "cpu"})
+    p.train_all()
+    other = ClassificationDynamics.checked(p.model_dump() | {"test_documents": 30})
+    models, _ = other.train_all()
+    for name in models:
+        assert other.trained[name].history.folder == p.trained[name].history.folder
+    assert [len(p.scores("test")["uniform"].right[0]), len(other.scores("test")["uniform"].right[0])] == [
+        60,
+        30,
+    ]
+    steps = list(p.kept("seed 20").load())
+    assert steps == list(p.checkpoints)
+    typed = measures.text_scores(p.kept("seed 20").load().values(), p.corpus, "superb and dull")
+    assert typed["scores"]["alpha"].shape == (len(steps), 5) and len(typed["predicted"]) == len(steps)
+    assert not torch.equal(typed["scores"]["beta"][0], typed["scores"]["beta"][-1])
+
+
+def test_names_of_data_sets_match_without_case(tmp_path):
+    (tmp_path / "all.tsv").write_text("label\ttext\n")
+    p = ClassificationDynamics.checked(QUICK | {"data": "furd", "folder": str(tmp_path)})
+    assert p.name == "Furd" and p.label == "furd"
+    assert ClassificationDynamics.checked(QUICK | {"data": "Planted"}).data == "planted"
 
 
 def test_lexical_scores_are_weights_towards_the_label(corpus):
@@ -144,13 +177,15 @@ def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
         assert right == runs["gold"].right[:, row].tolist()
         assert float(document["true_relevance"].max()) > 0
     model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4))
-    explorer = DynamicsExplorer(told, (0, 5), classify=lambda text: measures.text_scores(model, corpus, text))
+    explorer = DynamicsExplorer(
+        told, (0, 5), classify=lambda text: measures.text_scores([model], corpus, text)
+    )
     assert "beta, uniform" in str(explorer)
-    typed = measures.text_scores(model, corpus, "superb and dull")
+    typed = measures.text_scores([model], corpus, "superb and dull")
     assert typed["tokens"] == ["<bos>", "superb", "and", "dull", "<eos>"]
     assert typed["predicted"][0] in corpus.names and typed["scores"]["alpha"].shape == (1, 5)
     with pytest.raises(ValueError, match="should have words"):
-        measures.text_scores(model, corpus, "  ")
+        measures.text_scores([model], corpus, "  ")
 
 
 def test_documents_over_training_need_to_know_what_is_right(corpus, recorded):

@@ -3,23 +3,23 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from attnlib.files import CheckpointError
 from attnlib.generators.classification import Corpus, Documents, Planting, planted
+from attnlib.measures import scores_at_checkpoints
 from attnlib.measures.relevance import (
     STEPS,
-    Recorder,
     Relevance,
     checkpoint_steps,
-    recorded_steps,
     relevance,
-    relevance_at,
 )
 from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.training import Plan, fit
+from attnlib.training.snapshots import Snapshots
 
 
 @pytest.fixture(scope="module")
@@ -142,22 +142,7 @@ def test_the_steps_are_the_originals() -> None:
         checkpoint_steps(0, every=2)
 
 
-def test_a_recorder_writes_during_training_what_the_model_was_then(corpus: Corpus, tmp_path: Path) -> None:
-    sets = {"validation": corpus.validation, "test": corpus.test}
-    recorder = Recorder(sets, steps=(0, 10, 40), delta=["test"])
-    net = train(corpus, 40, folder=tmp_path, hooks=[recorder])
-    assert recorded_steps(tmp_path / "relevance", "test") == [0, 10, 40]
-    last = relevance_at(tmp_path / "relevance", "test", 40, corpus.test)
-    assert last.step == 40 and last.delta is not None
-    assert relevance_at(tmp_path / "relevance", "validation", 40).delta is None
-    start = relevance_at(tmp_path / "relevance", "test", 0)
-    assert not torch.equal(start.beta, last.beta) and start.lengths.equal(corpus.test.lengths)
-    torch.manual_seed(0)
-    fresh = Classifier(net.config)
-    torch.testing.assert_close(relevance(fresh, corpus.test).beta, start.beta, atol=1e-6, rtol=0)
-
-
-def test_a_killed_run_records_the_same_as_one_that_was_not(corpus: Corpus, tmp_path: Path) -> None:
+def test_a_killed_run_has_the_same_scores_as_one_that_was_not(corpus: Corpus, tmp_path: Path) -> None:
     steps = (0, 10, 30, 50)
 
     class Killed(Exception):
@@ -167,36 +152,25 @@ def test_a_killed_run_records_the_same_as_one_that_was_not(corpus: Corpus, tmp_p
         if event.step == 35:
             raise Killed
 
+    scores = {}
     for name in ("whole", "killed"):
-        hooks = [Recorder({"test": corpus.test}, steps)]
+        snapshots = Snapshots(steps)
         if name == "killed":
             with pytest.raises(Killed):
-                train(corpus, 50, folder=tmp_path / name, hooks=[*hooks, kill])
-            assert recorded_steps(tmp_path / name / "relevance", "test") == [0, 10, 30]
-        train(corpus, 50, folder=tmp_path / name, hooks=hooks)
-    for step in steps:
-        pair = [relevance_at(tmp_path / name / "relevance", "test", step) for name in ("whole", "killed")]
-        assert all(
-            torch.equal(getattr(pair[0], key), getattr(pair[1], key)) for key in ("alpha", "beta", "delta")
-        )
+                train(corpus, 50, folder=tmp_path / name, hooks=[snapshots, kill])
+        net = train(corpus, 50, folder=tmp_path / name, hooks=[snapshots])
+        scores[name] = scores_at_checkpoints(snapshots, corpus.test)
+    for key in ("alpha", "beta", "delta"):
+        assert np.array_equal(getattr(scores["whole"], key), getattr(scores["killed"], key))
+    torch.manual_seed(0)
+    fresh = relevance(Classifier(net.config), corpus.test).beta
+    assert np.array_equal(scores["whole"].beta[0], fresh.numpy())
+    assert not np.array_equal(scores["whole"].beta[-1], fresh.numpy())
 
 
-def test_what_is_not_there_or_of_other_documents_is_said(
+def test_what_is_not_there_or_no_relevance_is_said(
     trained: Classifier, corpus: Corpus, tmp_path: Path
 ) -> None:
-    with pytest.raises(CheckpointError, match=r"test at step 10 is not in .* none at all"):
-        relevance_at(tmp_path, "test", 10)
-    recorder = Recorder({"test": corpus.test}, steps=[20])
-    with pytest.raises(CheckpointError, match="of no run yet"):
-        recorder(type("Event", (), {"step": 20, "model": trained})())
-    with pytest.raises(ValueError, match="call fit with folder"):
-        train(corpus, 40, hooks=[recorder])
-    recorder.join(tmp_path, "a run", trained)
-    recorder(type("Event", (), {"step": 20, "model": trained})())
-    with pytest.raises(CheckpointError, match=r"step 10 is not in .* those of steps 20"):
-        relevance_at(recorder.home, "test", 10)
-    with pytest.raises(CheckpointError, match="of other documents"):
-        relevance_at(recorder.home, "test", 20, corpus.validation)
     with pytest.raises(CheckpointError, match="there is no checkpoint"):
         relevance(tmp_path / "best.safetensors", corpus.test)
     with pytest.raises(CheckpointError, match="no recorded relevance"):
@@ -206,9 +180,6 @@ def test_what_is_not_there_or_of_other_documents_is_said(
         Relevance.load(tmp_path / "net.safetensors")
     with pytest.raises(ValueError, match="there should be documents"):
         relevance(trained, corpus.test[:0])
-    for names in ({"a-b": corpus.test}, {"test": corpus.test}):
-        with pytest.raises(ValueError, match="names of letters and digits"):
-            Recorder(names, delta=["other"])
 
 
 def test_a_checkpoint_file_serves_as_well_as_the_model(

@@ -1,9 +1,9 @@
 """A class per chapter: its parameters, checked in its first second, its models and its record."""
 
-from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoning
+from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
 from attnlib.chapters.base import Chapter, ParameterError, Run, Setup, Trained
-from attnlib.chapters.classification_dynamics import ClassificationDynamics
+from attnlib.chapters.classification_dynamics import ClassificationDynamics, DynamicsRun
 from attnlib.chapters.generative_rollout import GenerativeRollout
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 
@@ -12,11 +12,13 @@ __all__ = [
     "ArithmeticLens",
     "Chapter",
     "ClassificationDynamics",
+    "DynamicsRun",
     "GenerativeRollout",
     "LensRun",
     "ParameterError",
     "RaspLanguages",
     "RaspRun",
+    "ReasoningRun",
     "Run",
     "Setup",
     "Trained",

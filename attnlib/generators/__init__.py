@@ -8,12 +8,13 @@ from attnlib.generators.algorithmic import (
     SuccessorGenerator,
     ValueAssignmentGenerator,
 )
-from attnlib.generators.base import IGNORE, Batch, Head, Sample
+from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
 from attnlib.generators.tokenizer import char_tokenizer
 
 __all__ = [
     "IGNORE",
     "Batch",
+    "EpochBatches",
     "FlipFlopGenerator",
     "Head",
     "LongAdditionGenerator",

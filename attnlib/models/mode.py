@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 
 from torch import nn
 
-Model = TypeVar("Model", bound=nn.Module)
+M = TypeVar("M", bound=nn.Module)
 
 _lock = Lock()
 _inside: WeakKeyDictionary[nn.Module, tuple[int, bool]] = WeakKeyDictionary()
 
 
 @contextmanager
-def evaluating(model: Model) -> Iterator[Model]:
+def evaluating(model: M) -> Iterator[M]:
     """The model in evaluation mode inside a `with` block; after it, every module is in the mode it had.
 
     Blocks may be inside one another, and open in several threads at once: the mode comes back when the last

@@ -3,13 +3,14 @@
 from attnlib.models.attention.ablation import heads_ablated
 from attnlib.models.attention.affine import Affine
 from attnlib.models.attention.call import AttentionCall, Wanted
-from attnlib.models.attention.interface import changing, watching
+from attnlib.models.attention.interface import Block, changing, watching
 from attnlib.models.attention.reinforcement import causal_null, reinforced
 from attnlib.models.mode import evaluating
 
 __all__ = [
     "Affine",
     "AttentionCall",
+    "Block",
     "Wanted",
     "causal_null",
     "changing",

@@ -16,11 +16,11 @@ from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.interface import changing, heads_by_layer
 
 Instead = Literal["zero", "uniform"]
-Model = TypeVar("Model", bound=nn.Module)
+M = TypeVar("M", bound=nn.Module)
 
 
 @contextmanager
-def heads_ablated(model: Model, heads: Sequence[Head], instead: Instead = "zero") -> Iterator[Model]:
+def heads_ablated(model: M, heads: Sequence[Head], instead: Instead = "zero") -> Iterator[M]:
     r"""The model without some of its heads, inside a `with` block.
 
     A layer adds up what its heads bring, $\sum_h W_h A_h V_h$ ($W_h$ the head's slice of `out`). An ablated

@@ -754,9 +754,9 @@ class Fixed(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(1))
 
-    def forward(self, ids, attention_mask=None):
+    def forward(self, input_ids, attention_mask=None):
         assert not self.training
-        return type("Output", (), {"logits": F.one_hot(ids, VOCABULARY).float()})
+        return type("Output", (), {"logits": F.one_hot(input_ids, VOCABULARY).float()})
 
 
 def test_scores_count_tokens_not_batches():

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import importlib.metadata
+import json
 import platform
-import re
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attnlib.training.definitions import named_in, reached
+
 PACKAGE = Path(__file__).parents[1]
 
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
 
-_SHOWING = ("colours.py", "plots", "records", "widgets")  # no number depends on them
+_SHOWING = ("colours", "plots", "records", "widgets")  # no number depends on them
 
 _STARTED = time.time()
 
@@ -32,7 +33,7 @@ def origin(notebook: str) -> dict[str, Any]:
     """
     changed = _git("status", "--porcelain", "attnlib", "notebooks")
     # A file that was edited since this process started is not the one that it runs.
-    edited = any(file.stat().st_mtime > _STARTED for file in _code_of(notebook))
+    edited = any(file.stat().st_mtime > _STARTED for file in PACKAGE.rglob("*.py"))
     return {
         "commit": _git("rev-parse", "--short=12", "HEAD"),
         "clean": None if changed is None else not (changed or edited),
@@ -42,14 +43,20 @@ def origin(notebook: str) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def code_hash(notebook: str) -> str:
     """A hash of the code that a chapter's numbers come from, as syntax trees without docstrings.
 
-    That is the package, less what only shows numbers, and less the files of other chapters. The notebook's
-    own cells are in no hash; the commit has them.
+    Those are the definitions that the notebook's cells name, and those that they reach, less what only shows
+    numbers. The cells themselves are in no hash; the commit has them.
     """
-    trees = [(file.relative_to(PACKAGE).as_posix(), _tree_hash(file)) for file in _code_of(notebook)]
-    return hashlib.sha256(repr(trees).encode()).hexdigest()[:16]
+    path = PACKAGE.parent / "notebooks" / f"{notebook}.ipynb"
+    cells = json.loads(path.read_text())["cells"] if path.exists() else []
+    source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    trees = {
+        name: tree for name, tree in reached(named_in(source)).items() if name.split(".")[1] not in _SHOWING
+    }
+    return hashlib.sha256(repr(sorted(trees.items())).encode()).hexdigest()[:16]
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:
@@ -72,42 +79,6 @@ def other_versions(provenance: Mapping[str, Any]) -> str:
 
 def _libraries() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in _LIBRARIES}
-
-
-@functools.cache
-def _code_of(notebook: str) -> list[Path]:
-    """The files that `code_hash` is of."""
-    found: set[Path] = set()
-    waiting = [notebook]
-    while waiting:
-        file = PACKAGE / "chapters" / f"{waiting.pop()}.py"
-        if file.exists() and file not in found:
-            found.add(file)
-            waiting += re.findall(r"attnlib\.chapters\.(\w+)", file.read_text())
-    left_out = {"chapters", *_SHOWING}
-    return sorted(
-        found | {file for file in PACKAGE.rglob("*.py") if file.relative_to(PACKAGE).parts[0] not in left_out}
-    )
-
-
-@functools.cache
-def _tree_hash(file: Path) -> str:
-    """A hash of a file's syntax tree, without docstrings."""
-    tree = ast.parse(file.read_text())
-    for node in ast.walk(tree):
-        if isinstance(body := getattr(node, "body", None), list):
-            body[:] = [each for each in body if not _is_text(each)]
-    # Python 3.13 leaves empty lists out.
-    text = re.sub(r"(, )?\w+=\[\]", "", ast.dump(tree)).replace("(, ", "(")
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _is_text(node: ast.AST) -> bool:
-    """Whether a statement is a docstring, of whatever."""
-    match node:
-        case ast.Expr(value=ast.Constant(value=str())):
-            return True
-    return False
 
 
 def _git(*words: str) -> str | None:

@@ -1,7 +1,7 @@
 """How models are trained: the loop, its plan, losses and scores, checkpoints, and what is kept."""
 
 from attnlib.files import CheckpointError
-from attnlib.training.cache import cache_folder, trained
+from attnlib.training.cache import trained
 from attnlib.training.loop import Event, also_before, fit
 from attnlib.training.objectives import attention_error, exact_match, token_accuracy, token_loss, token_scores
 from attnlib.training.plan import History, Plan
@@ -13,7 +13,6 @@ __all__ = [
     "Plan",
     "also_before",
     "attention_error",
-    "cache_folder",
     "exact_match",
     "fit",
     "token_accuracy",

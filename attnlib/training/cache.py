@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +17,6 @@ from attnlib.training.fingerprint import fingerprint_parts
 from attnlib.training.loop import Hook, Loss, fit
 from attnlib.training.plan import History, Plan
 from attnlib.training.runlog import log
-
-PACKAGE = Path(__file__).parents[1]
-
-_TRAINING_CODE = ("files.py", "generators", "models", "training", "measures/relevance.py")
-
 
 _SCRATCH: list[tempfile.TemporaryDirectory] = []
 """Folders of runs that cannot be kept; they go with the process."""
@@ -88,28 +80,3 @@ def trained(
 def caches() -> Path:
     """Where trained models are kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
     return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
-
-
-def cache_folder(notebook: str, parts: Mapping[str, Any]) -> Path:
-    """The folder of the model that these settings, and today's code, would train; see `training.fit`.
-
-    Its name is a hash of `parts` and of the source of attnlib's generators, models and training: other
-    settings or other code, another folder. It is under `$ATTNLIB_CACHE`, or where this system keeps caches.
-
-    Args:
-        notebook: the chapter.
-        parts: everything that decides the trained model, as JSON can hold it.
-    """
-    text = json.dumps({"parts": dict(parts), "code": code_hash()}, sort_keys=True, default=str)
-    return caches() / notebook / hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@functools.cache
-def code_hash() -> str:
-    """A hash of the source that decides what a trained model is."""
-    digest = hashlib.sha256()
-    for place in _TRAINING_CODE:
-        files = sorted((PACKAGE / place).rglob("*.py")) if (PACKAGE / place).is_dir() else [PACKAGE / place]
-        for file in files:
-            digest.update(str(file.relative_to(PACKAGE)).encode() + file.read_bytes())
-    return digest.hexdigest()

@@ -12,10 +12,11 @@ import ast
 import functools
 import importlib.util
 import inspect
+import re
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 _LIBRARIES = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
+_HOUSE = Path(__file__).resolve().parents[1]
 
 
 class Unreadable(ValueError):
@@ -60,8 +62,16 @@ def reached(starts: Iterable[Any]) -> dict[str, str]:
             waiting += _imported(home, statement, name)
         elif statement is not None:
             found[key] = text_of(statement)
-            waiting += _used(home, statement)
+            waiting += _used(home, statement, _table(home))
     return found
+
+
+def named_in(source: str) -> list[tuple[str, str]]:
+    """The definitions of ours that some code names, such as a notebook's: where `reached` may start."""
+    body = ast.parse(source).body
+    table = dict(_bindings(body))
+    found = {name for statement in body for name in _used("__main__", statement, table)}
+    return sorted(name for name in found if name[0] != "__main__")
 
 
 def module_of(thing: Any) -> str | None:
@@ -83,7 +93,14 @@ def library_of(thing: Any) -> str | None:
 
 def text_of(node: ast.AST) -> str:
     """A syntax tree as text, without docstrings and without what functions say about their types."""
-    return ast.dump(_Bare().visit(ast.parse(ast.unparse(node))))
+    text = ast.dump(_bare(node))
+    return re.sub(r"(, )?\w+=\[\]", "", text).replace("(, ", "(")  # Python 3.13 leaves empty lists out
+
+
+@functools.cache
+def _bare(node: ast.AST) -> ast.AST:
+    """The tree without docstrings and types, as another tree."""
+    return _Bare().visit(ast.parse(ast.unparse(node)))
 
 
 class _Bare(ast.NodeTransformer):
@@ -102,6 +119,8 @@ class _Bare(ast.NodeTransformer):
 
 @functools.cache
 def _is_own(file: Path) -> bool:
+    if file.resolve().is_relative_to(_HOUSE):  # also where it is installed among the libraries
+        return True
     return not any(file.resolve().is_relative_to(folder) for folder in _LIBRARIES)
 
 
@@ -146,11 +165,9 @@ def _bindings(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
                     yield node.id, statement
 
 
-def _used(module: str, node: ast.AST) -> Iterator[tuple[str, str]]:
-    """The definitions of ours and the reader's that a definition names."""
-    table = _table(module)
-    node = _Bare().visit(ast.parse(ast.unparse(node)))
-    for part in ast.walk(node):
+def _used(module: str, node: ast.AST, table: Mapping[str, ast.stmt]) -> Iterator[tuple[str, str]]:
+    """The definitions of ours and the reader's that a definition names; `table` is of its module."""
+    for part in ast.walk(_bare(node)):
         if isinstance(part, (ast.Import, ast.ImportFrom)):  # inside a function
             for alias in part.names:
                 yield from _imported(module, part, alias.asname or alias.name.split(".")[0])

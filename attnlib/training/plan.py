@@ -42,7 +42,6 @@ class Plan:
         precision: "float32", or "bf16": torch's autocast (weights stay float32).
         log_every: steps between updates of the bar, TensorBoard, and checks that the loss is finite.
         tensorboard: write events to `folder/tensorboard`.
-        about: whatever else makes this run itself (data, loss ...): a checkpoint goes on only if it is equal.
     """
 
     steps: int = Field(ge=1)
@@ -66,7 +65,6 @@ class Plan:
     precision: Literal["float32", "bf16"] = "float32"
     log_every: int = Field(default=50, ge=1)
     tensorboard: bool = False
-    about: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Plan:

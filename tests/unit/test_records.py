@@ -1,7 +1,8 @@
 """Records: written whole or not at all, checked when read, and compared with the papers' figures."""
 
+import ast
+import functools
 import json
-import shutil
 from dataclasses import dataclass
 
 import pandas as pd
@@ -11,7 +12,7 @@ from attnlib.files import write_atomically
 from attnlib.records import paper_figures, paper_grid, paper_vs_here, provenance, record, records
 from attnlib.records import runs as record_file
 from attnlib.records.provenance import code_hash
-from attnlib.training import cache, cache_folder
+from attnlib.training import definitions
 
 PARAMS = {"language": "sort", "steps": 100, "seeds": [0]}
 ROWS = pd.DataFrame({"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]})
@@ -91,30 +92,28 @@ def test_what_is_to_be_said_against_a_record_is_said_in_tables():
     assert records("chapter").iloc[0]["setting"] == "2 layers [uncommitted changes]"
 
 
-def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(tmp_path, monkeypatch):
-    shutil.copytree(provenance.PACKAGE, tmp_path / "attnlib")
+def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(monkeypatch):
+    parsed = definitions._parsed
 
-    def hashed(file=None, old="", new=""):
-        if file:
-            text = (tmp_path / "attnlib" / file).read_text()
+    def hashed(edited="", old="", new=""):
+        def with_edit(file, changed):
+            if file != provenance.PACKAGE / edited:
+                return parsed(file, changed)
+            text = file.read_text()
             assert old in text
-            (tmp_path / "attnlib" / file).write_text(text.replace(old, new, 1))
-        provenance._code_of.cache_clear()
-        provenance._tree_hash.cache_clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(provenance, "PACKAGE", tmp_path / "attnlib")
-            return code_hash("algorithmic_reasoning")
+            return dict(definitions._bindings(ast.parse(text.replace(old, new, 1)).body))
+
+        monkeypatch.setattr(definitions, "_parsed", functools.cache(with_edit))
+        return code_hash.__wrapped__("algorithmic_reasoning")
 
     before = hashed()
     assert before == hashed("files.py", '"""', '"""In other words: ')
-    assert before == hashed("files.py", "import errno\n", "import errno  # why\n\n")
-    assert before == hashed("plots/__init__.py", "from", "import errno\nfrom")
-    assert before == hashed("chapters/rasp_languages.py", "from", "import errno\nfrom")
-    files = ("files.py", "chapters/algorithmic_reasoning.py", "chapters/algorithmic_ranges.py")
-    seen = {before, *(hashed(file, "from __future__ import annotations", "import csv") for file in files)}
+    assert before == hashed("files.py", "def write_atomically", "# why\ndef write_atomically")
+    assert before == hashed("plots/reasoning.py", "return ", "return None or ")
+    assert before == hashed("chapters/arithmetic_lens.py", "return ", "return None or ")
+    files = ["stats/intervals.py", "chapters/algorithmic_reasoning.py", "measures/evaluation.py"]
+    seen = {before, *(hashed(file, "return ", "return None or ") for file in files)}
     assert len(seen) == 1 + len(files)
-    provenance._code_of.cache_clear()
-    provenance._tree_hash.cache_clear()
 
 
 def test_a_file_edited_during_a_run_is_an_uncommitted_change(monkeypatch):
@@ -292,12 +291,3 @@ def test_a_task_is_the_papers_however_it_is_written():
     assert ours["Furd"] == "90.0 [80.0, 95.0]" and "furd" not in ours
     table = paper_vs_here(ROWS.assign(task="SORT", setting="ours"), "Thinking Like Transformers Table 1")
     assert table.set_index("task").loc["sort", "our setting"] == "ours"
-
-
-def test_the_cache_knows_settings_and_code(monkeypatch, tmp_path):
-    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path))
-    folder = cache_folder("chapter", {"steps": 1})
-    assert folder.parent == tmp_path / "chapter"
-    assert folder == cache_folder("chapter", {"steps": 1}) != cache_folder("chapter", {"steps": 2})
-    monkeypatch.setattr(cache, "code_hash", lambda: "other code")
-    assert folder != cache_folder("chapter", {"steps": 1})

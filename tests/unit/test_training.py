@@ -428,7 +428,6 @@ def test_a_best_file_of_another_step_is_made_again(tmp_path, caplog):
     [
         ({"the_plan": plan(30)}, "in its plan, steps is 20 there, 30 here"),
         ({"the_plan": plan(learning_rate=0.02)}, r"learning_rate is 0\.01 there, 0\.02 here.*delete"),
-        ({"the_plan": plan(about={"language": "sort"})}, "about is {} there, {'language': 'sort'} here"),
         ({"evaluate": None}, "evaluate is True there, False here"),
         ({"model": build(dropout=0.2)}, r"in its model, dropout is 0\.1 there, 0\.2 here"),
     ],
@@ -437,12 +436,6 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
     train(folder=tmp_path)
     with pytest.raises(CheckpointError, match=message):
         train(folder=tmp_path, **change)
-
-
-def test_what_a_run_is_about_may_be_anything(tmp_path):
-    settings = plan(about={"languages": ("sort", "hist"), "device": torch.device("cpu")})
-    train(the_plan=settings, folder=tmp_path)
-    assert train(the_plan=settings, folder=tmp_path)[1].ended(settings)
 
 
 def test_what_does_not_change_the_weights_may_change(tmp_path):

@@ -13,7 +13,11 @@ PROFILE = config.get("profile", "quick")
 MINUTES = {"smoke": 10, "quick": 60, "paper": 48 * 60}
 MEGABYTES = {"smoke": 2_000, "quick": 4_000, "paper": 8_000}
 # A model of a thousand million parameters: weights, gradients, two moments, and what is written of them.
-MORE_MEGABYTES = {("paper", "algorithmic_reasoning"): 64_000, ("paper", "classification_dynamics"): 24_000}
+MORE_MEGABYTES = {
+    ("paper", "algorithmic_reasoning"): 64_000,
+    ("paper", "classification_dynamics"): 24_000,
+    ("paper", "translation_dynamics"): 24_000,
+}
 
 
 def megabytes(wildcards) -> int:

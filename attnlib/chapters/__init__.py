@@ -6,6 +6,7 @@ from attnlib.chapters.base import Chapter, ParameterError, Run, Setup, Trained
 from attnlib.chapters.classification_dynamics import ClassificationDynamics, DynamicsRun
 from attnlib.chapters.generative_rollout import GenerativeRollout
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
+from attnlib.chapters.translation_dynamics import TranslationDynamics, TranslationRun
 
 __all__ = [
     "AlgorithmicReasoning",
@@ -22,4 +23,6 @@ __all__ = [
     "Run",
     "Setup",
     "Trained",
+    "TranslationDynamics",
+    "TranslationRun",
 ]

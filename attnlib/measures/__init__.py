@@ -12,6 +12,8 @@ from attnlib.measures.scores_over_training import (
 )
 from attnlib.measures.target_mass import target_masses
 from attnlib.measures.token_kinds import TOKEN_KINDS, token_kinds
+from attnlib.measures.translation_runs import with_bleu
+from attnlib.measures.translations import translation_quality, translations
 
 __all__ = [
     "TOKEN_KINDS",
@@ -27,4 +29,7 @@ __all__ = [
     "target_masses",
     "text_scores",
     "token_kinds",
+    "translation_quality",
+    "translations",
+    "with_bleu",
 ]

@@ -8,6 +8,7 @@ from attnlib.stats.agreement_tables import (
     agreement_tables,
 )
 from attnlib.stats.agreements import agreement, chance_agreement, xi
+from attnlib.stats.alignment import alignment_rows, alignment_table, target_offsets
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.error_positions import answer_accuracy, error_positions, error_summary
 from attnlib.stats.intervals import Estimate, proportion, ratio
@@ -32,6 +33,8 @@ __all__ = [
     "agreement_over_training",
     "agreement_table",
     "agreement_tables",
+    "alignment_rows",
+    "alignment_table",
     "answer_accuracy",
     "attention_spread",
     "chance_agreement",
@@ -56,6 +59,7 @@ __all__ = [
     "spearman",
     "split_rows",
     "summarise",
+    "target_offsets",
     "top_match",
     "two_stages",
     "xi",

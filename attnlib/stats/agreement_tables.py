@@ -84,26 +84,33 @@ def agreement_table(
 
 
 def agreement_tables(
-    scores: Mapping[str, Mapping[str, RunScores]], measure: str = "top match"
+    scores: Mapping[str, Mapping[str, RunScores]],
+    measure: str = "top match",
+    unit: str = "documents",
+    flip_delta: bool = True,
 ) -> dict[tuple[str, str, str], pd.DataFrame]:
     """All statistics of the paper's table by one measure, in each of the ways that they can be come by.
 
     Args:
         scores: of every run, on the splits "train", "validation" and "test".
         measure: "top match", "kendall" or "spearman".
+        unit: what is drawn again: groups of rows, or rows where there are none.
+        flip_delta: of the tables as published; see `AgreementSettings`.
 
     Returns:
         Tables as of `agreement_table`, by the split they are of, how checkpoints were chosen, and what their
-        intervals are over: test and train with checkpoints chosen on validation, over documents; test over
+        intervals are over: test and train with checkpoints chosen on validation, over the units; test over
         seeds; and test as published.
     """
-    held_out, published = (AgreementSettings(measure=measure, as_published=each) for each in (False, True))
+    held_out, published = (
+        AgreementSettings(measure=measure, as_published=each, flip_delta=flip_delta) for each in (False, True)
+    )
     test, train, selection = (scores[split] for split in ("test", "train", "validation"))
     return {
-        ("test", "held out", "documents"): agreement_table(test, selection, settings=held_out),
+        ("test", "held out", unit): agreement_table(test, selection, settings=held_out),
         ("test", "held out", "seeds"): agreement_over_seeds(test, selection, settings=held_out),
-        ("train", "held out", "documents"): agreement_table(train, selection, settings=held_out),
-        ("test", "as published", "documents"): agreement_table(test, settings=published),
+        ("train", "held out", unit): agreement_table(train, selection, settings=held_out),
+        ("test", "as published", unit): agreement_table(test, settings=published),
     }
 
 

@@ -106,7 +106,8 @@ def two_stages(
         "spread of alpha_t": attention_spread(alpha),
     }
     steps = runs.by_name[runs.gold].steps.tolist()
-    means = resampled_means(np.concatenate(list(curves.values())).T, seed=runs.settings.seed)
+    groups = runs.by_name[runs.gold].groups
+    means = resampled_means(np.concatenate(list(curves.values())).T, groups, runs.settings.seed)
     places = [(metric, step) for metric in curves for step in steps]
     estimates = [means.column(column).estimate(runs.settings.confidence) for column in range(len(places))]
     rows = [
@@ -131,7 +132,7 @@ def largest_by_kind(
         drawing documents again; last the score "any token", drawn blindly.
     """
     one_hot = (kinds[:, None] == np.arange(len(names))).astype(np.float64)
-    shares = {name: one_hot[_first_largest(score)] for name, score in scores.items()}
+    shares = {name: one_hot[first_largest(score)] for name, score in scores.items()}
     lengths = next(iter(scores.values()))
     shares["any token"] = np.add.reduceat(one_hot, lengths.starts) / lengths.lengths[:, None]
     means = resampled_means(np.concatenate(list(shares.values()), axis=1))
@@ -143,7 +144,7 @@ def largest_by_kind(
     return pd.DataFrame(rows)
 
 
-def _first_largest(score: Ragged) -> np.ndarray:
+def first_largest(score: Ragged) -> np.ndarray:
     """The place of each row's largest value, the first of equals."""
     largest = np.repeat(np.maximum.reduceat(score.values, score.starts), score.lengths)
     place = np.where(score.values == largest, np.arange(len(score.values)), len(score.values))

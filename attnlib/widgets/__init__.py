@@ -3,12 +3,14 @@
 Needs the extra ``book``: ``pip install "attnlib[book]"``.
 """
 
+from attnlib.widgets.alignment_explorer import AlignmentExplorer
 from attnlib.widgets.attention_explorer import AttentionExplorer
 from attnlib.widgets.dynamics_explorer import DynamicsExplorer
 from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
 from attnlib.widgets.training_explorer import TrainingExplorer
 
 __all__ = [
+    "AlignmentExplorer",
     "AttentionExplorer",
     "DynamicsExplorer",
     "GenerationExplorer",

@@ -1,6 +1,7 @@
 """How a classifier learns where to look: the scores of a document's tokens, checkpoint by checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import anywidget
 import traitlets
@@ -61,7 +62,8 @@ class DynamicsExplorer(OverTraining, anywidget.AnyWidget):
 
     _esm, _css = front_end("dynamics_explorer.js")
 
-    _noun, _item = "document", Document
+    _noun: ClassVar[str] = "document"
+    _item: ClassVar[type[Document]] = Document
 
     documents = traitlets.List(traitlets.Dict(), help="What is shown besides the scores.").tag(sync=True)
     weights = traitlets.Bytes(help="The compressed scores of all documents, in order.").tag(sync=True)

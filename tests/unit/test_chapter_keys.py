@@ -17,6 +17,7 @@ CLASSES = {
     "arithmetic_lens": chapters.ArithmeticLens,
     "classification_dynamics": chapters.ClassificationDynamics,
     "algorithmic_reasoning": chapters.AlgorithmicReasoning,
+    "translation_dynamics": chapters.TranslationDynamics,
 }
 SHORTER = {"algorithmic_reasoning": {"tasks": ["string_reversal"], "override": {}, "supervised": []}}
 CHOICES = {
@@ -26,6 +27,8 @@ CHOICES = {
     "operators": ["+-"],
     "dropout": [0.1],
     "classes": [],
+    "languages": [],
+    "context": ["added"],
     "device": ["cpu"],
     "model": ["gpt2"],
     "measure": ["kendall"],
@@ -39,6 +42,7 @@ SURE = {
     "arithmetic_lens": "operators highest valid_problems n_layers width dropout steps clip moments seeds",
     "classification_dynamics": "train_documents difficulty embedding hidden steps every learning_rate seeds",
     "algorithmic_reasoning": "model steps batch_size seeds",
+    "translation_dynamics": "train_sentences hidden layers context steps batch_size learning_rate seeds",
 }
 
 

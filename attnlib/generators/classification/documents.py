@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
 from attnlib.generators.classification.vocabulary import BOS, EOS, split_words
+from attnlib.generators.epochs import rows_of_steps
 
 PAD_ID = 0
 
@@ -132,11 +133,7 @@ class Documents:
     def batches(self, batch_size: int = 32, seed: int = 0, pool: int = 50) -> Callable[[int], DocumentBatch]:
         """The batch of every training step: all documents in a new random order each epoch.
 
-        Documents of like length go together, which spares padding: each `pool` batches in a row of the
-        random order are sorted by length, cut into batches, and the batches shuffled. What is left over at
-        the end of an epoch is not used in that epoch.
-
-        The batch is a function of the step alone, which is what lets a killed run go on exactly.
+        Documents of like length go together, which spares padding: see `rows_of_steps`.
 
         Args:
             batch_size: documents per step; all of them, if there are fewer.
@@ -148,28 +145,8 @@ class Documents:
         """
         if not len(self):
             raise ValueError("there should be documents to make batches of; there are none")
-        size = min(batch_size, len(self))
-        per_epoch = len(self) // size
-        lengths = self.lengths.numpy()
-
-        def order(epoch: int) -> np.ndarray:
-            rng = np.random.default_rng([seed, epoch])
-            rows = rng.permutation(len(self))[: per_epoch * size]
-            for start in range(0, len(rows), pool * size):
-                part = rows[start : start + pool * size]
-                rows[start : start + pool * size] = part[lengths[part].argsort(kind="stable")]
-            return rng.permutation(rows.reshape(per_epoch, size)) if pool > 1 else rows.reshape(-1, size)
-
-        latest: dict[int, np.ndarray] = {}  # a memory of the last epoch's order, not a state
-
-        def batch_at(step: int) -> DocumentBatch:
-            epoch, place = divmod(step, per_epoch)
-            if epoch not in latest:
-                latest.clear()
-                latest[epoch] = order(epoch)
-            return self.batch(torch.from_numpy(latest[epoch][place]))
-
-        return batch_at
+        rows_at = rows_of_steps(self.lengths.numpy(), batch_size, seed, pool)
+        return lambda step: self.batch(rows_at(step))
 
     def in_batches(self, batch_size: int = 64) -> list[DocumentBatch]:
         """All documents once, shortest first; `rows` says which is which."""

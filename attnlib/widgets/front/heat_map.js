@@ -4,22 +4,22 @@
 // May be touched for: cells, labels, legend, and how they are saved.
 
 import { canvas, clamp, download, fit, FONT, make, rasterise, surface, tick } from "./common.js";
-import { bitmap, css, shade, THEMES } from "./themes.js";
+import { bitmap, colourOf, css, THEMES } from "./themes.js";
 import "./heat_map.css";
 
 export class HeatMap {
   /**
    * `react` holds what the owner does: hover({q, k} or null), pick({q, k}) and key(event). k is -1 where only
-   * a row is meant. The values are weights unless `measure` says what else.
+   * a row is meant. The values are weights unless `measure` says what else. `axes` names what is across and down.
    */
-  constructor(react) {
+  constructor(react, axes = ["key →", "query ↓"]) {
     this.react = react;
     this.cells = canvas("attnx-map", 0, 0);
     this.overlay = canvas("attnx-overlay", 0, 0);
     this.rowLabels = canvas("attnx-rows", 0, 0);
     this.columnLabels = canvas("attnx-columns", 0, 0);
     this.corner = make("div", { class: "attnx-corner", "aria-hidden": "true" },
-      make("span", {}, "key →"), make("span", {}, "query ↓"));
+      ...axes.map((name) => make("span", {}, name)));
     this.stage = make("div", { class: "attnx-stage", tabindex: "0", role: "application",
       "aria-roledescription": "heat map", keydown: react.key,
       pointermove: (event) => react.hover(this.at(event)), pointerleave: () => react.hover(null),
@@ -43,7 +43,7 @@ export class HeatMap {
   }
 
   /** Chooses the size of a cell for a width, of the panel alone and beside other things `taken` wide. */
-  arrange({ queries, keys }, width, taken) {
+  arrange({ queries, keys }, width, taken, rows = queries.length) {
     const pen = this.rowLabels.getContext("2d");
     pen.font = `12px ${FONT}`;
     const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => pen.measureText(token).width)));
@@ -52,7 +52,7 @@ export class HeatMap {
     const raw = (room) => Math.min((room - this.left - 2) / keys.length, 36);
     const beside = raw(width - taken) >= Math.min(raw(width), 12);
     // Square cells of whole pixels; a tall map is kept to about one screen as long as its rows can be read.
-    this.cell = clamp(Math.floor(raw(beside ? width - taken : width)), 5, Math.max(12, Math.floor(600 / queries.length)));
+    this.cell = clamp(Math.floor(raw(beside ? width - taken : width)), 5, Math.max(12, Math.floor(600 / rows)));
     this.size = clamp(Math.floor(this.cell * 0.8), 10, 13);
     this.step = Math.ceil((this.size + 1) / this.cell);
     const keysWidth = (widest(keys) * this.size) / 12;
@@ -62,7 +62,7 @@ export class HeatMap {
     return beside;
   }
 
-  /** `view`: values [query key] in one array, top (the weight of the last colour), reference, queries, keys. */
+  /** `view`: values [query key] in one array, top (the weight of the last colour), signed, reference, queries, keys. */
   draw(view, theme) {
     Object.assign(this, { view, theme, width: view.keys.length * this.cell, height: view.queries.length * this.cell });
     const { cell, width, height } = this, pen = surface(this.cells, width, height);
@@ -76,9 +76,10 @@ export class HeatMap {
     }
     if (view.reference) this.drawReference(pen, outline(view.reference, rows, columns));
     const scale = this.bar.getContext("2d");
-    theme.lut.forEach((colour, step) => { scale.fillStyle = css(colour); scale.fillRect(step, 0, 1, 1); });
-    this.ticks.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((part) =>
-      make("span", { style: `left: ${100 * part}%` }, tick(part * part * view.top))));
+    const part = (place) => (view.signed ? 2 * place - 1 : place), value = (place) => part(place) * Math.abs(part(place)) * view.top;
+    for (let step = 0; step < 256; step++) { scale.fillStyle = css(colourOf(value(step / 255), view.top, theme)); scale.fillRect(step, 0, 1, 1); }
+    this.ticks.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((place) =>
+      make("span", { style: `left: ${100 * place}%` }, tick(value(place)).replace("-", "−"))));
   }
 
   drawReference(pen, lines) {
@@ -203,8 +204,8 @@ function drawing(view) {
     map.append(svg("image", { width: columns * cell, height: rows * cell, preserveAspectRatio: "none",
       style: "image-rendering: pixelated", href: bitmap(values, rows, columns, top, theme).toDataURL() }));
   } else {
-    values.forEach((weight, i) => weight > 0 && map.append(svg("rect", { width: cell, height: cell,
-      x: (i % columns) * cell, y: Math.floor(i / columns) * cell, fill: css(theme.lut[shade(weight, top)]) })));
+    values.forEach((weight, i) => weight && map.append(svg("rect", { width: cell, height: cell,
+      x: (i % columns) * cell, y: Math.floor(i / columns) * cell, fill: css(colourOf(weight, top, theme)) })));
   }
   if (reference) {
     const path = outline(reference, rows, columns).map((line) => line.map((at) => at * cell))

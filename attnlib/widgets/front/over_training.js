@@ -72,14 +72,17 @@ export class OverTraining {
     this.verdictKey.textContent = `● ${right}   ○ ${wrong}`;
   }
 
-  /** The model's answer at the checkpoint shown; it is right where it equals `expected`, unless that is null. */
-  tell(caption, answer, expected) {
+  /**
+   * The model's answer at the checkpoint shown; it is right where it equals `expected`, unless that is null. `said`
+   * writes it: as tokens, unless it is a text.
+   */
+  tell(caption, answer, expected, said = visible) {
     const right = answer === expected;
     this.answerCaption.textContent = this.answerCaption.title = caption;
-    this.answer.textContent = visible(answer);
-    this.verdict.textContent = expected === null ? "" : right ? "✓ right" : `✗ wrong, ${visible(expected)} expected`;
+    this.answer.textContent = said(answer);
+    this.verdict.textContent = expected === null ? "" : right ? "✓ right" : `✗ wrong, ${said(expected)} expected`;
     this.verdict.dataset.right = right;
-    this.answered = `'${visible(answer)}'${expected === null ? "" : right ? ", right" : `, wrong, ${visible(expected)} expected`}`;
+    this.answered = `'${said(answer)}'${expected === null ? "" : right ? ", right" : `, wrong, ${said(expected)} expected`}`;
   }
 
   /** Shows the last checkpoint whatever is chosen: what is shown was recorded there alone. */

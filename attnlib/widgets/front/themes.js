@@ -29,28 +29,36 @@ function isDark(rgb) {
 const tint = (rgb) => ({ colour: css(rgb), ink: INKS[isDark(rgb) ? 1 : 0] });
 export const BLANK = { colour: "", ink: "" };
 
+const pixelsOf = (colours) => Uint32Array.from(colours, ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);
 const partsOf = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 for (const theme of Object.values(THEMES)) {
   theme.lut = interpolate(theme.blues.map(partsOf));
   theme.lut[0] = partsOf(theme.surface); // an exact zero is blank, unlike a small weight
-  theme.pixels = Uint32Array.from(theme.lut, ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);
+  theme.pixels = pixelsOf(theme.lut);
   theme.above = theme.lut.map(tint);
-  theme.below = interpolate(theme.oranges.map(partsOf)).map(tint);
+  theme.under = interpolate(theme.oranges.map(partsOf));
+  theme.pixelsUnder = pixelsOf(theme.under);
+  theme.below = theme.under.map(tint);
 }
 
 /** Attention is mostly small, so the scale is the square root: a quarter of the top is half way up. */
 export const shade = (weight, top) => (weight > 0 ? Math.min(255, Math.round(255 * Math.sqrt(weight / top))) : 0);
+
+/** The colour of a weight, as [red, green, blue]: blue, or orange where it is below zero. */
+export const colourOf = (weight, top, theme) => (weight < 0 ? theme.under[shade(-weight, top)] : theme.lut[shade(weight, top)]);
 
 /** Puts a tint behind the text of a node. */
 export function tintNode(node, { colour, ink }) {
   Object.assign(node.style, { backgroundColor: colour, color: ink });
 }
 
-/** One pixel per cell. */
+/** One pixel per cell, of weights that may be below zero. */
 export function bitmap(values, rows, columns, top, theme) {
   const picture = canvas("", columns, rows), pen = picture.getContext("2d");
   const image = pen.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) pixels[i] = theme.pixels[shade(values[i], top)];
+  for (let i = 0; i < pixels.length; i++) {
+    pixels[i] = values[i] < 0 ? theme.pixelsUnder[shade(-values[i], top)] : theme.pixels[shade(values[i], top)];
+  }
   pen.putImageData(image, 0, 0);
   return picture;
 }

@@ -1,0 +1,41 @@
+r"""Sentences and their translations: the data sets of the study, folders of your own, and invented languages.
+
+`bitext("multi30k")` gives train, validation and test sentences. It looks into `folder=...` if you name
+one; else into `$ATTNLIB_DATA/translation`, if that is set; else it reads the public source (`DATASETS`) at a
+pinned revision, which needs a network. `bitext("invented")` needs neither.
+
+A folder holds tab-separated files with a header line, whose columns are languages, and no quotes; or files of
+lines::
+
+    multi30k_en_de/train.tsv.gz         en  de          columns in any order, further ones are ignored
+    mine/train.de, mine/train.en        line by line: bitext("mine", "mine", languages=("de", "en"))
+
+`bitext("invented")` makes sentences like this one, of which every word's translation is known: the article
+*sepu* has none, the adjective *demi* goes behind its noun *rara*, the phrasal verb *tira migo* is one word,
+*dunpan*, at the end of its clause, and *nono* is two::
+
+    sepu demi rara tira migo sepu nono sego   ->   lomfel norfel gushet valgus valkim dunpan
+
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*,
+and the authors' code.
+"""
+
+from attnlib.generators.translation.bitext import Bitext
+from attnlib.generators.translation.by_name import bitext
+from attnlib.generators.translation.invented import Grammar, invented, lexicon
+from attnlib.generators.translation.pairs import PairBatch, Pairs
+from attnlib.generators.translation.sources import DATASETS, Recipe
+from attnlib.generators.translation.subwords import Subwords
+
+__all__ = [
+    "DATASETS",
+    "Bitext",
+    "Grammar",
+    "PairBatch",
+    "Pairs",
+    "Recipe",
+    "Subwords",
+    "bitext",
+    "invented",
+    "lexicon",
+]

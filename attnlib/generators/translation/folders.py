@@ -1,0 +1,133 @@
+"""Sentences and their translations from a folder: tables, or files of lines."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from attnlib.generators.translation.sources import (
+    DATA_VARIABLE,
+    DATASETS,
+    Lines,
+    aligned,
+    split_lines,
+)
+
+SPLITS = {
+    "train": ("train",),
+    "validation": ("validation", "valid", "val", "dev"),
+    "test": ("test",),
+    "all": ("all",),
+}
+"""How the name of a split's file begins: `train_10k.tsv.gz` is of "train"; "all" has yet to be split."""
+
+
+def find_folder(name: str, folder: str | Path | None) -> Path | None:
+    """The folder with a data set's files: `folder` itself, or a subfolder of it with the set's name.
+
+    Without `folder`, a subfolder of `$ATTNLIB_DATA/translation` if there is one, else `None`: the public
+    source.
+
+    Raises:
+        FileNotFoundError: `folder` is not there, or holds no such data.
+    """
+    recipe = DATASETS.get(name)
+    subfolders = [name] if recipe is None else [recipe.folder, name]
+    if folder is None:
+        root = os.environ.get(DATA_VARIABLE)
+        bases = [] if root is None else [Path(root) / "translation", Path(root)]
+        return next((base / sub for base in bases for sub in subfolders if _readable(base / sub)), None)
+    places = [*(Path(folder) / sub for sub in subfolders), Path(folder)]
+    found = next((place for place in places if _readable(place)), None)
+    if found is None:
+        there = "there is no such folder" if not Path(folder).is_dir() else "it has none"
+        raise FileNotFoundError(
+            f"{folder} should hold train*.tsv[.gz] or all*.tsv[.gz] (and validation*, test*), or files of "
+            f"lines such as train.de and train.en, or a subfolder {' or '.join(subfolders)} that does; "
+            f"{there}"
+        )
+    return found
+
+
+def _readable(folder: Path) -> list[Path]:
+    """A folder's files that may hold sentences, by name."""
+    beginnings = tuple(beginning for each in SPLITS.values() for beginning in each)
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [file for file in files if file.is_file() and file.name.startswith(beginnings)]
+
+
+def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, str]) -> dict[str, Lines]:
+    """The sentences of every split that a folder has: of a TSV file, or of two files of lines.
+
+    Args:
+        folder: with `train.tsv` or, for German and English, with `train.de` and `train.en`; `.gz` or not.
+        languages: source and target.
+        files: how the names of a split's files begin, where that is not as in `SPLITS`.
+
+    Raises:
+        ValueError: two files are of one split, a language is missing, or files are not aligned.
+    """
+    found = {}
+    beginnings = {split: (files[split],) for split in files} or SPLITS
+    for split, begins in beginnings.items():
+        mine = [file for file in _readable(folder) if file.name.startswith(begins)]
+        tables = [file for file in mine if file.name.removesuffix(".gz").endswith(".tsv")]
+        if len(tables) > 1:
+            raise ValueError(
+                f"{folder} should hold one file for {split}; it has {', '.join(file.name for file in tables)}"
+            )
+        if tables:
+            found[split] = read_table(tables[0], languages)
+            continue
+        sides = [[f for f in mine if f.name.removesuffix(".gz").endswith(f".{code}")] for code in languages]
+        if any(sides):
+            missing = [code for code, side in zip(languages, sides, strict=True) if len(side) != 1]
+            if missing:
+                raise ValueError(
+                    f"{folder} should hold one file of {split} for each of {' and '.join(languages)}, line "
+                    f"by line; it has {', '.join(file.name for file in mine)}, so not one for "
+                    f"{' or '.join(missing)}"
+                )
+            (source,), (target,) = sides
+            found[split] = aligned(_lines(source), _lines(target), source.name, target.name)
+    if not found:
+        there = ", ".join(file.name for file in _readable(folder))
+        raise ValueError(f"{folder} should have sentences in {' and '.join(languages)}; it has {there}")
+    return found
+
+
+def read_table(path: Path, languages: tuple[str, str]) -> Lines:
+    """Two columns of a TSV file; its first line names the columns by language, and there is no quoting.
+
+    Raises:
+        ValueError: it cannot be read, lacks a language, or a line has more or fewer fields than the first.
+    """
+    lines = _lines(path)
+    header = lines[0].split("\t") if lines else []
+    missing = [code for code in languages if code not in header]
+    if missing:
+        raise ValueError(
+            f"{path} should have the columns {' and '.join(languages)}; it has {', '.join(header) or 'none'}"
+            f": there is no {' and no '.join(missing)}"
+        )
+    places = [header.index(code) for code in languages]
+    found = []
+    for number, line in enumerate(lines[1:], 2):
+        fields = line.split("\t")
+        if len(fields) != len(header):
+            raise ValueError(
+                f"{path} is not aligned from line {number} on: it has {len(fields)} fields, where the first "
+                f"line has {len(header)}"
+            )
+        found.append((fields[places[0]].strip(), fields[places[1]].strip()))
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        data = path.read_bytes()
+        return split_lines(gzip.decompress(data) if path.suffix == ".gz" else data)
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} should be UTF-8 text; {type(error).__name__}: {error}") from error

@@ -1,0 +1,221 @@
+"""Pairs of sentences of different lengths, end to end in one tensor per side, and batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from attnlib.generators.epochs import rows_of_steps
+
+PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
+"""Ids of the special tokens, as in the original."""
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Sentences and their translations, padded on the right into two rectangles.
+
+    Attributes:
+        source: token ids, `<bos>` first and `<eos>` last; 0 on padding.
+        source_lengths: tokens of each source sentence, `<bos>` and `<eos>` among them.
+        target: the same of the translations.
+        target_lengths: the same of the translations.
+        rows: each pair's row in the `Pairs` it came from.
+    """
+
+    source: Int64[Tensor, "batch source"]
+    source_lengths: Int64[Tensor, " batch"]
+    target: Int64[Tensor, "batch written"]
+    target_lengths: Int64[Tensor, " batch"]
+    rows: Int64[Tensor, " batch"]
+
+    def __len__(self) -> int:
+        """How many pairs the batch holds."""
+        return len(self.source)
+
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """What a model is called with, by name; of the target, all tokens but the last."""
+        return {"source": self.source, "lengths": self.source_lengths, "target": self.target[:, :-1]}
+
+    @property
+    def predicted(self) -> Int64[Tensor, "batch target"]:
+        """The tokens to predict: all of the target but `<bos>`; 0 on padding."""
+        return self.target[:, 1:]
+
+    @property
+    def real(self) -> Bool[Tensor, "batch target"]:
+        """True for tokens to predict, False for padding."""
+        columns = torch.arange(self.target.shape[1] - 1, device=self.target.device)
+        return columns < self.target_lengths[:, None] - 1
+
+    @property
+    def pairs(self) -> Bool[Tensor, "batch target source"]:
+        """True where both a token to predict and a source token are no padding."""
+        columns = torch.arange(self.source.shape[1], device=self.source.device)
+        return self.real[..., None] & (columns < self.source_lengths[:, None])[:, None]
+
+    def to(self, device: torch.device | str) -> PairBatch:
+        """The same batch on another device."""
+        return PairBatch(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentences and their translations, ragged: the tokens of all of them one after another.
+
+    A *target token* is one to predict: every token of a translation but `<bos>`. What is known of each pair
+    of a target token and a source token (the alignment, the scores of a model) lies end to end too: sentence
+    by sentence, its target tokens one after another, for each all tokens of the source.
+
+    Attributes:
+        source: ids of the first sentence, then of the second, ...; each from `<bos>` to `<eos>`.
+        source_lengths: tokens of each source sentence.
+        target: the same of the translations.
+        target_lengths: the same of the translations.
+        texts: each sentence and its translation as they were written, uncut.
+        alignment: for each target token and source token, whether the one is a translation of the other,
+            where that is known (see `invented`); `<eos>` is a translation of nothing.
+    """
+
+    source: Int64[Tensor, " sources"]
+    source_lengths: Int64[Tensor, " sentence"]
+    target: Int64[Tensor, " targets"]
+    target_lengths: Int64[Tensor, " sentence"]
+    texts: tuple[tuple[str, str], ...]
+    alignment: Bool[Tensor, " pairs"] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other."""
+        n = len(self.texts)
+        sides = ((self.source, self.source_lengths), (self.target, self.target_lengths))
+        fit = all(len(lengths) == n and int(lengths.sum()) == len(side) for side, lengths in sides)
+        if not fit or (self.alignment is not None and len(self.alignment) != int(self.pair_counts.sum())):
+            raise ValueError(
+                f"pairs of sentences should have two lengths and two texts each, as many tokens as the "
+                f"lengths say, and an alignment of every target with every source token; got {n} texts, "
+                f"{len(self.source_lengths)} and {len(self.target_lengths)} lengths for "
+                f"{len(self.source)} and {len(self.target)} tokens"
+            )
+
+    def __len__(self) -> int:
+        """How many pairs of sentences there are."""
+        return len(self.texts)
+
+    @property
+    def pair_counts(self) -> Int64[Tensor, " sentence"]:
+        """Target tokens times source tokens of each sentence."""
+        return (self.target_lengths - 1) * self.source_lengths
+
+    @property
+    def row_lengths(self) -> Int64[Tensor, " targets"]:
+        """Source tokens of each target token: the lengths of the ragged rows that statistics are made of."""
+        return self.source_lengths.repeat_interleave(self.target_lengths - 1)
+
+    @property
+    def sentences(self) -> Int64[Tensor, " targets"]:
+        """The sentence that each target token belongs to: what is drawn again for intervals."""
+        return torch.arange(len(self)).repeat_interleave(self.target_lengths - 1)
+
+    @property
+    def predicted(self) -> Int64[Tensor, " targets"]:
+        """The ids of all target tokens."""
+        first = torch.ones(len(self.target), dtype=torch.bool)
+        first[self.target_lengths.cumsum(0) - self.target_lengths] = False
+        return self.target[first]
+
+    @cached_property
+    def source_of_pair(self) -> Int64[Tensor, " pairs"]:
+        """The id of the source token of each pair."""
+        starts = (self.source_lengths.cumsum(0) - self.source_lengths)[self.sentences]
+        return self.source[_spans(starts, self.row_lengths)]
+
+    @cached_property
+    def target_of_pair(self) -> Int64[Tensor, " pairs"]:
+        """The id of the target token of each pair."""
+        return self.predicted.repeat_interleave(self.row_lengths)
+
+    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice) -> Pairs:
+        """Some of the pairs of sentences, in the order of `rows`."""
+        index = torch.arange(len(self))[rows]
+        taken = {}
+        for side in ("source", "target"):
+            lengths = getattr(self, f"{side}_lengths")
+            starts = lengths.cumsum(0) - lengths
+            taken[side] = getattr(self, side)[_spans(starts[index], lengths[index])]
+            taken[f"{side}_lengths"] = lengths[index]
+        texts = tuple(self.texts[row] for row in index.tolist())
+        known = None if self.alignment is None else self.alignment[self.positions(index)]
+        return Pairs(**taken, texts=texts, alignment=known)
+
+    def positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " pairs"]:
+        """The places, among all pairs of tokens, of those of some sentences, sentence by sentence."""
+        counts = self.pair_counts
+        return _spans((counts.cumsum(0) - counts)[rows], counts[rows])
+
+    def target_positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " targets"]:
+        """The places, among all target tokens, of those of some sentences, sentence by sentence."""
+        counts = self.target_lengths - 1
+        return _spans((counts.cumsum(0) - counts)[rows], counts[rows])
+
+    def sample(self, n: int, seed: int = 0) -> Pairs:
+        """At most `n` of the pairs of sentences, drawn at random, in their order."""
+        rows = np.random.default_rng(seed).permutation(len(self))[:n]
+        return self[torch.from_numpy(np.sort(rows))]
+
+    def with_alignment(self, alignment: Bool[Tensor, " pairs"]) -> Pairs:
+        """The same pairs, with the alignment of their tokens known."""
+        return replace(self, alignment=alignment)
+
+    # ---- batches -------------------------------------------------------------------------------------
+
+    def batch(self, rows: Int64[Tensor, " rows"]) -> PairBatch:
+        """Some pairs of sentences, padded."""
+        padded = {}
+        for side in ("source", "target"):
+            lengths = getattr(self, f"{side}_lengths")
+            starts, mine = (lengths.cumsum(0) - lengths)[rows], lengths[rows]
+            columns = torch.arange(int(mine.max()) if len(rows) else 0)
+            places = (starts[:, None] + columns).clamp(max=len(getattr(self, side)) - 1)
+            padded[side] = getattr(self, side)[places].masked_fill(columns >= mine[:, None], PAD_ID)
+            padded[f"{side}_lengths"] = mine
+        return PairBatch(**padded, rows=rows)
+
+    def batches(self, batch_size: int = 16, seed: int = 0, pool: int = 50) -> Callable[[int], PairBatch]:
+        """The batch of every training step: all pairs in a new random order each epoch.
+
+        Pairs of like lengths go together, which spares padding: see `rows_of_steps`.
+
+        Args:
+            batch_size: pairs per step; all of them, if there are fewer.
+            seed: of the order.
+            pool: batches that are sorted together; 1: purely random batches, as in the original.
+
+        Raises:
+            ValueError: there are no pairs.
+        """
+        if not len(self):
+            raise ValueError("there should be pairs of sentences to make batches of; there are none")
+        rows_at = rows_of_steps(self._like.numpy(), batch_size, seed, pool)
+        return lambda step: self.batch(rows_at(step))
+
+    @property
+    def _like(self) -> Int64[Tensor, " sentence"]:
+        """What pairs of like lengths are sorted by: the source's, then the target's."""
+        return 1000 * self.source_lengths + self.target_lengths
+
+    def in_batches(self, batch_size: int = 64) -> list[PairBatch]:
+        """All pairs once, shortest first; `rows` says which is which."""
+        return [self.batch(rows) for rows in self._like.argsort(stable=True).split(batch_size)]
+
+
+def _spans(starts: Int64[Tensor, " n"], lengths: Int64[Tensor, " n"]) -> Int64[Tensor, " total"]:
+    """The places from each start on, so many as its length, one span after another."""
+    shift = starts - (lengths.cumsum(0) - lengths)
+    return shift.repeat_interleave(lengths) + torch.arange(int(lengths.sum()))

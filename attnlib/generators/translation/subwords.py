@@ -1,0 +1,96 @@
+"""The tokens that both languages of a pair are written in: subwords, or whole words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from attnlib.files import write_atomically
+from attnlib.generators.tokenizer import BOS, EOS, PAD, UNK
+from attnlib.generators.translation.pairs import BOS_ID, EOS_ID
+
+SPECIAL = (PAD, BOS, EOS, UNK)
+"""Ids 0 to 3."""
+
+
+class Subwords:
+    """A joint vocabulary of two languages: from a text to token ids and back.
+
+    Args:
+        tokenizer: of Hugging Face's `tokenizers`, whose ids 0 to 3 are those of `SPECIAL`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def trained(cls, texts: Iterable[str], size: int, folder: Path | None = None) -> Subwords:
+        """Byte-pair encoding, trained on texts: the same texts, the same vocabulary.
+
+        (The original's sentencepiece trains a unigram model; that of `tokenizers` comes out otherwise every
+        time.) A blank belongs to the word after it; signs of punctuation are tokens of their own.
+
+        Args:
+            texts: of both languages.
+            size: ids in all, those of `SPECIAL` among them.
+            folder: where vocabularies are kept, by a hash of texts and size; `None`: it is trained anew.
+
+        Raises:
+            ValueError: the texts do not support so many.
+        """
+        lines = list(texts)
+        digest = hashlib.sha256(json.dumps([lines, size, "bpe, NFKC, punctuation apart"]).encode())
+        kept = None if folder is None else folder / f"{digest.hexdigest()[:16]}.json"
+        if kept is not None and kept.is_file():
+            try:
+                return cls(Tokenizer.from_file(str(kept)))
+            except Exception:  # damaged: tokenizers raises a bare Exception; it is trained again
+                pass
+        tokenizer = Tokenizer(models.BPE(unk_token=UNK))
+        tokenizer.normalizer = normalizers.NFKC()
+        apart = pre_tokenizers.Punctuation(behavior="isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), apart])
+        tokenizer.decoder = decoders.Metaspace()
+        trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=list(SPECIAL), show_progress=False)
+        tokenizer.train_from_iterator(lines, trainer)
+        found = tokenizer.get_vocab_size()
+        if found != size:
+            problem = "needs at least" if found > size else "supports only"
+            raise ValueError(
+                f"vocabulary should fit the training text: {size} were asked for, and this text of "
+                f"{len(lines):,} sentences {problem} {found}. Say vocabulary={found}."
+            )
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(kept, tokenizer.to_str().encode())
+        return cls(tokenizer)
+
+    @classmethod
+    def of_words(cls, words: Sequence[str]) -> Subwords:
+        """Whole words, separated by blanks; any other is `<unk>`."""
+        ids = {word: index for index, word in enumerate([*SPECIAL, *words])}
+        tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNK))
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        return cls(tokenizer)
+
+    def __len__(self) -> int:
+        """How many ids there are, the special ones included."""
+        return self.tokenizer.get_vocab_size()
+
+    def encode(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
+        """Each text as `<bos>`, its tokens' ids, of which the first `max_length` are kept, and `<eos>`."""
+        found = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [[BOS_ID, *each.ids[:max_length], EOS_ID] for each in found]
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Each token as it is written; subwords that begin a word have a blank before them."""
+        return [(self.tokenizer.id_to_token(index) or UNK).replace("▁", " ") for index in ids]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, up to `<eos>`; special tokens have none."""
+        end = list(ids).index(EOS_ID) if EOS_ID in ids else len(ids)
+        return self.tokenizer.decode(list(ids[:end]), skip_special_tokens=True)

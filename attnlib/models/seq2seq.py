@@ -1,0 +1,261 @@
+r"""A recurrent translator with single-head attention, of which all parts can be read.
+
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*,
+and the authors' code, whose numbers it gives with the same weights; sequences are not packed (see `BiLSTM`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass as plain_dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from attnlib.generators.translation import PairBatch
+from attnlib.models.attention import evaluating
+from attnlib.models.saving import Saved
+
+State = tuple[Float[Tensor, "layer batch hidden"], Float[Tensor, "layer batch hidden"]]
+"""Hidden state and cell of every layer of the decoder."""
+
+
+@dataclass(frozen=True, config={"extra": "forbid"})
+class Seq2SeqConfig:
+    """The settings of a `Seq2Seq`; wrong ones raise a `ValueError` that says what is allowed.
+
+    Attributes:
+        vocabulary: how many ids it reads and writes, both languages together; 0 is padding.
+        hidden: size of a token's vector and of every state.
+        layers: of the encoder, and of the decoder.
+        dropout: share of the states dropped between layers in training.
+        context: how context joins the decoder's state: "added" to it, or both through a "feed-forward"
+            layer (the original's published runs).
+        uniform: attend to all source tokens equally, as beta's "uniform" model does; nothing else changes.
+    """
+
+    vocabulary: int = Field(ge=1)
+    hidden: int = Field(default=256, ge=1)
+    layers: int = Field(default=2, ge=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    context: Literal["added", "feed-forward"] = "feed-forward"
+    uniform: bool = False
+
+
+@plain_dataclass(frozen=True)
+class Encoded:
+    """What the encoder made of source sentences.
+
+    Attributes:
+        states: both directions' states of each token, side by side; on padding they mean nothing.
+        context: the states as they join the decoder's: what the context is if all attention is on the token.
+        real: False on padding.
+        state: what the decoder starts from: the last states of both directions, averaged.
+    """
+
+    states: Float[Tensor, "batch source both"]
+    context: Float[Tensor, "batch source hidden"]
+    real: Bool[Tensor, "batch source"]
+    state: State
+
+    def repeated(self, times: int) -> Encoded:
+        """Each sentence so many times in a row."""
+        states, context, real = (
+            each.repeat_interleave(times, 0) for each in (self.states, self.context, self.real)
+        )
+        hidden, cell = (each.repeat_interleave(times, 1) for each in self.state)
+        return Encoded(states, context, real, (hidden, cell))
+
+
+@plain_dataclass(frozen=True)
+class Decoded:
+    """What the decoder made of the target tokens read so far.
+
+    Attributes:
+        states: of the decoder at each token.
+        alpha: attention: not negative, sums to 1 over a sentence's source tokens, 0 on padding.
+        joined: what the next token is read off: the states with their context.
+        state: what to go on from.
+    """
+
+    states: Float[Tensor, "batch target hidden"]
+    alpha: Float[Tensor, "batch target source"]
+    joined: Float[Tensor, "batch target hidden"]
+    state: State
+
+
+class BiLSTM(nn.LSTM):
+    """A bidirectional LSTM over sentences of different lengths, padded on the right, without packing.
+
+    One more number per token is 1 on padding, 0 elsewhere; through weights of its own, which are not learned,
+    it closes the input gate and opens the forget gate there. So padding leaves a cell exactly as it is:
+    states and last cells are those of a packed sequence, at nearly twice its speed on a CPU, whose fused
+    kernels do not take packed sequences. (A 32-bit sigmoid of 10,000 is 1, and that of minus 10,000 is 0.)
+    """
+
+    def __init__(self, width: int, hidden: int, layers: int, dropout: float) -> None:
+        super().__init__(width, hidden, layers, dropout=dropout, bidirectional=True, batch_first=True)
+        gates = torch.tensor([-1e4, 1e4, 0, 0]).repeat_interleave(hidden)  # input, forget, cell, output
+        self.register_buffer("keeps", gates[:, None], persistent=False)
+
+    def forward(  # type: ignore[override]
+        self, x: Float[Tensor, "batch token width"], real: Bool[Tensor, "batch token"]
+    ) -> tuple[Float[Tensor, "batch token both"], State]:
+        """States of both directions side by side, and each layer's last ones, averaged over directions."""
+        padding, zero = (~real)[..., None].to(x.dtype), x.new_zeros(2, len(x), self.hidden_size)
+        ends = (real.sum(-1) - 1)[:, None, None].expand(-1, -1, self.hidden_size)
+        hidden, cells = [], []
+        for layer in range(self.num_layers):
+            if layer:
+                x = F.dropout(x, self.dropout, self.training)
+            weights: list[Tensor] = []
+            for direction in ("", "_reverse"):
+                part = f"l{layer}{direction}"
+                weights.append(torch.cat([getattr(self, f"weight_ih_{part}"), self.get_buffer("keeps")], 1))
+                weights += [getattr(self, f"{name}_{part}") for name in ("weight_hh", "bias_ih", "bias_hh")]
+            x, last, cell = torch.lstm(
+                torch.cat([x, padding], -1), (zero, zero), weights, True, 1, 0.0, self.training, True, True
+            )
+            forwards = x[..., : self.hidden_size].gather(1, ends)[:, 0]  # padding changes it, not its cell
+            hidden.append((forwards + last[1]) / 2)
+            cells.append(cell.mean(0))
+        return x, (torch.stack(hidden), torch.stack(cells))
+
+
+class Seq2Seq(Saved):
+    r"""Source tokens, a bidirectional LSTM, a decoding LSTM, one attention head, the next target token.
+
+    $$h = \mathrm{BiLSTM}(E_x), \quad d_t = \mathrm{LSTM}(E_{y_{<t}}), \quad
+      \alpha_{ts} = \mathrm{softmax}_s\big((W_a d_t + b_a) \cdot h_s\big), \quad
+      c_t = \sum_s \alpha_{ts} (W_c h_s + b_c)$$
+
+    $$p(y_t) = \mathrm{softmax}(W_o f(d_t, c_t) + b_o), \quad
+      f(d, c) = d + c \;\text{or}\; \mathrm{ReLU}(W_f [d; c] + b_f)$$
+
+    with $x$ and $y$ the tokens of a sentence and of its translation and $E$ their vectors, which both
+    languages share. With `config.uniform`, $\alpha_{ts} = 1/n$ for a source of $n$ tokens.
+
+    Initial weights come from torch's global generator: call `torch.manual_seed` before to fix them.
+
+    Attributes:
+        config: its settings.
+    """
+
+    CONFIG = Seq2SeqConfig
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config, hidden = config, config.hidden
+        between = config.dropout if config.layers > 1 else 0.0
+        self.embedding = nn.Embedding(config.vocabulary, hidden)
+        self.encoder = BiLSTM(hidden, hidden, config.layers, between)
+        self.decoder = nn.LSTM(hidden, hidden, config.layers, dropout=between, batch_first=True)
+        self.to_query = nn.Linear(hidden, 2 * hidden)
+        self.to_context = nn.Linear(2 * hidden, hidden)
+        if config.context == "feed-forward":
+            self.to_joined = nn.Linear(2 * hidden, hidden)
+        self.to_vocabulary = nn.Linear(hidden, config.vocabulary)
+
+    def encode(
+        self,
+        source: Int64[Tensor, "batch source"],
+        lengths: Int64[Tensor, " batch"],
+        scale: Float[Tensor, "batch source"] | None = None,
+    ) -> Encoded:
+        """Read source sentences.
+
+        Args:
+            source: token ids, padded on the right with anything.
+            lengths: tokens of each sentence, at least 1.
+            scale: a factor for each token's vector; the gradient with respect to it (at 1) is the influence
+                of the token.
+        """
+        x = self.embedding(source)
+        if scale is not None:
+            x = x * scale[..., None]
+        real = torch.arange(source.shape[1], device=lengths.device) < lengths[:, None]
+        states, state = self.encoder(x, real)
+        return Encoded(states, self.to_context(states), real, state)
+
+    def decode(
+        self, tokens: Int64[Tensor, "batch target"], encoded: Encoded, state: State | None = None
+    ) -> Decoded:
+        """Read target tokens, from the start or on from where `state` left off."""
+        hidden, cell = state or encoded.state
+        states, state = self.decoder(self.embedding(tokens), (hidden.contiguous(), cell.contiguous()))
+        alpha = self._attention(states, encoded)
+        return Decoded(states, alpha, self.join(states, alpha @ encoded.context), state)
+
+    def _attention(
+        self, states: Float[Tensor, "batch target hidden"], encoded: Encoded
+    ) -> Float[Tensor, "batch target source"]:
+        real = encoded.real[:, None]
+        if self.config.uniform:
+            return (real / real.sum(-1, keepdim=True)).expand(-1, states.shape[1], -1)
+        scores = self.to_query(states) @ encoded.states.transpose(1, 2)
+        return scores.masked_fill(~real, float("-inf")).softmax(-1)
+
+    def join(
+        self, states: Float[Tensor, "*#some hidden"], context: Float[Tensor, "*#some hidden"]
+    ) -> Float[Tensor, "*some hidden"]:
+        """$f(d, c)$: what the next token is read off; of all states with all contexts, if they broadcast."""
+        if self.config.context == "added":
+            return states + context
+        # W [d; c] in two parts: of T states and S contexts, T + S products make all T S sums.
+        for_states, for_context = self.to_joined.weight.chunk(2, -1)
+        return (F.linear(states, for_states) + F.linear(context, for_context, self.to_joined.bias)).relu()
+
+    def forward(
+        self,
+        source: Int64[Tensor, "batch source"],
+        lengths: Int64[Tensor, " batch"],
+        target: Int64[Tensor, "batch target"],
+    ) -> Decoded:
+        """Read source sentences, and target tokens that are given (teacher forcing).
+
+        The logits of the next tokens are `to_vocabulary` of the result's `joined`: computed where they are
+        needed only, for they are most of the work.
+        """
+        return self.decode(target, self.encode(source, lengths))
+
+
+def translation_loss(model: Seq2Seq, batch: PairBatch) -> Tensor:
+    r"""A loss for `fit`: cross entropy of target tokens given those before, as a mean over tokens.
+
+    $$L = -\tfrac{1}{T} \sum_t \log p(y_t \mid y_{<t}, x)$$
+
+    with $y_t$ the $T$ target tokens of the batch, `<eos>` among them; padding counts nowhere.
+    """
+    joined = model(**batch.inputs).joined
+    return F.cross_entropy(model.to_vocabulary(joined[batch.real]), batch.predicted[batch.real])
+
+
+@torch.no_grad()
+def translation_scores(model: Seq2Seq, batches: Iterable[PairBatch]) -> dict[str, float]:
+    """How well target tokens are predicted, given those before.
+
+    Args:
+        model: called in evaluation mode, and left in the mode it had.
+        batches: every target token counts the same, whatever batch it is in.
+
+    Returns:
+        `accuracy`: the share of target tokens that were the most probable; `perplexity`: the exponential of
+        `translation_loss`. NaN if there are none.
+    """
+    device = next(model.parameters()).device
+    right = torch.zeros((), dtype=torch.float64, device=device)
+    total, n = right.clone(), 0
+    with evaluating(model):
+        for batch in batches:
+            batch = batch.to(device)
+            gold = batch.predicted[batch.real]
+            logits = model.to_vocabulary(model(**batch.inputs).joined[batch.real])
+            right += (logits.argmax(-1) == gold).sum()
+            total += F.cross_entropy(logits.float(), gold, reduction="sum")
+            n += len(gold)
+    return {"accuracy": float(right / n), "perplexity": float((total / n).exp())}

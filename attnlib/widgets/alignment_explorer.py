@@ -1,0 +1,152 @@
+"""How a translator learns where to look: target by source tokens in several scores, over training."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from attnlib.widgets.dynamics_explorer import DynamicsExplorer
+from attnlib.widgets.encoding import checked_tokens, numpy_of
+from attnlib.widgets.front_end import front_end
+from attnlib.widgets.naming import counted
+from attnlib.widgets.over_training import Curves, Parts, Steps
+from attnlib.widgets.scored_document import Document
+
+
+@dataclass(frozen=True)
+class AlignedSentence(Document):
+    """A sentence and its translation: a document whose tokens are pairs of a target and a source token.
+
+    Attributes:
+        source: the tokens of the sentence.
+        targets: of its translation, at each checkpoint; "" where it is shorter than another.
+        truth: the places of the pairs that belong together, or None where that is not known.
+    """
+
+    source: tuple[str, ...]
+    targets: tuple[tuple[str, ...], ...]
+    truth: tuple[int, ...] | None
+
+    @classmethod
+    def of(  # type: ignore[override]
+        cls,
+        label: str,
+        *,
+        checkpoints: int,
+        typed: bool,
+        source: Sequence[str],
+        targets: Sequence[Sequence[str]],
+        scores: Mapping[str, Any],
+        written: Sequence[str],
+        expected: str | None = None,
+        truth: Any = None,
+    ) -> "AlignedSentence":
+        """Checks; `AlignmentExplorer` describes the parts.
+
+        Raises:
+            ValueError: a part is not valid.
+        """
+        keys, lines = (
+            checked_tokens("source", source),
+            tuple(checked_tokens("targets", each) for each in targets),
+        )
+        if len({len(line) for line in lines}) != 1 or len(lines) not in (1, checkpoints):
+            raise ValueError(
+                f"targets must be {checkpoints} lists of tokens, one for every checkpoint, of one length; "
+                f"got lengths {[len(line) for line in lines]}."
+            )
+        cells = (len(lines[0]), len(keys))
+        flat = {}
+        for name, score in scores.items():
+            values = numpy_of(score)
+            if values.shape[1:] != cells:
+                raise ValueError(
+                    f"score {name!r} has shape {values.shape}; it must be [checkpoint target source] = "
+                    f"({len(lines)}, {cells[0]}, {cells[1]})."
+                )
+            flat[name] = values.reshape(len(values), -1)
+        known = None if truth is None else numpy_of(truth)
+        if known is not None and (known.shape != cells or known.dtype != bool):
+            raise ValueError(
+                f"truth must be bool [target source] = {cells}; got {known.dtype} {known.shape}."
+            )
+        parts: dict[str, Any] = {"tokens": ["pair"] * (cells[0] * cells[1]), "scores": flat}
+        parts |= {"predicted": written, "gold": expected}
+        made = Document.of(label, checkpoints=checkpoints, typed=typed, **parts)
+        places = None if known is None else tuple(np.flatnonzero(known).tolist())
+        return cls(**vars(made), source=keys, targets=lines, truth=places)
+
+    def describe(self, negative: set[str]) -> dict[str, Any]:
+        """What the widget must know besides the bytes."""
+        return super().describe(negative) | {
+            "tokens": [""] * len(self.tokens),
+            "source": list(self.source),
+            "targets": [list(line) for line in self.targets],
+            "truth": None if self.truth is None else list(self.truth),
+        }
+
+
+class AlignmentExplorer(DynamicsExplorer):
+    """Attention, keyword relevance and influence of target by source tokens, as they form in training.
+
+    Every score is a heat map, side by side with the others, so that they can be compared cell by cell; where
+    the true alignment is known, it is outlined on each, and has a map of its own. Scores that are negative
+    somewhere go from orange over blank to blue. A slider, a play button and the chart choose the checkpoint;
+    the model's own translation there is shown. With ``translate``, a live notebook has a box in which the
+    reader types a sentence; a built page shows the recorded ones, and those typed before.
+
+    Args:
+        sentences: ``{label: {"source": [...], "targets": [[...], ...], "scores": {"alpha": ...}, "written":
+            [...], "expected": "...", "truth": ...}}``. Every score is float ``[checkpoint target source]``,
+            torch or numpy; targets are the tokens of the translation that the scores are of, one list for
+            every checkpoint, filled up with "" to one length; written is what the model itself made of the
+            sentence, one text per checkpoint. The expected translation and the truth, bool ``[target
+            source]``, may be left out. A sentence with one checkpoint only is of the last.
+        steps: training steps of the checkpoints, growing.
+        curves: ``{name: one value per checkpoint}``, drawn over training; or ``{name: {step: value}}`` where
+            a curve was measured at other steps. NaN or None leaves a gap.
+        title: a line of text above the picture.
+        translate: from a typed sentence to its parts as above; what it cannot read it refuses with a
+            ValueError, whose message the reader sees. None where nothing can be typed.
+        checkpoint: index of the checkpoint shown first; -1 is the last.
+        sentence: index of the sentence shown first.
+        hidden: the scores hidden at first, by name.
+
+    Raises:
+        ValueError: shapes that disagree, NaN, steps that do not grow, a curve or translations of another
+            length; the message names the sentence or the curve.
+
+    Example:
+        >>> import torch
+        >>> alpha = torch.softmax(torch.randn(2, 3, 4), -1)
+        >>> sentence = {"source": "<bos> das Haus <eos>".split(), "targets": [["the", "house", "<eos>"]] * 2,
+        ...             "scores": {"alpha": alpha}, "written": ["the the", "the house"]}
+        >>> AlignmentExplorer({"das Haus": sentence}, steps=[0, 100])
+        AlignmentExplorer: 1 sentence, 2 checkpoints, scores alpha
+    """
+
+    _esm, _css = front_end("alignment_explorer.js")
+    _noun, _item = "sentence", AlignedSentence
+
+    hidden = traitlets.List(traitlets.Unicode(), help="Names of the scores hidden.").tag(sync=True)
+
+    def __init__(
+        self,
+        sentences: Mapping[str, Parts],
+        steps: Steps,
+        curves: Curves | None = None,
+        title: str = "",
+        translate: Callable[[str], Parts] | None = None,
+        *,
+        checkpoint: int = -1,
+        sentence: int = 0,
+        hidden: Sequence[str] = (),
+    ) -> None:
+        super().__init__(sentences, steps, curves, title, translate, checkpoint=checkpoint, document=sentence)
+        self.hidden = list(hidden)
+
+    def _sizes(self) -> str:
+        sizes = f"{counted(len(self.documents), 'sentence')}, {counted(len(self.steps), 'checkpoint')}"
+        return f"{sizes}, scores {', '.join(self._names())}"

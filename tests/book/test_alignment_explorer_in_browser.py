@@ -1,0 +1,211 @@
+"""The explorer of a translator's training in Chromium, with the network off."""
+
+import re
+
+import pytest
+import torch
+
+import tests.book.test_training_explorer_in_browser as training
+from attnlib.widgets import AlignmentExplorer
+from tests.book.test_training_explorer_in_browser import CHART, connect, on_chart, slide
+from tests.browser import canvas_hash
+from tests.explorers import HOSTILE
+
+pytestmark = pytest.mark.book
+
+STEPS = [0, 10, 100]
+SOURCE, TARGET = ["<bos>", "das", "rote", "Haus", "<eos>"], ["the", "red", "house", "<eos>"]
+NAMES = ["alpha", "beta", "Delta", "truth"]
+
+
+def scores(checkpoints=3, rows=4, columns=5):
+    draw = torch.randn(3, checkpoints, rows, columns, generator=torch.Generator().manual_seed(rows))
+    return {"alpha": torch.softmax(2 * draw[0], -1), "beta": torch.sigmoid(draw[1]), "Delta": 0.1 * draw[2]}
+
+
+TRUTH = torch.zeros(4, 5, dtype=torch.bool)
+TRUTH[[0, 1, 2], [1, 2, 3]] = True
+
+
+def sentence(**changes):
+    parts = {"source": SOURCE, "targets": [TARGET] * 3, "scores": scores(), "truth": TRUTH}
+    return parts | {"written": ["a", "the house", "the red house"], "expected": "the red house"} | changes
+
+
+def explorer(sentences=None, **settings):
+    return AlignmentExplorer(sentences or {"A": sentence()}, STEPS, {"accuracy": [0.1, 0.5, 0.9]}, **settings)
+
+
+def stage(page, at):
+    return page.locator(".attna-map").nth(at).locator(".attnx-stage")
+
+
+def cells(page, at):
+    return f".attna-map:nth-child({at + 1}) canvas.attnx-map"
+
+
+def point(page, at, row, column, click=False):
+    """Puts the pointer on a cell of a map."""
+    canvas = page.locator(cells(page, at))
+    box = canvas.bounding_box()
+    place = {"x": (column + 0.5) * box["width"] / 5, "y": (row + 0.5) * box["height"] / 4}
+    overlay = page.locator(".attna-map").nth(at).locator(".attnx-overlay")
+    overlay.click(position=place) if click else overlay.hover(position=place)
+
+
+def agrees(text, value):
+    text = text.replace("−", "-").replace("+", "")
+    if "<" in text:
+        return abs(value) < float(text.replace("<", "").replace("-", ""))
+    return abs(float(text) - value) <= 10.0 ** -len(text.partition(".")[2])
+
+
+def test_every_score_has_a_map_that_changes_with_the_checkpoint_but_for_the_truth(opened):
+    page = opened(explorer())
+    assert page.locator(".attna-name").all_inner_texts() == NAMES
+    pictures = []
+    for checkpoint in range(3):
+        slide(page, checkpoint)
+        pictures.append([canvas_hash(page, cells(page, at)) for at in range(4)])
+    assert all(len(set(column)) == 3 for column in list(zip(*pictures, strict=True))[:3])
+    assert len({row[3] for row in pictures}) == 1
+    page.locator(CHART).click(position=on_chart(page, 0) if len(STEPS) == 5 else {"x": 47, "y": 40})
+    assert canvas_hash(page, cells(page, 0)) == pictures[0][0]
+
+
+def test_a_cell_tells_its_numbers_by_every_score(opened):
+    page = opened(explorer())
+    for checkpoint, at, row, column in [(2, 0, 2, 3), (0, 2, 3, 0), (1, 1, 0, 4)]:
+        slide(page, checkpoint)
+        point(page, at, row, column)
+        said = page.locator(".attnx-readout").inner_text()
+        assert said.startswith(f"'{TARGET[row]}' ({row}) with '{SOURCE[column]}' ({column}): ")
+        for name, values in scores().items():
+            number = re.search(rf"{name} (\S+?)[,.]( |$)", said)[1]
+            assert agrees(number, values[checkpoint, row, column].item())
+        assert f"truth {int(TRUTH[row, column])}." in said
+    page.locator(".attnx-readout").hover()
+    assert page.locator(".attnx-readout").inner_text().startswith("Point at a cell")
+
+
+def test_cells_are_chosen_by_click_and_walked_through_by_the_arrow_keys(opened):
+    page = opened(explorer())
+    status = page.locator("[aria-live]")
+    point(page, 0, 1, 2, click=True)
+    assert "'red' (1) with 'rote' (2)" in status.inner_text()
+    stage(page, 1).focus()
+    for key, expected in [("ArrowDown", (2, 2)), ("ArrowRight", (2, 3)), ("Home", (0, 3)), ("End", (3, 3))]:
+        page.keyboard.press(key)
+        assert f"'{TARGET[expected[0]]}' ({expected[0]}) with '{SOURCE[expected[1]]}'" in status.inner_text()
+    page.keyboard.press("PageUp")
+    assert status.inner_text().startswith("Step 10, accuracy 0.50. Translation 'the house', wrong")
+    page.keyboard.press("Escape")
+    assert " with " not in status.inner_text()
+
+
+def test_scores_are_hidden_and_shown_and_the_scale_is_chosen(opened):
+    page = opened(explorer(hidden=["beta"]))
+    names = page.locator(".attna-name")
+    assert names.all_inner_texts() == ["alpha", "Delta", "truth"]
+    page.get_by_role("checkbox", name="beta").check()
+    page.get_by_role("checkbox", name="alpha").uncheck()
+    assert names.all_inner_texts() == ["beta", "Delta", "truth"]
+    slide(page, 0)
+    before = canvas_hash(page, cells(page, 0))
+    page.get_by_label("What the strongest colour stands for").select_option("now")
+    assert canvas_hash(page, cells(page, 0)) != before
+
+
+def test_negative_scores_are_of_the_other_colour(opened):
+    values = torch.tensor([[[-1.0, 1.0], [0.0, -0.5]]])
+    one = {"source": ["a", "b"], "targets": [["c", "d"]], "scores": {"Delta": values}, "written": ["c"]}
+    page = opened(explorer({"A": one}))
+    pixel = """([row, column]) => {
+      const map = document.querySelector("canvas.attnx-map"), at = (i, size) => (i + 0.5) * size / 2;
+      const pen = map.getContext("2d");
+      return [...pen.getImageData(at(column, map.width), at(row, map.height), 1, 1).data]; }"""
+    colours = {place: page.evaluate(pixel, list(place)) for place in [(0, 0), (0, 1), (1, 1)]}
+    assert colours[0, 0][0] > colours[0, 0][2] and colours[1, 1][0] > colours[1, 1][2]  # orange
+    assert colours[0, 1][2] > colours[0, 1][0]  # blue
+
+
+def test_the_translation_is_told_and_the_table_says_where_scores_are_largest(opened):
+    page = opened(explorer())
+    assert page.locator(".attnt-text").inner_text() == "the red house"
+    assert page.locator(".attnt-verdict").inner_text() == "✓ right"
+    page.locator("summary").click()
+    rows = page.locator(".attnx tbody tr")
+    rows.first.wait_for()
+    at = int(scores()["alpha"][2, 1].argmax())
+    assert rows.nth(1).locator("td").first.inner_text() == f"'{SOURCE[at]}' ({at})"
+    assert rows.nth(3).locator("td").nth(3).inner_text() == "none"
+
+
+def test_a_narrow_and_a_dark_page_and_hostile_tokens(opened):
+    hostile = sentence(source=[*HOSTILE, "x"], targets=[[*HOSTILE]] * 3, written=HOSTILE[:3], truth=None)
+    page = opened(explorer({HOSTILE[0]: hostile, "B": sentence()}, title=HOSTILE[1]), width=400, dark=True)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator(".attnx").get_attribute("data-mode") == "dark"
+    assert page.locator(".attnx img, .attnx script").count() == 0
+    point(page, 0, 1, 1)
+    assert HOSTILE[1].replace(" ", "␣") in page.locator(".attnx-readout").inner_text()
+    page.get_by_label("Sentence", exact=True).select_option("B")
+    assert page.locator(".attna-name").all_inner_texts() == NAMES
+
+
+def test_scrubbing_and_hovering_move_nothing(opened):
+    page, heights = opened(explorer()), set()
+    for checkpoint in range(3):
+        slide(page, checkpoint)
+        point(page, 0, checkpoint, checkpoint)
+        heights.add(page.locator(".attnx").bounding_box()["height"])
+    assert len(heights) == 1
+
+
+def translate(text):
+    if "?" in text:
+        raise ValueError("<b>?</b> is not a word.")
+    targets = [["a", "<eos>", "", ""], ["the", "house", "<eos>", ""], TARGET]
+    return {
+        "source": SOURCE,
+        "targets": targets,
+        "scores": scores(),
+        "written": ["a", "the house", "the red house"],
+    }
+
+
+def test_a_live_view_translates_at_every_checkpoint_or_says_what_was_wrong(opened):
+    widget = explorer(translate=translate)
+    page = opened("<p class='attnx-map'></p>")
+    kernel = connect(page, widget)
+    box = page.get_by_label("A sentence of your own")
+    box.fill("das rote Haus")
+    box.press("Enter")
+    kernel()
+    sentences = page.get_by_label("Sentence", exact=True)
+    assert sentences.locator("option").all_inner_texts() == ["A", "das rote Haus (typed)"]
+    point(page, 0, 2, 1)
+    assert page.locator(".attnx-readout").inner_text().startswith("'house' (2)")
+    slide(page, 1)
+    point(page, 0, 1, 1)
+    assert page.locator(".attnx-readout").inner_text().startswith("'house' (1)")
+    assert page.locator(".attnt-text").inner_text() == "the house"
+    box.fill("?")
+    page.get_by_role("button", name="Translate").click()
+    kernel()
+    assert page.locator("[role=alert]").inner_text() == "<b>?</b> is not a word."
+    assert training.shown(page) == 1
+
+
+def test_what_cannot_be_shown_is_refused_by_name():
+    for changes, message in [
+        ({"targets": [TARGET] * 2}, "sentence 'A': targets must be 3 lists"),
+        ({"targets": [TARGET, TARGET, TARGET[:2]]}, "of one length"),
+        ({"scores": {"alpha": torch.zeros(3, 4, 4)}}, r"score 'alpha' has shape \(3, 4, 4\)"),
+        ({"truth": TRUTH.float()}, "truth must be bool"),
+        ({"written": ["a"]}, "predicted must be a list of 3 strings"),
+        ({"source": "das Haus"}, "source must be a list of strings"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            explorer({"A": sentence(**changes)})
+    assert repr(explorer()) == "AlignmentExplorer: 1 sentence, 3 checkpoints, scores alpha, beta, Delta"

@@ -110,8 +110,8 @@ class Fixed(nn.Module):
         super().__init__()
         self.values = nn.Parameter(torch.tensor(logits))
 
-    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> object:
-        return type("Output", (), {"logits": self.values[: len(ids)]})()
+    def forward(self, input_ids: torch.Tensor, lengths: torch.Tensor) -> object:
+        return type("Output", (), {"logits": self.values[: len(input_ids)]})()
 
 
 def test_a_saturated_model_has_a_finite_loss_and_gradient() -> None:

@@ -79,6 +79,14 @@ class GenerativeRollout:
         """The part of the matrix that belongs to one generated token, or to a slice of them."""
         return self.matrix[generated]
 
+    def __dlpack__(self, **options: Any) -> Any:
+        """The matrix, for `torch.as_tensor` and whatever else reads tensors."""
+        return self.matrix.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        """Where the matrix is."""
+        return self.matrix.__dlpack_device__()
+
     def mean_over_layers(self) -> Float[Tensor, "generated prompt"]:
         """The mean of `matrix[g, k, l]` over `l`."""
         return self.matrix.mean(-1)

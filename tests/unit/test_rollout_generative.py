@@ -286,3 +286,9 @@ def test_a_trained_model():
     torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
     assert result.special[0] and not any(result.special[1:])
     assert not {t.text.strip() for t in result.top(99)} & {".", "a", "the", "<s>"}
+
+
+def test_torch_reads_it_as_its_matrix():
+    made = GenerativeRollout(torch.tensor([1]), torch.tensor([2, 3]), torch.rand(1, 2, 4))
+    assert torch.equal(torch.as_tensor(made), made.matrix)
+    assert torch.equal(torch.as_tensor(made.over_null()), made.over_null().matrix)

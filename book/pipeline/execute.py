@@ -115,6 +115,7 @@ def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.Note
             progress_bar=False,
             stderr_file=terminal,
             store_widget_state=False,
+            iopub_timeout=60,  # seconds to wait for what a cell printed, where both cores are busy
             # Or each kernel warns about its sockets, which only this machine can reach.
             extra_arguments=["--IPKernelApp.log_level=ERROR"],
         )

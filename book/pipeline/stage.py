@@ -72,19 +72,15 @@ def status_table(runs: list[dict[str, Any]]) -> str:
 def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -> str:
     """What became of every record in this build, and where it is from: a line, and a row per record."""
     rows = []
-    for key, verdict in summary(found).items():
-        _, origin = origins[key]
+    for (chapter, run), verdict in summary(found).items():
+        _, origin = origins[chapter, run]
         stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
-        steps = "" if origin.get("steps") is None else f"{origin['steps']:,}"
-        made = [
-            origin["commit"],
-            origin["recorded"][:10],
-            origin["device"],
-            steps,
-            f"{origin['seconds']:,.0f}",
-        ]
-        rows.append([*key, verdict, stale, *made])
-    head = ["chapter", "run", "in this build", "stale", "commit", "date", "device", "steps", "seconds"]
+        made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {origin['device']}"
+        steps = "" if origin.get("steps") is None else f"{origin['steps']:,} steps, "
+        trained = f"{steps}{origin['seconds']:,.0f} s"
+        # Names of runs are long: they may be parted where they join.
+        rows.append([f"{chapter}<br>{run.replace('+', '+<wbr>')}", verdict, stale, made, trained])
+    head = ["record", "in this build", "stale", "made", "training"]
     return f"{line(found)}.\n\n{myst_table(head, rows)}" if rows else f"{line(found)}."
 
 

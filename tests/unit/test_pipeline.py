@@ -237,9 +237,9 @@ def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, 
     told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4}
     path.with_suffix(".json").write_text(json.dumps(told | {"versions": told["versions"] | {"numpy": "1.0"}}))
     table = records_table(reproduced(tmp_path, tmp_path), read_all(tmp_path))
-    assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| chapter |")
+    assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| record |")
     stale = "other code, uncommitted changes, numpy 1.0"
-    assert f"1 of 1 bit for bit | {stale} | abc | 2026-01-01 | CPU | 2,500 | 81 |" in table
+    assert f"1 of 1 bit for bit | {stale} | abc<br>2026-01-01, CPU | 2,500 steps, 81 s |" in table
     assert records_table(reproduced(tmp_path / "none", tmp_path / "none"), {}) == "No numbers are recorded."
 
 

@@ -21,8 +21,8 @@ from attnlib.generators.translation import PairBatch
 from attnlib.models.attention import evaluating
 from attnlib.models.saving import Saved
 
+# Hidden state and cell of every layer of the decoder.
 State = tuple[Float[Tensor, "layer batch hidden"], Float[Tensor, "layer batch hidden"]]
-"""Hidden state and cell of every layer of the decoder."""
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})

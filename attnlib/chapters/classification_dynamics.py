@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -59,6 +59,7 @@ class ClassificationDynamics(Chapter):
     batch_size: int = Field(ge=1)
     learning_rate: float = Field(gt=0, le=1)
     lexical_epochs: int = Field(ge=1)
+    lexical_learning_rate: float = Field(gt=0, le=1)
     seeds: list[int] = Field(min_length=2)
     uniform_seed: int = Field(ge=0)
     measure: Literal["top match", "kendall", "spearman"]
@@ -174,8 +175,13 @@ class ClassificationDynamics(Chapter):
     def lexical(self) -> dict[str, Lexical]:
         """Models that know no order: one of embeddings only, and logistic regression."""
         known = (self.corpus.train, self.looked_at["validation"], len(self.corpus.vocabulary))
-        how: dict[str, Any] = {"epochs": self.lexical_epochs, "device": self.device, "chapter": self.notebook}
-        bag = train_bag_of_embeddings(*known, **how)
+        bag = train_bag_of_embeddings(
+            *known,
+            epochs=self.lexical_epochs,
+            learning_rate=self.lexical_learning_rate,
+            device=self.device,
+            chapter=self.notebook,
+        )
         return {"embedding": bag, "logistic": logistic_regression(*known)}
 
     def scores(self, split: str) -> dict[str, RunScores]:
@@ -197,7 +203,9 @@ class ClassificationDynamics(Chapter):
         said = [
             made if self.data == "planted" else data.about["differs"],
             f"{len(data.train):,} training documents",
-            f"first {self.max_length} words" * bool(self.max_length),
+            f"first {self.max_length} words ({100 * data.about['cut']:.0f} % of the documents are longer)"
+            if self.max_length
+            else "",
             f"{self.steps:,} steps",
             f"{len(self.seeds)} seeds",
             f"embedding {self.embedding}, hidden {self.hidden}",

@@ -138,6 +138,8 @@ def test_cuts_are_made_where_asked(tmp_path: Path) -> None:
     assert [len(getattr(data, split)) for split in SPLITS] == [50, 20, 10]
     assert data.test.lengths.tolist() == [15] * 10 and data.test.words(0)[-2:] == ["was", "<eos>"]
     assert "so" not in data.vocabulary.words
+    assert data.about["cut"] == 1.0, "every document has more than 13 words, and lost some"
+    assert corpus("mine", folder, max_length=99).about["cut"] == corpus("mine", folder).about["cut"] == 0.0
     more = corpus("mine", folder, max_length=13, train_documents=50, test_documents=90)
     assert more.train.texts == data.train.texts and more.validation.texts == data.validation.texts
     for name in ("max_length", "train_documents", "test_documents"):

@@ -76,7 +76,10 @@ def test_a_folder_of_ones_own_is_read(tmp_path):
     )
     found = p.corpus
     assert p.name == "mine" and len(found.train) == 50 and int(found.train.lengths.max()) == 5
-    assert "50 training documents; first 3 words; 1,000 steps; 3 seeds" in p.setting
+    assert (
+        "50 training documents; first 3 words (100 % of the documents are longer); 1,000 steps; 3 seeds"
+        in p.setting
+    )
 
 
 # ---- recorded scores ---------------------------------------------------------------------------------
@@ -162,6 +165,16 @@ def test_lexical_scores_are_weights_towards_the_label(corpus):
     sign = 2 * int(corpus.test.labels[0]) - 1
     first = corpus.test.tokens[: int(corpus.test.lengths[0])]
     np.testing.assert_array_equal(run.beta[0, : len(first)], (sign * weights[first]).numpy())
+
+
+def test_the_embedding_only_model_learns_at_the_rate_that_is_asked_for():
+    slow, fast = (
+        ClassificationDynamics.checked(SMALL | {"device": "cpu", "lexical_learning_rate": rate})
+        for rate in (1e-5, 1e-1)
+    )
+    first, other = (p.lexical["embedding"] for p in (slow, fast))
+    assert float((first.weights - other.weights).abs().max()) > 0.1
+    assert torch.equal(slow.lexical["logistic"].weights, fast.lexical["logistic"].weights)
 
 
 def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):

@@ -26,7 +26,8 @@ class Corpus:
         train: what models are trained on.
         validation: what checkpoints and regularisation are chosen by.
         test: what is reported. (The original chooses and reports on one set, its test set.)
-        about: where it is from, what differs from the original, what was left out; as JSON can hold it.
+        about: where it is from, what differs from the original, what was left out, the share of documents
+            that were cut; as JSON can hold it.
     """
 
     name: str
@@ -122,7 +123,13 @@ def assemble(
     left = about.get("left out", {})
     about |= {"left out": {**left, "copies": left.get("copies", 0) + copies}}
     about |= {"documents": {split: len(part) for split, part in documents.items()}}
+    about |= {"cut": _share_longer([words for part in parts.values() for words in part["words"]], max_length)}
     return Corpus(name, names, vocabulary, about=about, **documents)
+
+
+def _share_longer(documents: Sequence[Sequence[str]], max_length: int | None) -> float:
+    """The share of documents that lose words to `max_length`."""
+    return sum(len(words) > max_length for words in documents) / len(documents) if max_length else 0.0
 
 
 def encode(

@@ -93,6 +93,45 @@ def paper_grid(
     return pd.DataFrame(rows)
 
 
+def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> pd.DataFrame:
+    """What became of one column of a paper's table, a row for each of our runs.
+
+    Args:
+        here: as for `paper_grid`, with `n`.
+        table: which of `paper_figures()`.
+        metric: the column.
+        chance: the column that says what it is by chance.
+
+    Returns:
+        Ours in percent with its interval, `n`, chance, the paper's figure, and the verdict: "above chance" if
+        its interval does not touch chance's, "at chance" else; and "as high as", "lower than" or "higher
+        than" the paper's figure, the first if our interval holds it.
+
+    Raises:
+        ValueError: as `paper_grid`.
+    """
+    paper, here = _paper_and_ours(table, here)
+    theirs = paper.set_index("task")["value"]
+    found = {name: here[here["metric"] == name] for name in (metric, chance)}
+    for column in found.values():
+        _refuse_merging(column, ["task", "setting"])
+    both = found[metric].merge(found[chance], on=["task", "setting"], suffixes=("", "_by_chance"))
+    rows: list[dict[str, Any]] = []
+    row: Any
+    for row in both.itertuples():
+        figure = float(theirs.get(f"{row.task}: {metric}", float("nan")))
+        verdict = "above chance" if row.low > row.high_by_chance else "at chance"
+        if figure == figure:
+            against = "lower than" if 100 * row.high < figure else "higher than"
+            verdict += (
+                f", {'as high as' if 100 * row.low <= figure <= 100 * row.high else against} the paper's"
+            )
+        by_chance = f"{100 * row.value_by_chance:.1f}"
+        cells = {"task": row.task, "here": _percent(row), "n": int(row.n), "by chance": by_chance}
+        rows.append(cells | {"paper": f"{figure:g}" if figure == figure else "not found", "verdict": verdict})
+    return pd.DataFrame(rows)
+
+
 def _paper_and_ours(
     table: str, here: pd.DataFrame, more: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 
 from attnlib.files import write_atomically
-from attnlib.records import paper_figures, paper_grid, paper_vs_here, provenance, record, records
+from attnlib.records import (
+    paper_figures,
+    paper_grid,
+    paper_verdicts,
+    paper_vs_here,
+    provenance,
+    record,
+    records,
+)
 from attnlib.records import runs as record_file
 from attnlib.records.provenance import code_hash
 from attnlib.training import definitions
@@ -291,3 +299,22 @@ def test_a_task_is_the_papers_however_it_is_written():
     assert ours["Furd"] == "90.0 [80.0, 95.0]" and "furd" not in ours
     table = paper_vs_here(ROWS.assign(task="SORT", setting="ours"), "Thinking Like Transformers Table 1")
     assert table.set_index("task").loc["sort", "our setting"] == "ours"
+
+
+def test_verdicts_ask_for_chance_and_for_the_papers_figure():
+    table = "Approximating How Single Head Attention Learns Table 1"
+    intervals = {"imdb": (0.50, 0.60), "Furd": (0.05, 0.15), "Amazon": (0.6, 0.7), "SST": (0.2, 0.3)}
+    rows = []
+    for task, (low, high) in intervals.items():
+        place = {"task": task, "setting": "ours", "n": 9}
+        rows.append(
+            place | {"metric": "A(alpha, beta_uf)", "value": (low + high) / 2, "low": low, "high": high}
+        )
+        rows.append(place | {"metric": "A_hat", "value": 0.08, "low": 0.07, "high": 0.09})
+    found = paper_verdicts(pd.DataFrame(rows), table, "A(alpha, beta_uf)", "A_hat").set_index("task")
+    told = found["verdict"].to_dict()
+    assert told["IMDB"] == "above chance, as high as the paper's"
+    assert told["Furd"] == "at chance, lower than the paper's"
+    assert told["Amazon"] == "above chance, higher than the paper's"
+    assert told["SST"] == "above chance" and found.loc["SST", "paper"] == "not found"
+    assert found.loc["IMDB", "paper"] == "52.55" and found.loc["IMDB", "here"] == "55.0 [50.0, 60.0]"

@@ -16,8 +16,7 @@ authors' code.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -188,11 +187,3 @@ def _of_batch(model: nn.Module, batch: Any, delta: bool) -> tuple[dict[str, Tens
     return {name: value.detach()[real].float().cpu() for name, value in values.items()}, (
         output.logits.detach().float().cpu()
     )
-
-
-def fingerprint(documents: Documents) -> str:
-    """A hash of the words and labels of documents."""
-    digest = hashlib.sha256()
-    for tensor in (documents.tokens, documents.lengths, documents.labels):
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()[:16]

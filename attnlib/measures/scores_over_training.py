@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from attnlib.files import CheckpointError
 from attnlib.generators.classification import Corpus, Documents
-from attnlib.measures.relevance import Relevance, fingerprint, relevance
+from attnlib.measures.relevance import Relevance, relevance
 from attnlib.models.classifier import Classifier
 from attnlib.stats.ragged import RunScores
-from attnlib.training.keeping import load_own
+from attnlib.training.keeping import kept, name_of
 from attnlib.training.lexical import Lexical
 from attnlib.training.snapshots import Snapshots
-
-log = logging.getLogger(__name__)
 
 
 def scores_at_checkpoints(
@@ -51,19 +48,15 @@ def _kept(
     snapshots: Snapshots, step: int, documents: Documents, delta: bool, device: torch.device | str
 ) -> Relevance:
     """The relevance at one checkpoint: as it was kept, or made if that is of another run or documents."""
-    of_which = fingerprint(documents)
-    whose: dict[str, Any] = {"kind": "relevance", "run": snapshots.run, "documents": of_which, "delta": delta}
+    of_which = name_of(documents.tokens, documents.lengths, documents.labels)
+    whose = {"step": step, "kind": "relevance", "run": snapshots.run, "documents": of_which, "delta": delta}
+
+    def made() -> dict[str, Tensor]:
+        found = relevance(snapshots.at(step).to(device), documents, step=step, delta=delta)
+        return {name: value for name, value in vars(found).items() if isinstance(value, Tensor)}
+
     path = snapshots.home.parent / "relevance" / f"{of_which}-{step}.safetensors"
-    try:
-        tensors, _ = load_own(path, step=step, **whose)
-        return Relevance(step, **tensors)
-    except CheckpointError as error:
-        if path.exists():
-            log.warning("%s; it is made again", error)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = relevance(snapshots.at(step).to(device), documents, step=step, delta=delta)
-    made.save(path, whose)
-    return made
+    return Relevance(step, **kept(path, whose, made))
 
 
 def lexical_scores(lexical: Lexical, documents: Documents) -> RunScores:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.translation import Bitext, Pairs
 from attnlib.measures.source_scores import SourceScores, source_scores, word_translation_scores
 from attnlib.measures.translations import translations
 from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.word_translation import WordTranslation
 from attnlib.stats.ragged import RunScores
+from attnlib.training.keeping import kept, name_of
 
 ModelAt = Callable[[int], Seq2Seq]
 """The model at a step."""
@@ -62,29 +61,15 @@ def _kept(model_at: ModelAt, step: int, pairs: Pairs, folder: Path | None, delta
     """The scores of a checkpoint, read if they were computed before."""
     if folder is None:
         return source_scores(model_at(step), pairs, delta=delta)
-    name = f"{contents(pairs)}-{step:08d}{'-delta' * delta}"
-    path, header = (
-        folder / f"{name}.safetensors",
-        {"kind": "source scores", "name": name, "run": folder.parent.name},
-    )
-    try:
-        tensors, found = load_tensors(path)
-        if all(found.get(key) == value for key, value in header.items()):
-            return SourceScores(**tensors)
-    except (CheckpointError, OSError):
-        pass  # not there, or damaged: computed (again)
-    scores = source_scores(model_at(step), pairs, delta=delta)
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(path, {key: value for key, value in vars(scores).items() if value is not None}, header)
-    return scores
+    of_which = name_of(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths)
+    name = f"{of_which}-{step:08d}{'-delta' * delta}"
+    whose = {"kind": "source scores", "name": name, "run": folder.parent.name}
 
+    def made() -> dict[str, Tensor]:
+        found = vars(source_scores(model_at(step), pairs, delta=delta))
+        return {key: value for key, value in found.items() if value is not None}
 
-def contents(pairs: Pairs) -> str:
-    """A hash of the tokens of sentences and their translations."""
-    digest = hashlib.sha256()
-    for tensor in (pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths):
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()[:16]
+    return SourceScores(**kept(folder / f"{name}.safetensors", whose, made))
 
 
 def word_translation_run(model: WordTranslation, pairs: Pairs) -> RunScores:

@@ -1,14 +1,16 @@
-"""Hooks that keep files of a run: whose each file is stands in its header, and is checked before use."""
+"""Files of a run, those that hooks keep among them: whose each is stands in its header, and is checked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from attnlib.files import CheckpointError, load_tensors
+from attnlib.files import CheckpointError, load_tensors, save_tensors
+from attnlib.training.runlog import log
 
 
 class Foreign(CheckpointError):
@@ -35,6 +37,37 @@ def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Te
         if header.get(name) != value:
             raise Foreign(f"{path} is of another run: its {name} is {header.get(name)!r}, not {value!r}")
     return tensors, header
+
+
+def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors of a file; if it is not there, damaged or another one, they are made and put there.
+
+    Args:
+        path: of the file; its folder need not be there.
+        whose: what the file's header says: `run`, `kind` and what else tells it from others.
+        make: computes the tensors.
+
+    Raises:
+        CheckpointError: the file cannot be written.
+    """
+    try:
+        tensors, _ = load_own(path, **{"run": None, **whose})
+        return tensors
+    except (CheckpointError, OSError) as error:
+        if path.exists():
+            log.warning("%s; it is made again", error)
+    made = dict(make())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_tensors(path, made, dict(whose))
+    return made
+
+
+def name_of(*tensors: Tensor) -> str:
+    """A short name for some tensors (on the CPU): a hash of their numbers, one after another."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 class Keeper:

@@ -177,7 +177,7 @@ def test_stages_draw_sentences_again(runs):
     assert (table["low"] != other["low"]).any()
 
 
-def test_scores_are_kept_by_the_sentences_and_computed_again_if_damaged(data, tmp_path):
+def test_scores_are_kept_by_the_sentences_and_computed_again_if_damaged(data, tmp_path, caplog):
     model, asked = model_for(data), []
 
     def model_at(step):
@@ -194,11 +194,12 @@ def test_scores_are_kept_by_the_sentences_and_computed_again_if_damaged(data, tm
     )
     assert not first.delta[0].any() and first.delta[1].any()
     translation_run(model_at, (0,), data.validation, folder)
-    assert asked == [0, 5, 0]
+    assert asked == [0, 5, 0] and not caplog.records
     for path in folder.iterdir():
         path.write_bytes(path.read_bytes()[:-20])
     damaged = translation_run(model_at, (0, 5), data.test, folder)
     assert len(asked) == 5 and np.array_equal(first.alpha, damaged.alpha) and damaged.delta is None
+    assert "damaged" in caplog.text and "made again" in caplog.text
 
 
 def test_sentences_for_the_explorer(data):

@@ -26,7 +26,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.generators.classification import Documents
 from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
@@ -95,30 +94,6 @@ class Relevance:
         start = int(self.lengths[:row].sum())
         names = ["alpha", "beta"] + (["delta"] if self.delta is not None else [])
         return {name: getattr(self, name)[start : start + int(self.lengths[row])] for name in names}
-
-    def save(self, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-        """Write it to one safetensors file, atomically.
-
-        Raises:
-            CheckpointError: it could not be written.
-        """
-        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        save_tensors(Path(path), tensors, {"step": self.step, **(about or {})})
-
-    @classmethod
-    def load(cls, path: str | Path) -> Relevance:
-        """What `save` wrote.
-
-        Raises:
-            CheckpointError: there is no such file, or it is damaged, or of something else.
-        """
-        if not Path(path).is_file():
-            raise CheckpointError(f"there is no recorded relevance {path}")
-        tensors, header = load_tensors(Path(path))
-        try:
-            return cls(step=header["step"], **tensors)
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} is no recorded relevance: {error}") from error
 
 
 def relevance(

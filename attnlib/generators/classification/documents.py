@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
 from attnlib.generators.classification.vocabulary import BOS, EOS, split_words
 from attnlib.generators.epochs import rows_of_steps
+from attnlib.generators.ragged import padded, some_of, spans, starts_of
 
 PAD_ID = 0
 
@@ -87,7 +87,7 @@ class Documents:
     @cached_property
     def offsets(self) -> Int64[Tensor, " document"]:
         """Where each document begins in `tokens`."""
-        return self.lengths.cumsum(0) - self.lengths
+        return starts_of(self.lengths)
 
     def __getitem__(self, rows: Int64[Tensor, " rows"] | slice) -> Documents:
         """Some of the documents, in the order of `rows`."""
@@ -103,9 +103,7 @@ class Documents:
 
     def positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " total"]:
         """The places in `tokens` of all words of some documents, document by document."""
-        lengths = self.lengths[rows]
-        starts = (self.offsets[rows] - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths)
-        return starts + torch.arange(len(starts))
+        return spans(self.offsets[rows], self.lengths[rows])
 
     def words(self, row: int) -> list[str]:
         """The words of one document as they were written (lower case), between `<bos>` and `<eos>`."""
@@ -113,8 +111,7 @@ class Documents:
 
     def sample(self, n: int, seed: int = 0) -> Documents:
         """At most `n` of the documents, drawn at random, in their order."""
-        rows = np.random.default_rng(seed).permutation(len(self))[:n]
-        return self[torch.from_numpy(np.sort(rows))]
+        return self[some_of(len(self), n, seed)]
 
     def toward_label(self, values: Shaped[Tensor, " total"]) -> Shaped[Tensor, " total"]:
         r"""$(2y - 1) v$: a value per token that speaks for class 1, as one that speaks for the label $y$."""
@@ -125,9 +122,7 @@ class Documents:
     def batch(self, rows: Int64[Tensor, " rows"]) -> DocumentBatch:
         """Some documents, padded."""
         lengths = self.lengths[rows]
-        columns = torch.arange(int(lengths.max()) if len(rows) else 0)
-        places = (self.offsets[rows][:, None] + columns).clamp(max=len(self.tokens) - 1)
-        ids = self.tokens[places].masked_fill(columns >= lengths[:, None], PAD_ID)
+        ids = padded(self.tokens, self.offsets[rows], lengths, PAD_ID)
         return DocumentBatch(ids, lengths, self.labels[rows], rows)
 
     def batches(self, batch_size: int = 32, seed: int = 0, pool: int = 50) -> Callable[[int], DocumentBatch]:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from attnlib.generators.epochs import rows_of_steps
+from attnlib.generators.ragged import padded, some_of, spans, starts_of
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 """Ids of the special tokens, as in the original."""
@@ -127,14 +127,13 @@ class Pairs:
     def predicted(self) -> Int64[Tensor, " targets"]:
         """The ids of all target tokens."""
         first = torch.ones(len(self.target), dtype=torch.bool)
-        first[self.target_lengths.cumsum(0) - self.target_lengths] = False
+        first[starts_of(self.target_lengths)] = False
         return self.target[first]
 
     @cached_property
     def source_of_pair(self) -> Int64[Tensor, " pairs"]:
         """The id of the source token of each pair."""
-        starts = (self.source_lengths.cumsum(0) - self.source_lengths)[self.sentences]
-        return self.source[_spans(starts, self.row_lengths)]
+        return self.source[spans(starts_of(self.source_lengths)[self.sentences], self.row_lengths)]
 
     @cached_property
     def target_of_pair(self) -> Int64[Tensor, " pairs"]:
@@ -147,8 +146,7 @@ class Pairs:
         taken = {}
         for side in ("source", "target"):
             lengths = getattr(self, f"{side}_lengths")
-            starts = lengths.cumsum(0) - lengths
-            taken[side] = getattr(self, side)[_spans(starts[index], lengths[index])]
+            taken[side] = getattr(self, side)[spans(starts_of(lengths)[index], lengths[index])]
             taken[f"{side}_lengths"] = lengths[index]
         texts = tuple(self.texts[row] for row in index.tolist())
         known = None if self.alignment is None else self.alignment[self.positions(index)]
@@ -157,17 +155,16 @@ class Pairs:
     def positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " pairs"]:
         """The places, among all pairs of tokens, of those of some sentences, sentence by sentence."""
         counts = self.pair_counts
-        return _spans((counts.cumsum(0) - counts)[rows], counts[rows])
+        return spans(starts_of(counts)[rows], counts[rows])
 
     def target_positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " targets"]:
         """The places, among all target tokens, of those of some sentences, sentence by sentence."""
         counts = self.target_lengths - 1
-        return _spans((counts.cumsum(0) - counts)[rows], counts[rows])
+        return spans(starts_of(counts)[rows], counts[rows])
 
     def sample(self, n: int, seed: int = 0) -> Pairs:
         """At most `n` of the pairs of sentences, drawn at random, in their order."""
-        rows = np.random.default_rng(seed).permutation(len(self))[:n]
-        return self[torch.from_numpy(np.sort(rows))]
+        return self[some_of(len(self), n, seed)]
 
     def with_alignment(self, alignment: Bool[Tensor, " pairs"]) -> Pairs:
         """The same pairs, with the alignment of their tokens known."""
@@ -177,15 +174,12 @@ class Pairs:
 
     def batch(self, rows: Int64[Tensor, " rows"]) -> PairBatch:
         """Some pairs of sentences, padded."""
-        padded = {}
+        sides = {}
         for side in ("source", "target"):
             lengths = getattr(self, f"{side}_lengths")
-            starts, mine = (lengths.cumsum(0) - lengths)[rows], lengths[rows]
-            columns = torch.arange(int(mine.max()) if len(rows) else 0)
-            places = (starts[:, None] + columns).clamp(max=len(getattr(self, side)) - 1)
-            padded[side] = getattr(self, side)[places].masked_fill(columns >= mine[:, None], PAD_ID)
-            padded[f"{side}_lengths"] = mine
-        return PairBatch(**padded, rows=rows)
+            sides[side] = padded(getattr(self, side), starts_of(lengths)[rows], lengths[rows], PAD_ID)
+            sides[f"{side}_lengths"] = lengths[rows]
+        return PairBatch(**sides, rows=rows)
 
     def batches(self, batch_size: int = 16, seed: int = 0, pool: int = 50) -> Callable[[int], PairBatch]:
         """The batch of every training step: all pairs in a new random order each epoch.
@@ -213,9 +207,3 @@ class Pairs:
     def in_batches(self, batch_size: int = 64) -> list[PairBatch]:
         """All pairs once, shortest first; `rows` says which is which."""
         return [self.batch(rows) for rows in self._like.argsort(stable=True).split(batch_size)]
-
-
-def _spans(starts: Int64[Tensor, " n"], lengths: Int64[Tensor, " n"]) -> Int64[Tensor, " total"]:
-    """The places from each start on, so many as its length, one span after another."""
-    shift = starts - (lengths.cumsum(0) - lengths)
-    return shift.repeat_interleave(lengths) + torch.arange(int(lengths.sum()))

@@ -66,6 +66,13 @@ def test_a_folder_of_tables(tmp_path):
     assert sorted(back.test.texts) == sorted((target, source) for source, target in lines(10, 400))
 
 
+def test_a_folder_with_files_of_its_own_comes_before_its_subfolders(tmp_path):
+    (tmp_path / "mine").mkdir()
+    folder_of(tmp_path / "mine", train=30)
+    assert len(read(tmp_path).train) == 30
+    assert len(read(folder_of(tmp_path)).train) == 60
+
+
 def test_a_folder_of_lines_compressed_or_not(tmp_path):
     pairs = lines(60)
     (tmp_path / "all.de").write_bytes("".join(f"{source}\n" for source, _ in pairs).encode())

@@ -7,8 +7,6 @@ The files of the original are not public, and were binary already; which two cla
 from __future__ import annotations
 
 import csv
-import difflib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-DATA_VARIABLE = "ATTNLIB_DATA"
-"""The environment variable that may name a folder whose subfolder `classification` holds data sets."""
+from attnlib.generators.folders import DATA_VARIABLE, folder_with, unknown_set
 
 SPLITS = {
     "train": ("train",),
@@ -160,38 +157,15 @@ DATASETS: Mapping[str, Recipe] = {
 
 def unknown_name(name: str, allowed: list[str]) -> ValueError:
     """The error for a name that is not among those allowed."""
-    close = difflib.get_close_matches(name, allowed, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return ValueError(
-        f"a data set should be one of {', '.join(allowed)}, or any other name with folder=..., a folder of "
-        f"TSV files with the columns label and text; got {name!r}{hint}"
-    )
+    return unknown_set(name, allowed, "with the columns label and text")
 
 
 def find_folder(name: str, folder: str | Path | None) -> Path | None:
-    """The folder with a data set's files: `folder` itself, or a subfolder of it with the set's name.
-
-    Without `folder`, a subfolder of `$ATTNLIB_DATA/classification` if there is one, else `None`: the hub.
-
-    Raises:
-        FileNotFoundError: `folder` is not there, or holds no such data.
-    """
+    """The folder with a data set's files, or `None`: the hub; see `folder_with`."""
     recipe = DATASETS.get(name)
     subfolders = [name] if recipe is None else [recipe.folder, name]
-    if folder is None:
-        root = os.environ.get(DATA_VARIABLE)
-        bases = [] if root is None else [Path(root) / "classification", Path(root)]
-        return next((base / sub for base in bases for sub in subfolders if tables_in(base / sub)), None)
-    places = [Path(folder), *(Path(folder) / sub for sub in subfolders)]
-    found = next((place for place in places if tables_in(place)), None)
-    if found is None:
-        there = "there is no such folder" if not Path(folder).is_dir() else "it has none"
-        names = ", ".join(f"{split}*.tsv[.gz]" for split in SPLITS)
-        raise FileNotFoundError(
-            f"{folder} should hold files named {names}, or a subfolder {' or '.join(subfolders)} that does; "
-            f"{there}"
-        )
-    return found
+    files = f"files named {', '.join(f'{split}*.tsv[.gz]' for split in SPLITS)}"
+    return folder_with(subfolders, folder, kind="classification", holds=tables_in, files=files)
 
 
 def tables_in(folder: Path) -> dict[str, Path]:

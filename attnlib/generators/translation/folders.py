@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from attnlib.generators.translation.sources import (
-    DATA_VARIABLE,
-    DATASETS,
-    Lines,
-    aligned,
-    split_lines,
-)
+from attnlib.generators.folders import folder_with
+from attnlib.generators.translation.sources import DATASETS, Lines, aligned, split_lines
 
 SPLITS = {
     "train": ("train",),
@@ -25,30 +19,14 @@ SPLITS = {
 
 
 def find_folder(name: str, folder: str | Path | None) -> Path | None:
-    """The folder with a data set's files: `folder` itself, or a subfolder of it with the set's name.
-
-    Without `folder`, a subfolder of `$ATTNLIB_DATA/translation` if there is one, else `None`: the public
-    source.
-
-    Raises:
-        FileNotFoundError: `folder` is not there, or holds no such data.
-    """
+    """The folder with a data set's files, or `None`: the public source; see `folder_with`."""
     recipe = DATASETS.get(name)
     subfolders = [name] if recipe is None else [recipe.folder, name]
-    if folder is None:
-        root = os.environ.get(DATA_VARIABLE)
-        bases = [] if root is None else [Path(root) / "translation", Path(root)]
-        return next((base / sub for base in bases for sub in subfolders if _readable(base / sub)), None)
-    places = [*(Path(folder) / sub for sub in subfolders), Path(folder)]
-    found = next((place for place in places if _readable(place)), None)
-    if found is None:
-        there = "there is no such folder" if not Path(folder).is_dir() else "it has none"
-        raise FileNotFoundError(
-            f"{folder} should hold train*.tsv[.gz] or all*.tsv[.gz] (and validation*, test*), or files of "
-            f"lines such as train.de and train.en, or a subfolder {' or '.join(subfolders)} that does; "
-            f"{there}"
-        )
-    return found
+    files = (
+        "train*.tsv[.gz] or all*.tsv[.gz] (and validation*, test*), or files of lines such as train.de and "
+        "train.en"
+    )
+    return folder_with(subfolders, folder, kind="translation", holds=_readable, files=files)
 
 
 def _readable(folder: Path) -> list[Path]:

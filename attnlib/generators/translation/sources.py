@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import hashlib
 import io
@@ -13,9 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlib.files import write_atomically
-
-DATA_VARIABLE = "ATTNLIB_DATA"
-"""The environment variable that may name a folder whose subfolder `translation` holds data sets."""
+from attnlib.generators.folders import DATA_VARIABLE, unknown_set
 
 Lines = list[tuple[str, str]]
 """Sentences and their translations."""
@@ -123,12 +120,7 @@ DATASETS: Mapping[str, Recipe] = {
 
 def unknown_name(name: str, allowed: list[str]) -> ValueError:
     """The error for a name that is not among those allowed."""
-    close = difflib.get_close_matches(name, allowed, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return ValueError(
-        f"a data set should be one of {', '.join(allowed)}, or any other name with folder=..., a folder of "
-        f"TSV files whose columns are languages; got {name!r}{hint}"
-    )
+    return unknown_set(name, allowed, "whose columns are languages")
 
 
 def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dict[str, Lines]:

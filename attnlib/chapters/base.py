@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import pandas as pd
 import torch
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from torch import nn
 
 from attnlib.records import device_name, record
@@ -32,6 +32,16 @@ C = TypeVar("C", bound="Chapter")
 
 class ParameterError(ValueError):
     """A chapter was started with parameters that it cannot run with."""
+
+
+def _different(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise ValueError(f"seeds should be different numbers from 0; got {seeds}")
+    return seeds
+
+
+Seeds = Annotated[list[int], Field(min_length=2), AfterValidator(_different)]
+"""The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
 
 
 @dataclass(frozen=True)

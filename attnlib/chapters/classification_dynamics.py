@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from pydantic import Field, field_validator, model_validator
 
-from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.chapters.base import Chapter, Run, Seeds, Setup
 from attnlib.generators.classification import (
     DATASETS,
     Corpus,
@@ -60,7 +60,7 @@ class ClassificationDynamics(Chapter):
     learning_rate: float = Field(gt=0, le=1)
     lexical_epochs: int = Field(ge=1)
     lexical_learning_rate: float = Field(gt=0, le=1)
-    seeds: list[int] = Field(min_length=2)
+    seeds: Seeds
     uniform_seed: int = Field(ge=0)
     measure: Literal["top match", "kendall", "spearman"]
     shown: int = Field(ge=1, le=50)
@@ -77,13 +77,6 @@ class ClassificationDynamics(Chapter):
         if len(set(classes)) not in (0, 2) or len(classes) > 2:
             raise ValueError(f"classes should be empty, or two different labels; got {classes}")
         return classes
-
-    @field_validator("seeds")
-    @classmethod
-    def _different(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-            raise ValueError(f"seeds should be different numbers from 0; got {seeds}")
-        return seeds
 
     @model_validator(mode="after")
     def _possible(self) -> ClassificationDynamics:

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from attnlib.chapters.base import Chapter, Run, Setup, Trained
+from attnlib.chapters.base import Chapter, Run, Seeds, Setup, Trained
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
 from attnlib.generators.translation.folders import find_folder
 from attnlib.generators.translation.sources import unknown_name
@@ -68,7 +68,7 @@ class TranslationDynamics(Chapter):
     batch_size: int = Field(ge=1)
     learning_rate: float = Field(gt=0, le=1)
     lexical_epochs: int = Field(ge=1)
-    seeds: list[int] = Field(min_length=2)
+    seeds: Seeds
     uniform_seed: int = Field(ge=0)
     measure: Literal["top match", "kendall", "spearman"]
     beam: int = Field(ge=1, le=100)
@@ -83,13 +83,6 @@ class TranslationDynamics(Chapter):
         if codes and (len(codes) != 2 or codes[0] == codes[1]):
             raise ValueError(f"languages should be empty, or two different codes; got {codes}")
         return codes
-
-    @field_validator("seeds")
-    @classmethod
-    def _different(cls, seeds: list[int]) -> list[int]:
-        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-            raise ValueError(f"seeds should be different numbers from 0; got {seeds}")
-        return seeds
 
     @model_validator(mode="after")
     def _possible(self) -> TranslationDynamics:

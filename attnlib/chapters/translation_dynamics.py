@@ -17,13 +17,13 @@ from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, inve
 from attnlib.generators.translation.folders import find_folder
 from attnlib.generators.translation.sources import unknown_name
 from attnlib.measures.relevance import checkpoint_steps
+from attnlib.measures.translated import bleu
 from attnlib.measures.translation_runs import (
     sentences_over_training,
     text_over_training,
     translation_run,
     word_translation_run,
 )
-from attnlib.measures.translations import bleu
 from attnlib.models.bag_of_words import BagConfig
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
 from attnlib.models.word_translation import WordTranslation, word_translation_loss, word_translation_scores

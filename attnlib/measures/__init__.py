@@ -12,8 +12,8 @@ from attnlib.measures.scores_over_training import (
 )
 from attnlib.measures.target_mass import target_masses
 from attnlib.measures.token_kinds import TOKEN_KINDS, token_kinds
+from attnlib.measures.translated import translation_quality, translations
 from attnlib.measures.translation_runs import with_bleu
-from attnlib.measures.translations import translation_quality, translations
 
 __all__ = [
     "TOKEN_KINDS",

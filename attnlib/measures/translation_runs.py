@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlib.generators.translation import Bitext, Pairs
 from attnlib.measures.source_scores import SourceScores, source_scores, word_translation_scores
-from attnlib.measures.translations import translations
+from attnlib.measures.translated import translations
 from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.word_translation import WordTranslation
 from attnlib.stats.ragged import RunScores

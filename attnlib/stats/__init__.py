@@ -1,12 +1,12 @@
 """Rows, vectors and masks in; numbers with intervals out. Imports nothing of the house."""
 
-from attnlib.stats.agreement_runs import AgreementSettings
-from attnlib.stats.agreement_tables import (
+from attnlib.stats.agreement_results import (
     agreement_over_seeds,
     agreement_over_training,
     agreement_table,
     agreement_tables,
 )
+from attnlib.stats.agreement_runs import AgreementSettings
 from attnlib.stats.agreements import agreement, chance_agreement, xi
 from attnlib.stats.alignment import alignment_rows, alignment_table, target_offsets
 from attnlib.stats.comparisons import comparison_table, corrected

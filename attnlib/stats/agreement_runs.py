@@ -1,6 +1,6 @@
 """Runs of training side by side: which checkpoints are chosen, and what agrees with what.
 
-`agreement_tables` lays out what is computed here.
+`agreement_results` lays out what is computed here.
 
 Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sections 3 and 4.
 """
@@ -137,7 +137,7 @@ def prepared(
     """What is evaluated, and what checkpoints are chosen on.
 
     Raises:
-        ValueError: see `agreement_tables.agreement_table`.
+        ValueError: see `agreement_results.agreement_table`.
     """
     if settings.as_published and selection is not None:
         raise ValueError("as_published chooses checkpoints on the evaluated rows; leave selection out")

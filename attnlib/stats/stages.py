@@ -54,7 +54,7 @@ def chosen_checkpoints(
     """Which checkpoints the agreements of a table are of, as indices.
 
     Args:
-        evaluation: as in `agreement_tables.agreement_table`.
+        evaluation: as in `agreement_results.agreement_table`.
         selection: as there.
         gold: as there.
         settings: as there.
@@ -64,7 +64,7 @@ def chosen_checkpoints(
         such as "alpha, beta_uf", the checkpoint of the run it is with.
 
     Raises:
-        ValueError: as `agreement_tables.agreement_table`.
+        ValueError: as `agreement_results.agreement_table`.
     """
     chosen_on = prepared(evaluation, selection, gold, settings or AgreementSettings())[1]
     best, pairs = best_checkpoint(chosen_on), chosen_on.pairs()
@@ -81,7 +81,7 @@ def two_stages(
     """Relevance and attention of one run over training, both against the relevance of the uniform run.
 
     Args:
-        evaluation: as in `agreement_tables.agreement_table`.
+        evaluation: as in `agreement_results.agreement_table`.
         selection: as there; the uniform run's checkpoint is chosen as for `A(alpha, beta_uf)`.
         gold: as there.
         settings: as there.
@@ -94,7 +94,7 @@ def two_stages(
         * `spread of alpha_t`: see `attention_spread`.
 
     Raises:
-        ValueError: as `agreement_tables.agreement_table`; or rows of fewer than two tokens.
+        ValueError: as `agreement_results.agreement_table`; or rows of fewer than two tokens.
     """
     runs, chosen_on = prepared(evaluation, selection, gold, settings or AgreementSettings())
     at = chosen_checkpoint(chosen_on, PAIRS["alpha, beta_uf"], best_checkpoint(chosen_on))

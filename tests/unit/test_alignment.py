@@ -6,6 +6,7 @@ import torch
 
 from attnlib.generators.translation import invented
 from attnlib.measures.source_scores import source_scores, word_translation_scores
+from attnlib.measures.translated import bleu, translation_quality, translations
 from attnlib.measures.translation_runs import (
     sentences_over_training,
     text_over_training,
@@ -13,7 +14,6 @@ from attnlib.measures.translation_runs import (
     with_bleu,
     word_translation_run,
 )
-from attnlib.measures.translations import bleu, translation_quality, translations
 from attnlib.models.bag_of_words import BagConfig
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnlib.models.word_translation import (

@@ -1,12 +1,17 @@
 """Intervals over seeds: how often they cover, and what is judged by them."""
 
-import importlib
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from attnlib.stats import RunScores, agreement_over_seeds, layer_claims, over_seeds, paired_over_seeds
+from attnlib.stats import (
+    RunScores,
+    agreement_over_seeds,
+    agreement_results,
+    layer_claims,
+    over_seeds,
+    paired_over_seeds,
+)
 from attnlib.stats.resampling import Statistic
 from attnlib.stats.seeds import median_over_seeds
 
@@ -42,9 +47,8 @@ def test_the_agreement_tables_intervals_over_seeds_cover(seeds, monkeypatch):
     """Of numbers that differ by seed only, drawing seeds again covered 51 % with 2, 74 % with 3."""
     rng, run = np.random.default_rng(seeds), RunScores(np.array([2]), np.array([0]))
     runs = {f"seed {number}": run for number in range(seeds)}
-    module = importlib.import_module("attnlib.stats.agreement_tables")
-    monkeypatch.setattr(module, "prepared", lambda *_: ())
-    monkeypatch.setattr(module, "statistics", lambda: one_seed())
+    monkeypatch.setattr(agreement_results, "prepared", lambda *_: ())
+    monkeypatch.setattr(agreement_results, "statistics", lambda: one_seed())
 
     def one_seed():
         value = rng.normal()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -99,5 +100,11 @@ class EpochBatches:
     def __call__(self, step: int) -> Batch:
         """The batch of a step."""
         epoch, place = divmod(step, max(1, self.n_samples // self.batch_size))
-        order = np.random.default_rng([self.seed, epoch]).permutation(self.n_samples)
-        return self.make(order[place * self.batch_size : (place + 1) * self.batch_size])
+        order = _order(self.n_samples, self.seed, epoch)
+        return self.make(order[place * self.batch_size : (place + 1) * self.batch_size].copy())
+
+
+@functools.lru_cache(maxsize=1)  # one step after another asks for the same
+def _order(n_samples: int, seed: int, epoch: int) -> Int64[np.ndarray, " sample"]:
+    """The samples of an epoch in their random order; not to be written to."""
+    return np.random.default_rng([seed, epoch]).permutation(n_samples)

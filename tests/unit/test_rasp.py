@@ -182,6 +182,9 @@ def test_batches_are_a_function_of_the_step_and_cover_every_sequence():
     everything = lang.batch(sequences).input_ids
     assert sorted(map(tuple, epoch.tolist())) == sorted(map(tuple, everything.tolist()))
     assert not torch.equal(epoch, torch.cat([batch_at(step).input_ids for step in range(4, 8)]))
+    for step in (0, 9, 1, 4):  # from one epoch to another and back
+        order = np.random.default_rng([1, step // 4]).permutation(64)[step % 4 * 16 :][:16]
+        assert torch.equal(batch_at(step).input_ids, everything[torch.from_numpy(order)])
 
 
 # ---- your own language, and bad input -------------------------------------------------------------------

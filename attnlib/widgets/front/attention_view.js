@@ -8,7 +8,7 @@
 
 import { capital, clamp, format, make, range } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
-import { checkbox, dropDown, field, folded, offer, savers, tableHead, tableRow, View } from "./view.js";
+import { checkbox, dropDown, field, folded, labelOf, offer, savers, tableHead, tableRow, View } from "./view.js";
 import { HeatMap, savePicture } from "./heat_map.js";
 import { placeName, referenceOf, unpack } from "./attention_data.js";
 import { HeadPictures } from "./head_pictures.js";
@@ -16,8 +16,8 @@ import "./attention_view.css";
 
 /**
  * What an explorer that extends it may change: `kind` and `noun`, its name and that of an example; `read`,
- * where an example comes from, and `labelOf`, what the drop-down calls it; `place`, the name of what the heat
- * map shows; `above` and `below`, what stands above the controls and below them.
+ * where an example comes from; `place`, the name of what the heat map shows; `above` and `below`, what stands above
+ * the controls and below them.
  */
 export class AttentionView extends View {
   constructor(model, el) {
@@ -38,7 +38,6 @@ export class AttentionView extends View {
   get kind() { return "Attention explorer"; }
   get noun() { return "Example"; }
   read(index) { return unpack(this.model, index); }
-  labelOf(example) { return example.label; }
   place() { return placeName(this.layer, this.head); }
   above() { return []; }
   below() { return []; }
@@ -82,9 +81,9 @@ export class AttentionView extends View {
     this.hover = null;
     this.key = -1;
     this.exampleField.hidden = examples.length < 2;
-    offer(this.exampleSelect, examples.map((example, i) => [i, this.labelOf(example)]));
+    offer(this.exampleSelect, examples.map((example, i) => [i, labelOf(example)]));
     this.exampleSelect.value = index;
-    this.exampleName = examples.length < 2 ? "" : this.labelOf(examples[index]);
+    this.exampleName = examples.length < 2 ? "" : labelOf(examples[index]);
     offer(this.layerSelect, range(data.layers).map((layer) => [layer, layer]));
     offer(this.headSelect, [[-1, "mean of heads"], ...range(data.heads).map((head) => [head, head])]);
     this.referenceField.hidden = !data.maskOf.flat().some((mask) => mask >= 0);

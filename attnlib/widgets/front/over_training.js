@@ -30,6 +30,8 @@ export class OverTraining {
 
   get last() { return this.steps.length - 1; }
   get at() { return this.pinned ? this.last : clamp(this.model.get("checkpoint"), 0, this.last); }
+  /** Which of the recorded moments is shown: of what is pinned there is one. */
+  get moment() { return this.pinned ? 0 : this.at; }
   get step() { return this.steps[this.at]; }
   get playing() { return this.timer > 0; }
 
@@ -65,10 +67,14 @@ export class OverTraining {
 
   // ---- what the owner tells
 
-  /** `flags`: whether what is shown was right at each checkpoint, or null; `[right, wrong]` names the two. */
-  judge(flags, [right, wrong] = ["right", "wrong"]) {
-    this.verdicts = flags;
-    this.verdictKey.hidden = !flags;
+  /**
+   * Takes what was recorded at so many checkpoints, all or the last: the answers, judged by the one `expected` unless that is
+   * null; `[right, wrong]` names the verdicts.
+   */
+  take(checkpoints, answers, expected, [right, wrong]) {
+    this.pin(checkpoints < this.steps.length);
+    this.verdicts = expected !== null && checkpoints > 1 ? answers.map((answer) => answer === expected) : null;
+    this.verdictKey.hidden = !this.verdicts;
     this.verdictKey.textContent = `● ${right}   ○ ${wrong}`;
   }
 

@@ -31,8 +31,6 @@ function unpackProblem(model, index) {
 class TrainingView extends AttentionView {
   get kind() { return "Training explorer"; }
   get noun() { return "Problem"; }
-  get moment() { return this.data.checkpoints > 1 ? this.training.at : 0; }
-  labelOf({ label, typed }) { return typed ? `${label} (typed)` : label; }
   place() { return `${super.place()}, ${stepName(this.training.step)}`; }
 
   // ---- built once
@@ -51,10 +49,8 @@ class TrainingView extends AttentionView {
   // ---- built for every problem
 
   read(index) {
-    const data = unpackProblem(this.model, index), { training } = this;
-    training.pin(data.checkpoints < training.steps.length);
-    training.judge(data.expected !== null && data.checkpoints > 1 ? data.answers.map((answer) => answer === data.expected) : null,
-      ["answer right", "wrong"]);
+    const data = unpackProblem(this.model, index);
+    this.training.take(data.checkpoints, data.answers, data.expected, ["answer right", "wrong"]);
     return data;
   }
 
@@ -76,7 +72,7 @@ class TrainingView extends AttentionView {
   }
 
   readHeads() {
-    this.turnTo(this.moment);
+    this.turnTo(this.training.moment);
     super.readHeads();
     for (const each of this.heads.all) each.largest = each.peak || 1;
   }
@@ -88,7 +84,7 @@ class TrainingView extends AttentionView {
 
   show() {
     super.show();
-    this.training.tell(`Answer to ${this.data.label}`, this.data.answers[this.moment], this.data.expected);
+    this.training.tell(`Answer to ${this.data.label}`, this.data.answers[this.training.moment], this.data.expected);
   }
 
   onCheckpoint() {

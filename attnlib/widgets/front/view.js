@@ -64,6 +64,9 @@ export function offer(node, choices) {
   node.replaceChildren(...choices.map(([value, name]) => make("option", { value }, name)));
 }
 
+/** What a drop-down calls an item that was recorded, or typed. */
+export const labelOf = ({ label, typed }) => (typed ? `${label} (typed)` : label);
+
 /** A control, or several, with their name before them. */
 export const field = (name, ...controls) => make("label", { class: "attnx-field" }, make("span", {}, name), ...controls);
 

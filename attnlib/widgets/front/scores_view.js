@@ -1,0 +1,161 @@
+// ScoresView: what explorers of scores over a training share, which is one part of the picture for every score, all at
+// the checkpoint that the slider or the chart chooses.
+//
+// What is redrawn when: another item or set of scores builds the parts; another checkpoint, scale or theme draws them;
+// hovering only what is in focus.
+//
+// May be touched for: how the parts follow what the reader chooses. What one of them looks like is its explorer's.
+
+import { capital, clamp, make } from "./common.js";
+import { checkbox, connect, dropDown, field, folded, labelOf, offer, View } from "./view.js";
+import { OverTraining } from "./over_training.js";
+import { AskBox } from "./ask_box.js";
+
+/**
+ * What an explorer that extends it says: `words`, the texts below; `buildHolder`, the node around the parts; `read`, the
+ * data of an item; `isShown` and `toggle`, which scores are shown; `buildPart`, {score, node, ...} of one, which `arrange`
+ * fits to a width, `draw` draws at a checkpoint and `showFocus` for what is in focus; `describeChosen` and `tabulate`, words
+ * and numbers; `lead`, where a key leads.
+ *
+ * Words: `kind`, its name, and `style`, the beginning of its classes; `item`, what a drop-down chooses; `answer`, what the
+ * model makes of it, `caption` and `said`, how that is told, and `verdicts`, [right, wrong]; `ask`, of the box; `table`,
+ * [summary, label].
+ */
+export class ScoresView extends View {
+  constructor(model, el) {
+    super(model);
+    this.hover = null; // what is under the pointer
+    this.now = false; // whether the last colour is the largest score at this checkpoint rather than over training
+    this.width = 0; // inside the card; without one, as in a closed tab, nothing is drawn
+    this.build(el);
+    this.load();
+  }
+
+  arrange() {}
+
+  // ---- built once
+
+  build(el) {
+    const { model, words } = this;
+    this.training = new OverTraining(model, () => this.announce());
+    this.box = new AskBox(model, words.ask);
+    this.holder = this.buildHolder();
+    this.readout = make("p", { class: "attnx-readout" });
+    this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
+    this.table = make("table");
+    this.details = folded(...words.table, this.table, () => this.fill());
+    this.mount(el, words.kind, `attnx ${words.style}`, ...this.box.nodes, this.buildControls(), this.training.panel, this.holder,
+      this.readout, this.details, this.status);
+  }
+
+  buildControls() {
+    const { item, style } = this.words;
+    this.select = dropDown(item, (value) => this.choose({ document: Number(value) }));
+    this.field = field(item, this.select);
+    const scale = dropDown("What the strongest colour stands for", (value) => { this.now = value === "now"; this.show(); },
+      [["all", "to the largest in training"], ["now", "to the largest now"]]);
+    this.boxes = make("span", { class: `${style}-boxes`, role: "group", "aria-label": "Scores shown" });
+    return make("div", { class: "attnx-controls" }, this.field, this.boxes, field("Colours", scale));
+  }
+
+  // ---- built for every item and set of scores
+
+  load() {
+    const documents = this.model.get("documents"), index = clamp(this.model.get("document"), 0, documents.length - 1);
+    const data = (this.data = this.read(index));
+    this.hover = null;
+    this.field.hidden = documents.length < 2;
+    offer(this.select, documents.map((each, i) => [i, labelOf(each)]));
+    this.select.value = index;
+    this.training.take(data.checkpoints, data.predicted, data.gold, this.words.verdicts);
+    this.boxes.replaceChildren(...data.scores.map(({ name }) => {
+      const [box, label] = checkbox((on) => this.toggle(name, on), {}, make("span", {}, name));
+      box.value = name;
+      return label;
+    }));
+    this.buildParts();
+  }
+
+  buildParts() {
+    for (const box of this.boxes.querySelectorAll("input")) box.checked = this.isShown(box.value);
+    this.parts = this.data.scores.filter(({ name }) => this.isShown(name)).map((score) => this.buildPart(score));
+    this.holder.replaceChildren(...this.parts.map(({ node }) => node));
+    this.paint();
+  }
+
+  // ---- drawn for every width and theme
+
+  paint() {
+    this.width = this.dress();
+    if (!this.width) return; // called again when there is some
+    this.training.paint(this.theme);
+    this.arrange(this.width);
+    this.show();
+  }
+
+  // ---- drawn for every checkpoint and scale
+
+  show() {
+    if (!this.width) return;
+    const { data, training, words } = this;
+    training.tell(words.caption, data.predicted[training.moment], data.gold, words.said);
+    for (const part of this.parts) {
+      part.values = this.valuesOf(part.score);
+      part.top = this.now ? part.values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1 : part.score.scale;
+      this.draw(part);
+    }
+    this.showFocus();
+    this.fill();
+  }
+
+  fill() { if (this.details.open) this.tabulate(); }
+
+  valuesOf({ values }) { return values[Math.min(this.training.moment, values.length - 1)]; }
+
+  // ---- drawn for every place in focus: all the work of a hover
+
+  point(place) {
+    if (place === this.hover) return;
+    this.hover = place;
+    if (this.width) this.showFocus();
+  }
+
+  /** Says what is selected to a screen reader: never on hovering, which would be noise. */
+  announce() {
+    const { training, words } = this, chosen = this.describeChosen();
+    this.status.textContent = `${capital(training.words())}. ${capital(words.answer)} ${training.answered}.${chosen && ` ${chosen}`}`;
+  }
+
+  // ---- what the reader does
+
+  onToken() {
+    if (this.width) this.showFocus();
+    this.announce();
+  }
+
+  onCheckpoint() {
+    this.training.show();
+    this.show();
+    if (!this.training.playing) this.announce();
+  }
+
+  /** Page up and down lead to another checkpoint, escape to no token, and others where `lead` says: [token, node to focus]. */
+  onKey(event) {
+    const step = { PageUp: -1, PageDown: 1 }[event.key], place = event.key === "Escape" ? [-1] : this.lead(event);
+    if (!step && !place) return;
+    event.preventDefault();
+    this.hover = null;
+    if (step) return this.training.jump(this.training.at + step);
+    const [token, node] = place;
+    this.choose({ token });
+    node?.focus();
+  }
+}
+
+/** What anywidget and the static page call for such an explorer; `chosen` is the trait that says which scores are shown. */
+export const renderer = (Explorer, chosen) => ({ model, el }) => {
+  const explorer = new Explorer(model, el), ask = () => explorer.box.show();
+  const load = () => { explorer.load(); explorer.announce(); };
+  return connect(explorer, { document: load, documents: load, checkpoint: () => explorer.onCheckpoint(),
+    [chosen]: () => explorer.buildParts(), token: () => explorer.onToken(), busy: ask, error: ask });
+};

@@ -36,10 +36,10 @@ export class HeatMap {
     this.measure("weight");
   }
 
-  /** Says below the map what a value is: one weight, share or ratio. */
-  measure(name) {
+  /** Says below the map what a value is: one weight, share or ratio, or a score by its name. */
+  measure(name, several = `the ${name}s`) {
     this.measureName.textContent = name;
-    this.legend.setAttribute("aria-label", `Colour scale of the ${name}s, square root`);
+    this.legend.setAttribute("aria-label", `Colour scale of ${several}, square root`);
   }
 
   /** Chooses the size of a cell for a width, of the panel alone and beside other things `taken` wide. */
@@ -143,7 +143,8 @@ export class HeatMap {
       if (!shown(i, k)) return;
       dress(columns, i === k);
       columns.save();
-      columns.translate((i + 0.5) * cell, above - (upright ? size / 2 + 4 : 6));
+      const half = (upright ? columns.measureText(token).width : size) / 2; // at the rim of small cells
+      columns.translate(clamp((i + 0.5) * cell, half, this.width - half), above - (upright ? size / 2 + 4 : 6));
       if (!upright) columns.rotate(-Math.PI / 2);
       columns.fillText(upright ? token : fit(columns, token, above - 8), 0, 0);
       columns.restore();

@@ -10,9 +10,11 @@ import traitlets
 from attnlib.widgets.dynamics_explorer import DynamicsExplorer
 from attnlib.widgets.encoding import checked_tokens, numpy_of
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import counted
+from attnlib.widgets.naming import checked_texts
 from attnlib.widgets.over_training import Curves, Parts, Steps
 from attnlib.widgets.scored_document import Document
+
+NOUNS = ("sentence", "translation")
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,13 @@ class AlignedSentence(Document):
         source: the tokens of the sentence.
         targets: of its translation, at each checkpoint; "" where it is shorter than another.
         truth: the places of the pairs that belong together, or None where that is not known.
+        written: by score, the model's own text at each checkpoint; None where it is one for all scores.
     """
 
     source: tuple[str, ...]
     targets: tuple[tuple[str, ...], ...]
     truth: tuple[int, ...] | None
+    written: dict[str, tuple[str, ...]] | None
 
     @classmethod
     def of(  # type: ignore[override]
@@ -39,7 +43,7 @@ class AlignedSentence(Document):
         source: Sequence[str],
         targets: Sequence[Sequence[str]],
         scores: Mapping[str, Any],
-        written: Sequence[str],
+        written: Sequence[str] | Mapping[str, Sequence[str]],
         expected: str | None = None,
         truth: Any = None,
     ) -> "AlignedSentence":
@@ -72,11 +76,20 @@ class AlignedSentence(Document):
             raise ValueError(
                 f"truth must be bool [target source] = {cells}; got {known.dtype} {known.shape}."
             )
-        parts: dict[str, Any] = {"tokens": ["pair"] * (cells[0] * cells[1]), "scores": flat}
-        parts |= {"predicted": written, "gold": expected}
+        apart = written if isinstance(written, Mapping) else None
+        if unknown := set(apart or {}) - set(flat):
+            raise ValueError(f"written has texts of {sorted(unknown)}; the scores are {', '.join(flat)}.")
+        parts: dict[str, Any] = {"tokens": ["pair"] * (cells[0] * cells[1]), "scores": flat, "gold": expected}
+        parts["predicted"] = written if apart is None else [""] * max(map(len, flat.values()), default=0)
         made = Document.of(label, checkpoints=checkpoints, typed=typed, **parts)
+        texts = None
+        if apart is not None:
+            count = len(made.predicted)
+            texts = {
+                n: checked_texts(f"written of {n!r}", each, count, "the scores") for n, each in apart.items()
+            }
         places = None if known is None else tuple(np.flatnonzero(known).tolist())
-        return cls(**vars(made), source=keys, targets=lines, truth=places)
+        return cls(**vars(made), source=keys, targets=lines, truth=places, written=texts)
 
     def describe(self, negative: set[str]) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
@@ -85,6 +98,7 @@ class AlignedSentence(Document):
             "source": list(self.source),
             "targets": [list(line) for line in self.targets],
             "truth": None if self.truth is None else list(self.truth),
+            "written": None if self.written is None else {n: list(each) for n, each in self.written.items()},
         }
 
 
@@ -97,13 +111,17 @@ class AlignmentExplorer(DynamicsExplorer):
     the model's own translation there is shown. With ``translate``, a live notebook has a box in which the
     reader types a sentence; a built page shows the recorded ones, and those typed before.
 
+    Scores may also be of several runs: their attention, say, to the same sentence. Then each run has its own
+    texts, and the maps one colour scale (second example).
+
     Args:
         sentences: ``{label: {"source": [...], "targets": [[...], ...], "scores": {"alpha": ...}, "written":
             [...], "expected": "...", "truth": ...}}``. Every score is float ``[checkpoint target source]``,
             torch or numpy; targets are the tokens of the translation that the scores are of, one list for
-            every checkpoint, filled up with "" to one length; written is what the model itself made of the
-            sentence, one text per checkpoint. The expected translation and the truth, bool ``[target
-            source]``, may be left out. A sentence with one checkpoint only is of the last.
+            every checkpoint, filled up with "" to one length, and the same for all scores; written is what
+            the model itself made of the sentence, one text per checkpoint, or ``{score: texts}``, shown below
+            the maps, where scores are of several models. The expected translation and the truth, bool
+            ``[target source]``, may be left out. A sentence with one checkpoint only is of the last.
         steps: training steps of the checkpoints, growing.
         curves: ``{name: one value per checkpoint}``, drawn over training; or ``{name: {step: value}}`` where
             a curve was measured at other steps. NaN or None leaves a gap.
@@ -113,6 +131,9 @@ class AlignmentExplorer(DynamicsExplorer):
         checkpoint: index of the checkpoint shown first; -1 is the last.
         sentence: index of the sentence shown first.
         hidden: the scores hidden at first, by name.
+        one_scale: whether colours mean the same in all maps, as they should where all scores are of one
+            quantity; by default, each map's strongest is its own largest.
+        nouns: what the source is called, and what the model makes of it.
 
     Raises:
         ValueError: shapes that disagree, NaN, steps that do not grow, a curve or translations of another
@@ -125,12 +146,24 @@ class AlignmentExplorer(DynamicsExplorer):
         ...             "scores": {"alpha": alpha}, "written": ["the the", "the house"]}
         >>> AlignmentExplorer({"das Haus": sentence}, steps=[0, 100])
         AlignmentExplorer: 1 sentence, 2 checkpoints, scores alpha
+
+        Two runs side by side:
+
+        >>> runs = {"with": alpha, "without": torch.softmax(torch.randn(2, 3, 4), -1)}
+        >>> written = {"with": ["the the", "the house"], "without": ["a", "a"]}
+        >>> AlignmentExplorer({"das Haus": sentence | {"scores": runs, "written": written}}, steps=[0, 100],
+        ...                   one_scale=True, nouns=("phrase", "copy"))
+        AlignmentExplorer: 1 phrase, 2 checkpoints, scores with, without
     """
 
     _esm, _css = front_end("alignment_explorer.js")
-    _noun, _item = "sentence", AlignedSentence
+    _item = AlignedSentence
 
     hidden = traitlets.List(traitlets.Unicode(), help="Names of the scores hidden.").tag(sync=True)
+    one_scale = traitlets.Bool(False, help="Whether colours mean the same in all maps.").tag(sync=True)
+    nouns = traitlets.Tuple(
+        *map(traitlets.Unicode, NOUNS), default_value=NOUNS, help="What is read, and what is made of it."
+    ).tag(sync=True)
 
     def __init__(
         self,
@@ -143,10 +176,9 @@ class AlignmentExplorer(DynamicsExplorer):
         checkpoint: int = -1,
         sentence: int = 0,
         hidden: Sequence[str] = (),
+        one_scale: bool = False,
+        nouns: tuple[str, str] = NOUNS,
     ) -> None:
+        self._noun, _ = nouns
         super().__init__(sentences, steps, curves, title, translate, checkpoint=checkpoint, document=sentence)
-        self.hidden = list(hidden)
-
-    def _sizes(self) -> str:
-        sizes = f"{counted(len(self.documents), 'sentence')}, {counted(len(self.steps), 'checkpoint')}"
-        return f"{sizes}, scores {', '.join(self._names())}"
+        self.hidden, self.one_scale, self.nouns = list(hidden), one_scale, nouns

@@ -62,7 +62,7 @@ class DynamicsExplorer(OverTraining, anywidget.AnyWidget):
 
     _esm, _css = front_end("dynamics_explorer.js")
 
-    _noun: ClassVar[str] = "document"
+    _noun = "document"
     _item: ClassVar[type[Document]] = Document
 
     documents = traitlets.List(traitlets.Dict(), help="What is shown besides the scores.").tag(sync=True)
@@ -93,7 +93,7 @@ class DynamicsExplorer(OverTraining, anywidget.AnyWidget):
         self.token = token
 
     def _sizes(self) -> str:
-        sizes = f"{counted(len(self.documents), 'document')}, {counted(len(self.steps), 'checkpoint')}"
+        sizes = f"{counted(len(self.documents), self._noun)}, {counted(len(self.steps), 'checkpoint')}"
         return f"{sizes}, scores {', '.join(self._names())}"
 
     def _names(self) -> list[str]:

@@ -29,7 +29,7 @@ class OverTraining(Asking):
     curves = traitlets.List(traitlets.Dict(), help="Name, steps and values of every curve.").tag(sync=True)
     checkpoint = traitlets.Int(0, help="Index of the checkpoint shown.").tag(sync=True)
 
-    _noun: ClassVar[str]
+    _noun: str
     _item: ClassVar[Any]
     _show: Callable[..., None]
 

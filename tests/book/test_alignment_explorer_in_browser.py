@@ -162,6 +162,63 @@ def test_scrubbing_and_hovering_move_nothing(opened):
     assert len(heights) == 1
 
 
+RUNS = ["a run that learns", "one-that-does-not-" + "x" * 60]
+SYMBOLS = [chr(97 + 7 * i % 26) for i in range(41)]
+
+
+def two_runs(**changes):
+    """Attention of two runs to 41 symbols: one ends on the diagonal, one stays even."""
+    away = (torch.arange(41)[:, None] - torch.arange(41)).abs()
+    learns = torch.stack([torch.softmax(-sharpness * away, -1) for sharpness in (0.0, 0.1, 8.0)])
+    copy = " ".join(SYMBOLS)
+    parts = {"source": SYMBOLS, "targets": [SYMBOLS] * 3, "expected": copy}
+    parts["scores"] = dict(zip(RUNS, (learns, torch.full((3, 41, 41), 1 / 41)), strict=True))
+    parts["written"] = {RUNS[0]: ["", "a h", copy], RUNS[1]: ["<b>"] * 3}
+    curves = {f"accuracy, {name}": [0.0, 0.1, at] for name, at in zip(RUNS, (1.0, 0.1), strict=True)}
+    return AlignmentExplorer(
+        {"A": parts | changes}, STEPS, curves, one_scale=True, nouns=("sequence", "copy")
+    )
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_two_runs_stand_side_by_side_each_with_what_it_wrote_on_one_scale(opened, width):
+    page, heights = opened(two_runs(), width=width), set()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    boxes = [stage(page, at).bounding_box() for at in range(2)]
+    assert (boxes[0]["y"] == boxes[1]["y"]) == (width == 1200)
+    for at in range(2):
+        canvas = page.locator(cells(page, at)).bounding_box()
+        assert canvas["width"] == canvas["height"] >= 41 * (12 if width == 1200 else 5)
+        assert stage(page, at).evaluate("stage => stage.scrollWidth <= stage.clientWidth")
+        assert page.locator(".attna-map").nth(at).locator(".attnx-ticks span").last.inner_text() == "1"
+        label = stage(page, at).locator("xpath=../..").locator(".attnx-legend").get_attribute("aria-label")
+        assert label == f"Colour scale of {RUNS[at]}, square root"
+    assert page.locator(".attnt-value").all_inner_texts() == ["1.00", "0.10"]
+    assert page.locator(".attnt-answer").inner_text() == f"Expected copy\n\n{' '.join(SYMBOLS)}"
+    pictures, written = [], page.locator(".attna-written")
+    for checkpoint, text in enumerate(["✗ wrong ∅", "✗ wrong a h", f"✓ right {' '.join(SYMBOLS)}"]):
+        slide(page, checkpoint)
+        assert written.all_inner_texts() == [text, "✗ wrong <b>"]
+        heights.add(page.locator(".attnx").bounding_box()["height"])
+        pictures.append([canvas_hash(page, cells(page, at)) for at in range(2)])
+    assert len(heights) == 1 and len({first for first, _ in pictures}) == 3
+    assert len({second for _, second in pictures}) == 1 and pictures[0][0] == pictures[0][1]  # both even
+    assert page.locator("[aria-live]").inner_text().endswith(f"Copy: {RUNS[0]} right, {RUNS[1]} wrong.")
+    page.get_by_label("What the strongest colour stands for").select_option("now")
+    ticks = page.locator(".attna-map .attnx-ticks span:last-child")
+    slide(page, 0)
+    assert [float(text) for text in ticks.all_inner_texts()] == pytest.approx([1 / 41] * 2, abs=0.001)
+    slide(page, 2)
+    assert ticks.all_inner_texts() == ["1", "1"]
+
+
+def test_without_an_expected_text_the_runs_are_not_judged_and_may_have_none(opened):
+    page = opened(two_runs(expected=None))
+    assert page.locator(".attna-written").all_inner_texts()[1].strip() == "<b>"
+    assert page.locator(".attnt-answer").is_hidden()
+    assert opened(two_runs(expected=None, written={})).locator(".attna-written").count() == 0
+
+
 def translate(text):
     if "?" in text:
         raise ValueError("<b>?</b> is not a word.")

@@ -3,9 +3,9 @@
 //
 // May be touched for: how the maps stand side by side, and what is said of a pair of tokens.
 
-import { clamp, make, visible } from "./common.js";
+import { capital, clamp, make, visible } from "./common.js";
 import { savers, tableHead, tableRow } from "./view.js";
-import { largestAt, number, unpackDocument } from "./document_data.js";
+import { largestAt, magnitude, number, unpackDocument } from "./document_data.js";
 import { HeatMap, savePicture } from "./heat_map.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import "./alignment_explorer.css";
@@ -14,8 +14,9 @@ const TRUTH = "truth";
 
 class AlignmentView extends ScoresView {
   get words() {
-    return { kind: "Alignment explorer", style: "attna", item: "Sentence", answer: "translation", said: (text) => text || "∅",
-      caption: "Translation at this checkpoint", verdicts: ["translation right", "other"],
+    const [item, answer] = this.model.get("nouns");
+    return { kind: "Alignment explorer", style: "attna", item: capital(item), answer, said: (text) => text || "∅",
+      caption: `${capital(answer)} at this checkpoint`, verdicts: [`${answer} right`, "other"],
       table: ["As a table: where each score of a target token is largest", "Table of the largest"],
       ask: { label: "A sentence of your own", placeholder: "A sentence to translate", verb: "Translate", doing: "Translating …",
         rows: 1, note: "Recorded. In a live notebook, a sentence of your own can be typed here." } };
@@ -39,6 +40,9 @@ class AlignmentView extends ScoresView {
     const found = unpackDocument(this.model, index), columns = found.source.length, rows = found.targets[0].length;
     const targets = found.targets.map((line) => line.map((token) => token && visible(token)));
     const data = { ...found, columns, rows, cells: rows * columns, keys: found.source.map(visible), targets };
+    this.root.classList.toggle("attna-apart", Boolean(found.written));
+    this.training.told.hidden = Boolean(found.written) && found.gold === null;
+    if (found.written) Object.assign(data, { expected: found.gold, gold: null }); // judged score by score
     if (!found.truth) return data;
     const truth = Float32Array.from({ length: rows * columns }, () => 0);
     for (const at of found.truth) truth[at] = 1;
@@ -48,10 +52,14 @@ class AlignmentView extends ScoresView {
   buildPart(score) {
     const map = new HeatMap({ hover: (place) => this.point(place && { ...place, on: score.name }), pick: (place) => this.pick(place, score),
       key: (event) => this.onKey(event) }, ["source →", "target ↓"]);
-    map.measure(score.name);
+    map.measure(score.name, score.name);
     const head = make("div", { class: "attna-head" }, make("span", { class: "attna-name" }, score.name),
       savers(`the map of ${score.name}`, (kind) => savePicture(map.view, kind)));
-    return { score, map, node: make("div", { class: "attna-map" }, head, map.node) };
+    const texts = this.data.written?.[score.name] ?? [], longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
+    const verdict = make("span", { class: "attnt-verdict" }), text = make("span", { class: "attna-text" });
+    // The longest text keeps its room at every checkpoint.
+    const written = make("p", { class: "attna-written", "data-room": `✗ wrong ${longest}` }, make("span", {}, verdict, " ", text));
+    return { score, map, texts, verdict, text, node: make("div", { class: "attna-map" }, head, map.node, ...(texts.length ? [written] : [])) };
   }
 
   // ---- drawn for every width
@@ -64,11 +72,36 @@ class AlignmentView extends ScoresView {
 
   // ---- drawn for every checkpoint and scale
 
-  draw({ score, map, values, top }) {
-    const { data, queries, theme, training } = this;
+  draw({ score, map, values, top, texts, verdict, text }) {
+    const { data, queries, theme, training } = this, now = texts[training.moment] ?? null;
     const title = [this.model.get("title"), data.label, score.name, `step ${training.step}`].filter(Boolean).join(": ");
     map.stage.setAttribute("aria-label", `${title}. ${data.rows} target tokens by ${data.columns} source tokens. The arrow keys move, escape chooses none.`);
     map.draw({ values, top, signed: score.signed, reference: data.truth ?? null, queries, keys: data.keys, title }, theme);
+    if (now === null) return;
+    text.textContent = this.words.said(now);
+    verdict.textContent = data.expected === null ? "" : now === data.expected ? "✓ right" : "✗ wrong";
+    verdict.dataset.right = now === data.expected;
+  }
+
+  /** Where the model's text is not one, it stands below each map, and here the one that is expected. */
+  tell() {
+    const { data, training, words } = this;
+    if (!data.written) super.tell();
+    else if (data.expected !== null) training.tell(`Expected ${words.answer}`, data.expected, null, words.said);
+  }
+
+  get answered() {
+    const { data, training, words } = this;
+    if (!data.written) return super.answered;
+    const judged = (text) => (data.expected === null ? `'${words.said(text)}'` : text === data.expected ? "right" : "wrong");
+    const told = data.scores.filter(({ name }) => data.written[name]).map(({ name }) => `${name} ${judged(data.written[name][training.moment])}`);
+    return `${words.answer}: ${told.join(", ") || "not recorded"}`;
+  }
+
+  topOf(score) {
+    if (!this.model.get("one_scale") || score.name === TRUTH) return super.topOf(score);
+    const all = this.data.scores.filter(({ name }) => name !== TRUTH);
+    return Math.max(...all.map((each) => (this.now ? magnitude(this.valuesOf(each)) : Math.max(each.most, -each.least)))) || 1;
   }
 
   // ---- drawn for every cell in focus: all the work of a hover

@@ -35,4 +35,5 @@ export function number(value, { scale, signed: both }) {
 /** The place of a token when all are sorted from the largest: 1 is the largest. */
 export const rank = (values, at) => 1 + values.reduce((above, value) => above + (value > values[at]), 0);
 export const ordinal = (place) => `${place}${{ 1: "st", 2: "nd", 3: "rd" }[place % 100 > 10 && place % 100 < 14 ? 0 : place % 10] ?? "th"}`;
+export const magnitude = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 export const largestAt = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);

@@ -59,8 +59,8 @@ export class OverTraining {
     this.answerCaption = make("p", { class: "attnx-caption" });
     this.answer = make("span", { class: "attnt-text" });
     this.verdict = make("span", { class: "attnt-verdict" });
-    this.side = make("div", { class: "attnt-side" }, this.heading, this.legend,
-      make("div", { class: "attnt-answer" }, this.answerCaption, make("p", {}, this.answer, this.verdict)));
+    this.told = make("div", { class: "attnt-answer" }, this.answerCaption, make("p", {}, this.answer, this.verdict));
+    this.side = make("div", { class: "attnt-side" }, this.heading, this.legend, this.told);
     this.panel = make("div", { class: "attnt-training" }, this.node, this.side);
     this.showPlaying();
   }

@@ -8,6 +8,7 @@
 
 import { capital, clamp, make } from "./common.js";
 import { checkbox, connect, dropDown, field, folded, labelOf, offer, View } from "./view.js";
+import { magnitude } from "./document_data.js";
 import { OverTraining } from "./over_training.js";
 import { AskBox } from "./ask_box.js";
 
@@ -97,11 +98,10 @@ export class ScoresView extends View {
 
   show() {
     if (!this.width) return;
-    const { data, training, words } = this;
-    training.tell(words.caption, data.predicted[training.moment], data.gold, words.said);
+    this.tell();
     for (const part of this.parts) {
       part.values = this.valuesOf(part.score);
-      part.top = this.now ? part.values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1 : part.score.scale;
+      part.top = this.topOf(part.score);
       this.draw(part);
     }
     this.showFocus();
@@ -110,6 +110,15 @@ export class ScoresView extends View {
 
   fill() { if (this.details.open) this.tabulate(); }
 
+  tell() {
+    const { data, training, words } = this;
+    training.tell(words.caption, data.predicted[training.moment], data.gold, words.said);
+  }
+
+  get answered() { return `${this.words.answer} ${this.training.answered}`; }
+
+  /** What the strongest colour stands for. */
+  topOf(score) { return this.now ? magnitude(this.valuesOf(score)) || 1 : score.scale; }
   valuesOf({ values }) { return values[Math.min(this.training.moment, values.length - 1)]; }
 
   // ---- drawn for every place in focus: all the work of a hover
@@ -122,8 +131,8 @@ export class ScoresView extends View {
 
   /** Says what is selected to a screen reader: never on hovering, which would be noise. */
   announce() {
-    const { training, words } = this, chosen = this.describeChosen();
-    this.status.textContent = `${capital(training.words())}. ${capital(words.answer)} ${training.answered}.${chosen && ` ${chosen}`}`;
+    const chosen = this.describeChosen();
+    this.status.textContent = `${capital(this.training.words())}. ${capital(this.answered)}.${chosen && ` ${chosen}`}`;
   }
 
   // ---- what the reader does

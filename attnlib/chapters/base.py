@@ -21,6 +21,7 @@ import torch
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from torch import nn
 
+from attnlib.chapters.processes import processes, train_side_by_side
 from attnlib.records import device_name, record
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.snapshots import Snapshots
@@ -163,8 +164,13 @@ class Chapter(BaseModel):
         """What trains the model of a run: one of `runs()`, or one of your own."""
         raise NotImplementedError
 
-    def train(self, run: Run) -> Trained:
-        """Train the model of a run, or load it if the same one was trained before."""
+    def train(self, run: Run, progress: bool = True) -> Trained:
+        """Train the model of a run, or load it if the same one was trained before.
+
+        Args:
+            run: one of `runs()`, or one of your own.
+            progress: show a bar and a line per evaluation.
+        """
         setup = self.setup(run)
         model, plan = setup.model, setup.plan
         history = History()
@@ -172,13 +178,24 @@ class Chapter(BaseModel):
             model.to(self.torch_device).eval()
         else:
             how: dict[str, Any] = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
+            how["progress"] = progress
             history = trained(model, setup.batches, setup.loss, plan, chapter=self.notebook, **how)
         self._trained[run.name] = Trained(run, model, history, setup.hooks)
         return self._trained[run.name]
 
     def train_all(self) -> tuple[dict[str, nn.Module], dict[str, pd.DataFrame]]:
-        """The models of all runs, and the tables of their training's history, by the runs' names."""
-        found = [self.train(run) for run in self.runs()]
+        """The models of all runs, and the tables of their training's history, by the runs' names.
+
+        Models are trained in as many processes as the environment variable `ATTNLIB_PROCESSES` says, to the
+        same weights: see `attnlib.chapters.processes`.
+
+        Raises:
+            ValueError: the variable is not a number from 1 up.
+        """
+        runs = self.runs()
+        if (n := processes()) > 1 and len(runs) > 1:
+            train_side_by_side(self, runs, n)
+        found = [self.train(run) for run in runs]
         models = {each.run.name: each.model for each in found}
         return models, {each.run.name: each.history.table for each in found if each.history.rows}
 

@@ -25,14 +25,23 @@ class Estimate(NamedTuple):
     n: int
 
 
-def proportion(successes: int, n: int, confidence: float = 0.95) -> Estimate:
-    """A share of independent yes-or-no outcomes, with Wilson's interval, which holds near 0 and 1 too.
+def proportion(
+    successes: int, n: int, confidence: float = 0.95, method: Literal["wilson", "exact"] = "wilson"
+) -> Estimate:
+    """A share of independent yes-or-no outcomes, with an interval that holds near 0 and 1 too.
+
+    Args:
+        successes: how many were "yes".
+        n: outcomes.
+        confidence: of the interval.
+        method: Wilson's interval, which covers the truth this often on average; or Clopper and Pearson's
+            "exact" one, which never does so less often, and is wider: for few outcomes.
 
     Raises:
         ValueError: if there are no outcomes, or more successes than outcomes.
     """
     test = stats.binomtest(successes, n)
-    low, high = test.proportion_ci(confidence, method="wilson")
+    low, high = test.proportion_ci(confidence, method=method)
     return Estimate(successes / n, float(low), float(high), n)
 
 

@@ -1,0 +1,143 @@
+"""Sequences of symbols to copy, for several models side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class CopyBatch:
+    """Sequences to copy: some for each of several models.
+
+    Attributes:
+        source: the symbols, and the id of the end.
+        target: the id of the start, then the source once more.
+    """
+
+    source: Int64[Tensor, "model batch token"]
+    target: Int64[Tensor, "model batch written"]
+
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """What a model is called with, by name; of the target, all ids but the last."""
+        return {"source": self.source, "target": self.target[..., :-1]}
+
+    @property
+    def predicted(self) -> Int64[Tensor, "model batch token"]:
+        """The ids to predict: those of the source, the end among them."""
+        return self.target[..., 1:]
+
+    @property
+    def elsewhere(self) -> Bool[Tensor, "model batch token token"]:
+        """[target, source]: True where the symbol to copy stands too, though it is not the one to copy."""
+        same = self.source[..., :, None] == self.source[..., None, :]
+        return same & ~torch.eye(self.source.shape[-1], dtype=torch.bool, device=same.device)
+
+    def to(self, device: torch.device | str) -> CopyBatch:
+        """The same batch on another device."""
+        return CopyBatch(self.source.to(device), self.target.to(device))
+
+
+@dataclass(frozen=True)
+class Copying:
+    """The task to write a random sequence of symbols again.
+
+    With ids from 0 for the symbols, then the end, then the start, a sequence of 3 out of 5 symbols is
+
+        source  4 0 2 5       target  6 4 0 2 5
+
+    and, once symbols may occur again, it may be `4 0 4 5`. Without repetition, and with as many symbols as
+    places, every sequence is a permutation: all symbols are in all of them.
+
+    Attributes:
+        length: symbols of a sequence.
+        symbols: from which they are drawn.
+        repetition: whether a symbol may occur again.
+        room: ids kept for symbols, so that a model of this task can go on with one of more symbols; 0: as
+            many as there are.
+
+    Raises:
+        ValueError: a number is not possible; the message says what is.
+
+    Source:
+        Snell, Zhong, Klein and Steinhardt 2021, section 5, and the authors' SequenceCopying.
+    """
+
+    length: int
+    symbols: int
+    repetition: bool = False
+    room: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse tasks that there cannot be."""
+        if self.length < 1 or self.symbols < 1:
+            raise ValueError(
+                f"length and symbols should be at least 1; got length {self.length}, symbols {self.symbols}"
+            )
+        if self.length > self.symbols and not self.repetition:
+            raise ValueError(
+                f"without repetition, length should be at most symbols = {self.symbols}; got {self.length}"
+            )
+        if self.room and self.room < self.symbols:
+            raise ValueError(f"room should be 0, or at least symbols = {self.symbols}; got {self.room}")
+
+    @property
+    def end(self) -> int:
+        """The id behind the last symbol."""
+        return self.room or self.symbols
+
+    @property
+    def start(self) -> int:
+        """The id before the first symbol."""
+        return self.end + 1
+
+    @property
+    def vocabulary(self) -> int:
+        """How many ids there are."""
+        return self.end + 2
+
+    @property
+    def permutations(self) -> bool:
+        """Whether all symbols are in every sequence."""
+        return not self.repetition and self.length == self.symbols
+
+    @property
+    def name(self) -> str:
+        """The task in words."""
+        if self.permutations:
+            return f"permutations of {self.length}"
+        return f"{self.length} of {self.symbols}" + ", repeated" * self.repetition
+
+    def sequences(self, n: int, rng: np.random.Generator) -> Int64[np.ndarray, "n length"]:
+        """Random sequences, each as likely as any other."""
+        if self.repetition:
+            return rng.integers(self.symbols, size=(n, self.length))
+        every = np.broadcast_to(np.arange(self.symbols), (n, self.symbols))
+        return rng.permuted(every, axis=1)[:, : self.length]
+
+    def batch(self, n: int, seeds: Sequence[Sequence[int]]) -> CopyBatch:
+        """So many sequences for every model.
+
+        Args:
+            n: of each model.
+            seeds: what its sequences are drawn by.
+        """
+        drawn = np.stack([self.sequences(n, np.random.default_rng(seed)) for seed in seeds])
+        source = np.pad(drawn, ((0, 0), (0, 0), (0, 1)), constant_values=self.end)
+        target = np.pad(source, ((0, 0), (0, 0), (1, 0)), constant_values=self.start)
+        return CopyBatch(torch.from_numpy(source), torch.from_numpy(target))
+
+    def batches(self, batch_size: int, seeds: Sequence[int]) -> Callable[[int], CopyBatch]:
+        """The batch of every training step: a function of the step, and for each model of its own seed alone.
+
+        Args:
+            batch_size: sequences of each model.
+            seeds: one for each model.
+        """
+        return lambda step: self.batch(batch_size, [[seed, step] for seed in seeds])

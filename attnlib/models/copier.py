@@ -253,8 +253,8 @@ def _linear(
     bias: Float[Tensor, "model out"] | None = None,
 ) -> Float[Tensor, "model *some out"]:
     """A linear map of every model's own."""
-    flat = x.reshape(len(x), -1, x.shape[-1])
-    found = flat @ weight.mT if bias is None else torch.baddbmm(bias[:, None], flat, weight.mT)
+    flat, turned = x.reshape(len(x), -1, x.shape[-1]), weight.mT.contiguous()
+    found = flat @ turned if bias is None else torch.baddbmm(bias[:, None], flat, turned)
     return found.view(*x.shape[:-1], -1)
 
 

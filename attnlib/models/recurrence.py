@@ -68,127 +68,144 @@ def _rows(ids: Ids, vocabulary: int) -> Int64[Tensor, "token model_batch"]:
     return (ids + first).permute(2, 0, 1).flatten(1)
 
 
-def _summed_by_id(
-    gradients: Float[Tensor, "token model batch gates"], ids: Ids, vocabulary: int, precision: torch.dtype
-) -> Table:
+def _summed_by_id(gradients: Float[Tensor, "token model batch gates"], ids: Ids, vocabulary: int) -> Table:
     """The gradient of a table: as a product with ones and zeros, which is faster than adding row by row."""
-    chosen = torch.zeros(*ids.shape, vocabulary, dtype=precision, device=ids.device)
+    chosen = torch.zeros(*ids.shape, vocabulary, dtype=gradients.dtype, device=ids.device)
     chosen.scatter_(-1, ids[..., None], 1)
-    tokens = gradients.to(precision).permute(1, 2, 0, 3).flatten(1, 2)
-    return (chosen.flatten(1, 2).mT @ tokens).to(gradients.dtype)
+    return chosen.permute(0, 2, 1, 3).flatten(1, 2).mT @ gradients.transpose(0, 1).flatten(1, 2)
 
 
-def _outer(
-    gradients: Float[Tensor, "token model batch gates"], states: States, precision: torch.dtype
-) -> Weight:
+def _outer(gradients: Float[Tensor, "token model batch gates"], states: States) -> Weight:
     """The gradient of recurrent weights: the sum over tokens and batch of gradient times state before."""
-    left = gradients.to(precision).transpose(0, 1).flatten(1, 2)
-    right = states.to(precision).transpose(0, 1).flatten(1, 2)
-    return (left.mT @ right).to(gradients.dtype)
+    # this way round, and turned: bf16's kernel for the other way is three times slower
+    return (states.transpose(0, 1).flatten(1, 2).mT @ gradients.transpose(0, 1).flatten(1, 2)).mT
+
+
+def _tanh_(x: Tensor) -> Tensor:
+    """tanh(x / 2), in place: by the logistic function, which is far faster on a CPU; within 1e-7."""
+    return x.sigmoid_().mul_(2).sub_(1)
 
 
 class _LSTM(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Any, ids: Any, weight: Any, hidden: Any, cell: Any, precision: Any) -> Any:
         models, batch, size = hidden.shape
-        rows, flat = _rows(ids, table.shape[1]), table.flatten(0, 1)
-        turned = weight.to(precision).mT.contiguous()
+        # tanh(g) = 2 sigmoid(2 g) - 1: with g's rows doubled, one call serves all gates
+        doubled = torch.ones(4 * size, device=table.device, dtype=table.dtype)
+        doubled[2 * size : 3 * size] = 2
+        rows, flat = _rows(ids, table.shape[1]), (table * doubled).flatten(0, 1)
+        turned = (weight * doubled[:, None]).mT.to(precision).contiguous()
         n = len(rows)
         gates = table.new_empty(n, models, batch, 4 * size)
         states, cells = table.new_empty(n + 1, *hidden.shape), table.new_empty(n + 1, *hidden.shape)
+        short = states if precision == table.dtype else states.new_empty(states.shape, dtype=precision)
         tanhs = table.new_empty(n, *hidden.shape)
-        states[0], cells[0] = hidden, cell
+        states[0], short[0], cells[0] = hidden, hidden, cell
         for t in range(n):
             gate = gates[t]
             torch.index_select(flat, 0, rows[t], out=gate.view(models * batch, -1))
             if precision == table.dtype:
                 gate.baddbmm_(states[t], turned)
             else:
-                gate += states[t].to(precision) @ turned
-            gate[..., : 2 * size].sigmoid_()
-            gate[..., 2 * size : 3 * size].tanh_()
-            gate[..., 3 * size :].sigmoid_()
+                gate += short[t] @ turned
+            gate.sigmoid_()
             i, f, g, o = gate.split(size, -1)
+            g.mul_(2).sub_(1)
             torch.mul(f, cells[t], out=cells[t + 1]).addcmul_(i, g)
-            torch.tanh(cells[t + 1], out=tanhs[t])
-            torch.mul(o, tanhs[t], out=states[t + 1])
-        ctx.save_for_backward(ids, weight, gates, states, cells, tanhs)
-        ctx.vocabulary, ctx.precision = table.shape[1], precision
+            torch.mul(cells[t + 1], 2, out=tanhs[t])
+            torch.mul(o, _tanh_(tanhs[t]), out=states[t + 1])
+            if short is not states:
+                short[t + 1] = states[t + 1]
+        ctx.save_for_backward(ids, weight, gates, short, cells, tanhs)
+        ctx.vocabulary = table.shape[1]
         return states[1:], cells[-1]
 
     @staticmethod
     def backward(ctx: Any, states_gradient: Any, cell_gradient: Any) -> Any:
         ids, weight, gates, states, cells, tanhs = ctx.saved_tensors
-        precision, size = ctx.precision, weight.shape[2]
-        straight = weight.to(precision).contiguous()
-        gradients = torch.empty_like(gates)
-        to_hidden = torch.zeros_like(states[0])
-        to_cell = cell_gradient.clone()
+        size, straight = weight.shape[2], weight.to(states.dtype).contiguous()
+        gradients = torch.empty_like(gates, dtype=states.dtype)
+        gradient = torch.empty_like(gates[0])
+        to_i, to_f, to_g, to_o = gradient.split(size, -1)
+        to_hidden, to_cell = torch.zeros_like(cells[0]), cell_gradient.clone()
         for t in reversed(range(len(gates))):
-            to_hidden += states_gradient[t]
-            gate, gradient, tanh = gates[t], gradients[t], tanhs[t]
-            i, f, g, o = gate.split(size, -1)
-            to_i, to_f, to_g, to_o = gradient.split(size, -1)
-            torch.mul(to_hidden, tanh, out=to_o)
-            to_hidden *= o
-            to_cell += torch.ops.aten.tanh_backward(to_hidden, tanh)
-            torch.mul(to_cell, g, out=to_i)
-            torch.mul(to_cell, cells[t], out=to_f)
-            torch.mul(to_cell, i, out=to_g)
-            to_cell = to_cell * f
-            both = slice(0, 2 * size)
-            gradient[..., both] = torch.ops.aten.sigmoid_backward(gradient[..., both], gate[..., both])
-            to_g.copy_(torch.ops.aten.tanh_backward(to_g, g))
-            to_o.copy_(torch.ops.aten.sigmoid_backward(to_o, o))
-            to_hidden = (gradient.to(precision) @ straight).to(gates.dtype)
-        to_table = _summed_by_id(gradients, ids, ctx.vocabulary, precision)
-        return to_table, None, _outer(gradients, states[:-1], precision), to_hidden, to_cell, None
+            to_hidden = states_gradient[t] + to_hidden
+            tanh = tanhs[t]
+            i, f, g, o = gates[t].split(size, -1)
+            _sigmoid_backward(to_hidden * tanh, o, to_o)
+            to_cell += _tanh_backward(to_hidden.mul_(o), tanh)
+            _sigmoid_backward(to_cell * g, i, to_i)
+            _sigmoid_backward(to_cell * cells[t], f, to_f)
+            _tanh_backward(to_cell * i, g, to_g)
+            to_cell *= f
+            gradients[t] = gradient
+            to_hidden = gradients[t] @ straight
+        to_table = _summed_by_id(gradients, ids, ctx.vocabulary).to(weight.dtype)
+        to_weight = _outer(gradients, states[:-1]).to(weight.dtype)
+        return to_table, None, to_weight, to_hidden.to(weight.dtype), to_cell, None
 
 
 class _GRU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Any, ids: Any, weight: Any, bias: Any, hidden: Any, precision: Any) -> Any:
         models, batch, size = hidden.shape
-        rows, flat = _rows(ids, table.shape[1]), table.flatten(0, 1)
-        turned = weight.to(precision).mT.contiguous()
+        # tanh(n) = 2 sigmoid(2 n) - 1: with all of n's doubled, its double is at hand
+        doubled = torch.ones(3 * size, device=table.device, dtype=table.dtype)
+        doubled[2 * size :] = 2
+        rows, flat = _rows(ids, table.shape[1]), (table * doubled).flatten(0, 1)
+        turned = (weight * doubled[:, None]).mT.to(precision).contiguous()
+        bias = 2 * bias[:, None]
         n = len(rows)
         gates = table.new_empty(n, models, batch, 3 * size)
         states, before = table.new_empty(n + 1, *hidden.shape), table.new_empty(n, *hidden.shape)
-        states[0] = hidden
+        short = states if precision == table.dtype else states.new_empty(states.shape, dtype=precision)
+        states[0], short[0] = hidden, hidden
         for t in range(n):
             gate = gates[t]
             torch.index_select(flat, 0, rows[t], out=gate.view(models * batch, -1))
-            product = (states[t].to(precision) @ turned).to(table.dtype)
-            torch.add(product[..., 2 * size :], bias[:, None], out=before[t])
+            product = short[t] @ turned
+            torch.add(bias, product[..., 2 * size :], out=before[t])
             gate[..., : 2 * size] += product[..., : 2 * size]
             gate[..., : 2 * size].sigmoid_()
             r, z, new = gate.split(size, -1)
-            new.addcmul_(r, before[t]).tanh_()
+            _tanh_(new.addcmul_(r, before[t]))
             torch.lerp(new, states[t], z, out=states[t + 1])
-        ctx.save_for_backward(ids, weight, gates, states, before)
-        ctx.vocabulary, ctx.precision = table.shape[1], precision
+            if short is not states:
+                short[t + 1] = states[t + 1]
+        ctx.save_for_backward(ids, weight, gates, states, short, before)
+        ctx.vocabulary = table.shape[1]
         return states[1:]
 
     @staticmethod
     def backward(ctx: Any, states_gradient: Any) -> Any:
-        ids, weight, gates, states, before = ctx.saved_tensors
-        precision, size = ctx.precision, weight.shape[2]
-        straight = weight.to(precision).contiguous()
-        inner = torch.empty_like(gates)  # of W h + b; of the table it differs in the part of n
-        to_new = torch.empty_like(before)
-        to_hidden = torch.zeros_like(states[0])
+        ids, weight, gates, states, short, before = ctx.saved_tensors
+        size, straight = weight.shape[2], weight.to(short.dtype).contiguous()
+        inner = torch.empty_like(gates, dtype=short.dtype)  # of W h + b; the table's differ in the part of n
+        news = torch.empty_like(before, dtype=short.dtype)
+        gradient, to_hidden = torch.empty_like(gates[0]), torch.zeros_like(before[0])
+        to_r, to_z, to_before = gradient.split(size, -1)
         for t in reversed(range(len(gates))):
-            to_hidden = to_hidden + states_gradient[t]
+            to_hidden = states_gradient[t] + to_hidden
             r, z, new = gates[t].split(size, -1)
-            to_r, to_z, to_before = inner[t].split(size, -1)
-            to_z.copy_(torch.ops.aten.sigmoid_backward(to_hidden * (states[t] - new), z))
+            _sigmoid_backward(to_hidden * (states[t] - new), z, to_z)
             through = to_hidden * z
-            to_new[t] = torch.ops.aten.tanh_backward(to_hidden - through, new)
-            to_r.copy_(torch.ops.aten.sigmoid_backward(to_new[t] * before[t], r))
-            torch.mul(to_new[t], r, out=to_before)
-            to_hidden = through + (inner[t].to(precision) @ straight).to(gates.dtype)
-        to_weight = _outer(inner, states[:-1], precision)
-        to_bias = inner[..., 2 * size :].sum((0, 2))
-        inner[..., 2 * size :] = to_new
-        to_table = _summed_by_id(inner, ids, ctx.vocabulary, precision)
+            to_new = _tanh_backward(to_hidden - through, new)
+            _sigmoid_backward(to_new * before[t] * 0.5, r, to_r)
+            torch.mul(to_new, r, out=to_before)
+            news[t], inner[t] = to_new, gradient
+            to_hidden = through + inner[t] @ straight
+        to_weight = _outer(inner, short[:-1]).to(weight.dtype)
+        to_bias = inner[..., 2 * size :].sum((0, 2), dtype=weight.dtype)
+        inner[..., 2 * size :] = news
+        to_table = _summed_by_id(inner, ids, ctx.vocabulary).to(weight.dtype)
         return to_table, None, to_weight, to_bias, to_hidden, None
+
+
+def _sigmoid_backward(gradient: Tensor, value: Tensor, out: Tensor) -> Tensor:
+    return torch.ops.aten.sigmoid_backward(gradient, value, grad_input=out)
+
+
+def _tanh_backward(gradient: Tensor, value: Tensor, out: Tensor | None = None) -> Tensor:
+    if out is None:
+        return torch.ops.aten.tanh_backward(gradient, value)
+    return torch.ops.aten.tanh_backward(gradient, value, grad_input=out)

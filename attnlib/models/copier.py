@@ -129,12 +129,12 @@ class Copier(Saved):
         states, *state = zip(*found, strict=True)
         beside = torch.cat(states, -1) if len(states) > 1 else states[0]
         means = tuple(torch.stack(each).mean(0) if len(each) > 1 else each[0] for each in state)
-        return Encoded(beside.permute(1, 2, 0, 3), means)
+        return Encoded(_token_last(beside), means)
 
     def decode(self, target: Int64[Tensor, "model batch target"], encoded: Encoded) -> Copied:
         """Read what was written so far, and say what comes next."""
         ids = "embedding" if self.config.shared else "target_embedding"
-        states = self._recur("decoder", target, ids, *encoded.state)[0].permute(1, 2, 0, 3)
+        states = _token_last(self._recur("decoder", target, ids, *encoded.state)[0])
         alpha, context = self._attend(states, encoded.states)
         return Copied(encoded, states, alpha, self.next_logits(states, context))
 
@@ -182,9 +182,9 @@ class Copier(Saved):
             return even, self.context_of(sources.mean(2)[:, :, None, None])
         queries = _linear(states, self.to_query_weight.flatten(1, 2), self.to_query_bias.flatten(1))
         queries = queries.unflatten(-1, (self.config.n_heads, -1)).transpose(2, 3)
-        scores = queries.flatten(2, 3) @ sources.to(queries.dtype).mT
+        scores = queries.flatten(2, 3) @ sources.mT
         alpha = scores.float().softmax(-1)
-        found = alpha @ sources
+        found = alpha.to(scores.dtype) @ sources
         return alpha.view(shape), self.context_of(found.unflatten(2, (self.config.n_heads, -1)))
 
     def _recur(
@@ -245,6 +245,12 @@ def initial_weights(config: CopierConfig, seed: int) -> dict[str, Tensor]:
         for kind in ("weight", "bias"):
             found[f"{name}_{kind}"] = torch.stack([getattr(each, kind).detach() for each in modules])
     return found
+
+
+def _token_last(states: Float[Tensor, "token model batch size"]) -> Float[Tensor, "model batch token size"]:
+    """States as all but the recurrence takes them; bf16's products want them close together."""
+    turned = states.permute(1, 2, 0, 3)
+    return turned.contiguous() if states.dtype == torch.bfloat16 else turned
 
 
 def _linear(

@@ -35,6 +35,9 @@ def lstm(table: Table, ids: Ids, weight: Weight, hidden: Start, cell: Start) -> 
         weight: W.
         hidden: h before the first token.
         cell: c before it.
+
+    Returns:
+        States and cell; in autocast, the states in its precision, which products with them take anyway.
     """
     return _LSTM.apply(table, ids, weight, hidden, cell, _precision(weight))
 
@@ -52,6 +55,9 @@ def gru(table: Table, ids: Ids, weight: Weight, bias: Float[Tensor, "model hidde
         weight: W.
         bias: b.
         hidden: h before the first token.
+
+    Returns:
+        States; in autocast, in its precision.
     """
     return _GRU.apply(table, ids, weight, bias, hidden, _precision(weight))
 
@@ -118,7 +124,7 @@ class _LSTM(torch.autograd.Function):
                 short[t + 1] = states[t + 1]
         ctx.save_for_backward(ids, weight, gates, short, cells, tanhs)
         ctx.vocabulary = table.shape[1]
-        return states[1:], cells[-1]
+        return short[1:], cells[-1]
 
     @staticmethod
     def backward(ctx: Any, states_gradient: Any, cell_gradient: Any) -> Any:
@@ -174,7 +180,7 @@ class _GRU(torch.autograd.Function):
                 short[t + 1] = states[t + 1]
         ctx.save_for_backward(ids, weight, gates, states, short, before)
         ctx.vocabulary = table.shape[1]
-        return states[1:]
+        return short[1:]
 
     @staticmethod
     def backward(ctx: Any, states_gradient: Any) -> Any:

@@ -6,6 +6,7 @@ from attnlib.chapters.base import Chapter, ParameterError, Run, Setup, Trained
 from attnlib.chapters.classification_dynamics import ClassificationDynamics, DynamicsRun
 from attnlib.chapters.generative_rollout import GenerativeRollout
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
+from attnlib.chapters.sequence_copying import CopyRun, SequenceCopying
 from attnlib.chapters.translation_dynamics import TranslationDynamics, TranslationRun
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "ArithmeticLens",
     "Chapter",
     "ClassificationDynamics",
+    "CopyRun",
     "DynamicsRun",
     "GenerativeRollout",
     "LensRun",
@@ -21,6 +23,7 @@ __all__ = [
     "RaspRun",
     "ReasoningRun",
     "Run",
+    "SequenceCopying",
     "Setup",
     "Trained",
     "TranslationDynamics",

@@ -12,6 +12,15 @@ from attnlib.stats.alignment import alignment_rows, alignment_table, target_offs
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.error_positions import answer_accuracy, error_positions, error_summary
 from attnlib.stats.intervals import Estimate, proportion, ratio
+from attnlib.stats.learning import (
+    curves_over_seeds,
+    differences_learned,
+    learned_at,
+    log_rank,
+    median_steps,
+    not_yet_learned,
+    shares_learned,
+)
 from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.ragged import Ragged, RunScores, split_rows
 from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
@@ -43,19 +52,26 @@ __all__ = [
     "compare_rows",
     "comparison_table",
     "corrected",
+    "curves_over_seeds",
+    "differences_learned",
     "error_positions",
     "error_summary",
     "kendall_tau",
     "largest_by_kind",
     "layer_claims",
+    "learned_at",
+    "log_rank",
     "mass_table",
     "median_over_seeds",
+    "median_steps",
+    "not_yet_learned",
     "over_seeds",
     "paired_over_seeds",
     "proportion",
     "ratio",
     "reference_mass",
     "sample_rows",
+    "shares_learned",
     "spearman",
     "split_rows",
     "summarise",

@@ -1,0 +1,264 @@
+"""The chapter on copying: what attention has to be told first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+from pydantic import Field, field_validator, model_validator
+
+from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.generators.copying import Copying
+from attnlib.measures.copying import CopyingLooks
+from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
+from attnlib.training import Plan
+from attnlib.training.snapshots import Snapshots
+
+UNSEEN = 2**31
+"""The step, which training never comes to, whose sequences models are looked at on."""
+
+OPTIONS = ("both directions", "without context")
+
+
+@dataclass(frozen=True)
+class CopyRun(Run):
+    """Some seeds of one task, side by side in one model.
+
+    Attributes:
+        task: what is copied.
+        seeds: of the models.
+        group: what the runs of other seeds share: what these models are, in words.
+        steps: of training.
+        context: see `CopierConfig`.
+        bidirectional: see `CopierConfig`.
+        after: steps of the task with more symbols whose weights these models begin with; 0: their own.
+    """
+
+    task: Copying
+    seeds: tuple[int, ...]
+    group: str
+    steps: int
+    context: Literal["attention", "uniform", "none"] = "attention"
+    bidirectional: bool = False
+    after: int = 0
+
+
+class SequenceCopying(Chapter):
+    """Parameters, models and record of the chapter `sequence_copying`."""
+
+    length: int = Field(ge=2, le=500)
+    symbols: int = Field(ge=2, le=5000)
+    more_symbols: int = Field(ge=3, le=5000)
+    between: list[int]
+    options: list[str]
+    hidden: int = Field(ge=1, le=4096)
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    steps: int = Field(ge=1)
+    uniform_steps: int = Field(ge=1)
+    head_starts: list[int]
+    every: int = Field(ge=1)
+    budgets: list[int] = Field(min_length=1)
+    learned: float = Field(gt=0, le=1)
+    sequences: int = Field(ge=1)
+    seeds: int = Field(ge=2, le=1000)
+    stacked: int = Field(ge=1)
+    precision: Literal["float32", "bf16"]
+
+    @field_validator("options")
+    @classmethod
+    def _known(cls, options: list[str]) -> list[str]:
+        if unknown := [option for option in options if option not in OPTIONS]:
+            raise ValueError(f"options should be among {', '.join(OPTIONS)}; got {unknown}")
+        return options
+
+    @model_validator(mode="after")
+    def _possible(self) -> SequenceCopying:
+        if not self.length <= self.symbols < self.more_symbols:
+            raise ValueError(
+                f"without repetition, symbols should be at least length = {self.length}, and fewer than "
+                f"more_symbols = {self.more_symbols}; got {self.symbols}"
+            )
+        if outside := [m for m in self.between if not self.symbols < m < self.more_symbols]:
+            raise ValueError(
+                f"between should be numbers between symbols = {self.symbols} and more_symbols = "
+                f"{self.more_symbols}; got {outside}"
+            )
+        for name in ("budgets", "head_starts"):
+            given = getattr(self, name)
+            if outside := [step for step in given if not 1 <= step <= self.steps]:
+                raise ValueError(f"{name} should be from 1 to steps = {self.steps}; got {outside}")
+        for name in ("between", "budgets", "head_starts"):
+            if (given := getattr(self, name)) != sorted(set(given)):
+                raise ValueError(f"{name} should grow; got {given}")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The task that is hard."""
+        return f"{self.length}-of-{self.symbols}"
+
+    # ---- tasks and runs ------------------------------------------------------------------------------
+
+    @property
+    def hard(self) -> Copying:
+        """The task in which all symbols are in every sequence (if there are as many as places)."""
+        return Copying(self.length, self.symbols)
+
+    @property
+    def easy(self) -> Copying:
+        """The task with more symbols."""
+        return Copying(self.length, self.more_symbols)
+
+    @property
+    def repeated(self) -> Copying:
+        """The task in which symbols may occur again."""
+        return Copying(self.length, self.symbols, repetition=True)
+
+    @property
+    def doses(self) -> list[Copying]:
+        """Tasks of ever more symbols, from the hard one to the easy one."""
+        return [self.hard, *(Copying(self.length, m) for m in self.between), self.easy]
+
+    @property
+    def roomy(self) -> Copying:
+        """The hard task with the ids of the easy one, so that a model of that one can go on with it."""
+        return replace(self.hard, room=self.more_symbols)
+
+    def runs(self) -> list[CopyRun]:
+        """Every model to train: tasks with attention, then without, then with a head start."""
+        tasks = [*self.doses, self.repeated]
+        groups = [self._run(task, task.name, self.steps) for task in tasks]
+        for task in tasks:
+            groups.append(self._run(task, f"{task.name}, uniform", self.uniform_steps, context="uniform"))
+        for option in self.options:
+            how: dict[str, Any] = (
+                {"bidirectional": True} if option == "both directions" else {"context": "none"}
+            )
+            groups += [
+                self._run(task, f"{task.name}, {option}", self.steps, **how)
+                for task in (self.hard, self.easy)
+            ]
+        if self.head_starts:
+            longer = self.steps + self.head_starts[-1]
+            groups.append(self._run(self.roomy, self.control, longer))
+        for after in self.head_starts:
+            groups.append(self._run(self.roomy, self.head_start(after), self.steps, after=after))
+        every, size = range(self.seeds), self.stacked
+        stacks = [tuple(every[start : start + size]) for start in range(0, self.seeds, size)]
+        return [self._stack(run, seeds) for run in groups for seeds in stacks]
+
+    @property
+    def control(self) -> str:
+        """What the models of the hard task are called that have room for more symbols, and no head start."""
+        return f"{self.hard.name}, no head start"
+
+    def head_start(self, after: int) -> str:
+        """What the models of the hard task are called that begin with so many steps of the easy one."""
+        return f"{self.hard.name}, after {after} steps of {self.easy.name}"
+
+    def _run(self, task: Copying, group: str, steps: int, **how: Any) -> CopyRun:
+        return CopyRun(group, 0, task, (), group, steps, **how)
+
+    def _stack(self, run: CopyRun, seeds: tuple[int, ...]) -> CopyRun:
+        first, last = seeds[0], seeds[-1]
+        name = f"{run.group}, seed{f's {first} to {last}' if last > first else f' {first}'}"
+        return replace(run, name=name, seed=first, seeds=seeds)
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    def setup(self, run: CopyRun) -> Setup:
+        """Models of a task side by side, and sequences without end."""
+        config = CopierConfig(
+            run.task.vocabulary,
+            self.hidden,
+            run.seeds,
+            bidirectional=run.bidirectional,
+            context=run.context,
+        )
+        model = self._begun(run) if run.after else Copier(config)
+        looked_at = run.task.batch(self.sequences, [[seed, UNSEEN] for seed in run.seeds])
+        hooks: list[Any] = [
+            CopyingLooks(self.moments(run.steps), looked_at, shown=1, relevance=run.context == "uniform")
+        ]
+        if run.group == self.easy.name and self.head_starts:
+            hooks.append(Snapshots(self.head_starts))
+        return Setup(
+            model,
+            run.task.batches(self.batch_size, run.seeds),
+            copying_loss,
+            Plan(
+                steps=run.steps,
+                learning_rate=self.learning_rate,
+                # where checkpoints are written, too: not at every look
+                evaluate_every=max(50, self.every),
+                seed=run.seed,
+                device=self.device,
+                precision=self.precision,
+            ),
+            [looked_at],
+            copying_scores,
+            hooks,
+        )
+
+    def _begun(self, run: CopyRun) -> Copier:
+        """The same seeds' models of the easy task, as they were after some steps."""
+        easy = self._stack(self._run(self.easy, self.easy.name, self.steps), run.seeds)
+        if easy.name not in self.trained:
+            self.train(easy, progress=False)
+        return self.kept(easy.name).at(run.after)
+
+    def moments(self, steps: int) -> tuple[int, ...]:
+        """When models are looked at, as updates made."""
+        return checkpoint_steps(steps, self.every, (0,))
+
+    # ---- what was seen -------------------------------------------------------------------------------
+
+    def looks(self, group: str) -> list[tuple[CopyRun, CopyingLooks]]:
+        """What was seen of the trained models of a group, stack by stack.
+
+        Raises:
+            KeyError: there is no such group, or it is not trained yet; the message says which are.
+        """
+        found = [each for each in self.trained.values() if getattr(each.run, "group", None) == group]
+        if not found:
+            there = dict.fromkeys(getattr(each.run, "group", "") for each in self.trained.values())
+            raise KeyError(f"no models are called {group!r}; trained are {', '.join(there) or 'none'}")
+        return [(each.run, each.hooks[0]) for each in found]  # type: ignore[misc]
+
+    def curves(self, *groups: str) -> pd.DataFrame:
+        """What was seen over training: a row per group (column `task`), seed and step; see `copying_look`."""
+        tables = [
+            looks.curves(run.seeds).assign(task=group) for group in groups for run, looks in self.looks(group)
+        ]
+        return pd.concat(tables, ignore_index=True)
+
+    def seen(self, group: str, seed: int) -> Mapping[str, Any]:
+        """One sequence of one model over training, as the explorer takes it."""
+        run, looks = next(each for each in self.looks(group) if seed in each[0].seeds)
+        place = run.seeds.index(seed)
+        sequence = looks.batch.source[place, 0].tolist()
+        return {
+            "source": self.words(run.task, sequence),
+            "alpha": looks.attention(place).numpy(),
+            "written": [" ".join(self.words(run.task, ids)) for ids in looks.written(place)],
+        }
+
+    def words(self, task: Copying, ids: Sequence[int]) -> list[str]:
+        """Ids as the explorer shows them: symbols by their numbers, the end as a word."""
+        return ["<end>" if i == task.end else "<start>" if i == task.start else str(i) for i in ids]
+
+    @property
+    def setting(self) -> str:
+        """The set-up in words, for tables."""
+        said = [
+            f"length {self.length}",
+            f"{self.seeds} seeds",
+            f"hidden {self.hidden}, batch {self.batch_size}, learning rate {self.learning_rate:g}",
+            "bf16" * (self.precision == "bf16"),
+        ]
+        return "; ".join(part for part in said if part)

@@ -1,0 +1,186 @@
+"""What copiers look at while they learn, and what single states would tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib.files import save_tensors
+from attnlib.generators.copying import CopyBatch
+from attnlib.models.copier import Copied, Copier
+from attnlib.models.mode import evaluating
+from attnlib.training.keeping import Keeper, load_own
+
+OFFSETS = {"one before": -1, "on it": 0, "one after": 1}
+"""Where the largest attention is, beside the token to copy."""
+
+
+@torch.no_grad()
+def copying_look(
+    model: Copier, batch: CopyBatch, shown: int = 0, *, relevance: bool = False
+) -> dict[str, Tensor]:
+    """How well models copy, and where they look.
+
+    Args:
+        model: on any device; called in evaluation mode, and left in the mode it had.
+        batch: sequences of each model.
+        shown: of so many of each model's sequences, all of the attention.
+        relevance: whether to compute `information` too, which takes several times as long.
+
+    Returns:
+        On the CPU, [model]: `accuracy`, the share of ids that were the most probable, the end among them, as
+        in the original; `cross_entropy`; with attention, `one before`, `on it` and `one after`, the share of
+        target places (the end's among them, as in the original; a mean over heads) whose largest attention is
+        there, and `mass`, the mean attention on the token to copy; `auc` and `largest`, if asked for (see
+        `information`). Further, [model shown target source] as `alpha`, a mean over heads, and
+        [model shown target] as `predicted`.
+    """
+    with evaluating(model):
+        batch = batch.to(model.embedding.device)
+        copied = model(**batch.inputs)
+        log_probability = copied.logits.log_softmax(-1)
+        gold = log_probability.gather(-1, batch.predicted[..., None])
+        predicted = log_probability.argmax(-1)
+        found = {
+            "accuracy": (predicted == batch.predicted).float().mean((1, 2)),
+            "cross_entropy": -gold.mean((1, 2, 3)),
+        }
+        if model.config.context == "attention":
+            found |= _where(copied.alpha)
+        if relevance:
+            found |= information(state_relevance(model, batch, copied), batch)
+        found |= {"alpha": copied.alpha[:, :shown].mean(2), "predicted": predicted[:, :shown]}
+    return {name: value.cpu() for name, value in found.items()}
+
+
+def _where(alpha: Float[Tensor, "model batch head target source"]) -> dict[str, Tensor]:
+    offsets = alpha.argmax(-1) - torch.arange(alpha.shape[-2], device=alpha.device)
+    found = {name: (offsets == offset).float().mean((1, 2, 3)) for name, offset in OFFSETS.items()}
+    return found | {"mass": alpha.diagonal(dim1=-2, dim2=-1).mean((1, 2, 3))}
+
+
+@torch.no_grad()
+def state_relevance(
+    model: Copier, batch: CopyBatch, copied: Copied | None = None
+) -> Float[Tensor, "model batch target source"]:
+    r"""Keyword relevance of every source state: the gold id's log-probability with that context alone.
+
+    $$\beta_{ts} = \log p(y_t \mid d_t, c = C h_s + b)$$
+
+    (the mean over heads, if there are several); of a model with uniform attention, $\beta^{\mathrm{uf}}$.
+
+    Args:
+        model: see `copying_look`.
+        batch: sequences of each model.
+        copied: what the models made of it, if that is known.
+
+    Raises:
+        ValueError: the models see no context.
+    """
+    if model.config.context == "none":
+        raise ValueError('without context no state is relevant: context should not be "none"')
+    with evaluating(model):
+        copied = copied or model(**batch.inputs)
+        contexts = model.context_of(copied.encoded.states[:, :, None])
+        pieces = []
+        for row in range(batch.source.shape[1]):  # one sequence at a time: all pairs of all need not fit
+            one = slice(row, row + 1)
+            logits = model.next_logits(copied.states[:, one, :, None], contexts[:, one, None])
+            gold = batch.predicted[:, one, :, None, None].expand(*logits.shape[:-1], 1)
+            pieces.append(logits.log_softmax(-1).gather(-1, gold)[..., 0])
+    return torch.cat(pieces, 1)
+
+
+def information(
+    beta: Float[Tensor, "model batch target source"], batch: CopyBatch
+) -> dict[str, Float[Tensor, " model"]]:
+    """How much relevance tells of where the symbol to copy stands.
+
+    Of every symbol to copy (not the end, which stands in one place always), the source token to copy is
+    compared with all others; places where the same symbol stands again are neither right nor wrong.
+
+    Args:
+        beta: see `state_relevance`.
+        batch: its sequences.
+
+    Returns:
+        `auc`: the share of other source tokens with less relevance, where equals count half; chance is 0.5,
+        and 1 if relevance always points at the token to copy. `largest`: how often no other has more; chance
+        is 1 in as many as there are.
+    """
+    others = ~batch.elsewhere[:, :, :-1]
+    right = beta.diagonal(dim1=-2, dim2=-1)[:, :, :-1, None]
+    beta = beta[:, :, :-1]
+    others &= ~torch.eye(beta.shape[-1], dtype=torch.bool, device=beta.device)[:-1]
+    less = ((beta < right).float() + (beta == right).float() / 2) * others
+    auc = less.sum(-1) / others.sum(-1)
+    ahead = ((beta > right) & others).any(-1)
+    ties = 1 + ((beta == right) & others).sum(-1)
+    return {"auc": auc.mean((1, 2)), "largest": (~ahead / ties).mean((1, 2))}
+
+
+class CopyingLooks(Keeper):
+    """A hook that keeps `copying_look` at chosen steps of training, a file each: a killed run loses none.
+
+    Args:
+        steps: when, as updates made; 0 is before training.
+        batch: sequences of each model, which training does not see.
+        shown: see `copying_look`.
+        relevance: see `copying_look`.
+    """
+
+    KIND, FOLDER = "look", "looks"
+
+    def __init__(
+        self, steps: Iterable[int], batch: CopyBatch, shown: int = 0, *, relevance: bool = False
+    ) -> None:
+        super().__init__(steps)
+        self.batch, self.shown, self.relevance = batch, shown, relevance
+
+    @property
+    def asked(self) -> Any:
+        """What decides its files."""
+        return self.steps, self.batch, self.shown, self.relevance
+
+    def paths(self, step: int) -> list[Path]:
+        """The file of a step."""
+        return [self.home / f"step-{step:08d}.safetensors"]
+
+    def write(self, step: int, model: Any) -> None:
+        """Look, and write what was seen."""
+        look = copying_look(model, self.batch, self.shown, relevance=self.relevance)
+        save_tensors(self.paths(step)[0], look, {"kind": self.KIND, "run": self.run, "step": step})
+
+    def at(self, step: int) -> dict[str, Tensor]:
+        """What was seen at a step.
+
+        Raises:
+            CheckpointError: the file is missing, damaged, or of another run.
+        """
+        return load_own(self.paths(step)[0], self.run, kind=self.KIND, step=step)[0]
+
+    def curves(self, seeds: Iterable[int]) -> pd.DataFrame:
+        """What was seen over training: columns `seed` and `step`, and one per number of `copying_look`.
+
+        Args:
+            seeds: of the models, in their order.
+        """
+        seeds, tables = list(seeds), []
+        for step in self.steps:
+            numbers = {name: value.tolist() for name, value in self.at(step).items() if value.ndim == 1}
+            tables.append(pd.DataFrame({"seed": seeds, "step": step} | numbers))
+        return pd.concat(tables, ignore_index=True)
+
+    def attention(self, model: int, sequence: int = 0) -> Float[Tensor, "step target source"]:
+        """The attention of one model on one of the sequences shown, over training."""
+        return torch.stack([self.at(step)["alpha"][model, sequence] for step in self.steps])
+
+    def written(self, model: int, sequence: int = 0) -> list[list[int]]:
+        """The ids that one model held most probable on one of the sequences shown, over training."""
+        return [self.at(step)["predicted"][model, sequence].tolist() for step in self.steps]

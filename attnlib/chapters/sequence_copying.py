@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
-import torch
+from jaxtyping import Int64
 from pydantic import Field, field_validator, model_validator
 
 from attnlib.chapters.base import Chapter, Run, Setup
@@ -182,9 +183,9 @@ class SequenceCopying(Chapter):
         )
         model = self._begun(run) if run.after else Copier(config)
         looked_at = run.task.batch(self.sequences, [[seed, UNSEEN] for seed in run.seeds])
-        hooks: list[Any] = [
-            CopyingLooks(self.moments(run.steps), looked_at, shown=1, relevance=run.context == "uniform")
-        ]
+        shown = run.task.of(np.repeat(self.shown, len(run.seeds), 0))
+        relevance = run.context == "uniform"
+        hooks: list[Any] = [CopyingLooks(self.moments(run.steps), looked_at, shown, relevance=relevance)]
         if run.group == self.easy.name and self.head_starts:
             hooks.append(Snapshots(self.head_starts))
         return Setup(
@@ -212,6 +213,11 @@ class SequenceCopying(Chapter):
             self.train(easy, progress=False)
         return self.kept(easy.name).at(run.after)
 
+    @property
+    def shown(self) -> Int64[np.ndarray, "1 1 length"]:
+        """A sequence of the hard task, which may occur in all the others, too."""
+        return self.hard.sequences(1, np.random.default_rng(UNSEEN))[None]
+
     def moments(self, steps: int) -> tuple[int, ...]:
         """When models are looked at, as updates made."""
         return checkpoint_steps(steps, self.every, (0,))
@@ -237,20 +243,26 @@ class SequenceCopying(Chapter):
         ]
         return pd.concat(tables, ignore_index=True)
 
-    def seen(self, group: str, seed: int) -> Mapping[str, Any]:
-        """One sequence of one model over training, as the explorer takes it."""
-        run, looks = next(each for each in self.looks(group) if seed in each[0].seeds)
-        place = run.seeds.index(seed)
-        sequence = looks.batch.source[place, 0].tolist()
-        return {
-            "source": self.words(run.task, sequence),
-            "alpha": looks.attention(place).numpy(),
-            "written": [" ".join(self.words(run.task, ids)) for ids in looks.written(place)],
-        }
+    def explored(self, models: Sequence[tuple[str, int]]) -> dict[str, Any]:
+        """One sequence in several models over training, as the explorer takes it: maps side by side.
 
-    def words(self, task: Copying, ids: Sequence[int]) -> list[str]:
-        """Ids as the explorer shows them: symbols by their numbers, the end as a word."""
-        return ["<end>" if i == task.end else "<start>" if i == task.start else str(i) for i in ids]
+        Args:
+            models: the group and the seed of each.
+        """
+        scores, written = {}, {}
+        for group, seed in models:
+            run, looks = next(each for each in self.looks(group) if seed in each[0].seeds)
+            name, place = f"{group}, seed {seed}", run.seeds.index(seed)
+            scores[name] = looks.attention(place).numpy()
+            written[name] = [self._text(ids, run.task) for ids in looks.written(place)]
+        source = [*map(str, self.shown[0, 0]), "<end>"]
+        truth = np.eye(len(source), dtype=bool)
+        parts = {"targets": [source] * len(next(iter(scores.values()))), "truth": truth}
+        return {"source": source, "scores": scores, "written": written, **parts}
+
+    def _text(self, ids: Sequence[int], task: Copying) -> str:
+        marks = {task.end: "<end>", task.start: "<start>"}
+        return " ".join(marks.get(i, str(i)) for i in ids)
 
     @property
     def setting(self) -> str:

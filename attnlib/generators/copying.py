@@ -128,8 +128,19 @@ class Copying:
             n: of each model.
             seeds: what its sequences are drawn by.
         """
-        drawn = np.stack([self.sequences(n, np.random.default_rng(seed)) for seed in seeds])
-        source = np.pad(drawn, ((0, 0), (0, 0), (0, 1)), constant_values=self.end)
+        return self.of(np.stack([self.sequences(n, np.random.default_rng(seed)) for seed in seeds]))
+
+    def of(self, symbols: Int64[np.ndarray, "model batch length"]) -> CopyBatch:
+        """Sequences of symbols, with end and start.
+
+        Raises:
+            ValueError: something in them is not a symbol.
+        """
+        if symbols.min() < 0 or symbols.max() >= self.symbols:
+            raise ValueError(
+                f"symbols should be from 0 to {self.symbols - 1}; got {symbols.min()} to {symbols.max()}"
+            )
+        source = np.pad(symbols, ((0, 0), (0, 0), (0, 1)), constant_values=self.end)
         target = np.pad(source, ((0, 0), (0, 0), (1, 0)), constant_values=self.start)
         return CopyBatch(torch.from_numpy(source), torch.from_numpy(target))
 

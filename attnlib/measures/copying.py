@@ -23,14 +23,14 @@ OFFSETS = {"one before": -1, "on it": 0, "one after": 1}
 
 @torch.no_grad()
 def copying_look(
-    model: Copier, batch: CopyBatch, shown: int = 0, *, relevance: bool = False
+    model: Copier, batch: CopyBatch, shown: CopyBatch | None = None, *, relevance: bool = False
 ) -> dict[str, Tensor]:
     """How well models copy, and where they look.
 
     Args:
         model: on any device; called in evaluation mode, and left in the mode it had.
         batch: sequences of each model.
-        shown: of so many of each model's sequences, all of the attention.
+        shown: sequences of each model of which all of the attention is returned.
         relevance: whether to compute `information` too, which takes several times as long.
 
     Returns:
@@ -38,24 +38,25 @@ def copying_look(
         in the original; `cross_entropy`; with attention, `one before`, `on it` and `one after`, the share of
         target places (the end's among them, as in the original; a mean over heads) whose largest attention is
         there, and `mass`, the mean attention on the token to copy; `auc` and `largest`, if asked for (see
-        `information`). Further, [model shown target source] as `alpha`, a mean over heads, and
-        [model shown target] as `predicted`.
+        `information`). Of what is shown, `alpha` [model shown target source], a mean over heads, and
+        `predicted` [model shown target].
     """
     with evaluating(model):
         batch = batch.to(model.embedding.device)
         copied = model(**batch.inputs)
         log_probability = copied.logits.log_softmax(-1)
         gold = log_probability.gather(-1, batch.predicted[..., None])
-        predicted = log_probability.argmax(-1)
         found = {
-            "accuracy": (predicted == batch.predicted).float().mean((1, 2)),
+            "accuracy": (log_probability.argmax(-1) == batch.predicted).float().mean((1, 2)),
             "cross_entropy": -gold.mean((1, 2, 3)),
         }
         if model.config.context == "attention":
             found |= _where(copied.alpha)
         if relevance:
             found |= information(state_relevance(model, batch, copied), batch)
-        found |= {"alpha": copied.alpha[:, :shown].mean(2), "predicted": predicted[:, :shown]}
+        if shown is not None:
+            copied = model(**shown.to(model.embedding.device).inputs)
+            found |= {"alpha": copied.alpha.mean(2), "predicted": copied.logits.argmax(-1)}
     return {name: value.cpu() for name, value in found.items()}
 
 
@@ -138,7 +139,12 @@ class CopyingLooks(Keeper):
     KIND, FOLDER = "look", "looks"
 
     def __init__(
-        self, steps: Iterable[int], batch: CopyBatch, shown: int = 0, *, relevance: bool = False
+        self,
+        steps: Iterable[int],
+        batch: CopyBatch,
+        shown: CopyBatch | None = None,
+        *,
+        relevance: bool = False,
     ) -> None:
         super().__init__(steps)
         self.batch, self.shown, self.relevance = batch, shown, relevance

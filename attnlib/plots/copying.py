@@ -1,0 +1,56 @@
+"""Who has learned to copy, and when."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from attnlib.colours import BASELINE
+from attnlib.plots.panels import BESIDE, colours, finished, row_of_panels
+
+
+def survival_curves(rows: pd.DataFrame, by: str = "task", label: str = "not yet learned") -> Figure:
+    """The share that is left after every step, a stair per group, with its interval as a band.
+
+    Args:
+        rows: columns `by`, `step`, `value`, `low` and `high`, as of `stats.not_yet_learned`.
+        by: the column that tells groups apart.
+        label: what is left.
+    """
+    figure, (axis,) = row_of_panels(1, height=3.0)
+    figure.set_size_inches(7.5, 3.0)
+    for (name, part), colour in zip(rows.groupby(by, sort=False), colours(), strict=False):
+        axis.step(part["step"], part["value"], where="post", color=colour, label=str(name))
+        axis.fill_between(
+            part["step"], part["low"], part["high"], step="post", color=colour, alpha=0.15, lw=0
+        )
+    axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
+    axis.legend(**BESIDE)
+    return finished(figure)
+
+
+def dose_response(points: pd.DataFrame, x: str, y: str, chance: float | int | None = None) -> Figure:
+    """One number against another, a point per row with both intervals and its name.
+
+    Args:
+        points: columns `name`, `x`, `x_low`, `x_high`, `y`, `y_low` and `y_high`.
+        x: what is on the horizontal axis.
+        y: what is on the vertical one.
+        chance: where x is that of chance, a dotted line.
+    """
+    figure, (axis,) = row_of_panels(1, height=3.4)
+    figure.set_size_inches(5.5, 3.4)
+    spread = {
+        f"{of}err": [points[of] - points[f"{of}_low"], points[f"{of}_high"] - points[of]] for of in "xy"
+    }
+    axis.errorbar(points["x"], points["y"], **spread, fmt="o", ms=5, capsize=2, color=colours()[0])
+    for row in points.itertuples():
+        axis.annotate(str(row.name), (row.x, row.y), xytext=(6, 6), textcoords="offset points", fontsize=8)
+    if chance is not None:
+        axis.axvline(chance, color=BASELINE, ls=":", label="chance")
+        axis.legend(frameon=False, loc="center right")
+    axis.set(xlabel=x, ylabel=y, ylim=(-0.05, 1.05))
+    axis.yaxis.set_major_formatter(PercentFormatter(1))
+    return finished(figure)

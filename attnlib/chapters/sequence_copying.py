@@ -16,6 +16,7 @@ from attnlib.generators.copying import Copying
 from attnlib.measures.copying import CopyingLooks
 from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
+from attnlib.stats.learning import differences_learned, median_steps
 from attnlib.training import Plan
 from attnlib.training.snapshots import Snapshots
 
@@ -61,6 +62,7 @@ class SequenceCopying(Chapter):
     learning_rate: float = Field(gt=0, le=1)
     steps: int = Field(ge=1)
     uniform_steps: int = Field(ge=1)
+    early: int = Field(ge=0)
     head_starts: list[int]
     every: int = Field(ge=1)
     budgets: list[int] = Field(min_length=1)
@@ -93,6 +95,10 @@ class SequenceCopying(Chapter):
             given = getattr(self, name)
             if outside := [step for step in given if not 1 <= step <= self.steps]:
                 raise ValueError(f"{name} should be from 1 to steps = {self.steps}; got {outside}")
+        if self.early not in (looks := self.moments(self.uniform_steps)):
+            raise ValueError(
+                f"early should be a step at which models are looked at, of {looks}; got {self.early}"
+            )
         for name in ("between", "budgets", "head_starts"):
             if (given := getattr(self, name)) != sorted(set(given)):
                 raise ValueError(f"{name} should grow; got {given}")
@@ -152,6 +158,11 @@ class SequenceCopying(Chapter):
         every, size = range(self.seeds), self.stacked
         stacks = [tuple(every[start : start + size]) for start in range(0, self.seeds, size)]
         return [self._stack(run, seeds) for run in groups for seeds in stacks]
+
+    @property
+    def groups(self) -> list[str]:
+        """What the models of the runs are, each once."""
+        return list(dict.fromkeys(run.group for run in self.runs()))
 
     @property
     def control(self) -> str:
@@ -263,6 +274,51 @@ class SequenceCopying(Chapter):
     def _text(self, ids: Sequence[int], task: Copying) -> str:
         marks = {task.end: "<end>", task.start: "<start>"}
         return " ".join(marks.get(i, str(i)) for i in ids)
+
+    def with_head_start(self, times: pd.DataFrame) -> pd.DataFrame:
+        """When models of the hard task learned (see `stats.learned_at`), the head start's steps counted."""
+        before = {self.control: 0} | {self.head_start(after): after for after in self.head_starts}
+        there = times[times["task"].isin(before)]
+        return there.assign(step=there["step"] + there["task"].map(before).astype(int))
+
+    def dose_point(self, task: Copying, hints: pd.DataFrame, shares: pd.DataFrame) -> dict[str, Any]:
+        """A task's hint and how many learn it, each with its interval; both tables by the task's name."""
+        found: dict[str, Any] = {"name": str(task.symbols), "symbols": task.symbols}
+        for axis, row in (("x", hints.loc[task.name]), ("y", shares.loc[task.name])):
+            found |= {axis: row["value"], f"{axis}_low": row["low"], f"{axis}_high": row["high"]}
+        return found
+
+    def glued(
+        self, name: str, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
+    ) -> dict[str, float | int]:
+        """The numbers of a task that the text quotes, by what it calls them."""
+        rows = {}
+        for place, budget in enumerate([self.budgets[0], self.budgets[-1]], 1):
+            rows[f"budget {place}"] = shares[(shares["task"] == task.name) & (shares["budget"] == budget)]
+        there = hints[hints["task"] == task.name]
+        for metric, called in {"auc": "hint", "largest": "largest"}.items():
+            part = there[there["metric"] == metric]
+            rows[called] = part[part["step"] == self.early]
+            rows[f"last {called}"] = part.tail(1)
+        found: dict[str, float | int] = {}
+        for called, row in rows.items():
+            for part in ("value", "low", "high", "count"):
+                if part in row:
+                    value = row[part].item()
+                    found[f"{name}, {called}: {part}"] = int(value) if part == "count" else float(value)
+        return found
+
+    def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
+        """What is recorded: shares that learn, their differences, median steps (where there are), hints."""
+        main = [self.hard.name, self.easy.name, self.repeated.name]
+        counts = shares.assign(metric="learned")
+        apart = differences_learned(shares[shares["task"].isin(main)], self.hard.name)
+        medians = median_steps(times).assign(metric="median step")
+        at = hints[hints["step"].isin([self.early, self.uniform_steps])]
+        at = at.replace({"metric": {"auc": "hint (AUC)", "largest": "largest relevance"}})
+        tables = [counts, apart.assign(metric=f"learned, less {self.hard.name}"), medians, at]
+        found = pd.concat(tables, ignore_index=True)
+        return found[found["value"].abs() < float("inf")].assign(setting=self.setting)
 
     @property
     def setting(self) -> str:

@@ -74,11 +74,17 @@ def _rows(ids: Ids, vocabulary: int) -> Int64[Tensor, "token model_batch"]:
     return (ids + first).permute(2, 0, 1).flatten(1)
 
 
+def _by_model(states: States, dtype: torch.dtype) -> States:
+    """Like these, empty, with all of a model lying together: sums over its tokens then copy nothing."""
+    tokens, models, *rest = states.shape
+    return states.new_empty(models, tokens, *rest, dtype=dtype).transpose(0, 1)
+
+
 def _summed_by_id(gradients: Float[Tensor, "token model batch gates"], ids: Ids, vocabulary: int) -> Table:
     """The gradient of a table: as a product with ones and zeros, which is faster than adding row by row."""
     chosen = torch.zeros(*ids.shape, vocabulary, dtype=gradients.dtype, device=ids.device)
     chosen.scatter_(-1, ids[..., None], 1)
-    return chosen.permute(0, 2, 1, 3).flatten(1, 2).mT @ gradients.transpose(0, 1).flatten(1, 2)
+    return chosen.transpose(1, 2).flatten(1, 2).mT @ gradients.transpose(0, 1).flatten(1, 2)
 
 
 def _outer(gradients: Float[Tensor, "token model batch gates"], states: States) -> Weight:
@@ -130,21 +136,22 @@ class _LSTM(torch.autograd.Function):
     def backward(ctx: Any, states_gradient: Any, cell_gradient: Any) -> Any:
         ids, weight, gates, states, cells, tanhs = ctx.saved_tensors
         size, straight = weight.shape[2], weight.to(states.dtype).contiguous()
-        gradients = torch.empty_like(gates, dtype=states.dtype)
+        gradients, apart = _by_model(gates, states.dtype), states.dtype != gates.dtype
         gradient = torch.empty_like(gates[0])
-        to_i, to_f, to_g, to_o = gradient.split(size, -1)
         to_hidden, to_cell = torch.zeros_like(cells[0]), cell_gradient.clone()
         for t in reversed(range(len(gates))):
             to_hidden = states_gradient[t] + to_hidden
             tanh = tanhs[t]
             i, f, g, o = gates[t].split(size, -1)
+            to_i, to_f, to_g, to_o = (gradient if apart else gradients[t]).split(size, -1)
             _sigmoid_backward(to_hidden * tanh, o, to_o)
             to_cell += _tanh_backward(to_hidden.mul_(o), tanh)
             _sigmoid_backward(to_cell * g, i, to_i)
             _sigmoid_backward(to_cell * cells[t], f, to_f)
             _tanh_backward(to_cell * i, g, to_g)
             to_cell *= f
-            gradients[t] = gradient
+            if apart:
+                gradients[t] = gradient
             to_hidden = gradients[t] @ straight
         to_table = _summed_by_id(gradients, ids, ctx.vocabulary).to(weight.dtype)
         to_weight = _outer(gradients, states[:-1]).to(weight.dtype)
@@ -186,7 +193,7 @@ class _GRU(torch.autograd.Function):
     def backward(ctx: Any, states_gradient: Any) -> Any:
         ids, weight, gates, states, short, before = ctx.saved_tensors
         size, straight = weight.shape[2], weight.to(short.dtype).contiguous()
-        inner = torch.empty_like(gates, dtype=short.dtype)  # of W h + b; the table's differ in the part of n
+        inner = _by_model(gates, short.dtype)  # of W h + b; the table's differ in the part of n
         news = torch.empty_like(before, dtype=short.dtype)
         gradient, to_hidden = torch.empty_like(gates[0]), torch.zeros_like(before[0])
         to_r, to_z, to_before = gradient.split(size, -1)

@@ -144,8 +144,13 @@ def median_steps(times: pd.DataFrame, by: str = "task") -> pd.DataFrame:
 
 
 def log_rank(times: pd.DataFrame, tasks: tuple[str, str], by: str = "task") -> float:
-    """The p of the log-rank test: do seeds of two tasks learn at the same times?"""
+    """The p of the log-rank test: do seeds of two tasks learn at the same times?
+
+    It is 1 where there are no times to tell apart: nobody learned, or all did at the same step.
+    """
     both = times[times[by].isin(tasks)]
+    if not both["learned"].any() or (both["learned"].all() and both["step"].nunique() == 1):
+        return 1.0
     return float(survdiff(both["step"], both["learned"].astype(int), both[by])[1])
 
 

@@ -281,12 +281,27 @@ class SequenceCopying(Chapter):
         there = times[times["task"].isin(before)]
         return there.assign(step=there["step"] + there["task"].map(before).astype(int))
 
-    def dose_point(self, task: Copying, hints: pd.DataFrame, shares: pd.DataFrame) -> dict[str, Any]:
-        """A task's hint and how many learn it, each with its interval; both tables by the task's name."""
-        found: dict[str, Any] = {"name": str(task.symbols), "symbols": task.symbols}
-        for axis, row in (("x", hints.loc[task.name]), ("y", shares.loc[task.name])):
-            found |= {axis: row["value"], f"{axis}_low": row["low"], f"{axis}_high": row["high"]}
-        return found
+    def dose_response(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
+        """What each number of symbols gives as a hint, early on, and how many seeds learn it in time.
+
+        Args:
+            shares: see `stats.shares_learned`.
+            times: see `stats.learned_at`.
+            hints: the mean `auc` of models with even attention by task and step, with intervals.
+
+        Returns:
+            Columns `name`; `x`, `x_low`, `x_high` (the hint at step `early`); `y`, `y_low`, `y_high` (the
+            share that learns within the first budget); and `median` (steps until half have learned).
+        """
+        at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
+        within = shares[shares["budget"] == self.budgets[0]].set_index("task")
+        half, rows = median_steps(times).set_index("task")["value"], []
+        for task in self.doses:
+            found: dict[str, Any] = {"name": str(task.symbols)}
+            for axis, row in (("x", at.loc[task.name]), ("y", within.loc[task.name])):
+                found |= {axis: row["value"], f"{axis}_low": row["low"], f"{axis}_high": row["high"]}
+            rows.append(found | {"median": half[task.name]})
+        return pd.DataFrame(rows)
 
     def glued(
         self, name: str, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame

@@ -179,7 +179,8 @@ class CopyingLooks(Keeper):
         """
         seeds, tables = list(seeds), []
         for step in self.steps:
-            numbers = {name: value.tolist() for name, value in self.at(step).items() if value.ndim == 1}
+            seen = sorted(self.at(step).items())  # a file keeps no order
+            numbers = {name: value.tolist() for name, value in seen if value.ndim == 1}
             tables.append(pd.DataFrame({"seed": seeds, "step": step} | numbers))
         return pd.concat(tables, ignore_index=True)
 

@@ -56,7 +56,7 @@ class CopierConfig:
 
 
 @plain_dataclass(frozen=True)
-class Encoded:
+class EncodedSources:
     """What the encoders made of the sources.
 
     Attributes:
@@ -80,7 +80,7 @@ class Copied:
         logits: of the next id.
     """
 
-    encoded: Encoded
+    encoded: EncodedSources
     states: Float[Tensor, "model batch target hidden"]
     alpha: Float[Tensor, "model batch head target source"]
     logits: Float[Tensor, "model batch target vocabulary"]
@@ -118,7 +118,7 @@ class Copier(Saved):
         for name in drawn[0]:
             self.register_parameter(name, nn.Parameter(torch.stack([each[name] for each in drawn])))
 
-    def encode(self, source: Int64[Tensor, "model batch source"]) -> Encoded:
+    def encode(self, source: Int64[Tensor, "model batch source"]) -> EncodedSources:
         """Read sources."""
         directions = ["encoder"] + ["reverse"] * self.config.bidirectional
         found = []
@@ -129,9 +129,9 @@ class Copier(Saved):
         states, *state = zip(*found, strict=True)
         beside = torch.cat(states, -1) if len(states) > 1 else states[0]
         means = tuple(torch.stack(each).mean(0) if len(each) > 1 else each[0] for each in state)
-        return Encoded(_token_last(beside), means)
+        return EncodedSources(_token_last(beside), means)
 
-    def decode(self, target: Int64[Tensor, "model batch target"], encoded: Encoded) -> Copied:
+    def decode(self, target: Int64[Tensor, "model batch target"], encoded: EncodedSources) -> Copied:
         """Read what was written so far, and say what comes next."""
         ids = "embedding" if self.config.shared else "target_embedding"
         states = _token_last(self._recur("decoder", target, ids, *encoded.state)[0])

@@ -115,15 +115,12 @@ def not_yet_learned(times: pd.DataFrame, by: str = "task") -> pd.DataFrame:
             given = sorted(set(censored))
             raise ValueError(f"all seeds of {task!r} should be looked at equally long; got {given}")
         curve = SurvfuncRight(group["step"], group["learned"].astype(int))
-        steps = [0, *(int(step) for step in curve.surv_times if step), last]
-        values = [
-            1.0,
-            *(value for step, value in zip(curve.surv_times, curve.surv_prob, strict=True) if step),
-        ]
-        for step, value in zip(steps, [*values, values[-1]], strict=True):
-            left = proportion(round(value * len(group)), len(group), method="exact")
-            rows.append({by: task, "step": step} | left._asdict())
-    return pd.DataFrame(rows).drop_duplicates([by, "step"], keep="last", ignore_index=True)
+        left = {0: 1.0} | dict(zip(map(int, curve.surv_times), curve.surv_prob, strict=True))
+        left.setdefault(last, min(left.values()))
+        for step, value in left.items():
+            share = proportion(round(value * len(group)), len(group), method="exact")
+            rows.append({by: task, "step": step} | share._asdict())
+    return pd.DataFrame(rows)
 
 
 def median_steps(times: pd.DataFrame, by: str = "task") -> pd.DataFrame:

@@ -18,6 +18,7 @@ CLASSES = {
     "classification_dynamics": chapters.ClassificationDynamics,
     "algorithmic_reasoning": chapters.AlgorithmicReasoning,
     "translation_dynamics": chapters.TranslationDynamics,
+    "sequence_copying": chapters.SequenceCopying,
 }
 SHORTER = {"algorithmic_reasoning": {"tasks": ["string_reversal"], "override": {}, "supervised": []}}
 CHOICES = {
@@ -43,6 +44,7 @@ SURE = {
     "classification_dynamics": "train_documents difficulty embedding hidden steps every learning_rate seeds",
     "algorithmic_reasoning": "model steps batch_size seeds",
     "translation_dynamics": "train_sentences hidden layers context steps batch_size learning_rate seeds",
+    "sequence_copying": "length symbols hidden batch_size learning_rate steps every sequences seeds",
 }
 
 

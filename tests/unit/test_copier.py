@@ -1,4 +1,4 @@
-"""The copier: the original's numbers, gradients of the recurrence, and models that know nothing of each other."""
+"""The copier: the original's numbers, gradients of the recurrence, models that know nothing of each other."""
 
 import json
 from dataclasses import replace

@@ -2,12 +2,12 @@
 
     python benchmarks/copying.py [--original FOLDER] [--record]
 
-Steps at the original's size (hidden 256, 128 permutations of 40 symbols, Adam), in turn, on the same sequences:
+Steps at the original's size (hidden 256, 128 permutations of 40 symbols, Adam), in turn, on the same batches:
 on one thread each, by the process's own time; and on two cores, by the clock: ours as two processes of one
-thread, each with a seed of its own, the original as the one process of two threads that it is. (A machine that
-is busy with other things lends the clock's numbers less weight.) And steps of ten small models side by side,
-beside one after another. `--original` names a copy of AttentionDynamics. That both reach the same loss from the
-same weights is a test (tests/unit/test_copier.py).
+thread, each with a seed of its own, the original as the one process of two threads that it is. (What else a
+machine does counts there.) And steps of ten small models side by side, beside one after another. `--original`
+names a copy of AttentionDynamics. That both reach the same loss from the same weights is a test
+(tests/unit/test_copier.py).
 """
 
 from __future__ import annotations
@@ -133,10 +133,11 @@ def main() -> None:
         train(1)
     timed = {name: Way(n, lambda train=train: train(n)) for name, train in ways.items()}
     first = compared("steps of a copier, one thread, bf16", timed.pop(""), timed)
-    second = compared("the same on two cores, by the clock", together.pop(""), together)  # type: ignore[arg-type]
+    second = compared("steps of copiers, two cores, by the clock", together.pop(""), together)  # type: ignore[arg-type]
     stacked = Way(10 * n, lambda: beside(n))
     third = compared("steps of ten small ones side by side", stacked, {PLAIN: Way(10 * n, one_after_another)})
-    report("copying", [first, second], options.record)
+    report("copying", [first], options.record)
+    report("copying_processes", [second], options.record)
     report("copying_stacked", [third], options.record)
 
 

@@ -1,7 +1,7 @@
 """Figures and tables that chapters share. Each function returns one, for a cell to show."""
 
 from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
-from attnlib.plots.copying import dose_response, survival_curves
+from attnlib.plots.copying import curves_by_task, dose_response, survival_curves
 from attnlib.plots.curves import estimates, learning_curves, shares_by_layer
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
@@ -12,6 +12,7 @@ __all__ = [
     "accuracy_by_position",
     "accuracy_over_training",
     "attention_grid",
+    "curves_by_task",
     "dose_response",
     "estimates",
     "head_table",

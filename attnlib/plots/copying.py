@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from attnlib.colours import BASELINE
-from attnlib.plots.panels import BESIDE, colours, finished, row_of_panels
+from attnlib.plots.panels import BESIDE, colours, finished, line, row_of_panels
+
+
+def curves_by_task(
+    rows: pd.DataFrame, labels: Mapping[str, str], chance: float | int | None = None, by: str = "task"
+) -> Figure:
+    """Shares over training with their intervals, a panel per metric and a line per task, of one colour in all.
+
+    Args:
+        rows: columns `by`, `metric`, `step`, `value`, `low` and `high`, as of `stats.curves_over_seeds`.
+        labels: what each metric is, in the panels' order.
+        chance: a dotted line in the last panel.
+        by: the column that tells tasks apart.
+    """
+    figure, axes = row_of_panels(len(labels), height=3.0)
+    for axis, (metric, label) in zip(axes, labels.items(), strict=True):
+        groups = rows[rows["metric"] == metric].groupby(by, sort=False)
+        for (task, part), colour in zip(groups, colours(), strict=False):
+            line(axis, part, "step", colour, label=str(task))
+        axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
+    if chance is not None:
+        axes[-1].axhline(chance, color=BASELINE, ls=":", label="chance")
+    axes[-1].legend(**BESIDE)
+    return finished(figure)
 
 
 def survival_curves(rows: pd.DataFrame, by: str = "task", label: str = "not yet learned") -> Figure:
@@ -46,11 +71,12 @@ def dose_response(points: pd.DataFrame, x: str, y: str, chance: float | int | No
         f"{of}err": [points[of] - points[f"{of}_low"], points[f"{of}_high"] - points[of]] for of in "xy"
     }
     axis.errorbar(points["x"], points["y"], **spread, fmt="o", ms=5, capsize=2, color=colours()[0])
-    for row in points.itertuples():
-        axis.annotate(str(row.name), (row.x, row.y), xytext=(6, 6), textcoords="offset points", fontsize=8)
+    for place, row in enumerate(points.itertuples()):  # now above, now below: neighbours may be close
+        beside = (6, 6) if place % 2 else (6, -12)
+        axis.annotate(str(row.name), (row.x, row.y), xytext=beside, textcoords="offset points", fontsize=8)
     if chance is not None:
         axis.axvline(chance, color=BASELINE, ls=":", label="chance")
-        axis.legend(frameon=False, loc="center right")
-    axis.set(xlabel=x, ylabel=y, ylim=(-0.05, 1.05))
+        axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.05, 1))
+    axis.set(xlabel=x, ylabel=y, ylim=(-0.1, 1.1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     return finished(figure)

@@ -317,10 +317,10 @@ class SequenceCopying(Chapter):
             rows[f"last {called}"] = part.tail(1)
         found: dict[str, float | int] = {}
         for called, row in rows.items():
-            for part in ("value", "low", "high", "count"):
-                if part in row:
-                    value = row[part].item()
-                    found[f"{name}, {called}: {part}"] = int(value) if part == "count" else float(value)
+            for end in ("value", "low", "high", "count"):
+                if end in row:
+                    value = row[end].to_numpy().item()
+                    found[f"{name}, {called}: {end}"] = int(value) if end == "count" else float(value)
         return found
 
     def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:

@@ -111,6 +111,16 @@ class Copier(Saved):
 
     CONFIG = CopierConfig
 
+    embedding: Tensor
+    to_query_weight: Tensor
+    to_query_bias: Tensor
+    to_context_weight: Tensor
+    to_context_bias: Tensor
+    to_joined_weight: Tensor
+    to_joined_bias: Tensor
+    to_vocabulary_weight: Tensor
+    to_vocabulary_bias: Tensor
+
     def __init__(self, config: CopierConfig) -> None:
         super().__init__()
         self.config = config
@@ -121,14 +131,14 @@ class Copier(Saved):
     def encode(self, source: Int64[Tensor, "model batch source"]) -> EncodedSources:
         """Read sources."""
         directions = ["encoder"] + ["reverse"] * self.config.bidirectional
-        found = []
+        every, ends = [], []
         for direction in directions:
             ids = source.flip(-1) if direction == "reverse" else source
-            states, *state = self._recur(direction, ids, "embedding")
-            found.append((states.flip(0) if direction == "reverse" else states, *state))
-        states, *state = zip(*found, strict=True)
-        beside = torch.cat(states, -1) if len(states) > 1 else states[0]
-        means = tuple(torch.stack(each).mean(0) if len(each) > 1 else each[0] for each in state)
+            states, *end = self._recur(direction, ids, "embedding")
+            every.append(states.flip(0) if direction == "reverse" else states)
+            ends.append(end)
+        beside = torch.cat(every, -1) if len(every) > 1 else every[0]
+        means = tuple(torch.stack(each).mean(0) for each in zip(*ends, strict=True))
         return EncodedSources(_token_last(beside), means)
 
     def decode(self, target: Int64[Tensor, "model batch target"], encoded: EncodedSources) -> Copied:

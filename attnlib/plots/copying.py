@@ -15,7 +15,7 @@ from attnlib.plots.panels import BESIDE, colours, finished, line, row_of_panels
 def curves_by_task(
     rows: pd.DataFrame, labels: Mapping[str, str], chance: float | int | None = None, by: str = "task"
 ) -> Figure:
-    """Shares over training with their intervals, a panel per metric and a line per task, of one colour in all.
+    """Shares over training with intervals, a panel per metric and a line per task, of one colour in all.
 
     Args:
         rows: columns `by`, `metric`, `step`, `value`, `low` and `high`, as of `stats.curves_over_seeds`.

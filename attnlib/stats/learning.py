@@ -75,12 +75,11 @@ def differences_learned(shares: pd.DataFrame, reference: str, by: str = "task") 
     """
     rows = []
     for budget, group in shares.groupby("budget"):
-        counts = group.set_index(by)
-        if reference not in counts.index:
+        its = group[by] == reference
+        if not its.any():
             continue
-        c0, n0 = (int(counts.loc[reference, name]) for name in ("count", "n"))
-        for task, row in counts.drop(reference).iterrows():
-            c1, n1 = int(row["count"]), int(row["n"])
+        (c0,), (n0,), others = group.loc[its, "count"], group.loc[its, "n"], group[~its]
+        for task, c1, n1 in zip(others[by], others["count"], others["n"], strict=True):
             low, high = confint_proportions_2indep(c1, n1, c0, n0, compare="diff", method="newcomb")
             # all or none of both: there is nothing to tell apart
             same = c0 + c1 in (0, n0 + n1)
@@ -164,7 +163,7 @@ def curves_over_seeds(
     rows = []
     for place, group in curves.groupby(list(by), sort=False):
         for metric in metrics:
-            values = group[metric].dropna() if metric in group else []
+            values = group[metric].dropna() if metric in group else pd.Series()
             if len(values):
                 named = dict(zip(by, place, strict=True)) | {"metric": metric}
                 rows.append(named | over_seeds(values.to_numpy())._asdict())

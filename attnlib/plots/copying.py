@@ -67,10 +67,8 @@ def dose_response(points: pd.DataFrame, x: str, y: str, chance: float | int | No
     """
     figure, (axis,) = row_of_panels(1, height=3.4)
     figure.set_size_inches(5.5, 3.4)
-    spread = {
-        f"{of}err": [points[of] - points[f"{of}_low"], points[f"{of}_high"] - points[of]] for of in "xy"
-    }
-    axis.errorbar(points["x"], points["y"], **spread, fmt="o", ms=5, capsize=2, color=colours()[0])
+    across, up = ([points[of] - points[f"{of}_low"], points[f"{of}_high"] - points[of]] for of in "xy")
+    axis.errorbar(points["x"], points["y"], up, across, fmt="o", ms=5, capsize=2, color=colours()[0])
     for place, row in enumerate(points.itertuples()):  # now above, now below: neighbours may be close
         beside = (6, 6) if place % 2 else (6, -12)
         axis.annotate(str(row.name), (row.x, row.y), xytext=beside, textcoords="offset points", fontsize=8)

@@ -115,6 +115,12 @@ REVERSE = Definition(
     name="reverse",
     summary="the sequence from its end to its beginning",
     outputs=_reversed,
+    # As in hist, the original gives no target; these are the heads of the paper's own RASP program: one looks
+    # everywhere, and its share of the first token tells the length; one looks at the mirrored place.
+    heads={
+        (0, 0): Pattern(lambda s: s.real[:, None, :] & s.real[:, :, None]),
+        (1, 0): Pattern(lambda s: select(s.positions, s.lengths[:, None] - 1 - s.positions), sees_bos=False),
+    },
     paper_size=(2, 1),
 )
 HIST = Definition(

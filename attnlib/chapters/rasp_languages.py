@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pandas as pd
 import torch
 from pydantic import Field, field_validator, model_validator
+from torch import nn
 
 from attnlib.chapters.base import Chapter, Run, Setup
 from attnlib.generators.base import Batch
 from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, language
+from attnlib.measures.program_heads import match_program, name_of
+from attnlib.models.compiled import PROGRAMS
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss
+
+TO_PAIR = 200
+"""How many sequences the model's heads are paired with a program's by."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +160,39 @@ class RaspLanguages(Chapter):
         """Batches that no model has seen, neither in training nor in choosing the best checkpoint."""
         return lang.in_batches(self.sequences(lang, "test"), target_attention=target_attention)
 
+    def programs(self, lang: Language) -> list[Language]:
+        """Languages whose programs a model is compared with: its own first, if it is known; others."""
+        names = dict.fromkeys([lang.name, *self.languages, *PROGRAMS])
+        known = [lang if name == lang.name else self.lang(name) for name in names]
+        return [each for each in known if each.definition.heads]
+
+    def matches(self, models: Mapping[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Every model beside every program: see `attnlib.measures.program_heads.match_program`.
+
+        Args:
+            models: by the names of `runs()`.
+
+        Returns:
+            The rows of agreement and of scores, with the columns `run`, `program of` (a language), `own`,
+            whether that is the model's, and `heads`, which of the model's go with the program's, in order.
+        """
+        agreement, scores = list[pd.DataFrame](), list[pd.DataFrame]()
+        for run in self.runs():
+            valid = self.sequences(run.language, "valid")[slice(0, TO_PAIR)]
+            test = self.sequences(run.language, "test")
+            for program in self.programs(run.language):
+                batches = (with_attention_of(program, run.language, each) for each in (valid, test))
+                found = match_program(models[run.name], *batches)
+                about: dict[str, Any] = {
+                    "run": run.name,
+                    "program of": program.name,
+                    "own": program == run.language,
+                }
+                about["heads"] = ", ".join(name_of(head) for _, head in sorted(found.pairs.items()))
+                agreement.append(found.agreement.assign(**about))
+                scores.append(found.scores.assign(**about))
+        return pd.concat(agreement, ignore_index=True), pd.concat(scores, ignore_index=True)
+
     def setup(self, run: RaspRun) -> Setup:
         """A transformer of the language's size, and the language's sequences."""
         lang = run.language
@@ -197,3 +237,11 @@ class RaspLanguages(Chapter):
             task = lang.name + " without BOS" * (lang.name == "hist" and not self.bos)
             rows.append((run.name, task, run.supervised, run.seed, setting))
         return pd.DataFrame(rows, columns=["run", "task", "supervised", "seed", "setting"])
+
+
+def with_attention_of(program: Language, lang: Language, sequences: Sequences) -> list[Batch]:
+    """Batches of one language, with the target attention of another's program on the same sequences."""
+    if program == lang:
+        return lang.in_batches(sequences, target_attention=True)
+    pairs = zip(lang.in_batches(sequences), program.in_batches(sequences, target_attention=True), strict=True)
+    return [replace(batch, target_attention=other.target_attention) for batch, other in pairs]

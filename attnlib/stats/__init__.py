@@ -9,6 +9,7 @@ from attnlib.stats.agreement_results import (
 from attnlib.stats.agreement_runs import AgreementSettings
 from attnlib.stats.agreements import agreement, chance_agreement, xi
 from attnlib.stats.alignment import alignment_rows, alignment_table, target_offsets
+from attnlib.stats.assignment import best_pairs
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.error_positions import answer_accuracy, error_positions, error_summary
 from attnlib.stats.intervals import Estimate, proportion, ratio
@@ -26,7 +27,13 @@ from attnlib.stats.ragged import Ragged, RunScores, split_rows
 from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
 from attnlib.stats.reference import reference_mass
 from attnlib.stats.row_comparison import compare_rows
-from attnlib.stats.seeds import layer_claims, median_over_seeds, over_seeds, paired_over_seeds
+from attnlib.stats.seeds import (
+    layer_claims,
+    median_over_seeds,
+    over_seeds,
+    paired_over_seeds,
+    table_over_seeds,
+)
 from attnlib.stats.significance import Comparison, compare
 from attnlib.stats.stages import attention_spread, chosen_checkpoints, largest_by_kind, two_stages
 from attnlib.stats.summaries import summarise
@@ -46,6 +53,7 @@ __all__ = [
     "alignment_table",
     "answer_accuracy",
     "attention_spread",
+    "best_pairs",
     "chance_agreement",
     "chosen_checkpoints",
     "compare",
@@ -75,6 +83,7 @@ __all__ = [
     "spearman",
     "split_rows",
     "summarise",
+    "table_over_seeds",
     "target_offsets",
     "top_match",
     "two_stages",

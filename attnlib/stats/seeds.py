@@ -50,6 +50,29 @@ def over_seeds(
     return Estimate(mean, float(low), float(high), len(array))
 
 
+def table_over_seeds(rows: pd.DataFrame, by: Sequence[str], value: str = "value") -> pd.DataFrame:
+    """`over_seeds` in groups of rows: the mean over seeds, with Student's t interval.
+
+    Args:
+        rows: several per seed are averaged first.
+        by: columns to split by; groups come in the order in which they appear.
+        value: the column; rows where it is NaN are left out.
+
+    Returns:
+        Columns `by`, `value`, `low`, `high` and `n` (seeds).
+
+    Raises:
+        ValueError: a column is missing.
+    """
+    missing = [name for name in (*by, "seed", value) if name not in rows]
+    if missing:
+        raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
+    means = rows.dropna(subset=[value]).groupby([*by, "seed"], sort=False, observed=True)[value].mean()
+    groups = means.reset_index().groupby(list(by), sort=False, observed=True)[value]
+    table = [[*key, *over_seeds(numbers.to_numpy())] for key, numbers in groups]
+    return pd.DataFrame(table, columns=[*by, "value", "low", "high", "n"])
+
+
 def median_over_seeds(
     values: Sequence[float] | Float[np.ndarray, " seed"], confidence: float = 0.95
 ) -> Estimate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,12 +15,15 @@ from attnlib.chapters.base import Chapter, Run, Setup
 from attnlib.generators.base import Batch
 from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, language
 from attnlib.measures.program_heads import match_program, name_of
-from attnlib.models.compiled import PROGRAMS
+from attnlib.models.compiled import PROGRAMS, Compiled
 from attnlib.models.transformer import Transformer, TransformerConfig
+from attnlib.stats import summarise
 from attnlib.training import Plan, token_loss
 
 TO_PAIR = 200
 """How many sequences the model's heads are paired with a program's by."""
+
+RECORDED = ["run", "metric", "value", "low", "high", "n", "uniform"]
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,22 @@ class RaspLanguages(Chapter):
             device=self.device,
         )
 
+    def program_rows(self, agreement: pd.DataFrame, replaced: pd.DataFrame) -> pd.DataFrame:
+        """What was found by `matches`, as rows of the record.
+
+        Args:
+            agreement: the mean by `run` and `program of`.
+            replaced: the accuracy by these and `attention`.
+        """
+        of = " of " + replaced["program of"] + " in its heads"
+        put = "accuracy, " + replaced["attention"].replace("the program's", "attention") + of
+        rows = [
+            agreement.assign(metric="agreement with " + agreement["program of"]),
+            replaced.assign(metric=put),
+        ]
+        columns = ["run", "metric", "value", "low", "high", "n", "uniform"]
+        return pd.concat(rows)[columns].merge(self.run_table(), on="run")
+
     def run_table(self) -> pd.DataFrame:
         """A row per run: what it is called, its task, whether it is supervised, its seed and its set-up."""
         rows = []
@@ -245,3 +264,27 @@ def with_attention_of(program: Language, lang: Language, sequences: Sequences) -
         return lang.in_batches(sequences, target_attention=True)
     pairs = zip(lang.in_batches(sequences), program.in_batches(sequences, target_attention=True), strict=True)
     return [replace(batch, target_attention=other.target_attention) for batch, other in pairs]
+
+
+def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataFrame) -> pd.DataFrame:
+    """What was found of compiled models, as rows of the record.
+
+    Args:
+        exact: the models.
+        built: the rows of `measures.known_sources.exactness`.
+        sources: the mean of `sources_found` by `run`, `among` and `method`, with `chance`.
+    """
+    right = summarise(built, ["run"], "right", whole="asked").assign(metric="accuracy, compiled")
+    apart = built.groupby("run", sort=False)["apart"].max()
+    largest = right.assign(
+        metric="largest difference of attention", **dict.fromkeys(["low", "high"], float("nan"))
+    )
+    largest["value"] = largest["run"].map(apart)
+    found = sources.assign(metric="source found, " + sources["method"] + ", " + sources["among"])
+    rows = pd.concat([right, largest, found.rename(columns={"chance": "uniform"})])
+    settings = {
+        each.run: f"compiled, BOS, {len(each.language.alphabet)} symbols, length up to {each.longest}"
+        for each in exact
+    }
+    task = rows["run"].str.removesuffix(", compiled")
+    return rows[RECORDED].assign(task=task, supervised=False, seed=0, setting=rows["run"].map(settings))

@@ -17,17 +17,25 @@ token (which a residual connection puts first, and blank-out cannot leave out) a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.registry import METHODS, Methods, attributions, named
 from attnlib.generators.base import IGNORE, Batch, Head
+from attnlib.measures.accuracy import sample_scores
+from attnlib.measures.program_heads import head_of, name_of, program_agreement
+from attnlib.models.compiled import Compiled
 
 TWO_SIDED = tuple(name for name in METHODS if "over null" not in name)
 """Methods for models whose tokens see each other on both sides: the null model is a causal one."""
+
+REPLACED = "blank-out, replaced"
+"""Blank-out with a token of no meaning in the place of the one that is left out: the length stays."""
 
 EVERY_TOKEN, OTHER_SYMBOLS = "every token", "other symbols"
 """The candidates: see the module."""
@@ -91,3 +99,48 @@ def _found(
     other = scores.masked_fill(wanted | ~candidates, -torch.inf).amax(1)
     size = scores.masked_fill(~candidates, 0.0).abs().amax(1)
     return best > other + TIE * size
+
+
+def exactness(models: Iterable[Compiled], n_sequences: int = 200) -> pd.DataFrame:
+    """Whether compiled models are right, and have their program's attention, on test sequences.
+
+    Args:
+        models: each on sequences of its language, up to its own length.
+        n_sequences: of each.
+
+    Returns:
+        `sample_scores` of every model, with `run` ("sort, compiled") and `apart`, the largest difference of
+        any weight of attention from the program's.
+    """
+    tables = []
+    for each in models:
+        batches = _batches(each, n_sequences, 1, each.longest)
+        rows = program_agreement(each.model, batches)
+        ours = [name_of(each.heads[head_of(program)]) for program in rows["program"]]
+        apart = rows[rows["head"] == ours].groupby("sample")["apart"].max()
+        scores = sample_scores(each.model, batches)
+        tables.append(scores.assign(run=each.run, apart=scores["sample"].map(apart)))
+    return pd.concat(tables, ignore_index=True)
+
+
+def sources_found(models: Iterable[Compiled], n_sequences: int = 30, length: int = 10) -> pd.DataFrame:
+    """`source_rows` of compiled models, with `run`, for the methods of `TWO_SIDED` and `REPLACED`.
+
+    Args:
+        models: see `exactness`.
+        n_sequences: of each.
+        length: of all sequences, in symbols.
+    """
+    tables = []
+    for each in models:
+        replaced = partial(blank_out, replacement=each.language.tokenizer.unk_token_id)
+        methods = {name: name for name in TWO_SIDED} | {REPLACED: replaced}
+        batches = _batches(each, n_sequences, length, length)
+        rows = source_rows(each.model, batches, max(each.heads), methods)
+        tables.append(rows.assign(run=each.run))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _batches(each: Compiled, n: int, min_length: int, max_length: int) -> list[Batch]:
+    lang, lengths = each.language, {"min_length": min_length, "max_length": max_length}
+    return lang.in_batches(lang.sequences(n, split="test", **lengths), target_attention=True)

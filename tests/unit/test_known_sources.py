@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from attnlib.attribution import METHODS, attributions
 from attnlib.attribution.perturbation import blank_out
+from attnlib.chapters.rasp_languages import RECORDED, exact_rows
 from attnlib.generators.rasp import language
-from attnlib.measures.known_sources import EVERY_TOKEN, OTHER_SYMBOLS, TWO_SIDED, source_rows
+from attnlib.measures.known_sources import (
+    EVERY_TOKEN,
+    OTHER_SYMBOLS,
+    REPLACED,
+    TWO_SIDED,
+    exactness,
+    source_rows,
+    sources_found,
+)
 from attnlib.models.compiled import compiled
 from attnlib.models.compiled.weights import CONFIDENCE
 from attnlib.rollout import attention_flow, rollout, rollout_of
@@ -233,3 +242,19 @@ def test_without_outputs_the_table_is_empty(models):
     batch.target_ids.fill_(-100)
     rows = source_rows(models["reverse"].model, [batch], (1, 0), ["rollout"])
     assert rows.empty and "found" in rows
+
+
+def test_exact_models_are_exact_and_their_numbers_are_rows_of_a_record(models):
+    exact = list(models.values())
+    built = exactness(exact, 20)
+    assert (built["right"] == built["asked"]).all() and built["asked"].max() <= 9
+    assert built["apart"].max() < 1e-4
+    found = sources_found(exact[:1], 2, length=5)
+    assert {REPLACED, *TWO_SIDED} == set(found["method"]) and found["query"].max() == 5
+    assert found[found["method"] == REPLACED]["found"].mean() > 0.8  # not the middle one, its own source
+    sources = summarise(found, ["run", "among", "method"], "found", unit="sample", beside=["chance"])
+    rows = exact_rows(exact, built, sources)
+    assert list(rows) == [*RECORDED, "task", "supervised", "seed", "setting"]
+    assert rows["value"].notna().all() and not rows.duplicated(["run", "metric"]).any()
+    assert (rows.loc[rows["metric"] == "accuracy, compiled", "value"] == 1).all()
+    assert set(rows["setting"]) == {"compiled, BOS, 10 symbols, length up to 9"}

@@ -29,6 +29,16 @@ class Compiled:
     model: Transformer
     heads: dict[Head, Head]
 
+    @property
+    def run(self) -> str:
+        """What it is called in tables."""
+        return f"{self.language.name}, compiled"
+
+    @property
+    def longest(self) -> int:
+        """How many symbols a sequence may have."""
+        return self.model.config.max_length - self.language.bos
+
 
 def compiled(language: Language, length: int = 30) -> Compiled:
     """A transformer that is right on every sequence of up to `length` symbols, by construction.

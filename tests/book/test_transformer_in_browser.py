@@ -18,12 +18,15 @@ pytestmark = pytest.mark.book
 
 VOCABULARY, CLASSES, LONGEST = 11, 7, 30
 
-READ = """({ config, weights, sequences, swaps }) => {
-  const numbers = (text) => new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
-  for (const name of Object.keys(weights)) weights[name] = numbers(weights[name]);
+UNPACK = """const unpack = (packed) => Object.fromEntries(Object.entries(packed).map(([name, text]) =>
+  [name, new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer)]));"""
+
+READ = """({ config, packed, sequences, swaps }) => {
+  const weights = unpack(packed);
   const model = new Transformer(config, weights), all = [];
   sequences.forEach((ids, i) => {
-    const own = Object.entries(swaps?.[i] ?? {}).map(([head, to]) => [head, Array.isArray(to) ? Float32Array.from(to) : to]);
+    const own = Object.entries(swaps?.[i] ?? {})
+      .map(([head, to]) => [head, Array.isArray(to) ? Float32Array.from(to) : to]);
     const { logits, attentions } = model.read(ids, Object.fromEntries(own));
     all.push([[...logits], [...attentions]]);
   });
@@ -35,7 +38,9 @@ READ = """({ config, weights, sequences, swaps }) => {
 def page(browser):
     script, _ = front_end("transformer.js")
     page = browser.new_page()
-    page.add_script_tag(content=f'"use strict";\n{script}\nwindow.Transformer = Transformer;')
+    page.add_script_tag(
+        content=f'"use strict";\n{script}\n{UNPACK}\nObject.assign(window, {{ Transformer, unpack }});'
+    )
     yield page
     page.close()
 
@@ -65,7 +70,7 @@ def packed(model):
 
 def in_page(page, model, sequences, swaps=None):
     """Logits and attentions of each sequence, as torch has them."""
-    given = {"config": config_of(model), "weights": packed(model), "swaps": swaps}
+    given = {"config": config_of(model), "packed": packed(model), "swaps": swaps}
     sizes = model.config.n_layers, model.config.n_heads
     found = page.evaluate(READ, {**given, "sequences": [ids[0].tolist() for ids in sequences]})
     for ids, (logits, attentions) in zip(sequences, found, strict=True):
@@ -81,7 +86,9 @@ def assert_equal(ours, model, ids):
         torch.testing.assert_close(here, there, atol=1e-4, rtol=0)
 
 
-FORMS = [*itertools.product(("pre", "post"), ("relu", "gelu"), (False, True), ("sinusoidal", "learned", "none"))]
+FORMS = [
+    *itertools.product(("pre", "post"), ("relu", "gelu"), (False, True), ("sinusoidal", "learned", "none"))
+]
 
 
 @pytest.mark.parametrize(("norm", "activation", "causal", "positions"), FORMS)
@@ -137,13 +144,13 @@ def test_a_head_can_be_given_any_attention(page):
 def test_what_it_cannot_compute_it_says(page):
     model = build()
     said = page.evaluate(
-        """([config, weights]) => {
-          const numbers = (text) => new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
-          for (const name of Object.keys(weights)) weights[name] = numbers(weights[name]);
+        """([config, packed]) => {
+          const weights = unpack(packed);
           const said = (work) => { try { work(); } catch (error) { return error.message; } return ""; };
           const model = new Transformer(config, weights), { "layers.1.up.bias": lost, ...others } = weights;
-          return [() => new Transformer({ ...config, positions: "rotary" }, weights), () => new Transformer(config, others),
-            () => model.read(Array(31).fill(1)), () => model.read([11]), () => model.read([1], { L2H0: "even" })].map(said);
+          return [() => new Transformer({ ...config, positions: "rotary" }, weights),
+            () => new Transformer(config, others), () => model.read(Array(31).fill(1)),
+            () => model.read([11]), () => model.read([1], { L2H0: "even" })].map(said);
         }""",
         [config_of(model), packed(model)],
     )

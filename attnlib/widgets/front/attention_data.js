@@ -24,13 +24,13 @@ export function unpack(model, index) {
   }
 }
 
-/** Weights of one head, or of the mean of a layer's heads (head -1). */
+/** Weights of one head, or of the mean of a layer's heads (head -1); stored as bytes, or numbers as they are. */
 export function weightsOf(data, layer, head) {
   const heads = head < 0 ? range(data.heads) : [head];
-  const values = new Float32Array(data.cells);
+  const values = new Float32Array(data.cells), stored = data.weights instanceof Uint8Array;
   for (const each of heads) {
     const from = (layer * data.heads + each) * data.cells;
-    for (let i = 0; i < data.cells; i++) values[i] += READ[data.weights[from + i]] / heads.length;
+    for (let i = 0; i < data.cells; i++) values[i] += (stored ? READ[data.weights[from + i]] : data.weights[from + i]) / heads.length;
   }
   return values;
 }

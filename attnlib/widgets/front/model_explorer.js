@@ -1,0 +1,232 @@
+// ModelExplorer: an AttentionView of what the reader types, as a model reads it that runs in the page itself; the
+// model's output beside the right one; and any head's attention swapped for another, to see what the output does.
+//
+// Every keystroke reads the text anew and redraws all. A text that cannot be asked says why, and what was asked
+// before stays, dimmed.
+//
+// May be touched for: how output and swaps are shown. The model is transformer.js, its tasks are model_tasks.js.
+
+import { capital, make, range, sum, visible } from "./common.js";
+import { connect, dropDown, field, offer } from "./view.js";
+import { AttentionView } from "./attention_view.js";
+import { headName } from "./transformer.js";
+import { unpackModel } from "./model_weights.js";
+import { taskOf } from "./model_tasks.js";
+import "./ask_box.css";
+import "./model_explorer.css";
+
+const OWN = "own", MIXED = "mixed", SWAPS = { [OWN]: "its own", even: "even", program: "the program's", off: "off" };
+
+class ModelView extends AttentionView {
+  get kind() { return "Model explorer"; }
+  get noun() { return "Model"; }
+  get chosenHeads() { return (this.head < 0 ? range(this.data.heads) : [this.head]).map((head) => headName(this.layer, head)); }
+
+  place() {
+    const swap = this.swapOf(this.chosenHeads);
+    return super.place() + (swap === OWN ? "" : `, ${swap === MIXED ? "some heads swapped" : SWAPS[swap]}`);
+  }
+
+  // ---- built once
+
+  build(el) {
+    this.loaded = -1; // index of the model that is unpacked
+    this.box = make("input", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", input: () => this.choose({ text: this.box.value }) });
+    this.label = make("span", { class: "attnx-label attnm-label", "aria-hidden": "true" });
+    this.tries = make("span", { class: "attnm-tries", role: "group", "aria-label": "Texts to begin with" });
+    this.error = make("p", { class: "attnq-error", role: "alert" });
+    this.note = make("p", { class: "attnq-note" });
+    this.said = make("p", { class: "attnm-said", role: "status", "aria-live": "polite" });
+    this.output = make("table", { pointerover: (event) => this.onToken(event), pointerleave: () => this.point(null), click: (event) => this.onToken(event) });
+    this.result = make("div", { class: "attnm-result" }, this.said,
+      make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Output at every token" }, this.output));
+    super.build(el);
+    this.root.classList.add("attnm");
+  }
+
+  above() {
+    const form = make("form", { class: "attnq-box attnq-line", submit: (event) => event.preventDefault() }, this.label, this.box, this.tries, this.error);
+    return [form];
+  }
+
+  below() { return [this.note, this.result]; }
+
+  buildControls() {
+    const controls = super.buildControls();
+    this.swapSelect = dropDown("Attention of the chosen head", (swap) => this.swap(swap));
+    this.reset = make("button", { type: "button", class: "attnx-save", click: () => this.choose({ swaps: {} }) }, "as trained");
+    this.headSelect.closest("label").after(field("Its attention", this.swapSelect), this.reset);
+    return controls;
+  }
+
+  // ---- read for every model, text and swap
+
+  read(index) {
+    const { model } = this, example = model.get("examples")[index];
+    if (index !== this.loaded) {
+      this.loaded = index;
+      this.net = unpackModel(model, index);
+      this.task = taskOf(example.task, example.config);
+      this.asked = example.task.texts[0].text;
+      this.note.textContent = example.note;
+      this.note.hidden = !example.note;
+      this.label.textContent = `Type ${this.task.hint}`;
+      this.box.setAttribute("aria-label", this.label.textContent);
+      this.tries.replaceChildren(...example.task.texts.map(({ text }) =>
+        make("button", { type: "button", class: "attnx-save", click: () => this.choose({ text }) }, visible(text))));
+    }
+    const text = model.get("text"), problem = this.task.refuse(text);
+    if (this.box.value !== text) this.box.value = text;
+    this.error.textContent = problem;
+    this.error.hidden = !problem;
+    this.box.setAttribute("aria-invalid", Boolean(problem));
+    this.root?.classList.toggle("attnm-stale", Boolean(problem));
+    if (!problem) this.asked = text;
+    return this.compute();
+  }
+
+  /** What the model makes of the text last asked: as it is, and with its swaps. */
+  compute() {
+    const { net, task, asked } = this, { n_layers, n_heads } = net.config;
+    this.targets = task.targets(asked);
+    this.swaps = Object.fromEntries(Object.entries(this.model.get("swaps")).filter(([head, swap]) =>
+      net.heads.includes(head) && (swap !== "program" || this.hasProgram(head))));
+    this.swapped = Object.keys(this.swaps).length > 0;
+    this.own = this.answer({});
+    this.run = this.swapped ? this.answer(this.swaps) : this.own;
+    const { tokens, attentions } = this.run, rows = tokens.length, cells = rows * rows;
+    const masks = [...new Set(Object.values(this.targets))].filter((mask) => mask.length === cells && mask.some(Boolean));
+    const names = tokens.map(visible);
+    return {
+      layers: n_layers, heads: n_heads, rows, columns: rows, cells, crossed: false, keys: names, queries: names, weights: attentions,
+      maskOf: range(n_layers).map((layer) => range(n_heads).map((head) => masks.indexOf(this.targets[headName(layer, head)]))),
+      mask: (k) => bits(masks[k]),
+    };
+  }
+
+  hasProgram(head) { return this.task.programmed && head in this.targets; }
+
+  /** The tokens that the model reads, its attention, and its outputs: `writes[i]`, {text, probability}, is at token i. */
+  answer(chosen) {
+    const { net, task, asked } = this, ids = task.ids(asked), tokens = task.names(asked), { n_classes, max_length } = net.config;
+    const swaps = Object.fromEntries(Object.entries(chosen).map(([head, swap]) => [head, swap === "program" ? evenly(this.targets[head], ids.length) : swap]));
+    let read = net.read(ids, swaps);
+    const output = (at) => {
+      const { id, probability } = likeliest(read.logits.subarray(at * n_classes, (at + 1) * n_classes));
+      return { id, probability, text: task.output(id) };
+    };
+    const begin = task.generates ? ids.length - 1 : task.skipped, writes = [];
+    if (!task.generates) for (let at = begin; at < ids.length; at++) writes[at] = output(at);
+    for (let count = 0; task.generates && count < task.most; count++) {
+      const next = writes[ids.length - 1] = output(ids.length - 1);
+      if (next.id === task.end || ids.length === max_length) break;
+      ids.push(next.id);
+      tokens.push(next.text);
+      read = net.read(ids, swaps);
+    }
+    const right = task.right(asked), texts = writes.slice(begin).map(({ text }) => text);
+    const good = right && Array.from({ length: Math.max(right.length, texts.length) }, (_, i) => right[i] === texts[i]);
+    return { tokens, attentions: read.attentions, writes, begin, texts, right, good };
+  }
+
+  // ---- built for every model, text and swap
+
+  load() {
+    super.load();
+    this.markSwaps();
+  }
+
+  /** A head whose attention is swapped has a dashed frame among the small pictures. */
+  markSwaps() {
+    for (const { layer, head, button } of this.heads.all) {
+      const swap = this.swaps[headName(layer, head)];
+      button.classList.toggle("attnm-swapped", Boolean(swap));
+      if (swap) button.title = `${button.title}: ${SWAPS[swap]}`;
+    }
+  }
+
+  show() {
+    super.show();
+    this.offerSwaps();
+    this.tell();
+  }
+
+  offerSwaps() {
+    const heads = this.chosenHeads, swap = this.swapOf(heads), program = heads.every((head) => this.hasProgram(head));
+    offer(this.swapSelect, [...(swap === MIXED ? [[MIXED, "several"]] : []), ...Object.entries(SWAPS).filter(([name]) => name !== "program" || program)]);
+    this.swapSelect.value = swap;
+    this.reset.hidden = !this.swapped;
+  }
+
+  swapOf(heads) {
+    const [first, ...others] = heads.map((head) => this.swaps[head] ?? OWN);
+    return others.every((other) => other === first) ? first : MIXED;
+  }
+
+  /** The outputs in words, and as a table of a column for every token that asks for one. */
+  tell() {
+    const { run, own, task } = this, columns = Math.max(run.begin + Math.max(run.texts.length, run.right?.length ?? 0), own.tokens.length);
+    const verdict = (each) => {
+      if (task.generates) return `${each.texts.filter((text) => text !== "<eos>").join("")}${each.good ? (each.good.every(Boolean) ? ", right" : ", wrong") : ""}`;
+      return each.good ? `${sum(each.good.map(Number))} of ${each.good.length} outputs right` : `outputs ${each.texts.join(" ")}`;
+    };
+    const names = Object.entries(this.swaps).map(([head, swap]) => `${head} ${SWAPS[swap]}`).join(", ");
+    const problem = task.generates ? task.asked(this.asked) : "";
+    this.said.textContent = this.swapped ? `With ${names}: ${problem}${verdict(run)} (as trained: ${verdict(own)})` : capital(problem + verdict(run));
+    const line = (name, texts, marks = []) => make("tr", {}, make("th", { scope: "row" }, name), ...range(columns - task.skipped).map((i) => {
+      const at = i + task.skipped, text = texts[at], wrong = marks[at] === false, written = text === undefined ? "" : visible(text);
+      return make("td", { ...(at < run.tokens.length ? { "data-query": at } : {}), ...(wrong ? { class: "attnm-wrong" } : {}) }, written, ...(wrong && written ? [make("span", { class: "attnx-hidden" }, " wrong")] : []));
+    }));
+    const at = (each, values) => [...Array(each.begin), ...values];
+    const outputs = (name, each) => line(name, at(each, each.texts), at(each, each.good ?? []));
+    this.output.replaceChildren(make("tbody", {}, line("reads", run.tokens), outputs(this.swapped ? "writes now" : "writes", run),
+      ...(this.swapped ? [outputs("as trained", own)] : []), ...(run.right ? [line("right", at(run, run.right))] : [])));
+  }
+
+  describe(q) {
+    const written = this.run.writes[q];
+    return super.describe(q) + (written ? ` It writes '${visible(written.text)}' with probability ${written.probability.toFixed(2)}.` : "");
+  }
+
+  // ---- what the reader does
+
+  swap(swap) {
+    const others = Object.entries(this.model.get("swaps")).filter(([head]) => !this.chosenHeads.includes(head));
+    this.choose({ swaps: Object.fromEntries([...others, ...(swap === OWN ? [] : this.chosenHeads.map((head) => [head, swap]))]) });
+  }
+
+  /** Another model may not be able to read the text: then it begins with its own. */
+  onModel() {
+    const example = this.model.get("examples")[this.model.get("example")];
+    if (taskOf(example.task, example.config).refuse(this.model.get("text"))) this.choose({ text: example.task.texts[0].text });
+    this.load();
+    this.announce();
+  }
+
+  reactions() { return { ...super.reactions(), example: () => this.onModel(), text: () => this.load(), swaps: () => { this.load(); this.announce(); } }; }
+}
+
+/** Cells as bits, as masks come from Python. */
+function bits(mask) {
+  const packed = new Uint8Array(Math.ceil(mask.length / 8));
+  mask.forEach((cell, i) => { if (cell) packed[i >> 3] |= 128 >> (i & 7); });
+  return packed;
+}
+
+/** Attention that is the same on all cells of a mask's row; a row that selects nothing attends to nothing. */
+function evenly(mask, tokens) {
+  return Float32Array.from(mask, (cell, i) => cell / (sum([...mask.subarray(i - (i % tokens), i - (i % tokens) + tokens)]) || 1));
+}
+
+function likeliest(logits) {
+  const highest = logits.reduce((most, value) => Math.max(most, value), -Infinity), id = logits.indexOf(highest);
+  return { id, probability: 1 / sum([...logits].map((value) => Math.exp(value - highest))) };
+}
+
+/** What anywidget and the static page call. Returns how to let go of the page again. */
+function render({ model, el }) {
+  const explorer = new ModelView(model, el);
+  return connect(explorer, explorer.reactions());
+}
+
+export default { render };

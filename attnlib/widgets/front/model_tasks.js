@@ -1,0 +1,199 @@
+// What a model in the page is asked: how a typed text becomes token ids, what of it cannot be asked, what the right
+// output is and where a program, or sums on paper, would look. Python's definitions are in attnlib.generators; the
+// tests hold both against each other.
+//
+// May be touched for: another kind of task. Nothing here knows of models or of the page.
+
+import { range } from "./common.js";
+import { headName } from "./transformer.js";
+
+/**
+ * A task, of what Python says of it. It has
+ * - `refuse(text)`: why the text cannot be asked, or "";
+ * - `ids(text)`: what the model reads, and `names(text)`, those tokens as text;
+ * - `generates`: whether the model goes on by itself, up to the token `end`, at most `most` times; otherwise it writes
+ *   one output at every token, but not at the first `skipped`;
+ * - `output(id)`: an output as text;
+ * - `right(text)`: the right outputs, or null where they are not known;
+ * - `targets(text)`: where heads should look, {name of the head: [query key] as 0 and 1}, of the tokens that the
+ *   model reads in the end. They are a program's where `programmed`, which a head's attention can be swapped for.
+ */
+export const taskOf = (told, model) => (told.kind === "arithmetic" ? new Sums(told, model) : new Language(told, model));
+
+// ---------------------------------------------------------------------------- RASP languages
+
+class Language {
+  constructor(told, { max_length }) {
+    Object.assign(this, told, { symbols: [...told.alphabet], generates: false, programmed: true, skipped: told.bos === null ? 0 : 1 });
+    this.longest = max_length - this.skipped;
+    this.hint = `up to ${this.longest} of the symbols ${told.alphabet}`;
+  }
+
+  refuse(text) {
+    const strangers = [...new Set(text)].filter((symbol) => !this.symbols.includes(symbol)), { length } = [...text];
+    if (!length) return `There is nothing to read. Type ${this.hint}.`;
+    if (strangers.length) return `${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet: ${this.alphabet}`;
+    return length > this.longest ? `That is ${length} symbols; this model has positions for ${this.longest}.` : "";
+  }
+
+  ids(text) { return [...(this.skipped ? [this.bos] : []), ...[...text].map((symbol) => this.first + this.symbols.indexOf(symbol))]; }
+  names(text) { return [...(this.skipped ? ["<bos>"] : []), ...text]; }
+  output(id) { return this.classes[id]; }
+  right(text) { return this.known(text)?.right ?? PROGRAMS[this.program]?.outputs([...text]).map(String) ?? null; }
+
+  targets(text) {
+    const masks = this.known(text)?.targets, program = PROGRAMS[this.program], s = [...text], n = s.length + this.skipped;
+    if (masks) return Object.fromEntries(Object.entries(masks).map(([head, mask]) => [head, Uint8Array.from(mask, Number)]));
+    return Object.fromEntries(Object.entries(program?.heads(s) ?? {}).map(([head, [looks, atBos = true]]) => {
+      const mask = new Uint8Array(n * n);
+      if (this.skipped) for (const q of range(n)) mask[q * n] = q === 0 || atBos;
+      for (const q of range(s.length)) for (const k of range(s.length)) mask[(q + this.skipped) * n + k + this.skipped] = looks(q, k);
+      return [head, mask];
+    }));
+  }
+
+  /** What Python computed of this text, if it did. */
+  known(text) { return this.texts.find((each) => each.text === text); }
+}
+
+const MOST_COUNTED = 10, NOTHING_LEFT = "§", NEUTRAL = "a", BRACKETS = ["()", "{}", "[]", "<>", "\\/", "`'", "uv", "xy"];
+const counts = (s) => s.map((symbol) => s.filter((other) => other === symbol).length);
+const isFirst = (s) => s.map((symbol, i) => s.indexOf(symbol) === i);
+
+/** The places in order of the numbers that `of` gives, ties by place; and the rank of each place in that order. */
+const ordered = (s, of) => [...s.keys()].sort((a, b) => of(a) - of(b) || a - b);
+function ranks(s, of) {
+  const places = [];
+  ordered(s, of).forEach((at, place) => { places[at] = place; });
+  return places;
+}
+const byCode = (s) => (i) => s[i].codePointAt(0);
+function byFrequency(s) {
+  const count = counts(s), first = isFirst(s);
+  return (i) => (first[i] ? 0 : 2 * s.length) - count[i];
+}
+
+function dyck(s, pairs) {
+  const open = [];
+  let broken = false;
+  return s.map((symbol) => {
+    const pair = pairs.find((each) => each.includes(symbol));
+    if (pair?.[0] === symbol) open.push(pair);
+    else if (pair && open.pop() !== pair) broken = true;
+    return broken ? "F" : open.length ? "P" : "T";
+  });
+}
+
+// Of every language the outputs, and of each head with a known algorithm where query q looks among the keys; the
+// second entry is false where it does not look at the token at the beginning.
+const PROGRAMS = {
+  reverse: { outputs: (s) => [...s].reverse(), heads: () => ({}) },
+  hist: { outputs: (s) => counts(s).map((count) => Math.min(count, MOST_COUNTED)), heads: (s) => ({ L0H0: [(q, k) => s[k] === s[q]] }) },
+  hist2: {
+    outputs(s) {
+      const count = counts(s), first = isFirst(s);
+      return count.map((own) => Math.min(count.filter((other, i) => first[i] && other === own).length, MOST_COUNTED));
+    },
+    heads(s) {
+      const count = counts(s), first = isFirst(s);
+      return { L0H0: [(q, k) => s[k] === s[q]], L0H1: [(q, k) => s[k] === s[q] && k < q], L1H0: [(q, k) => first[k] && count[k] === count[q]] };
+    },
+  },
+  sort: {
+    outputs: (s) => ordered(s, byCode(s)).map((i) => s[i]),
+    heads(s) {
+      const rank = ranks(s, byCode(s));
+      return { L0H0: [(q, k) => rank[k] < rank[q]], L1H0: [(q, k) => rank[k] === q, false] };
+    },
+  },
+  sort_by_freq: {
+    outputs(s) {
+      const distinct = new Set(s).size;
+      return ordered(s, byFrequency(s)).map((i, place) => (place < distinct ? s[i] : NOTHING_LEFT));
+    },
+    heads(s) {
+      const rank = ranks(s, byFrequency(s));
+      return { L0H0: [(q, k) => s[k] === s[q]], L0H1: [(q, k) => s[k] === s[q] && k < q], L1H0: [(q, k) => rank[k] < rank[q]],
+        L2H0: [(q, k) => rank[k] === q] };
+    },
+  },
+  ...Object.fromEntries(BRACKETS.map((_, i) => [`dyck${i + 1}_ptf`, { outputs: (s) => dyck(s, BRACKETS.slice(0, i + 1)), heads: () => ({}) }])),
+};
+
+// ---------------------------------------------------------------------------- arithmetic
+
+class Sums {
+  constructor(told, model) {
+    Object.assign(this, told, { model, characters: [...told.characters], generates: true, programmed: false, skipped: 1 });
+    this.hint = `a problem such as ${told.example}`;
+  }
+
+  refuse(text) {
+    const wrong = (reason) => `${reason}. Type ${this.hint}.`, written = text.trim(), question = beforeEquals(written);
+    if (!written) return wrong("There is nothing to answer");
+    const strangers = [...new Set(written)].filter((sign) => !this.characters.includes(sign));
+    if (strangers.length) return wrong(`${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet`);
+    if (written.includes("=") && !written.endsWith("=")) return wrong("The model writes what stands behind the =");
+    const numbers = question.split(/[-+*]/), signs = new Set(question.match(/[-+*]/g)), [sign] = signs;
+    if (numbers.length !== this.operands || signs.size !== 1 || numbers.includes("") || question.includes("=")) {
+      return wrong(`There should be ${this.operands} numbers with one operator between them`);
+    }
+    if (!this.operators.includes(sign)) return wrong(`This model does not know ${sign}, only ${[...this.operators].join(" ")}`);
+    const problem = this.parse(text), [low, high] = this.numbers;
+    const outside = problem.operands.find((value) => value < low || value > high);
+    if (outside !== undefined) return wrong(`${outside} is not from ${low} to ${high}`);
+    if (!this.negative && problem.result < 0) return wrong("The result would be negative");
+    if (this.write(problem).question !== `${question}=`) return `Here that is written ${this.write(problem).question}`;
+    const { length } = this.ids(text);
+    return length > this.model.max_length ? `That is ${length} tokens; this model has positions for ${this.model.max_length}.` : "";
+  }
+
+  /** Operator, operands and result; in whole numbers of any size. */
+  parse(text) {
+    const question = beforeEquals(text.trim()), sign = question.match(/[-+*]/)[0];
+    const operands = question.split(sign).map((number) => BigInt(this.reversed ? [...number].reverse().join("") : number));
+    return { sign, operands, result: operands.reduce((a, b) => (sign === "+" ? a + b : sign === "-" ? a - b : a * b)) };
+  }
+
+  /** The problem and its answer as this task writes them. */
+  write({ sign, operands, result }) {
+    const number = (value, width) => {
+      const digits = String(value < 0 ? -value : value).padStart(this.padded ? width : 0, "0"), minus = value < 0 ? "-" : "";
+      return this.reversed ? [...digits].reverse().join("") + minus : minus + digits;
+    };
+    return { question: `${operands.map((value) => number(value, this.widths[0])).join(sign)}=`, answer: number(result, this.widths[1]) };
+  }
+
+  asked(text) { return this.write(this.parse(text)).question; }
+  ids(text) { return [this.bos, ...[...this.asked(text)].map((character) => this.first + this.characters.indexOf(character))]; }
+  names(text) { return ["<bos>", ...this.asked(text)]; }
+  output(id) { return id === this.end ? "<eos>" : (this.characters[id - this.first] ?? "?"); }
+  right(text) { return [...this.write(this.parse(text)).answer, "<eos>"]; }
+
+  /** For the digits of the right answer, the operands' digits of their column, and of the one that carries into it. */
+  targets(text) {
+    const problem = this.parse(text), { question, answer } = this.write(problem), n = 1 + question.length + answer.length;
+    const parts = question.slice(0, -1).split(problem.sign).map((digits) => this.places(digits));
+    const highest = parts.map((places) => Math.max(...places)), total = highest.reduce((a, b) => a + b, 0);
+    // Digits of the operands by the token that holds them: the column they stand in, and the last they take part in.
+    const keys = parts.flatMap((places, part) => [null, ...places.map((place) => [place, place + (problem.sign === "*" ? total - highest[part] : 0)])]);
+    const mask = new Uint8Array(n * n);
+    this.places(answer).forEach((column, i) => {
+      if (column < 0) return;
+      const takesPart = (to) => ([low, high]) => low <= to && to <= high;
+      keys.forEach((key, k) => { if (key && (takesPart(column)(key) || takesPart(column - 1)(key))) mask[(question.length + i) * n + k] = 1; });
+    });
+    const { n_layers, n_heads } = this.model;
+    return Object.fromEntries(range(n_layers * n_heads).map((i) => [headName(Math.floor(i / n_heads), i % n_heads), mask]));
+  }
+
+  /** The column of every character of a number, units 0; -1 of its sign. */
+  places(number) {
+    const digits = number.replace("-", "").length;
+    let at = this.reversed ? 0 : digits - 1;
+    return [...number].map((character) => (character === "-" ? -1 : this.reversed ? at++ : at--));
+  }
+}
+
+const beforeEquals = (text) => text.replace(/=$/, "");
+const quoted = (signs) => signs.map((sign) => `'${sign}'`).join(", ");

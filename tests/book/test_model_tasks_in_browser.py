@@ -1,0 +1,132 @@
+"""What the page knows of tasks against Python: ids, right outputs, where programs look, what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib.generators import rasp
+from attnlib.generators.arithmetic import arithmetic
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.widgets.front_end import front_end
+from attnlib.widgets.packed_model import PackedModel
+
+pytestmark = pytest.mark.book
+
+ASK = """([task, config, texts]) => {
+  const own = taskOf(task, config);
+  return texts.map((text) => {
+    const refused = own.refuse(text);
+    if (refused) return { refused };
+    const targets = Object.entries(own.targets(text)).map(([head, mask]) => [head, [...mask]]);
+    const said = { ids: own.ids(text), names: own.names(text), right: own.right(text) };
+    return { refused, ...said, targets: Object.fromEntries(targets) };
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    script, _ = front_end("model_tasks.js")
+    page = browser.new_page()
+    page.add_script_tag(content=f'"use strict";\n{script}\nwindow.taskOf = taskOf;')
+    yield page
+    page.close()
+
+
+def asked(page, task, texts, longest=60):
+    """What the page says of texts; the first must be one that can be asked."""
+    classes = len(task.classes) if isinstance(task, rasp.Language) else None
+    model = Transformer(TransformerConfig(len(task.tokenizer), classes, 3, width=8, max_length=longest))
+    packed = PackedModel.of("", model, task, texts[:1])
+    return page.evaluate(ASK, [packed.task, packed.config, texts])
+
+
+def assert_masks_equal(found, expected, n):
+    assert set(found) == set(expected)
+    for name, mask in expected.items():
+        assert (torch.tensor(found[name]).view(n, n).bool() == mask).all(), name
+
+
+@pytest.mark.parametrize(("name", "bos"), [*itertools.product(rasp.LANGUAGES, (False, True))])
+def test_a_language_is_that_of_python(page, name, bos):
+    lang = rasp.language(name, 100 if name == "sort" else 10, bos)
+    texts = lang.decode(lang.sequences(100, max_length=30))
+    for text, found in zip(texts, asked(page, lang, texts), strict=True):
+        sample = lang.annotate(text)
+        assert found["refused"] == ""
+        assert found["ids"] == sample.input_ids.tolist()
+        assert found["names"] == lang.tokenizer.convert_ids_to_tokens(sample.input_ids.tolist())
+        assert found["right"] == [str(symbol) for symbol in lang.outputs(text)]
+        targets = {f"L{layer}H{head}": mask for (layer, head), mask in sample.target_attention.items()}
+        assert_masks_equal(found["targets"], targets, len(sample.input_ids))
+
+
+WRITTEN = [
+    {},
+    {"operators": "-"},
+    {"operators": "*", "numbers": (0, 999)},
+    {"operators": "+-", "numbers": (0, 99), "n_operands": 3},
+    {"operators": "+-*", "numbers": (0, 120), "reversed_digits": True, "padded": True},
+    {"operators": "+-", "numbers": (1, 10**9), "reversed_digits": True},
+    {"operators": "*", "numbers": (0, 99), "n_operands": 3, "padded": True},
+]
+
+
+@pytest.mark.parametrize("settings", WRITTEN, ids=str)
+def test_arithmetic_is_that_of_python(page, settings):
+    task = arithmetic(**settings)
+    drawn = task.space.problems(np.random.default_rng(0).integers(task.space.size, size=60))
+    texts = [text.partition("=")[0] for text in task.texts(drawn)]
+    for text, found in zip(texts, asked(page, task, texts), strict=True):
+        sample = task.annotate(f"{text}=")
+        assert found["refused"] == ""
+        assert found["ids"] == task.prompt(f"{text}=").tolist()
+        assert "".join(found["right"]) == sample.text.partition("=")[2] + "<eos>"
+        looked = torch.tensor(found["targets"]["L0H1"]).view(sample.reference.shape).bool()
+        rows = sample.evaluated.any(1)
+        assert (looked[rows] == sample.reference[rows]).all()
+        assert not looked[~rows].any()
+
+
+def test_a_language_of_your_own_is_right_where_python_said_so(page):
+    own = rasp.Definition(
+        "sort", "as it is", lambda s: s.symbols, heads={(0, 1): rasp.LANGUAGES["hist"].heads[0, 0]}
+    )
+    lang = rasp.language(own, 10, bos=True)
+    known, unknown = asked(page, lang, ["cab", "bac"])
+    assert known["right"] == ["c", "a", "b"]
+    assert_masks_equal(known["targets"], {"L0H1": lang.target_attention("cab")[0, 1]}, 4)
+    assert unknown["right"] is None and unknown["targets"] == {}
+
+
+REFUSED = [
+    (
+        rasp.language("sort", 10, bos=True),
+        "",
+        "There is nothing to read. Type up to 4 of the symbols abcdefghij.",
+    ),
+    (rasp.language("sort", 10, bos=True), "cabz", "'z' is not in this model's alphabet: abcdefghij"),
+    (rasp.language("sort", 10), "<b>&", "'<', '>', '&' are not in this model's alphabet: abcdefghij"),
+    (rasp.language("sort", 10, bos=True), "cabba", "That is 5 symbols; this model has positions for 4."),
+    (arithmetic(), "  ", "There is nothing to answer. Type a problem such as "),
+    (arithmetic(), "5+x", "'x' is not in this model's alphabet. Type a problem such as "),
+    (arithmetic(), "5+7=12", "The model writes what stands behind the =."),
+    (arithmetic(), "5+", "There should be 2 numbers with one operator between them."),
+    (arithmetic(), "5", "There should be 2 numbers with one operator between them."),
+    (arithmetic(), "5+6+7", "There should be 2 numbers with one operator between them."),
+    (arithmetic(), "5-7", "This model does not know -, only +."),
+    (arithmetic(), "5+100", "100 is not from 1 to 99."),
+    (arithmetic(), "05+7", "Here that is written 5+7="),
+    (arithmetic("-", negative=False), "5-7", "The result would be negative."),
+    (arithmetic("+", (1, 999)), "55+7", "That is 6 tokens; this model has positions for 5."),
+]
+
+
+@pytest.mark.parametrize(("task", "text", "message"), REFUSED)
+def test_what_cannot_be_asked_is_refused_with_the_reason(page, task, text, message):
+    fine = "cab" if isinstance(task, rasp.Language) else "7-5" if "-" in task.space.operators else "7+5"
+    first, found = asked(page, task, [fine, text], longest=5)
+    assert first["refused"] == ""
+    assert found["refused"].startswith(message)

@@ -24,8 +24,8 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
 
     Shown are the model's output beside the right one, and every head's attention; outlined is where the
     language's program looks, or what a digit of a sum depends on. Any head's attention can be swapped: for
-    even attention, for the program's, or off, which brings nothing; the output with the swap stands beside the one
-    without.
+    even attention, for the program's, or off, which brings nothing; the output with the swap stands beside
+    the one without.
 
     Args:
         models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "..."}}``. A model is a
@@ -43,8 +43,8 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
             or "off".
 
     What is shown, from ``text`` on, are traits too: set them from Python, or ``observe`` what the reader
-    chose. A ``text`` that cannot be asked, set later or typed, is refused in the page, with the reason. A head has a
-    program only where the language has one for it; elsewhere that swap changes nothing.
+    chose. A ``text`` that cannot be asked, set later or typed, is refused in the page, with the reason. A head
+    has a program only where the language has one for it; elsewhere that swap changes nothing.
 
     Raises:
         ValueError: a model of another kind, or not of its task; a text outside the alphabet, empty, or longer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,6 +91,11 @@ def tests(task: Task, held_out: Mapping[str, Any]) -> list[Batch]:
     return dataclasses.replace(task, operands_too=False).in_batches(task.splits(**held_out).test)
 
 
+def data_of(batches: Iterable[Batch]) -> str:
+    """The SHA-256 of what samples ask, and what is right."""
+    return digest([(batch.input_ids, batch.target_ids) for batch in batches])
+
+
 def store_model(
     model: Transformer,
     task: Task,
@@ -139,7 +144,7 @@ def store_model(
         **told,
         "held_out": dict(held_out),
         "accuracy": scores.to_dict("index"),
-        "data": digest(batches),
+        "data": data_of(batches),
         "parameters": dict(params),
         "steps": training.steps,
         "seconds": round(training.seconds, 1),
@@ -226,7 +231,12 @@ def _language(name: str, alphabet_size: int, bos: bool) -> Language:
     return language(name, alphabet_size, bos)
 
 
-_MAKERS: dict[str, Any] = {"language": _language, "arithmetic": arithmetic}
+def _arithmetic(numbers: list[int], **settings: Any) -> Arithmetic:
+    low, high = numbers
+    return arithmetic(numbers=(low, high), **settings)
+
+
+_MAKERS: dict[str, Any] = {"language": _language, "arithmetic": _arithmetic}
 
 
 def _told(task: Task) -> dict[str, Any]:

@@ -43,8 +43,8 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
             or "off".
 
     What is shown, from ``text`` on, are traits too: set them from Python, or ``observe`` what the reader
-    chose. A ``text`` that cannot be asked, set later or typed, is refused in the page, with the reason. A head
-    has a program only where the language has one for it; elsewhere that swap changes nothing.
+    chose. A ``text`` that cannot be asked, set later or typed, is refused in the page, with the reason. A
+    head has a program only where the language has one for it; elsewhere that swap changes nothing.
 
     Raises:
         ValueError: a model of another kind, or not of its task; a text outside the alphabet, empty, or longer

@@ -21,7 +21,6 @@ from attnlib.generators.arithmetic.writing import CHARACTERS
 from attnlib.generators.rasp import LANGUAGES, Language
 from attnlib.models.saving import config_of
 from attnlib.models.transformer import Transformer
-from attnlib.widgets.naming import checked_text
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,6 @@ class PackedModel:
         for text in texts:
             checked(model, task, text)
         told["texts"] = [_known(task, text) for text in dict.fromkeys(texts)]
-        note = checked_text("note", note) or ""
         return cls(
             label,
             config_of(model),

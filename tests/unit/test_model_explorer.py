@@ -1,0 +1,143 @@
+"""The explorer of models in the page without a browser: what it refuses, and what it packs."""
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+from torch import nn
+
+from attnlib.generators import rasp
+from attnlib.generators.arithmetic import arithmetic
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.widgets import ModelExplorer
+from tests.explorers import HOSTILE, is_harmless, state_of
+
+SORT = rasp.language("sort", 10, bos=True)
+
+
+def transformer(task=SORT, half=False, **settings):
+    torch.manual_seed(0)
+    classes = len(task.classes) if isinstance(task, rasp.Language) else None
+    sizes = {"n_layers": 2, "n_heads": 2, "width": 8, "max_length": 12, **settings}
+    model = Transformer(TransformerConfig(len(task.tokenizer), classes, **sizes)).eval()
+    if half:
+        for weight in model.state_dict().values():
+            weight.copy_(weight.half().float())
+    return model
+
+
+def parts(**changes):
+    return {"model": transformer(), "task": SORT, "texts": ["cabbage", "bad"], **changes}
+
+
+def explorer(**settings):
+    return ModelExplorer({"sort": parts()}, **settings)
+
+
+def unpacked(widget, index=0):
+    """The weights by name, as the front end reads them."""
+    start = sum(example["bytes"] for example in widget.examples[:index])
+    example = widget.examples[index]
+    numbers = np.frombuffer(
+        widget.weights[start : start + example["bytes"]], np.float16 if example["half"] else np.float32
+    )
+    ends = np.cumsum([size for _, size in example["tensors"]])
+    return {
+        name: part for (name, _), part in zip(example["tensors"], np.split(numbers, ends[:-1]), strict=True)
+    }
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_weights_travel_without_loss_and_in_half_precision_where_that_loses_none(half):
+    model = transformer(half=half)
+    widget = ModelExplorer({"other": parts(), "sort": parts(model=model)}, example=1)
+    assert widget.examples[1]["half"] is half
+    found = unpacked(widget, 1)
+    assert list(found) == list(model.state_dict())
+    for name, weight in model.state_dict().items():
+        assert (found[name].astype(np.float32) == weight.flatten().numpy()).all()
+
+
+def test_what_the_page_needs_of_a_language_is_there():
+    task = explorer().examples[0]["task"]
+    ids = SORT.annotate("ab").input_ids.tolist()
+    assert [task["bos"], task["first"], task["first"] + 1] == ids
+    assert task["classes"] == list(SORT.classes) and task["program"] == "sort"
+    assert task["texts"] == [{"text": "cabbage"}, {"text": "bad"}]
+
+
+def test_a_language_of_your_own_brings_what_is_right_of_its_texts():
+    own = rasp.Definition("sort", "mine", lambda s: s.symbols, heads=rasp.LANGUAGES["hist"].heads)
+    task = rasp.language(own, 10, bos=True)
+    told = ModelExplorer({"mine": parts(task=task, texts=["ba"])}).examples[0]["task"]
+    assert told["program"] is None
+    assert told["texts"] == [{"text": "ba", "right": ["b", "a"], "targets": {"L0H0": "100110101"}}]
+
+
+def test_it_begins_with_the_first_text_and_what_is_shown_can_be_set():
+    widget = explorer(title="T")
+    assert (widget.text, widget.swaps, repr(widget)) == ("cabbage", {}, "ModelExplorer 'T': 1 model, sort")
+    widget = explorer(text="fee", layer=1, head=-1, swaps={"L1H0": "even"})
+    assert (widget.text, widget.layer, widget.head, widget.swaps) == ("fee", 1, -1, {"L1H0": "even"})
+    assert state_of(widget.to_html())["swaps"] == {"L1H0": "even"}
+
+
+ADDS = arithmetic("+", (1, 99))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"model": nn.Linear(2, 2)},
+            r"model 'sort': the page computes an attnlib\.models\.Transformer, .* Linear",
+        ),
+        ({"task": rasp.language("sort", 26)}, r"reads 14 ids and scores 10 classes, but sort has 30 and 26"),
+        ({"task": ADDS, "texts": ["1+2"]}, "but arithmetic has 18 and 18: it was trained on another task"),
+        ({"texts": []}, "texts must be a list of one text or more"),
+        ({"texts": "cab"}, "texts must be a list of one text or more"),
+        (
+            {"texts": ["cab", "cabz"]},
+            "model 'sort': sort is written with the symbols 'abcdefghij'; 'cabz' has 'z'",
+        ),
+        ({"texts": [""]}, "the text is empty"),
+        ({"texts": ["a" * 12]}, "has 13 tokens, and this model was built for at most max_length=12"),
+        ({"words": []}, "must hold model, task and texts, and may hold note"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        ModelExplorer({"sort": parts(**changes)})
+
+
+def test_weights_that_are_not_finite_are_refused():
+    model = transformer()
+    with torch.no_grad():
+        model.classify.bias[0] = torch.nan
+    with pytest.raises(ValueError, match="its weights are not finite: classify.bias"):
+        ModelExplorer({"sort": parts(model=model)})
+
+
+def test_a_text_that_cannot_be_asked_at_first_is_refused():
+    with pytest.raises(ValueError, match="model 'sort': sort is written with"):
+        explorer(text="x")
+    model = transformer(ADDS, causal=True)
+    adding = {"adds": {"model": model, "task": ADDS, "texts": ["58+67", "1+2="]}}
+    assert ModelExplorer(adding, text="3+4").text == "3+4"
+    assert [each["text"] for each in ModelExplorer(adding).examples[0]["task"]["texts"]] == ["58+67", "1+2"]
+    with pytest.raises(ValueError, match=r"model 'adds': '58=' is not a problem of this task"):
+        ModelExplorer(adding, text="58")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"layer": 2}, {"head": 2}, {"query": 12}, {"swaps": {"L2H0": "even"}}, {"swaps": {"L0H0": "mine"}}],
+)
+def test_what_does_not_exist_cannot_be_shown(settings):
+    with pytest.raises(traitlets.TraitError):
+        explorer(**settings)
+
+
+def test_whatever_stands_in_labels_notes_and_titles_is_text():
+    widget = ModelExplorer({HOSTILE[0]: parts(note=HOSTILE[3])}, title="</script><b>")
+    assert is_harmless(widget.to_html())

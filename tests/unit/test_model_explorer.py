@@ -114,7 +114,7 @@ def test_weights_that_are_not_finite_are_refused():
     model = transformer()
     with torch.no_grad():
         model.classify.bias[0] = torch.nan
-    with pytest.raises(ValueError, match="its weights are not finite: classify.bias"):
+    with pytest.raises(ValueError, match=r"its weights are not finite: classify\.bias"):
         ModelExplorer({"sort": parts(model=model)})
 
 

@@ -1,0 +1,315 @@
+"""A model in the page, typed at: what it writes, what its heads look at, and what a swapped head changes."""
+
+import base64
+import copy
+import re
+
+import pytest
+import torch
+
+from attnlib.generators import rasp
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention import heads_ablated
+from attnlib.records import stored_model, stored_models
+from attnlib.widgets import ModelExplorer
+from attnlib.widgets.front_end import front_end
+from tests.browser import canvas_hash
+from tests.explorers import HOSTILE
+
+pytestmark = pytest.mark.book
+
+MAP = ".attnx-map"
+CHAPTERS = {"rasp_languages": ["cabbage", "hidefgabcjij"], "arithmetic_lens": ["58+67", "99+9"]}
+
+
+def shown(chapter="rasp_languages", *names):
+    kept = stored_models(chapter)
+    texts = CHAPTERS[chapter]
+    return {
+        name: {"model": each.model, "task": each.task, "texts": texts, "note": each.note}
+        for name, each in kept.items()
+        if name in names or not names
+    }
+
+
+def explorer(name="sort", chapter="rasp_languages", **settings):
+    return ModelExplorer(shown(chapter, name), **settings)
+
+
+def typed(page, text):
+    page.locator("input[type=text]").fill(text)
+
+
+def swapped(page, swap):
+    page.get_by_label("Attention of the chosen head").select_option(swap)
+
+
+def said(page):
+    return page.locator(".attnm-said").inner_text()
+
+
+def line(page, name):
+    """The texts of one line of the output's table, without what is only heard."""
+    rows = page.locator(".attnm-result tr").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+    return [text.partition("\n")[0] for text in rows.locator("td").all_inner_texts()]
+
+
+@torch.no_grad()
+def written(kept, text):
+    """What the model writes, by torch."""
+    read = kept.model(kept.task.annotate(text).input_ids[None])
+    return [str(kept.task.classes[i]) for i in read.logits[0, kept.task.bos :].argmax(-1).tolist()]
+
+
+# ---- the numbers
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_stored_models_give_in_the_page_what_they_give_in_torch(browser, chapter):
+    """100 sequences each, in double precision: torch's single precision is off by up to 3e-4 (reverse)."""
+    script, _ = front_end("model_weights.js")
+    page = browser.new_page()
+    page.add_script_tag(content=f'"use strict";\n{script}\nwindow.unpackModel = unpackModel;')
+    widget, worst = ModelExplorer(shown(chapter)), 0.0
+    for index, kept in enumerate(stored_models(chapter).values()):
+        batch, exact = kept.tests[0], copy.deepcopy(kept.model).double()
+        rows = [
+            ids[real] for ids, real in zip(batch.input_ids[:100], batch.attention_mask[:100], strict=True)
+        ]
+        state = {"examples": widget.examples, "weights": base64.b64encode(widget.weights).decode()}
+        found = page.evaluate(
+            """([state, index, rows]) => {
+              const bytes = Uint8Array.from(atob(state.weights), (letter) => letter.charCodeAt(0));
+              const model = unpackModel({ get: (name) => (name === "weights" ? bytes : state[name]) }, index);
+              return rows.map((ids) => Object.values(model.read(ids)).map((values) => [...values]));
+            }""",
+            [state, index, [row.tolist() for row in rows]],
+        )
+        for ids, ours in zip(rows, found, strict=True):
+            with torch.no_grad():
+                read = exact(ids[None], output_attentions=True)
+            for here, there in zip(ours, (read.logits, read.attentions), strict=True):
+                worst = max(worst, float((torch.tensor(here) - there.flatten()).abs().max()))
+    page.close()
+    print(f"{chapter}: largest difference {worst:.2g}")
+    assert worst < 1e-4
+
+
+# ---- typing
+
+
+def test_typing_changes_the_output_and_the_maps(opened):
+    page, kept = opened(explorer()), stored_model("rasp_languages", "sort")
+    before, texts = canvas_hash(page, MAP), []
+    for text in ("hidefgabcjij", "bad", "j"):
+        typed(page, text)
+        assert line(page, "reads") == list(text)
+        assert line(page, "writes") == written(kept, text)
+        assert line(page, "right") == sorted(text)
+        texts.append(canvas_hash(page, MAP))
+    assert len({before, *texts}) == 4
+    assert page.locator("button.attnx-token").all_inner_texts() == ["<bos>", "j"]
+    assert said(page) == "1 of 1 outputs right"
+    page.get_by_role("button", name="cabbage").click()
+    assert page.locator("input[type=text]").input_value() == "cabbage"
+    assert canvas_hash(page, MAP) == before
+
+
+def test_the_focus_stays_in_the_box_while_typing(opened):
+    page = opened(explorer())
+    page.locator("input[type=text]").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("fade", delay=20)
+    assert line(page, "right") == list("adef")
+    assert page.evaluate("document.activeElement.value") == "fade"
+
+
+def test_a_sum_is_typed_and_the_model_adds(opened):
+    page = opened(explorer("addition, seed 0", "arithmetic_lens"))
+    assert said(page) == "58+67=125, right"
+    before = canvas_hash(page, MAP)
+    typed(page, "12+34=")
+    assert said(page) == "12+34=46, right"
+    assert line(page, "right") == ["", "", "", "", "", "4", "6", "<eos>"]
+    assert page.locator("button.attnx-token").all_inner_texts() == ["<bos>", *"12+34=46"]
+    assert canvas_hash(page, MAP) != before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "There is nothing to read. Type up to 30 of the symbols abcdefghij."),
+        ("x<b>", "'x', '<', '>' are not in this model's alphabet: abcdefghij"),
+        ("a" * 31, "That is 31 symbols; this model has positions for 30."),
+    ],
+)
+def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened, text, message):
+    page = opened(explorer())
+    before = canvas_hash(page, MAP)
+    assert page.locator("[role=alert]").is_hidden()
+    typed(page, text)
+    assert page.locator("[role=alert]").inner_text() == message
+    assert page.locator("input[type=text]").get_attribute("aria-invalid") == "true"
+    assert line(page, "reads") == list("cabbage") and canvas_hash(page, MAP) == before
+    typed(page, "bad")
+    assert page.locator("[role=alert]").is_hidden()
+    assert line(page, "writes") == list("abd")
+
+
+def test_a_wrong_sum_is_refused_with_the_reason(opened):
+    page = opened(explorer("addition, seed 0", "arithmetic_lens"))
+    typed(page, "5+100")
+    assert (
+        page.locator("[role=alert]")
+        .inner_text()
+        .startswith("100 is not from 1 to 99. Type a problem such as")
+    )
+    assert said(page) == "58+67=125, right"
+
+
+# ---- swapping
+
+
+@pytest.mark.parametrize(("swap", "instead"), [("even", "uniform"), ("off", "zero")])
+def test_a_swapped_head_changes_the_output_as_in_torch(opened, swap, instead):
+    page, kept = opened(explorer()), stored_model("rasp_languages", "sort")
+    page.get_by_label("Layer", exact=True).select_option("1")
+    trained, own = canvas_hash(page, MAP), line(page, "writes")
+    swapped(page, swap)
+    with heads_ablated(kept.model, [(1, 0)], instead):
+        assert line(page, "writes now") == written(kept, "cabbage")
+    assert line(page, "writes now") != own == line(page, "as trained")
+    assert re.fullmatch(
+        rf"With L1H0 {swap}: \d of 7 outputs right \(as trained: 7 of 7 outputs right\)", said(page)
+    )
+    assert canvas_hash(page, MAP) != trained
+    assert page.locator("td.attnm-wrong").count() == sum(
+        a != b for a, b in zip(own, line(page, "writes now"), strict=True)
+    )
+    assert "attnm-swapped" in page.get_by_role("button", name="layer 1, head 0").get_attribute("class")
+    page.get_by_role("button", name="as trained").click()
+    assert canvas_hash(page, MAP) == trained
+    assert line(page, "writes") == own
+
+
+def test_a_supervised_head_can_be_swapped_for_the_programs(opened):
+    page, kept = opened(explorer("hist, supervised")), stored_model("rasp_languages", "hist, supervised")
+    swapped(page, "program")
+    assert said(page).startswith("With L0H0 the program's: ")
+    target = kept.task.target_attention("cabbage")[0, 0]
+    page.locator("button.attnx-token").nth(3).hover()
+    looked = page.locator(".attnx-readout").inner_text()
+    assert "100 % of the row on its reference" in looked
+    assert f"It writes '{line(page, 'writes now')[2]}' with probability 0." in looked
+    assert f"{1 / target[3].sum():.2f}" in looked
+
+
+def test_only_heads_with_a_program_offer_it_and_the_mean_stands_for_all_heads(opened):
+    page = opened(explorer("addition, seed 0", "arithmetic_lens"))
+    offered = page.get_by_label("Attention of the chosen head").locator("option")
+    assert offered.all_inner_texts() == ["its own", "even", "off"]
+    page.get_by_label("Head", exact=True).select_option("-1")
+    swapped(page, "off")
+    assert said(page).startswith("With L0H0 off, L0H1 off, L0H2 off, L0H3 off: 58+67=")
+    assert said(page).endswith("(as trained: 125, right)")
+    page.get_by_label("Head", exact=True).select_option("2")
+    swapped(page, "own")
+    assert said(page).startswith("With L0H0 off, L0H1 off, L0H3 off: ")
+    page.get_by_label("Head", exact=True).select_option("-1")
+    assert page.get_by_label("Attention of the chosen head").input_value() == "mixed"
+
+
+# ---- several models, a language of one's own
+
+
+def test_another_model_reads_the_same_text_or_begins_with_its_own(opened):
+    dyck = rasp.language("dyck1_ptf", bos=True)
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(len(dyck.tokenizer), 3, 3, width=8, max_length=20)).eval()
+    models = shown("rasp_languages", "sort", "reverse") | {
+        "dyck": {"model": model, "task": dyck, "texts": ["(a)"]}
+    }
+    page = opened(ModelExplorer(models, example=1))
+    typed(page, "fade")
+    page.get_by_label("Model", exact=True).select_option("reverse")
+    assert line(page, "reads") == list("fade") and line(page, "right") == list("edaf")
+    page.get_by_label("Model", exact=True).select_option("dyck")
+    assert line(page, "reads") == list("(a)") and line(page, "right") == list("PPT")
+    assert page.locator(".attnq-note").is_hidden()
+    typed(page, "a)(")
+    assert line(page, "right") == list("TFF")
+
+
+def test_of_a_language_of_your_own_the_right_output_is_shown_where_it_is_known(opened):
+    own = rasp.Definition("mine", "as it is", lambda s: s.symbols)
+    task = rasp.language(own, 10)
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(len(task.tokenizer), 10, width=8, max_length=9)).eval()
+    page = opened(
+        ModelExplorer({HOSTILE[0]: {"model": model, "task": task, "texts": ["abc"], "note": HOSTILE[3]}})
+    )
+    assert line(page, "right") == list("abc")
+    typed(page, "cba")
+    assert line(page, "right") == [] and said(page).startswith("Outputs ")
+    assert page.locator(".attnq-note").inner_text() == HOSTILE[3]
+    assert page.locator(".attnx img, .attnx script").count() == 0
+
+
+# ---- the page around it
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_narrow_screen_is_not_overflowed(opened, chapter):
+    longest = {"rasp_languages": "abcdefghij" * 3, "arithmetic_lens": "99+99"}[chapter]
+    page = opened(ModelExplorer(shown(chapter), text=longest), width=400)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_it_can_be_used_by_keyboard_alone(opened):
+    page = opened(explorer())
+    page.locator("input[type=text]").focus()
+    reached = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.textContent")
+        )
+    controls = ["cabbage", "Layer", "Head", swap := "Attention of the chosen head"]
+    controls = ["cabbage", "Layer", "Head", swap := "Attention of the chosen head"]
+    assert [name for name in reached if name in controls] == controls
+    page.get_by_label(swap).focus()
+    page.keyboard.press("ArrowDown")
+    assert "With L0H0 even" in said(page)
+
+
+def test_the_module_renders_from_the_kernels_views(opened):
+    """As anywidget calls it: weights as a DataView at any offset; what Python sets is shown."""
+    widget = explorer()
+    page = opened(widget)
+    state = {name: getattr(widget, name) for name in widget._state()}
+    packed = {
+        name: base64.b64encode(value).decode() for name, value in state.items() if isinstance(value, bytes)
+    }
+    plain = {name: value for name, value in state.items() if name not in packed}
+    page.evaluate(
+        """async ([source, plain, packed]) => {
+          const state = { ...plain }, heard = {};
+          for (const [name, text] of Object.entries(packed)) {
+            const bytes = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
+            state[name] = new DataView(bytes.buffer, 3);
+          }
+          window.model = { get: (name) => state[name], save_changes() {},
+            set(name, value) { state[name] = value; for (const react of heard["change:" + name] ?? []) react(); },
+            on: (event, react) => (heard[event] ??= []).push(react), off() {} };
+          const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+          const el = document.body.appendChild(document.createElement("div"));
+          (await import(url)).default.render({ model, el });
+        }""",
+        [str(widget._esm), plain, packed],
+    )
+    page.wait_for_timeout(100)
+    live = f":nth-match({MAP}, 2)"
+    assert canvas_hash(page, MAP) == canvas_hash(page, live)
+    page.evaluate("model.set('text', 'fade'); model.set('swaps', { L0H0: 'off' })")
+    second = page.locator(".attnm-said").nth(1).inner_text()
+    assert second.startswith("With L0H0 off: ") and " of 4 outputs right" in second

@@ -299,7 +299,7 @@ def test_the_module_renders_from_the_kernels_views(opened):
             state[name] = new DataView(bytes.buffer, 3);
           }
           window.model = { get: (name) => state[name], save_changes() {},
-            set(name, value) { state[name] = value; for (const react of heard["change:" + name] ?? []) react(); },
+            set(name, value) { state[name] = value; heard["change:" + name]?.forEach((react) => react()); },
             on: (event, react) => (heard[event] ??= []).push(react), off() {} };
           const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
           const el = document.body.appendChild(document.createElement("div"));

@@ -1,0 +1,118 @@
+"""How fast the page computes a stored model: its own module, and the same as one would write it first.
+
+    python benchmarks/page_transformer.py [--record]
+
+In headless Chromium (`$CHROMIUM`, or /usr/bin/chromium), on 30 tokens (of the sums, as many as there can be),
+with the attention of every head. "Plain" (page_transformer.js) has a list for every token; the benchmark
+first checks that both give the same logits. Both take turns, and the best of each counts; a turn is timed by the
+page's clock, which is not that of the processor. torch takes the same sequence on one thread, with attention.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from pathlib import Path
+
+import torch
+from playwright.sync_api import Page, sync_playwright
+from timing import Line, common_options, report
+
+from attnlib.records import StoredModel, stored_model
+from attnlib.widgets import ModelExplorer
+from attnlib.widgets.front_end import front_end
+
+MODELS = [
+    ("rasp_languages", "reverse"),
+    ("rasp_languages", "hist, supervised"),
+    ("arithmetic_lens", "addition, seed 0"),
+]
+TOKENS, TURNS = 30, 60
+
+TIME = """([state, ids, turns]) => {
+  const bytes = Uint8Array.from(atob(state.weights), (letter) => letter.charCodeAt(0));
+  const { examples } = state;
+  const model = unpackModel({ get: (name) => (name === "weights" ? bytes : state[name]) }, 0);
+  const weights = weightsOfModel(examples[0], bytes), { config, positions } = model;
+  const plain = () => plainly(config, weights, positions, ids).flat();
+  const ways = { ours: () => model.read(ids).logits, plain };
+  const apart = Math.max(...ways.plain().map((value, i) => Math.abs(value - ways.ours()[i])));
+  const best = { ours: Infinity, plain: Infinity };
+  for (let turn = 0; turn < turns; turn++) {
+    for (const [name, count] of [["ours", 5], ["plain", 1]]) {
+      const start = performance.now();
+      for (let i = 0; i < count; i++) ways[name]();
+      best[name] = Math.min(best[name], (performance.now() - start) / count);
+    }
+  }
+  return { apart, ...best };
+}"""
+
+WEIGHTS = """
+function weightsOfModel({ tensors, half }, bytes) {
+  const { buffer } = bytes;
+  const values = half ? Float32Array.from(new Uint16Array(buffer), single) : new Float32Array(buffer);
+  let at = 0;
+  return Object.fromEntries(tensors.map(([name, size]) => [name, values.subarray(at, (at += size))]));
+}
+Object.assign(window, { unpackModel, plainly, weightsOfModel });
+"""
+
+
+def ids_of(kept: StoredModel) -> list[int]:
+    """The first test sequence as long as can be, up to `TOKENS`."""
+    rows = [ids[real] for b in kept.tests for ids, real in zip(b.input_ids, b.attention_mask, strict=True)]
+    return max((row for row in rows if len(row) <= TOKENS), key=len).tolist()
+
+
+@torch.no_grad()
+def torch_ms(kept: StoredModel, ids: list[int]) -> float:
+    """Milliseconds of one reading by torch, attention included: the best turn."""
+    batch, turns = torch.tensor([ids]), []
+    for _ in range(TURNS):
+        start = time.perf_counter()
+        kept.model(batch, output_attentions=True)
+        turns.append(1000 * (time.perf_counter() - start))
+    return min(turns)
+
+
+def line_of(page: Page, chapter: str, name: str) -> Line:
+    """One model's line of the table."""
+    kept = stored_model(chapter, name)
+    text = "cab" if chapter == "rasp_languages" else "5+7"
+    packed = ModelExplorer({name: {"model": kept.model, "task": kept.task, "texts": [text]}})
+    state = {"examples": packed.examples, "weights": base64.b64encode(packed.weights).decode()}
+    ids, config = ids_of(kept), kept.model.config
+    found = page.evaluate(TIME, [state, ids, TURNS])
+    if found["apart"] > 1e-3:
+        raise AssertionError(f"the plain way gives other logits for {name}: {found['apart']:.2g} apart")
+    sizes = f"{config.n_layers} x {config.n_heads} heads, width {config.width}"
+    return {
+        "what": f"{name} ({sizes}), {len(ids)} tokens",
+        "ms": found["ours"],
+        "per second": 1000 / found["ours"],
+        "the plain way, per second": 1000 / found["plain"],
+        "times the plain way": found["plain"] / found["ours"],
+        "ms in torch": torch_ms(kept, ids),
+    }
+
+
+def main() -> None:
+    """Print milliseconds, and the ratio."""
+    options = common_options(__doc__).parse_args()
+    torch.set_num_threads(1)
+    script, _ = front_end("model_weights.js")
+    plain = Path(__file__).with_suffix(".js").read_text()
+    with sync_playwright() as playwright:
+        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
+        page = browser.new_page()
+        page.add_script_tag(content=f'"use strict";\n{script}\n{plain}\n{WEIGHTS}')
+        lines = [line_of(page, chapter, name) for chapter, name in MODELS]
+        browser.close()
+    report("page_transformer", lines, options.record)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,9 @@
 
 In headless Chromium (`$CHROMIUM`, or /usr/bin/chromium), on 30 tokens (of the sums, as many as there can be),
 with the attention of every head. "Plain" (page_transformer.js) has a list for every token; the benchmark
-first checks that both give the same logits. Both take turns, and the best of each counts; a turn is timed by the
-page's clock, which is not that of the processor. torch takes the same sequence on one thread, with attention.
+first checks that both give the same logits. Both take turns, and the best of each counts; a turn is timed by
+the page's clock, which is not that of the processor. torch takes the same sequence on one thread, with
+attention.
 """
 
 from __future__ import annotations

@@ -96,6 +96,21 @@ def test_the_figures_on_classification_dynamics_are_the_recorded_ones():
     assert list(claimed.groups()) == [f"{100 * values[key]:.0f}" for key in told]
 
 
+def test_the_figures_on_translation_dynamics_are_the_recorded_ones():
+    tables = [
+        pd.read_parquet(path) for path in (ROOT / "results/translation_dynamics").glob("multi30k*.parquet")
+    ]
+    rows = pd.concat(tables).query(
+        "measure == 'top match' and split == 'test' and checkpoints == 'held out' and interval == 'sentences' "
+        "and accuracy == 'tokens'"
+    )
+    values = rows.set_index("metric")["value"]
+    claimed = re.search(r"in (\d+) % of the target tokens of Multi30k .*, by chance in (\d+) %", README)
+    assert claimed
+    told = [f"{100 * values[metric]:.0f}" for metric in ("A(alpha, beta_uf)", "A_hat")]
+    assert list(claimed.groups()) == told
+
+
 def test_the_python_example_runs_and_gives_what_it_says():
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict = {}

@@ -192,12 +192,15 @@ class Chapter(BaseModel):
         Raises:
             ValueError: the variable is not a number from 1 up.
         """
-        runs = self.runs()
-        if (n := processes()) > 1 and len(runs) > 1:
-            train_side_by_side(self, runs, n)
-        found = [self.train(run) for run in runs]
+        found = self.train_each(self.runs())
         models = {each.run.name: each.model for each in found}
         return models, {each.run.name: each.history.table for each in found if each.history.rows}
+
+    def train_each(self, runs: Sequence[Run]) -> list[Trained]:
+        """The models of some runs, trained as `train_all` says: for runs that follow from others' results."""
+        if (n := processes()) > 1 and len(runs) > 1:
+            train_side_by_side(self, runs, n)
+        return [self.train(run) for run in runs]
 
     def kept(self, name: str) -> Snapshots:
         """The trained model of a run at the steps that it was kept at."""

@@ -119,8 +119,9 @@ def auc(higher: ArrayLike, lower: ArrayLike, confidence: float = 0.95) -> Estima
         spread = 1 + middle * (1 - theta) / (2 - theta) + middle * theta / (1 + theta)
         return (value - theta) ** 2 - z**2 * theta * (1 - theta) * spread / (len(x) * len(y))
 
-    low = 0.0 if value == 0 else optimize.brentq(beyond, 0, value)
-    high = 1.0 if value == 1 else optimize.brentq(beyond, value, 1)
+    near = 1e-9  # at 0 and 1 the variance is 0, too: those roots are not meant
+    low = 0.0 if value == 0 else optimize.brentq(beyond, 0, value * (1 - near))
+    high = 1.0 if value == 1 else optimize.brentq(beyond, value + (1 - value) * near, 1)
     return Estimate(value, float(low), float(high), len(x) + len(y))
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from attnlib import stats
 from attnlib.chapters.base import Chapter, Run, Setup, Trained
+from attnlib.chapters.head_results import Graded, HeadResults
 from attnlib.generators.copying import CopyBatch, Copying
 from attnlib.measures.heads import PREFERENCES, HeadLooks, initial_preference
 from attnlib.measures.relevance import checkpoint_steps
@@ -47,31 +48,6 @@ class HeadRun(Run):
     steps: int
 
 
-@dataclass(frozen=True)
-class Graded:
-    """Heads, and how models with one of them learned.
-
-    Attributes:
-        curves: columns `head`, `order`, `step` and `accuracy`.
-        runs: see `stats.run_grades`.
-        heads: see `stats.head_grades`.
-    """
-
-    curves: pd.DataFrame
-    runs: pd.DataFrame
-    heads: pd.DataFrame
-
-    def of(self, grade: str) -> list[int]:
-        """The heads of a grade."""
-        return self.heads.loc[self.heads["grade"] == grade, "head"].tolist()
-
-    def __str__(self) -> str:
-        """How many there are of each grade."""
-        counts = {grade: len(self.of(grade)) for grade in ("good", "bad", "neither")}
-        said = ", ".join(f"{count} {grade}" for grade, count in counts.items())
-        return f"{len(self.heads)} heads drawn: {said}"
-
-
 class CopyingHeads(Chapter):
     """Parameters and models of the part on heads; fields are said in the notebook's parameters cell."""
 
@@ -80,7 +56,7 @@ class CopyingHeads(Chapter):
     heads_drawn: int = Field(ge=1, le=1000)
     heads_together: int = Field(ge=2, le=NOT_GRADED)
     heads_models: int = Field(ge=1, le=1000)
-    heads_length: int = Field(ge=2, le=500)
+    heads_length: int = Field(ge=3, le=500)
     heads_hidden: int = Field(ge=1, le=4096)
     heads_batch_size: int = Field(ge=1)
     heads_learning_rate: float = Field(gt=0, le=1)
@@ -240,7 +216,7 @@ class CopyingHeads(Chapter):
             first = ORDERS + place * self.heads_models
             found = self._train(kind, heads, range(first, first + len(heads)), self.together_steps)
             tables.append(_curves(found, range(len(heads)), "seed").assign(task=kind))
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["task"])
 
     def found_by_good(self, times: pd.DataFrame) -> stats.Estimate | None:
         """In what share of the models with one good head, of those that learned, it looks at the right place.
@@ -288,37 +264,16 @@ class CopyingHeads(Chapter):
         ]
         return "; ".join(part for part in said if part)
 
-    def head_rows(
-        self, shares: pd.DataFrame, predicted: pd.DataFrame, times: pd.DataFrame, last: pd.DataFrame
-    ) -> pd.DataFrame:
-        """What is recorded of heads, all with intervals.
+    def head_results(self, graded: Graded, together: pd.DataFrame) -> HeadResults:
+        """All that is said of heads.
 
         Args:
-            shares: see `stats.grade_shares`.
-            predicted: see `stats.predictions`.
-            times: of models of several heads; see `stats.learned_at`.
-            last: their accuracy at the end; columns `task`, `value`, `low`, `high` and `n`.
+            graded: see `grade_heads`.
+            together: see `train_together`.
         """
-        tables = [
-            shares.assign(metric=shares["grade"] + ", share of " + shares["metric"], task="heads"),
-            predicted.assign(
-                metric="AUC of " + predicted["metric"] + ", good against " + predicted["against"]
-            ),
-        ]
-        tables[1]["task"] = "heads"
-        if len(times):
-            learned = stats.shares_learned(times, [self.together_steps])
-            apart = stats.pairs_learned(times, self.together_steps)
-            tables += [
-                learned.assign(metric="learned"),
-                apart.assign(metric="learned, less " + apart["than"]),
-                stats.median_steps(times).assign(metric="median step"),
-                last.assign(metric="accuracy at the end"),
-            ]
-        columns = ["metric", "task", "budget", "value", "low", "high", "n", "count", "p", "p_holm"]
-        found = pd.concat([table for table in tables if len(table)], ignore_index=True)
-        found = found.reindex(columns=columns)
-        return found[found["value"].abs() < float("inf")].assign(setting=self.heads_setting)
+        times = stats.learned_at(together, GOOD_ABOVE) if len(together) else pd.DataFrame()
+        leads = self.found_by_good(times) if len(times) else None
+        return HeadResults(graded, self.preferences(graded), together, times, leads, self.together_steps)
 
 
 def _curves(found: Iterable[Trained], names: Iterable[int], column: str) -> pd.DataFrame:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from attnlib.files import save_tensors
@@ -16,7 +15,7 @@ from attnlib.measures.copying import OFFSETS, CopyingLooks
 from attnlib.models.copier import Copier
 from attnlib.models.mode import evaluating
 
-PREFERENCES = (*OFFSETS, "ahead of both", "rank", "largest")
+PREFERENCES = (*OFFSETS, "other symbols", "ahead of both", "beyond place", "rank")
 """The columns of `initial_preference`."""
 
 
@@ -66,33 +65,32 @@ def initial_preference(model: Copier, batch: CopyBatch, heads: Sequence[int]) ->
 
     Returns:
         A row per head: `head`; `on it`, `one before` and `one after`: $\alpha_{tt}$, $\alpha_{t,t-1}$ and
-        $\alpha_{t,t+1}$; `ahead of both`: the first less the mean of the other two; `rank`: the share of
-        other source tokens with less attention than the one to copy, equals counted half; `largest`: how
-        often none has more.
+        $\alpha_{t,t+1}$; `other symbols`: the mean over symbols further away (the end is none); `ahead of
+        both`: the first less the mean of the two beside it; `beyond place`: the first less what the same
+        token gets from the other target places; `rank`: the share of other source tokens with less attention
+        than the one to copy, equals counted half.
 
     Raises:
-        ValueError: models have several heads, or sequences fewer than two symbols.
+        ValueError: models have several heads, or sequences fewer than three symbols.
     """
-    if model.config.n_heads != 1 or batch.source.shape[-1] < 3:
+    if model.config.n_heads != 1 or batch.source.shape[-1] < 4:
         raise ValueError(
-            f"models should have one head, and sequences at least 2 symbols; got {model.config.n_heads} "
+            f"models should have one head, and sequences at least 3 symbols; got {model.config.n_heads} "
             f"heads and {batch.source.shape[-1] - 1} symbols"
         )
     with evaluating(model):
         alpha = model(**batch.to(next(model.parameters()).device).inputs).alpha[:, :, 0]
-    inner = slice(1, alpha.shape[-1] - 1)
-    found = {name: _at(alpha, offset, inner) for name, offset in OFFSETS.items()}
+    n = alpha.shape[-1]
+    t, source = torch.arange(1, n - 1, device=alpha.device), torch.arange(n, device=alpha.device)
+    rows = alpha[:, :, t]
+    right = rows[..., torch.arange(len(t)), t]
+    found = {name: rows[..., torch.arange(len(t)), t + at].mean((1, 2)) for name, at in OFFSETS.items()}
+    far = ((t[:, None] - source).abs() > 1) & (source < n - 1)
+    found["other symbols"] = rows[..., far].mean((1, 2))
     found["ahead of both"] = found["on it"] - (found["one before"] + found["one after"]) / 2
-    right = alpha.diagonal(dim1=-2, dim2=-1)[..., inner, None]
-    rows = alpha[..., inner, :]
-    equal = (rows == right).sum(-1) - 1
-    rank = ((rows < right).sum(-1) + equal / 2) / (alpha.shape[-1] - 1)
-    found |= {"rank": rank.mean((1, 2)), "largest": (rows.amax(-1) == right[..., 0]).float().mean((1, 2))}
+    others = (rows[..., t].sum(-2) - right) / (len(t) - 1)
+    found["beyond place"] = (right - others).mean((1, 2))
+    equal = (rows == right[..., None]).sum(-1) - 1
+    less = (rows < right[..., None]).sum(-1)
+    found["rank"] = ((less + equal / 2) / (n - 1)).mean((1, 2))
     return pd.DataFrame({"head": list(heads)} | {name: found[name].tolist() for name in PREFERENCES})
-
-
-def _at(
-    alpha: Float[Tensor, "model batch target source"], offset: int, places: slice
-) -> Float[Tensor, " model"]:
-    t = torch.arange(alpha.shape[-2], device=alpha.device)[places]
-    return alpha[..., t, t + offset].mean((1, 2))

@@ -60,31 +60,31 @@ def head_grades(runs: pd.DataFrame, needed: int = 3) -> pd.DataFrame:
 
 
 def grade_shares(runs: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
-    """How many heads are good and bad, and how much a head's first run says of its others.
+    """How many heads are good and bad, and how much a head's first run says of its second.
+
+    First runs have one order of the data and second runs another, which may be kinder to all heads. So second
+    runs are compared with each other: of heads whose first run was good, and of those whose first was bad.
+    If the luck were a run's own, their shares would be alike.
 
     Args:
         runs: see `run_grades`.
         heads: see `head_grades`; all of them closed.
 
     Returns:
-        For "good" and for "bad" a row of each of three shares, with Clopper and Pearson's exact interval, in
-        columns `metric`, `grade`, `value`, `low`, `high`, `n` and `count`: of heads, of first runs, and of
-        second runs of those heads whose first run was so. (If grades were the luck of a run, and the head
-        had no part in it, the last two would be alike.) Shares of nothing have no row.
+        Columns `metric`, `grade`, `value`, `low`, `high`, `n` and `count`: for "good" and for "bad", the
+        share of "heads" that are, and of "second runs after a good first" and "after a bad first"; intervals
+        are Clopper and Pearson's exact ones. Shares of nothing have no row.
     """
     first, second = (runs[runs["order"] == order].set_index("head")["grade"] for order in (0, 1))
-    rows = []
+    groups = {"heads": heads["grade"]}
     for grade in (GOOD, BAD):
-        again = second[second.index.isin(first.index[first == grade])]
-        for metric, grades in {
-            "heads": heads["grade"],
-            "first runs": first,
-            "second runs, of heads whose first run was": again,
-        }.items():
-            if len(grades):
-                count = int((grades == grade).sum())
-                share = proportion(count, len(grades), method="exact")
-                rows.append({"metric": metric, "grade": grade} | share._asdict() | {"count": count})
+        groups[f"second runs after a {grade} first"] = second[second.index.isin(first.index[first == grade])]
+    rows = []
+    for grade, (metric, grades) in itertools.product((GOOD, BAD), groups.items()):
+        if len(grades):
+            count = int((grades == grade).sum())
+            share = proportion(count, len(grades), method="exact")
+            rows.append({"metric": metric, "grade": grade} | share._asdict() | {"count": count})
     return pd.DataFrame(rows, columns=["metric", "grade", "value", "low", "high", "n", "count"])
 
 

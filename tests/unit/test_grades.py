@@ -61,16 +61,16 @@ def test_nothing_drawn_nothing_graded():
 
 
 def test_shares_say_how_much_the_first_run_says_of_the_second():
-    given = {0: ["good"] * 3, 1: ["good", "neither"], 2: ["bad"] * 3, 3: ["neither"]}
+    given = {0: ["good"] * 3, 1: ["good", "neither"], 2: ["bad"] * 3, 3: ["neither"], 4: ["bad", "good"]}
     rows = [{"head": h, "order": o, "grade": g} for h, runs in given.items() for o, g in enumerate(runs)]
     runs = pd.DataFrame(rows)
     shares = stats.grade_shares(runs, stats.head_grades(runs)).set_index(["grade", "metric"])
-    assert shares.loc[("good", "heads"), ["count", "n"]].tolist() == [1, 4]
-    assert shares.loc[("good", "first runs"), ["count", "n"]].tolist() == [2, 4]
-    again = "second runs, of heads whose first run was"
-    assert shares.loc[("good", again), ["count", "n"]].tolist() == [1, 2]
-    assert shares.loc[("bad", again), ["value", "n"]].tolist() == [1, 1]
-    exact = scipy_stats.binomtest(1, 4).proportion_ci(method="exact")
+    after_good, after_bad = (f"second runs after a {grade} first" for grade in ("good", "bad"))
+    wanted = {"heads": [1, 5], after_good: [1, 2], after_bad: [1, 2]}
+    for metric, counts in wanted.items():
+        assert shares.loc[("good", metric), ["count", "n"]].tolist() == counts
+    assert shares.loc[("bad", after_good), "count"] == 0 and shares.loc[("bad", after_bad), "count"] == 1
+    exact = scipy_stats.binomtest(1, 5).proportion_ci(method="exact")
     assert shares.loc[("good", "heads"), ["low", "high"]].tolist() == pytest.approx([exact.low, exact.high])
 
 

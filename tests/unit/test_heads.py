@@ -96,17 +96,29 @@ def test_preference_is_where_attention_is(offset, name):
         assert table[column].tolist() == pytest.approx([1 - 4e-3 if column == name else 1e-3] * 2, abs=1e-6)
     # four others: ahead of all, or behind the one preferred and level with three
     assert table["rank"].tolist() == pytest.approx([1.0 if offset == 0 else 1.5 / 4] * 2)
-    assert table["largest"].tolist() == [float(offset == 0)] * 2
     ahead = {0: 1 - 5e-3, -1: 1e-3 - 0.4985, 1: 1e-3 - 0.4985}[offset]
     assert table["ahead of both"].tolist() == pytest.approx([ahead] * 2, abs=1e-6)
+    assert table["other symbols"].tolist() == pytest.approx([1e-3] * 2)
+    # of the two other targets (or, at an end, one fewer), one may look there
+    beyond = {0: 1 - 5e-3, -1: -(1 - 5e-3) / 3, 1: -(1 - 5e-3) / 3}[offset]
+    assert table["beyond place"].tolist() == pytest.approx([beyond] * 2, abs=1e-6)
+
+
+def test_attention_that_is_alike_at_all_targets_is_no_preference_for_the_right_place():
+    model = copier_of(CONFIG, 0, [(1,)])
+    with torch.no_grad():
+        model.to_query_weight.zero_()  # one query for all targets: sources differ, targets do not
+    table = initial_preference(model, fixed(1), [0])
+    assert table["on it"].item() != pytest.approx(0.2, abs=1e-5)
+    assert table["beyond place"].item() == pytest.approx(0, abs=1e-7)
 
 
 def test_preference_is_of_single_heads_and_sequences_with_a_middle():
     with pytest.raises(ValueError, match="should have one head"):
         initial_preference(copier_of(CONFIG, 0, [(1, 2)]), fixed(1), [0])
-    short = Copying(1, 1)
+    short = Copying(2, 2)
     model = copier_of(CopierConfig(short.vocabulary, 6, cell="gru", shared=False), 0, [(1,)])
-    with pytest.raises(ValueError, match="at least 2 symbols"):
+    with pytest.raises(ValueError, match="at least 3 symbols"):
         initial_preference(model, short.batch(2, [[0]]), [0])
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 from jaxtyping import Int64
 from pydantic import Field, field_validator, model_validator
 
-from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.chapters.base import Run, Setup
+from attnlib.chapters.heads import CopyingHeads, HeadRun
 from attnlib.generators.copying import Copying
 from attnlib.measures.copying import CopyingLooks
 from attnlib.measures.relevance import checkpoint_steps
@@ -49,7 +50,7 @@ class CopyRun(Run):
     after: int = 0
 
 
-class SequenceCopying(Chapter):
+class SequenceCopying(CopyingHeads):
     """Parameters, models and record of the chapter `sequence_copying`."""
 
     length: int = Field(ge=2, le=500)
@@ -70,7 +71,6 @@ class SequenceCopying(Chapter):
     sequences: int = Field(ge=1)
     seeds: int = Field(ge=2, le=1000)
     stacked: int = Field(ge=1)
-    precision: Literal["float32", "bf16"]
 
     @field_validator("options")
     @classmethod
@@ -183,8 +183,10 @@ class SequenceCopying(Chapter):
 
     # ---- models --------------------------------------------------------------------------------------
 
-    def setup(self, run: CopyRun) -> Setup:
+    def setup(self, run: CopyRun | HeadRun) -> Setup:
         """Models of a task side by side, and sequences without end."""
+        if isinstance(run, HeadRun):
+            return self.head_setup(run)
         config = CopierConfig(
             run.task.vocabulary,
             self.hidden,

@@ -12,6 +12,7 @@ from attnlib.stats.alignment import alignment_rows, alignment_table, target_offs
 from attnlib.stats.assignment import best_pairs
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.error_positions import answer_accuracy, error_positions, error_summary
+from attnlib.stats.grades import auc, grade_shares, head_grades, pairs_learned, predictions, run_grades
 from attnlib.stats.intervals import Estimate, proportion, ratio
 from attnlib.stats.learning import (
     curves_over_seeds,
@@ -53,6 +54,7 @@ __all__ = [
     "alignment_table",
     "answer_accuracy",
     "attention_spread",
+    "auc",
     "best_pairs",
     "chance_agreement",
     "chosen_checkpoints",
@@ -64,6 +66,8 @@ __all__ = [
     "differences_learned",
     "error_positions",
     "error_summary",
+    "grade_shares",
+    "head_grades",
     "kendall_tau",
     "largest_by_kind",
     "layer_claims",
@@ -75,9 +79,12 @@ __all__ = [
     "not_yet_learned",
     "over_seeds",
     "paired_over_seeds",
+    "pairs_learned",
+    "predictions",
     "proportion",
     "ratio",
     "reference_mass",
+    "run_grades",
     "sample_rows",
     "shares_learned",
     "spearman",

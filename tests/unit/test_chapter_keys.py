@@ -44,7 +44,7 @@ SURE = {
     "classification_dynamics": "train_documents difficulty embedding hidden steps every learning_rate seeds",
     "algorithmic_reasoning": "model steps batch_size seeds",
     "translation_dynamics": "train_sentences hidden layers context steps batch_size learning_rate seeds",
-    "sequence_copying": "length symbols hidden batch_size learning_rate steps every sequences seeds",
+    "sequence_copying": "length hidden batch_size learning_rate steps every sequences",
 }
 
 

@@ -101,8 +101,8 @@ def test_the_figures_on_translation_dynamics_are_the_recorded_ones():
         pd.read_parquet(path) for path in (ROOT / "results/translation_dynamics").glob("multi30k*.parquet")
     ]
     rows = pd.concat(tables).query(
-        "measure == 'top match' and split == 'test' and checkpoints == 'held out' and interval == 'sentences' "
-        "and accuracy == 'tokens'"
+        "measure == 'top match' and split == 'test' and checkpoints == 'held out' "
+        "and interval == 'sentences' and accuracy == 'tokens'"
     )
     values = rows.set_index("metric")["value"]
     claimed = re.search(r"in (\d+) % of the target tokens of Multi30k .*, by chance in (\d+) %", README)

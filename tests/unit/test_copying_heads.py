@@ -92,9 +92,9 @@ def test_heads_are_put_together_of_the_kinds_they_are_called():
 def test_no_two_runs_are_alike_but_in_what_they_are_to_share(cache, monkeypatch):
     p = SequenceCopying.checked(SMALL | {"heads_stacked": 3, "heads_models": 4, "heads_wanted": 3})
     runs = []
-    monkeypatch.setattr(SequenceCopying, "train_each", lambda self, some: runs.extend(some) or 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        p._graded_once([0, 1, 5, 9], 2)
+    train = SequenceCopying.train
+    monkeypatch.setattr(SequenceCopying, "train", lambda self, run: runs.append(run) or train(self, run))
+    p._graded_once([0, 1, 5, 9], 2)
     assert [run.orders for run in runs] == [(2, 2, 2), (2,)]
     assert [run.heads for run in runs] == [((10_000,), (10_001,), (10_005,)), ((10_009,),)]
     assert len({run.name for run in runs}) == 2

@@ -16,7 +16,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -70,9 +70,10 @@ def serve(pipe: Any, threads: int, make: Callable[..., Callable[[int], None]], a
     """A process that makes as many steps as it is asked for."""
     torch.set_num_threads(threads)
     train = make(*arguments)
-    while more := pipe.recv():
-        train(more)
-        pipe.send("done")
+    with suppress(EOFError):  # whoever asked has gone
+        while more := pipe.recv():
+            train(more)
+            pipe.send("done")
 
 
 @dataclass(frozen=True)

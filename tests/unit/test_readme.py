@@ -111,6 +111,24 @@ def test_the_figures_on_translation_dynamics_are_the_recorded_ones():
     assert list(claimed.groups()) == told
 
 
+def test_the_figures_on_sequence_copying_are_the_recorded_ones():
+    (path,) = (ROOT / "results/sequence_copying").glob("20-of-20-*.parquet")
+    rows = pd.read_parquet(path)
+    claimed = re.search(
+        r"(\d+) of 10 learn within 100 steps and (\d+) within 200; of 20 out of 30 symbols, (\d+) of 10 "
+        r"within 100\. .* \(([\d.]+) and ([\d.]+) at step 20; .* for (\d+) of 10 to learn .* within 100 more",
+        README,
+    )
+    assert claimed
+    learned = rows[rows["metric"] == "learned"].set_index(["task", "budget"])
+    hint = rows[(rows["metric"] == "hint (AUC)") & (rows["step"] == 20)].set_index("task")["value"]
+    hard, easy = "permutations of 20", "20 of 30"
+    told = [(hard, 100), (hard, 200), (easy, 100), (f"{hard}, after 20 steps of {easy}", 100)]
+    assert (learned["n"] == 10).all()
+    *counts, rescued = (f"{learned.loc[key, 'count']:.0f}" for key in told)
+    assert list(claimed.groups()) == [*counts, f"{hint[easy]:.2f}", f"{hint[hard]:.2f}", rescued]
+
+
 def test_the_python_example_runs_and_gives_what_it_says():
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict = {}

@@ -89,8 +89,11 @@ def test_a_process_that_dies_is_no_riddle(monkeypatch):
 @pytest.mark.slow
 def test_ctrl_c_ends_all_processes(tmp_path):
     code = f"""
+import signal
 from attnlib.chapters import SequenceCopying
 if __name__ == "__main__":
+    # A shell's background jobs ignore Ctrl-C, and hand that down.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     SequenceCopying.checked({SMALL | {"steps": 100_000, "every": 50, "head_starts": []}!r}).train_all()
 """
     script = tmp_path / "train.py"
@@ -101,7 +104,10 @@ if __name__ == "__main__":
         "PYTHONPATH": str(ROOT),
     }
     command = [sys.executable, str(script)]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as parent:
+    parent = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
         for _ in range(600):
             kept = list((tmp_path / "cache").rglob("last.safetensors"))
             if len(kept) == 2:
@@ -110,4 +116,7 @@ if __name__ == "__main__":
         assert len(kept) == 2, "two models should be in training"
         parent.send_signal(signal.SIGINT)
         _, said = parent.communicate(timeout=60)  # which also waits for the children to let go of stderr
+    finally:
+        if parent.poll() is None:
+            os.killpg(parent.pid, signal.SIGKILL)
     assert parent.returncode != 0 and "KeyboardInterrupt" in said

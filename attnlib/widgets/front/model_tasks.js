@@ -87,7 +87,10 @@ function dyck(s, pairs) {
 // Of every language the outputs, and of each head with a known algorithm where query q looks among the keys; the
 // second entry is false where it does not look at the token at the beginning.
 const PROGRAMS = {
-  reverse: { outputs: (s) => [...s].reverse(), heads: () => ({}) },
+  reverse: {
+    outputs: (s) => [...s].reverse(),
+    heads: (s) => ({ L0H0: [() => true], L1H0: [(q, k) => k === s.length - 1 - q, false] }),
+  },
   hist: { outputs: (s) => counts(s).map((count) => Math.min(count, MOST_COUNTED)), heads: (s) => ({ L0H0: [(q, k) => s[k] === s[q]] }) },
   hist2: {
     outputs(s) {

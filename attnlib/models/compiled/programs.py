@@ -86,7 +86,7 @@ def hist_program(language: Language, tokens: int) -> Compiled:
     n = len(language.alphabet)
     stream = Stream(symbol=n, bos=1, share=1, count=1)
     net = Weights(language, tokens, stream, n_layers=1, hidden=HIGHEST_COUNT)
-    net.attend(
+    net.write_head(
         0,
         query=torch.cat([stream.read(symbol=torch.eye(n)), stream.read(1)]),
         always=[0.0] * n + [1.0],
@@ -117,7 +117,7 @@ def reverse_program(language: Language, tokens: int) -> Compiled:
     net = Weights(language, tokens, stream, n_layers=2, hidden=units)
     place = torch.arange(tokens) / tokens
     net.at_positions(first=torch.arange(tokens) == 0, place=place, square=place**2)
-    net.attend(
+    net.write_head(
         0,
         query=stream.read(first=bos),
         key=stream.read(first=1.0),
@@ -128,7 +128,7 @@ def reverse_program(language: Language, tokens: int) -> Compiled:
         0, *_count(stream, units), stream.write(units, length=2.0 / tokens), stream.write(length=1 / tokens)
     )
     mirrored = stream.read(length=2.0, place=-2.0, first=-2 * bos / tokens)
-    net.attend(
+    net.write_head(
         1,
         query=tokens**2 * torch.cat([mirrored, stream.read(1)]),
         always=[-2 * tokens * (1 - bos), float(tokens**2)],
@@ -166,7 +166,7 @@ def sort_program(language: Language, tokens: int) -> Compiled:
     net.at_positions(place=torch.eye(tokens))
     each, before = torch.eye(n).repeat_interleave(symbols, 0), torch.eye(tokens)[1:].repeat(n, 1)
     everywhere = stream.read(place=torch.eye(tokens))
-    net.attend(0, query=everywhere, key=everywhere, value=stream.read(1), out=stream.write())
+    net.write_head(0, query=everywhere, key=everywhere, value=stream.read(1), out=stream.write())
     net.feed_forward(
         0,
         stream.read(symbol=each, place=before),
@@ -176,7 +176,7 @@ def sort_program(language: Language, tokens: int) -> Compiled:
     codes = torch.tensor([ord(symbol) for symbol in language.alphabet]).repeat_interleave(symbols)
     order = (codes * tokens + torch.arange(symbols).repeat(n)).argsort().argsort()
     earlier = (order < order[:, None]).float()  # [pair of the query, pair of the key]
-    net.attend(
+    net.write_head(
         1,
         query=torch.cat([stream.read(pair=earlier.T), stream.read(1)]),
         always=[0.0] * (n * symbols) + [1.0],
@@ -191,7 +191,7 @@ def sort_program(language: Language, tokens: int) -> Compiled:
         stream.write(symbols, rank=2.0 / tokens, square=6 * j / tokens**2),
         stream.write(rank=1 / tokens, square=1 / tokens**2),
     )
-    net.attend(
+    net.write_head(
         2,
         query=tokens**2
         * torch.cat([stream.read(place=2 * torch.arange(tokens)[None] / tokens), stream.read(1)]),

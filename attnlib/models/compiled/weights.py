@@ -118,7 +118,7 @@ class Weights:
         self.model.positions.copy_(table.T)
 
     @torch.no_grad()
-    def attend(
+    def write_head(
         self,
         layer: int,
         *,

@@ -12,6 +12,7 @@ Chromium is ``/usr/bin/chromium`` or what the environment variable ``CHROMIUM`` 
 calling test is skipped, and the reason says so.
 """
 
+import base64
 import hashlib
 import os
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from anywidget import AnyWidget
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Request, Route, sync_playwright
 from playwright.sync_api import Page as Page
 
@@ -115,6 +117,41 @@ def watched_page(
         yield page, problems
     finally:
         context.close()
+
+
+def render_live(page: Page, widget: AnyWidget) -> None:
+    """Render a widget's module in a page as anywidget calls it, below what is there.
+
+    Bytes come as DataViews at an odd offset. In the page, `model.set(name, value)` is what Python or the
+    reader sets, `heard` holds who listens to what, and `letGo()` ends it.
+    """
+    state = {name: getattr(widget, name) for name in widget._state()}
+    packed = {
+        name: base64.b64encode(each).decode() for name, each in state.items() if isinstance(each, bytes)
+    }
+    plain = {name: value for name, value in state.items() if name not in packed}
+    page.evaluate(
+        """async ([source, plain, packed]) => {
+          const state = { ...plain }, heard = {};
+          for (const [name, text] of Object.entries(packed)) {
+            const bytes = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
+            state[name] = new DataView(bytes.buffer, 3);
+          }
+          window.heard = heard;
+          window.model = { get: (name) => state[name], save_changes() {},
+            set(name, value) {
+              state[name] = value;
+              for (const react of heard["change:" + name] ?? []) react();
+            },
+            on: (event, react) => (heard[event] ??= []).push(react),
+            off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
+          const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+          const el = document.body.appendChild(document.createElement("div"));
+          window.letGo = (await import(url)).default.render({ model, el });
+        }""",
+        [str(widget._esm), plain, packed],
+    )
+    page.wait_for_timeout(100)
 
 
 def canvas_hash(page: Page, selector: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,10 @@ from attnlib import stats
 from attnlib.chapters.base import Chapter, Run, Setup, Trained
 from attnlib.chapters.head_results import Graded, HeadResults
 from attnlib.chapters.processes import processes, train_side_by_side
-from attnlib.generators.copying import CopyBatch, Copying
+from attnlib.generators.copying import UNSEEN, CopyBatch, Copying
 from attnlib.measures.heads import PREFERENCES, HeadLooks, initial_preference
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.models.copier import CopierConfig, copying_loss, copying_scores
+from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
 from attnlib.models.heads import copier_of
 from attnlib.training import Plan
 
@@ -30,7 +30,6 @@ ORDERS = 3
 LOOK_EVERY = 10  # steps, as in the original
 DRAWN_AT_ONCE = 20  # heads, until there are enough good and bad ones
 NOT_GRADED = 30  # heads that "random" ones are taken from, as in the original
-UNSEEN = 2**31  # the step, which training never comes to, whose sequences accuracy is measured on
 _GRADED_FROM, _NOT_GRADED_FROM = 10_000, 20_000  # seeds of heads: no base has them
 
 
@@ -87,23 +86,42 @@ class CopyingHeads(Chapter):
         """Models with chosen heads on one base."""
         model = copier_of(self._head_config, self.heads_base, run.heads)
         looked_at = self._unseen(len(run.heads))
+        batches = self.heads_task.batches(self.heads_batch_size, run.orders)
+        looks = HeadLooks(checkpoint_steps(run.steps, LOOK_EVERY, (0,)), looked_at)
+        return self.copying_setup(
+            run, model, batches, looked_at, self.heads_learning_rate, LOOK_EVERY, [looks]
+        )
+
+    def copying_setup(
+        self,
+        run: Any,
+        model: Copier,
+        batches: Callable[[int], CopyBatch],
+        looked_at: CopyBatch,
+        learning_rate: float,
+        every: int,
+        hooks: Sequence[Any],
+    ) -> Setup:
+        """What trains copiers, of chosen heads or of their own, for `run.steps`.
+
+        Args:
+            run: a `HeadRun`, or a `CopyRun` of the whole chapter.
+            model: with the weights to begin with.
+            batches: of every step.
+            looked_at: sequences that training does not see.
+            learning_rate: Adam's.
+            every: steps between looks.
+            hooks: what looks.
+        """
         plan = Plan(
             steps=run.steps,
-            learning_rate=self.heads_learning_rate,
-            evaluate_every=max(50, LOOK_EVERY),
+            learning_rate=learning_rate,
+            evaluate_every=max(50, every),  # where checkpoints are written, too: not at every look
             seed=run.seed,
             device=self.device,
             precision=self.precision,
         )
-        return Setup(
-            model,
-            self.heads_task.batches(self.heads_batch_size, run.orders),
-            copying_loss,
-            plan,
-            [looked_at],
-            copying_scores,
-            [HeadLooks(checkpoint_steps(run.steps, LOOK_EVERY, (0,)), looked_at)],
-        )
+        return Setup(model, batches, copying_loss, plan, [looked_at], copying_scores, hooks)
 
     @property
     def _head_config(self) -> CopierConfig:

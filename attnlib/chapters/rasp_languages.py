@@ -242,8 +242,7 @@ class RaspLanguages(Chapter):
             agreement.assign(metric="agreement with " + agreement["program of"]),
             replaced.assign(metric=put),
         ]
-        columns = ["run", "metric", "value", "low", "high", "n", "uniform"]
-        return pd.concat(rows)[columns].merge(self.run_table(), on="run")
+        return pd.concat(rows)[RECORDED].merge(self.run_table(), on="run")
 
     def run_table(self) -> pd.DataFrame:
         """A row per run: what it is called, its task, whether it is supervised, its seed and its set-up."""

@@ -13,16 +13,12 @@ from pydantic import Field, field_validator, model_validator
 
 from attnlib.chapters.base import Run, Setup
 from attnlib.chapters.heads import CopyingHeads, HeadRun
-from attnlib.generators.copying import Copying
+from attnlib.generators.copying import UNSEEN, Copying
 from attnlib.measures.copying import CopyingLooks
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
+from attnlib.models.copier import Copier, CopierConfig
 from attnlib.stats.learning import differences_learned, median_steps
-from attnlib.training import Plan
 from attnlib.training.snapshots import Snapshots
-
-UNSEEN = 2**31
-"""The step, which training never comes to, whose sequences models are looked at on."""
 
 OPTIONS = ("both directions", "without context")
 
@@ -201,23 +197,8 @@ class SequenceCopying(CopyingHeads):
         hooks: list[Any] = [CopyingLooks(self.moments(run.steps), looked_at, shown, relevance=relevance)]
         if run.group == self.easy.name and self.head_starts:
             hooks.append(Snapshots(self.head_starts))
-        return Setup(
-            model,
-            run.task.batches(self.batch_size, run.seeds),
-            copying_loss,
-            Plan(
-                steps=run.steps,
-                learning_rate=self.learning_rate,
-                # where checkpoints are written, too: not at every look
-                evaluate_every=max(50, self.every),
-                seed=run.seed,
-                device=self.device,
-                precision=self.precision,
-            ),
-            [looked_at],
-            copying_scores,
-            hooks,
-        )
+        batches = run.task.batches(self.batch_size, run.seeds)
+        return self.copying_setup(run, model, batches, looked_at, self.learning_rate, self.every, hooks)
 
     def _begun(self, run: CopyRun) -> Copier:
         """The same seeds' models of the easy task, as they were after some steps."""

@@ -10,6 +10,9 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+UNSEEN = 2**31
+"""The step that training never comes to: what is drawn by it, models are looked at on."""
+
 
 @dataclass(frozen=True)
 class CopyBatch:

@@ -158,10 +158,14 @@ class CopyingLooks(Keeper):
         """The file of a step."""
         return [self.home / f"step-{step:08d}.safetensors"]
 
+    def look(self, model: Copier) -> dict[str, Tensor]:
+        """What is to be seen of models now."""
+        return copying_look(model, self.batch, self.shown, relevance=self.relevance)
+
     def write(self, step: int, model: Any) -> None:
         """Look, and write what was seen."""
-        look = copying_look(model, self.batch, self.shown, relevance=self.relevance)
-        save_tensors(self.paths(step)[0], look, {"kind": self.KIND, "run": self.run, "step": step})
+        header = {"kind": self.KIND, "run": self.run, "step": step}
+        save_tensors(self.paths(step)[0], self.look(model), header)
 
     def at(self, step: int) -> dict[str, Tensor]:
         """What was seen at a step.

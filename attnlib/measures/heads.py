@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from attnlib.files import save_tensors
 from attnlib.generators.copying import CopyBatch
 from attnlib.measures.copying import OFFSETS, CopyingLooks
 from attnlib.models.copier import Copier
@@ -45,10 +43,9 @@ class HeadLooks(CopyingLooks):
 
     KIND, FOLDER = "look at heads", "looks"
 
-    def write(self, step: int, model: Any) -> None:
-        """Look, and write what was seen."""
-        look = head_look(model, self.batch)
-        save_tensors(self.paths(step)[0], look, {"kind": self.KIND, "run": self.run, "step": step})
+    def look(self, model: Copier) -> dict[str, Tensor]:
+        """What is to be seen of models and their heads now."""
+        return head_look(model, self.batch)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 
 from attnlib.stats.comparisons import corrected
 from attnlib.stats.intervals import proportion
-from attnlib.stats.seeds import over_seeds
+from attnlib.stats.seeds import table_over_seeds
 
 
 def learned_at(curves: pd.DataFrame, threshold: float, by: str = "task") -> pd.DataFrame:
@@ -153,18 +153,12 @@ def log_rank(times: pd.DataFrame, tasks: tuple[str, str], by: str = "task") -> f
 def curves_over_seeds(
     curves: pd.DataFrame, metrics: Sequence[str], by: Sequence[str] = ("task", "step")
 ) -> pd.DataFrame:
-    """The mean of each metric over seeds at each step, with Student's interval: see `over_seeds`.
+    """The mean of each metric over seeds at each step, with Student's interval: see `table_over_seeds`.
 
     Args:
         curves: columns `by`, `seed` and the metrics; a metric that is missing throughout a group has no row.
         metrics: which.
         by: what is not averaged over.
     """
-    rows = []
-    for place, group in curves.groupby(list(by), sort=False):
-        for metric in metrics:
-            values = group[metric].dropna() if metric in group else pd.Series()
-            if len(values):
-                named = dict(zip(by, place, strict=True)) | {"metric": metric}
-                rows.append(named | over_seeds(values.to_numpy())._asdict())
-    return pd.DataFrame(rows, columns=[*by, "metric", "value", "low", "high", "n"])
+    there = [metric for metric in metrics if metric in curves]
+    return table_over_seeds(curves.melt([*by, "seed"], there, "metric"), [*by, "metric"])

@@ -13,7 +13,7 @@ from attnlib.models.attention import heads_ablated
 from attnlib.records import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
-from tests.browser import canvas_hash
+from tests.browser import canvas_hash, render_live
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -286,28 +286,7 @@ def test_the_module_renders_from_the_kernels_views(opened):
     """As anywidget calls it: weights as a DataView at any offset; what Python sets is shown."""
     widget = explorer()
     page = opened(widget)
-    state = {name: getattr(widget, name) for name in widget._state()}
-    packed = {
-        name: base64.b64encode(value).decode() for name, value in state.items() if isinstance(value, bytes)
-    }
-    plain = {name: value for name, value in state.items() if name not in packed}
-    page.evaluate(
-        """async ([source, plain, packed]) => {
-          const state = { ...plain }, heard = {};
-          for (const [name, text] of Object.entries(packed)) {
-            const bytes = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
-            state[name] = new DataView(bytes.buffer, 3);
-          }
-          window.model = { get: (name) => state[name], save_changes() {},
-            set(name, value) { state[name] = value; heard["change:" + name]?.forEach((react) => react()); },
-            on: (event, react) => (heard[event] ??= []).push(react), off() {} };
-          const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-          const el = document.body.appendChild(document.createElement("div"));
-          (await import(url)).default.render({ model, el });
-        }""",
-        [str(widget._esm), plain, packed],
-    )
-    page.wait_for_timeout(100)
+    render_live(page, widget)
     live = f":nth-match({MAP}, 2)"
     assert canvas_hash(page, MAP) == canvas_hash(page, live)
     page.evaluate("model.set('text', 'fade'); model.set('swaps', { L0H0: 'off' })")

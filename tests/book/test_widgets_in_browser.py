@@ -1,6 +1,5 @@
 """The explorers in Chromium, with the network off: what is drawn, said and saved."""
 
-import base64
 import re
 from xml.etree import ElementTree
 
@@ -9,7 +8,7 @@ import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer
-from tests.browser import canvas_hash
+from tests.browser import canvas_hash, render_live
 
 pytestmark = pytest.mark.book
 
@@ -375,33 +374,7 @@ def test_the_module_renders_from_the_kernels_views_and_lets_go(opened):
     """As anywidget calls it: an ES module, bytes as DataView at any offset, changes told by the model."""
     widget = explorer()
     page = opened(widget)
-    state = {name: getattr(widget, name) for name in widget._state()}
-    parts = {
-        name: base64.b64encode(value).decode() for name, value in state.items() if isinstance(value, bytes)
-    }
-    plain = {name: value for name, value in state.items() if name not in parts}
-    page.evaluate(
-        """async ([source, plain, parts]) => {
-          const state = { ...plain }, heard = {};
-          for (const [name, text] of Object.entries(parts)) {
-            const bytes = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
-            state[name] = new DataView(bytes.buffer, 3);
-          }
-          window.heard = heard;
-          window.model = { get: (name) => state[name], save_changes() {},
-            set(name, value) {
-              state[name] = value;
-              for (const react of heard["change:" + name] ?? []) react();
-            },
-            on: (event, react) => (heard[event] ??= []).push(react),
-            off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
-          const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-          const el = document.body.appendChild(document.createElement("div"));
-          window.letGo = (await import(url)).default.render({ model, el });
-        }""",
-        [str(widget._esm), plain, parts],
-    )
-    page.wait_for_timeout(100)
+    render_live(page, widget)
     live = f":nth-match({MAP}, 2)"
     assert canvas_hash(page, MAP) == canvas_hash(page, live)
     page.evaluate("model.set('layer', 1)")

@@ -58,6 +58,7 @@ class ClassificationDynamics(Chapter):
     every: int = Field(ge=1)
     batch_size: int = Field(ge=1)
     learning_rate: float = Field(gt=0, le=1)
+    precision: Literal["float32", "bf16"]
     lexical_epochs: int = Field(ge=1)
     lexical_learning_rate: float = Field(gt=0, le=1)
     seeds: Seeds
@@ -158,6 +159,7 @@ class ClassificationDynamics(Chapter):
             evaluate_every=self.every,
             seed=run.seed,
             device=self.device,
+            precision=self.precision,
         )
         batches = self.corpus.train.batches(self.batch_size, run.seed)
         kept = [Snapshots(self.checkpoints)]
@@ -202,5 +204,6 @@ class ClassificationDynamics(Chapter):
             f"{self.steps:,} steps",
             f"{len(self.seeds)} seeds",
             f"embedding {self.embedding}, hidden {self.hidden}",
+            "bf16" * (self.precision == "bf16"),
         ]
         return "; ".join(part for part in said if part)

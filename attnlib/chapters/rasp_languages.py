@@ -2,157 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import pandas as pd
 import torch
-from pydantic import Field, field_validator, model_validator
 from torch import nn
 
-from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.chapters.base import Setup
+from attnlib.chapters.rasp_parameters import RaspParameters
+from attnlib.chapters.rasp_settings import RaspRun
 from attnlib.generators.base import Batch
-from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, language
+from attnlib.generators.rasp import Definition, Language, Sequences
 from attnlib.measures.program_heads import match_program, name_of
-from attnlib.models.compiled import PROGRAMS, Compiled
+from attnlib.models.compiled import PROGRAMS
 from attnlib.models.transformer import Transformer, TransformerConfig
-from attnlib.stats import summarise
 from attnlib.training import Plan, token_loss
 
 TO_PAIR = 200
 """How many sequences the model's heads are paired with a program's by."""
 
-RECORDED = ["run", "metric", "value", "low", "high", "n", "uniform"]
+BY_LENGTH = 12
+"""Into how many ranges the lengths of test sequences are divided ..."""
+
+SHORTEST_RANGE = 5
+"""... if that makes them at least so long: there are too few sequences of one symbol to test any."""
 
 
-@dataclass(frozen=True)
-class RaspRun(Run):
-    """A model of one language.
-
-    Attributes:
-        language: what it is to compute.
-        supervised: whether its heads are told where to look.
-    """
-
-    language: Language
-    supervised: bool
-
-
-class RaspLanguages(Chapter):
-    """Parameters, models and record of the chapter `rasp_languages`."""
-
-    language: str
-    also: list[str]
-    alphabet_size: int
-    bos: bool
-    length: int = Field(ge=1, le=1000)
-    n_layers: int = Field(ge=0, le=12)
-    n_heads: int = Field(ge=0, le=16)
-    width: int = Field(ge=8, le=2048)
-    supervision: float = Field(gt=0)
-    supervised: list[str]
-    train_samples: int = Field(ge=10)
-    test_samples: int = Field(ge=10)
-    steps: int = Field(ge=1)
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
-    schedule: Literal["onecycle", "exponential", "constant"]
-    gamma: float = Field(gt=0, le=1)
-    sequence: str
-    seeds: list[int] = Field(min_length=1)
-
-    @field_validator("language")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        language(name)
-        return name
-
-    @field_validator("also", "supervised")
-    @classmethod
-    def _all_known(cls, names: list[str]) -> list[str]:
-        for name in names:
-            language(name)
-        return names
-
-    @field_validator("alphabet_size")
-    @classmethod
-    def _alphabet(cls, size: int) -> int:
-        if size not in ALPHABET_SIZES:
-            raise ValueError(
-                f"alphabet_size should be one of {', '.join(map(str, ALPHABET_SIZES))}; got {size}"
-            )
-        return size
-
-    @model_validator(mode="after")
-    def _possible(self) -> RaspLanguages:
-        for name in self.languages:
-            n_layers, n_heads = self.size(self.lang(name))
-            if self.width % n_heads or self.width % 2:
-                allowed = [n for n in range(1, 17) if self.width % n == 0]
-                raise ValueError(
-                    f"width should be even and a multiple of n_heads; got width {self.width} and n_heads "
-                    f"{n_heads} for {name} (n_heads may be {', '.join(map(str, allowed))} at this width)"
-                )
-            if name in self.supervised and not self.has_room(self.lang(name)):
-                raise ValueError(
-                    f"n_layers and n_heads should leave room for the heads that {name} supervises, "
-                    f"(layer, head) {list(self.lang(name).definition.heads)}; got {n_layers} and {n_heads}"
-                )
-        if self.sequence:
-            self.lang().encode(self.sequence)
-        if len(self.sequence) > self.length:
-            raise ValueError(
-                f"sequence should have at most length = {self.length} symbols; got {self.sequence!r}"
-            )
-        return self
-
-    @property
-    def languages(self) -> list[str]:
-        """Every language to train, each once."""
-        return list(dict.fromkeys([self.language, *self.also]))
-
-    @property
-    def label(self) -> str:
-        """The language that is looked into."""
-        return self.language
-
-    def lang(self, which: str | Definition | Language | None = None) -> Language:
-        """A language with the chapter's alphabet: by its name, or one of your own; `None`: the chapter's."""
-        if isinstance(which, Language):
-            return which
-        return language(which or self.language, self.alphabet_size, self.bos)
-
-    def size(self, lang: Language) -> tuple[int, int]:
-        """Layers and heads of the model for a language."""
-        n_layers, n_heads = lang.size
-        return self.n_layers or n_layers, self.n_heads or n_heads
-
-    def has_room(self, lang: Language) -> bool:
-        """Whether the language has target attention, and its model all the heads that are to have it."""
-        heads, (n_layers, n_heads) = lang.definition.heads, self.size(lang)
-        return bool(heads) and all(layer < n_layers and head < n_heads for layer, head in heads)
+class RaspLanguages(RaspParameters):
+    """Models and record of the chapter `rasp_languages`; its parameters are above it."""
 
     # ---- models --------------------------------------------------------------------------------------
 
     def run(
-        self, which: str | Definition | Language, supervised: bool = False, seed: int | None = None
+        self,
+        which: str | Definition | Language,
+        supervised: bool = False,
+        seed: int | None = None,
+        ablation: str = "",
+        rates: tuple[float, float] | None = None,
     ) -> RaspRun:
-        """A model to train: of a language by its name, or of one of your own."""
+        """A model to train: of a language by its name, or of one of your own.
+
+        Args:
+            which: the language.
+            supervised: whether its heads are told where to look.
+            seed: of its weights and batches; the chapter's first, if left out.
+            ablation: see `ABLATIONS`.
+            rates: learning rate and gamma of the grid.
+        """
         lang, seed = self.lang(which), self.seeds[0] if seed is None else seed
-        name = lang.name + ", supervised" * supervised + f", seed {seed}" * (len(self.seeds) > 1)
-        return RaspRun(name, seed, lang, supervised)
+        learning_rate, gamma = rates or (0.0, 0.0)
+        name = lang.name + ", supervised" * supervised + f", {ablation}" * bool(ablation)
+        name += f", rate {learning_rate:g}, gamma {gamma:g}" * bool(rates)
+        name += f", seed {seed}" * (len(self.seeds) > 1)
+        return RaspRun(name, seed, lang, supervised, ablation, learning_rate, gamma)
 
     def runs(self) -> list[RaspRun]:
-        """Every model to train; that of the chapter's own language also supervised, if it can be."""
-        own = [False, True] if self.has_room(self.lang()) else [False]
-        kinds = {name: own if name == self.language else [name in self.supervised] for name in self.languages}
+        """Every model to train; of the chapter's own language also supervised, if it can be, and ablated."""
+        own = [
+            (False, ""),
+            *[(True, "")] * self.has_room(self.lang()),
+            *((False, it) for it in self.ablations),
+        ]
+        kinds = {
+            name: own if name == self.language else [(name in self.supervised, "")] for name in self.languages
+        }
         return [
-            self.run(name, supervised, seed)
+            self.run(name, supervised, seed, ablation, rates)
             for name in self.languages
-            for supervised in kinds[name]
+            for supervised, ablation in kinds[name]
+            for rates in self.rates(name)
             for seed in self.seeds
         ]
+
+    def rates(self, name: str) -> list[tuple[float, float] | None]:
+        """Every learning rate of the grid with every gamma; `[None]` if there is none."""
+        if not self.grid:
+            return [None]
+        highest = self.recipe(self.lang(name)).learning_rate
+        learning_rates, gammas = (
+            self.grid.get("learning_rate", [highest]),
+            self.grid.get("gamma", [self.gamma]),
+        )
+        return list(itertools.product(learning_rates, gammas))
+
+    def of_full_size(self, lang: Language | None = None) -> list[RaspRun]:
+        """The runs without an ablation; of one language, if it is given."""
+        return [run for run in self.runs() if not run.ablation and lang in (None, run.language)]
 
     def sequences(self, lang: Language, split: Literal["train", "valid", "test"], seed: int = 0) -> Sequences:
         """Sequences of one split, none of which is in another."""
@@ -162,6 +102,18 @@ class RaspLanguages(Chapter):
     def tests(self, lang: Language, target_attention: bool = False) -> list[Batch]:
         """Batches that no model has seen, neither in training nor in choosing the best checkpoint."""
         return lang.in_batches(self.sequences(lang, "test"), target_attention=target_attention)
+
+    def tests_by_length(self, lang: Language) -> dict[tuple[int, int], list[Batch]]:
+        """Unseen batches of sequences up to `longest`, by their range of lengths."""
+        step = max(SHORTEST_RANGE, self.longest // BY_LENGTH)
+        ranges = [(low, min(low + step - 1, self.longest)) for low in range(1, self.longest + 1, step)]
+        n = max(10, self.test_samples // 5)
+        return {
+            (low, high): lang.in_batches(
+                lang.sequences(n, split="test", seed=high, min_length=low, max_length=high)
+            )
+            for low, high in ranges
+        }
 
     def programs(self, lang: Language) -> list[Language]:
         """Languages whose programs a model is compared with: its own first, if it is known; others."""
@@ -180,7 +132,7 @@ class RaspLanguages(Chapter):
             whether that is the model's, and `heads`, which of the model's go with the program's, in order.
         """
         agreement, scores = list[pd.DataFrame](), list[pd.DataFrame]()
-        for run in self.runs():
+        for run in self.of_full_size():
             valid = self.sequences(run.language, "valid")[slice(0, TO_PAIR)]
             test = self.sequences(run.language, "test")
             for program in self.programs(run.language):
@@ -200,61 +152,87 @@ class RaspLanguages(Chapter):
         """A transformer of the language's size, and the language's sequences."""
         lang = run.language
         torch.manual_seed(run.seed)
-        n_layers, n_heads = self.size(lang)
-        sizes: dict[str, Any] = {"n_layers": n_layers, "n_heads": n_heads, "width": self.width}
-        sizes |= {"ff_width": 2 * self.width, "max_length": self.length + 1}
-        config = TransformerConfig(len(lang.tokenizer), len(lang.classes), **sizes)
+        size = self.size(lang, run.ablation)
+        config = TransformerConfig(
+            len(lang.tokenizer),
+            len(lang.classes),
+            **asdict(size),
+            ff_width=self.ff_width or 2 * size.width,
+            positions=self.positions,
+            dropout=self.dropout,
+            max_length=self.longest + 1,
+        )
         seen = self.sequences(lang, "train", run.seed)
+        weight = self.supervision if run.supervised else 0.0
         return Setup(
             Transformer(config),
-            lang.batches(seen, self.batch_size, run.seed, target_attention=run.supervised),
-            token_loss(self.supervision if run.supervised else 0.0),
+            lang.batches(seen, self.recipe(lang).batch_size, run.seed, target_attention=run.supervised),
+            token_loss(weight, as_published=self.as_published),
             self.plan(run),
             lang.in_batches(self.sequences(lang, "valid")),
         )
 
     def plan(self, run: RaspRun) -> Plan:
         """How the model of a run is trained."""
-        epoch = max(1, self.train_samples // self.batch_size)
+        recipe = self.recipe(run.language)
+        epoch = max(1, self.train_samples // recipe.batch_size)
         return Plan(
-            steps=self.steps,
-            learning_rate=self.learning_rate,
+            steps=recipe.steps,
+            learning_rate=run.learning_rate or recipe.learning_rate,
             schedule=self.schedule,
-            gamma=self.gamma,
+            gamma=run.gamma or self.gamma,
             epoch_steps=epoch,
-            evaluate_every=max(1, min(epoch, self.steps // 10)),
+            evaluate_every=max(1, min(epoch, recipe.steps // 10)),
             stop_at=1.0,
             patience=3,
             seed=run.seed,
             device=self.device,
         )
 
-    def program_rows(self, agreement: pd.DataFrame, replaced: pd.DataFrame) -> pd.DataFrame:
-        """What was found by `matches`, as rows of the record.
-
-        Args:
-            agreement: the mean by `run` and `program of`.
-            replaced: the accuracy by these and `attention`.
-        """
-        of = " of " + replaced["program of"] + " in its heads"
-        put = "accuracy, " + replaced["attention"].replace("the program's", "attention") + of
-        rows = [
-            agreement.assign(metric="agreement with " + agreement["program of"]),
-            replaced.assign(metric=put),
-        ]
-        return pd.concat(rows)[RECORDED].merge(self.run_table(), on="run")
-
     def run_table(self) -> pd.DataFrame:
-        """A row per run: what it is called, its task, whether it is supervised, its seed and its set-up."""
-        rows = []
-        for run in self.runs():
-            lang, (n_layers, n_heads) = run.language, self.size(run.language)
-            setting = "BOS, " * self.bos + f"{n_layers} layer{'s' * (n_layers > 1)}, {n_heads} head"
-            setting += f"{'s' * (n_heads > 1)}, width {self.width}, {len(lang.alphabet)} symbols, "
-            setting += f"length up to {self.length}" + ", supervised heads" * run.supervised
-            task = lang.name + " without BOS" * (lang.name == "hist" and not self.bos)
-            rows.append((run.name, task, run.supervised, run.seed, setting))
-        return pd.DataFrame(rows, columns=["run", "task", "supervised", "seed", "setting"])
+        """A row per run: what it is called, and all that sets it apart.
+
+        Columns `run`, `task`, `supervised`, `seed`, `setting` (in words), `ablation`, `bos`, `alphabet_size`,
+        `length`, `width`, `positions`, and `validated`, the best accuracy on validation sequences, by which
+        one of the grid is chosen (NaN before training).
+        """
+        return pd.DataFrame([self._about(run) for run in self.runs()])
+
+    def _about(self, run: RaspRun) -> dict[str, Any]:
+        lang = run.language
+        scores = self.trained[run.name].history.table["accuracy"] if run.name in self.trained else [math.nan]
+        return {
+            "run": run.name,
+            "task": lang.name + " without BOS" * (lang.name == "hist" and not self.bos),
+            "supervised": run.supervised,
+            "seed": run.seed,
+            "setting": self._setting(run),
+            "ablation": run.ablation,
+            "bos": self.bos,
+            "alphabet_size": len(lang.alphabet),
+            "length": self.length,
+            "width": self.size(lang, run.ablation).width,
+            "positions": self.positions,
+            "validated": max(scores),
+        }
+
+    def _setting(self, run: RaspRun) -> str:
+        """The set-up of a run in words."""
+        size = self.size(run.language, run.ablation)
+        said = [
+            "BOS" * self.bos,
+            f"{size.n_layers} layer{'s' * (size.n_layers > 1)}",
+            f"{size.n_heads} head{'s' * (size.n_heads > 1)}",
+            f"width {size.width}",
+            f"{len(run.language.alphabet)} symbols",
+            f"length up to {self.length}",
+            f"{self.positions} positions" * (self.positions != "sinusoidal"),
+            f"dropout {self.dropout:g}" * bool(self.dropout),
+            run.ablation,
+            "supervised heads" * run.supervised + " as published" * (run.supervised and self.as_published),
+            f"rate {run.learning_rate:g}, gamma {run.gamma:g}" * bool(run.gamma),
+        ]
+        return ", ".join(part for part in said if part)
 
 
 def with_attention_of(program: Language, lang: Language, sequences: Sequences) -> list[Batch]:
@@ -263,27 +241,3 @@ def with_attention_of(program: Language, lang: Language, sequences: Sequences) -
         return lang.in_batches(sequences, target_attention=True)
     pairs = zip(lang.in_batches(sequences), program.in_batches(sequences, target_attention=True), strict=True)
     return [replace(batch, target_attention=other.target_attention) for batch, other in pairs]
-
-
-def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataFrame) -> pd.DataFrame:
-    """What was found of compiled models, as rows of the record.
-
-    Args:
-        exact: the models.
-        built: the rows of `measures.known_sources.exactness`.
-        sources: the mean of `sources_found` by `run`, `among` and `method`, with `chance`.
-    """
-    right = summarise(built, ["run"], "right", whole="asked").assign(metric="accuracy, compiled")
-    apart = built.groupby("run", sort=False)["apart"].max()
-    largest = right.assign(
-        metric="largest difference of attention", **dict.fromkeys(["low", "high"], float("nan"))
-    )
-    largest["value"] = largest["run"].map(apart)
-    found = sources.assign(metric="source found, " + sources["method"] + ", " + sources["among"])
-    rows = pd.concat([right, largest, found.rename(columns={"chance": "uniform"})])
-    settings = {
-        each.run: f"compiled, BOS, {len(each.language.alphabet)} symbols, length up to {each.longest}"
-        for each in exact
-    }
-    task = rows["run"].str.removesuffix(", compiled")
-    return rows[RECORDED].assign(task=task, supervised=False, seed=0, setting=rows["run"].map(settings))

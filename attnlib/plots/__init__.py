@@ -2,13 +2,14 @@
 
 from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
 from attnlib.plots.copying import curves_by_task, dose_response, survival_curves
-from attnlib.plots.curves import estimates, learning_curves, shares_by_layer
+from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
 from attnlib.plots.reasoning import accuracy_by_position, masses, reinforcement_curves
 from attnlib.plots.style import table, visible
 
 __all__ = [
+    "accuracy_by_length",
     "accuracy_by_position",
     "accuracy_over_training",
     "attention_grid",

@@ -9,7 +9,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from attnlib.plots.panels import BESIDE, colours, finished, points
+from attnlib.plots.panels import BESIDE, colours, finished, legend_of, line, points, row_of_panels
 
 
 def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> Figure:
@@ -48,6 +48,29 @@ def shares_by_layer(rows: pd.DataFrame) -> Figure:
     axes[0, 0].set_ylabel("share of the rollout")
     axes[0, -1].legend(**BESIDE)
     return finished(figure, axes=False)
+
+
+def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Figure:
+    """Accuracy against the length of test sequences; a dotted line where training sequences ended.
+
+    Args:
+        rows: columns `up_to` (the longest of a range), `value`, `low`, `high`, `length` (trained up to), and
+            those named below.
+        panel: the column that panels tell apart.
+        by: the column that colours tell apart.
+    """
+    kinds, things = list(rows[panel].unique()), list(rows[by].unique())
+    figure, axes = row_of_panels(len(kinds), sharey=True)
+    for axis, kind in zip(axes, kinds, strict=True):
+        for thing, colour in zip(things, colours(), strict=False):
+            part = rows[(rows[panel] == kind) & (rows[by] == thing)]
+            line(axis, part, "up_to", colour, alpha=0.12, label=str(thing))
+        for length in rows.loc[rows[panel] == kind, "length"].unique():
+            axis.axvline(length, color="0.5", ls=":", lw=1)
+        axis.set(title=str(kind), xlabel="length of test sequences, up to", ylim=(0, 1.02))
+    axes[0].set_ylabel("accuracy per token")
+    legend_of(axes[-1], by)
+    return finished(figure)
 
 
 def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Figure:

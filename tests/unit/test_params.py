@@ -8,6 +8,7 @@ import pytest
 
 from attnlib import plots
 from attnlib.chapters import GenerativeRollout, ParameterError, RaspLanguages
+from attnlib.chapters.rasp_settings import Size
 from attnlib.generators import rasp
 from attnlib.measures import sample_scores
 from attnlib.widgets.readings import reading
@@ -39,7 +40,7 @@ def test_seeds_multiply_runs_and_get_into_names():
 
 def test_a_model_without_room_for_the_program_is_trained_unsupervised():
     p = RaspLanguages.checked(QUICK | {"n_layers": 1})
-    assert p.size(p.lang("sort")) == (1, 1)
+    assert p.size(p.lang("sort")) == Size(1, 1, 64)
     assert "sort, supervised" not in [run.name for run in p.runs()]
 
 
@@ -49,7 +50,7 @@ def test_a_model_without_room_for_the_program_is_trained_unsupervised():
         ({"language": "srot"}, r"got 'srot'; did you mean 'sort'\?"),
         ({"also": ["hist", "revers"]}, r"did you mean 'reverse'\?"),
         ({"lenght": 5}, r"no parameter 'lenght'; did you mean 'length'\?"),
-        ({"colour": "red"}, "no parameter 'colour'; there are device, language, also"),
+        ({"colour": "red"}, "no parameter 'colour'; there are device, language, language_file, also"),
         ({"n_layers": "two"}, "n_layers: should be a valid integer; got 'two'"),
         ({"n_layers": 1.5}, "n_layers: should be a valid integer"),
         ({"bos": "yes"}, "bos: should be a valid boolean; got 'yes'"),
@@ -148,7 +149,7 @@ def shift(back):
 def test_a_language_of_ones_own_is_trained_kept_and_drawn():
     p = small()
     run = p.run(shift(1), supervised=True)
-    assert run.name == "shift, supervised" and p.size(run.language) == (3, 2)
+    assert run.name == "shift, supervised" and p.size(run.language) == Size(3, 2, 16)
     trained = p.train(run)
     assert p.trained[run.name] is trained and trained.history.rows[-1]["step"] == 3
     assert (trained.history.folder / "best.safetensors").exists()

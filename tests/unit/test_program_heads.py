@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attnlib.chapters import RaspLanguages
 from attnlib.chapters.rasp_languages import with_attention_of
+from attnlib.chapters.rasp_results import program_rows
 from attnlib.generators.rasp import language
 from attnlib.measures import sample_scores
 from attnlib.measures.program_heads import (
@@ -237,7 +238,7 @@ def test_every_model_beside_every_program_as_rows_of_the_record():
     agreement = summarise(agreement, keys, "agreement", unit="sample", beside=["uniform"])
     replaced = summarise(replaced, [*keys, "attention"], "right", whole="asked")
     assert len(agreement) == 6 * 3 and len(replaced) == 6 * 3 * 2
-    rows = p.program_rows(agreement, replaced)
+    rows = program_rows(p, agreement, replaced)
     assert len(rows) == len(agreement) + len(replaced) and not rows.duplicated(["run", "metric"]).any()
     assert "accuracy, attention of reverse in its heads" in set(rows["metric"])
     assert "accuracy" not in set(rows["metric"])  # which the paper's table is set beside

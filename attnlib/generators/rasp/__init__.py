@@ -4,6 +4,7 @@ Source: Weiss, Goldberg and Yahav, *Thinking Like Transformers*, ICML 2021, sect
 """
 
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Pattern
+from attnlib.generators.rasp.files import definitions_in
 from attnlib.generators.rasp.language import ALPHABET_SIZES, Language, language
 from attnlib.generators.rasp.sequences import Sequences, select
 
@@ -14,6 +15,7 @@ __all__ = [
     "Language",
     "Pattern",
     "Sequences",
+    "definitions_in",
     "language",
     "select",
 ]

@@ -1,0 +1,137 @@
+"""Tables over every recorded model of the RASP languages, with the paper's figures beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from attnlib.chapters.rasp_settings import ABLATIONS
+from attnlib.generators.rasp import LANGUAGES
+from attnlib.records import paper_figures
+from attnlib.stats import table_over_seeds
+
+TABLES = "Thinking Like Transformers Table"
+
+SCALE = ["length", "width", "positions"]
+
+KIND = ["language", "bos", "supervised", "ablation", "alphabet_size", *SCALE]
+"""What sets models apart that are not just of different seeds."""
+
+
+def trained_models(rows: pd.DataFrame) -> pd.DataFrame:
+    """The accuracy per token of every recorded model, once; of a grid of rates, the one validated best.
+
+    Args:
+        rows: `records("rasp_languages")`.
+
+    Returns:
+        Columns `KIND`, `seed`, `value`, `metric` and `up_to`: also the accuracies by length.
+    """
+    rows = rows[rows["metric"].str.fullmatch(r"accuracy(, length \d+ to \d+)?") & rows["ablation"].notna()]
+    rows = rows.assign(language=rows["task"].str.removesuffix(" without BOS"))
+    rows = rows.sort_values("validated", ascending=False, kind="stable")
+    return rows.drop_duplicates([*KIND, "seed", "metric"])[[*KIND, "seed", "value", "metric", "up_to"]]
+
+
+def of_scale(models: pd.DataFrame, **scale: object) -> pd.DataFrame:
+    """The models of one scale: `length`, `width` and `positions`; an ablation may be wider."""
+    for name, value in scale.items():
+        models = models[(models[name] == value) | ((name == "width") & (models["ablation"] != ""))]
+    return models
+
+
+def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
+    """The paper's Table 1: a row per language, a column for each way to train it, in percent.
+
+    Args:
+        models: `trained_models`, of one scale and one alphabet.
+
+    Returns:
+        Means over seeds with Student's intervals and the number of seeds; "not run" where there is none. The
+        paper's figure stands last, with its certainty.
+    """
+    whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
+    found = table_over_seeds(whole, ["language", "bos", "supervised"])
+    columns = {
+        (bos, supervised): ("BOS" if bos else "no BOS") + ", supervised" * supervised
+        for bos in (True, False)
+        for supervised in (False, True)
+    }
+    found["column"] = [columns[bool(row.bos), bool(row.supervised)] for row in found.itertuples()]
+    cells = found.assign(cell=_cells(found)).pivot(index="language", columns="column", values="cell")
+    cells = cells.reindex(index=_in_order(cells.index), columns=list(columns.values()))
+    can_be = pd.Series({name: bool(LANGUAGES[name].heads) for name in cells.index})
+    cells = cells.astype(object).fillna("not run")
+    for column in [name for name in columns.values() if "supervised" in name]:
+        cells.loc[~can_be, column] = "no program"
+    return cells.assign(**{"paper": _paper(f"{TABLES} 1", cells.index)}).reset_index()
+
+
+def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
+    """A row per language, a column for each size of its alphabet; with BOS, without supervision."""
+    chosen = models.query("metric == 'accuracy' and ablation == '' and bos and not supervised")
+    chosen = chosen[[LANGUAGES[name].symbols is None for name in chosen["language"]]]
+    found = table_over_seeds(chosen, ["language", "alphabet_size"])
+    cells = found.assign(cell=_cells(found)).pivot(index="language", columns="alphabet_size", values="cell")
+    cells.columns = [f"{size} symbols" for size in cells.columns]
+    return cells.reindex(_in_order(cells.index)).astype(object).fillna("not run").reset_index()
+
+
+def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
+    """The paper's Table 2: a row per language, a column for the full size and for each ablation, in percent.
+
+    Args:
+        models: `trained_models`, of one scale and one alphabet.
+
+    Returns:
+        As `table_of_languages`; the paper's figures stand in a row under ours. "-" where there is nothing to
+        take away: a program of one head, or of one layer.
+    """
+    models = models[(models["metric"] == "accuracy") & ~models["supervised"].astype(bool)]
+    found = table_over_seeds(models, ["language", "bos", "ablation"])
+    found["column"] = found["ablation"].replace("", "full size")
+    found["language"] += found["bos"].map({True: "", False: " without BOS"})
+    cells = found.assign(cell=_cells(found)).pivot(index="language", columns="column", values="cell")
+    columns = [name for name in ("full size", *ABLATIONS) if name in cells]
+    cells = cells.loc[cells[columns[1:]].notna().any(axis=1), columns]
+    rows = []
+    for name in _in_order(cells.index):
+        theirs = _paper(f"{TABLES} 2", [f"{name}: {column}" for column in columns])
+        rows.append({"language": name, "by": "here", **cells.loc[name].fillna("-")})
+        rows.append({"language": name, "by": "paper", **dict(zip(columns, theirs, strict=True))})
+    return pd.DataFrame(rows)
+
+
+def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy against the length of test sequences: the mean over seeds with Student's interval.
+
+    Returns:
+        Columns `language`, `supervised`, `positions`, `length` (trained up to), `up_to`, `value`, `low`,
+        `high` and `n`.
+    """
+    rows = models[models["up_to"].notna() & (models["ablation"] == "")]
+    return table_over_seeds(rows, ["language", "bos", "supervised", "positions", "length", "up_to"])
+
+
+def _cells(found: pd.DataFrame) -> list[str]:
+    """A mean in percent, with its interval over seeds."""
+    texts = list[str]()
+    row: Any
+    for row in found.itertuples():
+        interval = f" [{100 * row.low:.1f}, {min(100.0, 100 * row.high):.1f}]" if row.n > 1 else ""
+        texts.append(f"{100 * row.value:.1f}{interval}, {row.n} seed" + "s" * (row.n > 1))
+    return texts
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    order = {name: place for place, name in enumerate(LANGUAGES)}
+    return sorted(names, key=lambda name: order[name.removesuffix(" without BOS")])
+
+
+def _paper(table: str, tasks: Iterable[str]) -> list[str]:
+    paper = paper_figures().query("table == @table").set_index("task")
+    unverified = paper["certainty"].ne("read").map({True: " (unverified)", False: ""})
+    figures = paper["value"].map("{:g}".format) + unverified
+    return [figures.get(task, "not found") for task in tasks]

@@ -115,6 +115,45 @@ def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
     return table_over_seeds(rows, ["language", "bos", "supervised", "positions", "length", "up_to"])
 
 
+def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Does attention match the program's, and could the program's stand in its place? Of all that is recorded.
+
+    Args:
+        rows: `records("rasp_languages")`.
+
+    Returns:
+        A row per language, and whether its models were supervised, in percent with intervals over seeds:
+        agreement with the language's own program, with that of the other program that agrees best, and of
+        even attention with its own; accuracy with the model's own attention, with the program's in its
+        place, and with even attention.
+    """
+    rows = rows[rows["ablation"].eq("") & rows["bos"].eq(True) & rows["alphabet_size"].le(10)]
+    language = rows["task"]
+    agrees = (
+        rows["metric"].str.removeprefix("agreement with ").where(rows["metric"].str.startswith("agreement"))
+    )
+    put = rows["metric"].str.extract(r"^accuracy, (attention|even) of (\w+) in its heads$")
+    own = rows[agrees == language]
+    kinds = {
+        "agreement": own,
+        "of another program": rows[agrees.notna() & (agrees != language)]
+        .sort_values("value")
+        .drop_duplicates(["record", "run"], keep="last"),
+        "of even attention": own.assign(value=own["uniform"]),
+        "accuracy": rows[rows["metric"] == "accuracy"],
+        "with the program's": rows[(put[0] == "attention") & (put[1] == language)],
+        "with even attention": rows[(put[0] == "even") & (put[1] == language)],
+    }
+    known = own["task"].unique()
+    tables = [table_over_seeds(part, ["task", "supervised"]).assign(of=of) for of, part in kinds.items()]
+    found = pd.concat([table[table["task"].isin(known)] for table in tables])
+    cells = found.assign(cell=_cells(found)).pivot(index=["task", "supervised"], columns="of", values="cell")
+    cells = cells[list(kinds)].reset_index().rename(columns={"task": "language"})
+    place = {name: number for number, name in enumerate(_in_order(known))}
+    by = cells["language"].map(place) + 0.5 * cells["supervised"].astype(bool)
+    return cells.loc[by.sort_values().index].reset_index(drop=True)
+
+
 def _cells(found: pd.DataFrame) -> list[str]:
     """A mean in percent, with its interval over seeds."""
     texts = list[str]()

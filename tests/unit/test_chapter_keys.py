@@ -40,7 +40,7 @@ CHOICES = {
     "tensorboard": [],  # needs a folder, and decides nothing
 }
 SURE = {
-    "rasp_languages": "length longest n_layers width ff_width positions dropout train_samples test_samples steps learning_rate seeds",
+    "rasp_languages": "length longest n_layers width ff_width positions dropout train_samples steps seeds",
     "arithmetic_lens": "operators highest valid_problems n_layers width dropout steps clip moments seeds",
     "classification_dynamics": "train_documents difficulty embedding hidden steps every learning_rate seeds",
     "algorithmic_reasoning": "model steps batch_size seeds",

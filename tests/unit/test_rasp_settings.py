@@ -229,3 +229,31 @@ def test_alphabets_and_lengths_over_records():
     ]
     lengths = rasp_tables.accuracy_by_length(models)
     assert lengths[["language", "up_to", "value", "n"]].values.tolist() == [["hist2", 5, 1.0, 2]]
+
+
+def test_agreement_with_programs_over_records():
+    found = {
+        "agreement with hist2": (0.6, 0.3),
+        "agreement with sort": (0.2, 0.1),
+        "agreement with hist": (0.5, 0.1),
+        "accuracy": (0.9, None),
+        "accuracy, attention of hist2 in its heads": (0.8, None),
+        "accuracy, even of hist2 in its heads": (0.1, None),
+        "accuracy, even of sort in its heads": (0.7, None),
+    }
+    rows = [
+        recorded(run=f"seed {seed}", record="a", seed=seed, metric=metric, value=value, uniform=even)
+        for metric, (value, even) in found.items()
+        for seed in (0, 1)
+    ]
+    rows += [recorded(run="dyck", record="b", task="dyck1_ptf", metric="agreement with sort", uniform=0.1)]
+    table = rasp_tables.table_of_programs(pd.DataFrame(rows))
+    assert table.drop(columns=["language", "supervised"]).iloc[0].str.split(" ").str[0].tolist() == [
+        "60.0",
+        "50.0",
+        "30.0",
+        "90.0",
+        "80.0",
+        "10.0",
+    ]
+    assert table["language"].tolist() == ["hist2"]

@@ -116,7 +116,7 @@ def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does attention match the program's, and could the program's stand in its place? Of all that is recorded.
+    """Does attention match the program's, and could the program's stand in its place? Of all recorded.
 
     Args:
         rows: `records("rasp_languages")`.

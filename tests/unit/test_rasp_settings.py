@@ -1,5 +1,7 @@
 """The chapter on RASP languages: sizes, recipes, ablations, grids, lengths, and languages from a file."""
 
+import pickle
+
 import pandas as pd
 import pytest
 
@@ -140,6 +142,14 @@ def test_a_language_comes_from_a_file(tmp_path):
     assert [run.name for run in p.runs()] == ["shift", "shift, supervised", "reverse"]
     models, _ = p.train_all()
     assert list(models) == ["shift", "shift, supervised", "reverse"] and p.label == "shift"
+
+
+def test_other_processes_are_sent_languages_by_name(tmp_path):
+    (tmp_path / "shift.py").write_text(SHIFT)
+    p = small(language="shift", language_file=str(tmp_path / "shift.py"), also=["reverse"])
+    for run in p.runs():
+        there = pickle.loads(pickle.dumps(run))
+        assert (there.name, there.language.outputs("cab")) == (run.name, run.language.outputs("cab"))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,6 +71,10 @@ class Definition:
     sample: Callable[[np.random.Generator, np.ndarray, int], np.ndarray] = dyck.random_symbols
     paper_size: tuple[int, int] | None = None
     size_without_bos: tuple[int, int] | None = None
+
+    def __reduce__(self) -> Any:
+        """By name: most languages hold functions without one, which could not be sent to another process."""
+        return (_known, (self.name,)) if LANGUAGES.get(self.name) is self else super().__reduce__()
 
 
 def _counts(_: str) -> tuple[Symbol, ...]:
@@ -188,3 +193,7 @@ LANGUAGES: dict[str, Definition] = {
     for definition in [REVERSE, HIST, HIST2, SORT, SORT_BY_FREQ, *map(_dyck, range(1, len(dyck.PAIRS) + 1))]
 }
 """Every language of the original, by name."""
+
+
+def _known(name: str) -> Definition:
+    return LANGUAGES[name]

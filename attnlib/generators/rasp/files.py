@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition
+
+
+@dataclass(frozen=True)
+class FromFile(Definition):
+    """A language that a file defines; other processes read it from there.
+
+    Attributes:
+        file: the file.
+    """
+
+    file: str = ""
+
+    def __reduce__(self) -> Any:
+        """By file and name."""
+        return _read, (self.file, self.name)
 
 
 def definitions_in(file: Path) -> dict[str, Definition]:
@@ -47,4 +64,9 @@ def definitions_in(file: Path) -> dict[str, Definition]:
                 f"language_file {file} should give each language a name of its own, of letters, digits "
                 f"and _; got {name!r}"
             )
-    return {definition.name: definition for definition in found}
+    where = str(file.resolve())
+    return {definition.name: FromFile(**vars(definition), file=where) for definition in found}
+
+
+def _read(file: str, name: str) -> Definition:
+    return definitions_in(Path(file))[name]

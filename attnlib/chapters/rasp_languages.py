@@ -14,7 +14,7 @@ from torch import nn
 
 from attnlib.chapters.base import Setup
 from attnlib.chapters.rasp_parameters import RaspParameters
-from attnlib.chapters.rasp_settings import RaspRun
+from attnlib.chapters.rasp_settings import RaspRun, Size
 from attnlib.generators.base import Batch
 from attnlib.generators.rasp import Definition, Language, Sequences
 from attnlib.measures.program_heads import match_program, name_of
@@ -192,14 +192,15 @@ class RaspLanguages(RaspParameters):
     def run_table(self) -> pd.DataFrame:
         """A row per run: what it is called, and all that sets it apart.
 
-        Columns `run`, `task`, `supervised`, `seed`, `setting` (in words), `ablation`, `bos`, `alphabet_size`,
-        `length`, `width`, `positions`, and `validated`, the best accuracy on validation sequences, by which
-        one of the grid is chosen (NaN before training).
+        Columns `run`, `task`, `supervised`, `seed`, `setting` (in words), `ablation` ("another size" if the
+        reader chose one), `bos`, `alphabet_size`, `length`, `width`, `positions`, and `validated`, the best
+        accuracy on validation sequences, by which one of the grid is chosen (NaN before training).
         """
         return pd.DataFrame([self._about(run) for run in self.runs()])
 
     def _about(self, run: RaspRun) -> dict[str, Any]:
         lang = run.language
+        another = self.size(lang) != Size(*lang.size, self.width)
         scores = self.trained[run.name].history.table["accuracy"] if run.name in self.trained else [math.nan]
         return {
             "run": run.name,
@@ -207,7 +208,7 @@ class RaspLanguages(RaspParameters):
             "supervised": run.supervised,
             "seed": run.seed,
             "setting": self._setting(run),
-            "ablation": run.ablation,
+            "ablation": run.ablation or "another size" * another,
             "bos": self.bos,
             "alphabet_size": len(lang.alphabet),
             "length": self.length,

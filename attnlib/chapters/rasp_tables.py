@@ -62,17 +62,17 @@ def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
     found["column"] = [columns[bool(row.bos), bool(row.supervised)] for row in found.itertuples()]
     cells = found.assign(cell=_cells(found)).pivot(index="language", columns="column", values="cell")
     cells = cells.reindex(index=_in_order(cells.index), columns=list(columns.values()))
-    can_be = pd.Series({name: bool(LANGUAGES[name].heads) for name in cells.index})
     cells = cells.astype(object).fillna("not run")
-    for column in [name for name in columns.values() if "supervised" in name]:
-        cells.loc[~can_be, column] = "no program"
+    without = [name for name in cells.index if name in LANGUAGES and not LANGUAGES[name].heads]
+    cells.loc[without, [name for name in columns.values() if "supervised" in name]] = "no program"
     return cells.assign(**{"paper": _paper(f"{TABLES} 1", cells.index)}).reset_index()
 
 
 def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
     """A row per language, a column for each size of its alphabet; with BOS, without supervision."""
     chosen = models.query("metric == 'accuracy' and ablation == '' and bos and not supervised")
-    chosen = chosen[[LANGUAGES[name].symbols is None for name in chosen["language"]]]
+    bring_their_own = [name for name, definition in LANGUAGES.items() if definition.symbols]
+    chosen = chosen[~chosen["language"].isin(bring_their_own)]
     found = table_over_seeds(chosen, ["language", "alphabet_size"])
     cells = found.assign(cell=_cells(found)).pivot(index="language", columns="alphabet_size", values="cell")
     cells.columns = [f"{size} symbols" for size in cells.columns]
@@ -166,7 +166,7 @@ def _cells(found: pd.DataFrame) -> list[str]:
 
 def _in_order(names: Iterable[str]) -> list[str]:
     order = {name: place for place, name in enumerate(LANGUAGES)}
-    return sorted(names, key=lambda name: order[name.removesuffix(" without BOS")])
+    return sorted(names, key=lambda name: order.get(name.removesuffix(" without BOS"), len(order)))
 
 
 def _paper(table: str, tasks: Iterable[str]) -> list[str]:

@@ -43,6 +43,8 @@ def test_ablations_take_from_the_size_the_program_calls_for():
     assert model.config.ff_width == 256 and model.config.max_length == p.longest + 1
     assert p.of_full_size(p.lang()) == runs[:2]
     assert list(p.run_table()["width"]) == [64, 64, 64, 128]
+    assert list(p.run_table()["ablation"]) == ["", "", *p.ablations]
+    assert set(chapter(n_layers=3).run_table()["ablation"]) == {"another size"}
 
 
 def test_a_grid_is_every_rate_with_every_gamma():
@@ -195,10 +197,17 @@ def test_tables_are_means_over_seeds_with_intervals():
             recorded(task="dyck1_ptf", alphabet_size=3),
             recorded(metric="accuracy, compiled", value=1.0),
             recorded(metric="agreement with sort", value=0.1),
+            recorded(ablation="another size", value=0.3),
+            recorded(task="mine", value=0.7),
         ]
     )
     table = rasp_tables.table_of_languages(rasp_tables.trained_models(rows)).set_index("language")
-    assert list(table.index) == ["hist", "hist2", "dyck1_ptf"]
+    assert list(table.index) == ["hist", "hist2", "dyck1_ptf", "mine"]
+    assert table.loc["mine", ["BOS", "BOS, supervised", "paper"]].tolist() == [
+        "70.0, 1 seed",
+        "not run",
+        "not found",
+    ]
     assert table.loc["hist2", "BOS"] == "92.0 [87.0, 97.0], 3 seeds"
     assert table.loc["hist2", "BOS, supervised"] == "99.0, 1 seed"
     assert table.loc["hist", "no BOS"] == "50.0, 1 seed" and table.loc["hist", "BOS"] == "not run"

@@ -3,13 +3,15 @@
     python benchmarks/rasp_sampling.py [--original FOLDER] [--record]
 
 "Plain" writes outputs and target attention as loops over positions, as one would at first; it is given its
-texts, and makes no tensors. With the FOLDER of the original's code (RASP-exps, not part of this repository),
-that code is timed too; it draws, and makes no tensors. All take 26 symbols, lengths 1 to 100, with a
+texts (but draws those of Dyck languages, where drawing is most of the work), and makes no tensors. With the
+FOLDER of the original's code (RASP-exps, not part of this repository), that code is timed too; it draws, and
+makes no tensors. All take 26 symbols (Dyck languages their own), lengths 1 to 100, with a
 beginning-of-sequence token, on one thread, in turn; the ratio is what to look at.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -53,7 +55,28 @@ def plain_sort_by_freq(text: str) -> tuple[list, list]:
     return order, [equal, before, earlier, [[ranks[k] == q for k in n] for q in n]]
 
 
-PLAINLY = {"sort": plain_sort, "hist2": plain_hist2, "sort_by_freq": plain_sort_by_freq}
+def plain_dyck2(text: str) -> tuple[list, list]:
+    """A balanced sequence as long as the text, which is drawn here, too, and its outputs, with a stack."""
+    grown, opened, outputs, broken = list[str](), list[str](), list[str](), False
+    while len(grown) < len(text):
+        pair = random.random() < 0.7 and len(grown) + 2 <= len(text)
+        place = random.randint(0, len(grown))
+        grown[place:place] = random.choice(("()", "{}")) if pair else "a"
+    for symbol in grown:
+        if symbol in "({":
+            opened.append(symbol)
+        elif symbol in ")}":
+            broken |= not opened or opened.pop() + symbol not in ("()", "{}")
+        outputs.append("F" if broken else "P" if opened else "T")
+    return outputs, []
+
+
+PLAINLY = {
+    "sort": plain_sort,
+    "hist2": plain_hist2,
+    "sort_by_freq": plain_sort_by_freq,
+    "dyck2_ptf": plain_dyck2,
+}
 
 
 def vectorised(lang: Language) -> None:
@@ -68,7 +91,7 @@ def original(folder: Path, name: str) -> Way:
     sys.path.insert(0, str(folder))
     from Minilangs import minilangs  # type: ignore[import-not-found]
 
-    train = minilangs[f"{name}_26_bos_with_attns"][0]["train"]
+    train = minilangs[f"{name}_bos" if name.startswith("dyck") else f"{name}_26_bos_with_attns"][0]["train"]
     return Way(FEW, lambda: [train[i] for i in range(FEW)])
 
 

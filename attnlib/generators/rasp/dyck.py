@@ -14,6 +14,9 @@ PAIRS = ("()", "{}", "[]", "<>", "\\/", "`'", "uv", "xy")
 """Opening and closing symbol of each kind. The original's seventh pair, "ab", collides with its neutral
 symbol "a", so that its dyck7 and dyck8 cannot be made; ours is "uv"."""
 
+GROUP = 700
+"""How many sequences grow together: few enough for a cache."""
+
 OPEN, BALANCED, BROKEN = 0, 1, 2
 """Classes of a prefix: P, it can still be balanced; T, it is balanced; F, it is broken for ever."""
 
@@ -50,7 +53,9 @@ def sample(rng: np.random.Generator, lengths: np.ndarray, alphabet_size: int) ->
     """
     symbols = random_symbols(rng, lengths, alphabet_size)
     kind = np.arange(len(lengths)) % 3
-    for rows in np.array_split(np.flatnonzero(kind < 2), len(lengths) // 512 + 1):  # small enough for a cache
+    some = np.flatnonzero(kind < 2)
+    some = some[np.argsort(lengths[some], kind="stable")]  # those of a group grow for as many steps
+    for rows in np.array_split(some, len(lengths) // GROUP + 1):
         kept = np.where(kind[rows] == 0, lengths[rows], rng.integers(0, lengths[rows] + 1))[:, None]
         balanced = _balanced(rng, lengths[rows], n_pairs=(alphabet_size - 1) // 2)
         begins = symbols[rows, : balanced.shape[1]]
@@ -79,9 +84,11 @@ def _balanced(rng: np.random.Generator, lengths: np.ndarray, n_pairs: int) -> np
         kind = rng.integers(0, n_pairs, n_samples, dtype=np.int16)
         opening = np.where(pair, 2 * kind, np.int16(2 * n_pairs))[:, None]
         width = np.where(growing, 1 + pair, 0).astype(np.int16)[:, None]
-        after = position - rng.integers(0, size + 1, dtype=np.int16)[:, None]  # places after the insertion
-        shifted = np.where(pair[:, None], grown[:, :-2], grown[:, 1:-1])
+        place = rng.integers(0, size + 1, dtype=np.int16)[:, None]
+        part = slice(2, 2 + min(longest, int(size.max()) + 2))  # nothing is to the right of it yet
+        after = position[:, : part.stop - 2] - place  # places after the insertion
+        shifted = np.where(pair[:, None], grown[:, : part.stop - 2], grown[:, 1 : part.stop - 1])
         inserted = np.where(after < width, opening + after, shifted)
-        grown[:, 2:] = np.where((after < 0) | (width == 0), grown[:, 2:], inserted)
+        grown[:, part] = np.where((after < 0) | (width == 0), grown[:, part], inserted)
         size += width[:, 0]
     return grown[:, 2:]

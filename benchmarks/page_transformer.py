@@ -33,9 +33,8 @@ TOKENS, TURNS = 30, 60
 
 TIME = """([state, ids, turns]) => {
   const bytes = Uint8Array.from(atob(state.weights), (letter) => letter.charCodeAt(0));
-  const { examples } = state;
-  const model = unpackModel({ get: (name) => (name === "weights" ? bytes : state[name]) }, 0);
-  const weights = weightsOfModel(examples[0], bytes), { config, positions } = model;
+  const traits = { get: (name) => (name === "weights" ? bytes : state[name]) };
+  const model = unpackModel(traits, 0), weights = unpackWeights(traits, 0), { config, positions } = model;
   const plain = () => plainly(config, weights, positions, ids).flat();
   const ways = { ours: () => model.read(ids).logits, plain };
   const apart = Math.max(...ways.plain().map((value, i) => Math.abs(value - ways.ours()[i])));
@@ -49,16 +48,7 @@ TIME = """([state, ids, turns]) => {
   }
   return { apart, ...best };
 }"""
-
-WEIGHTS = """
-function weightsOfModel({ tensors, half }, bytes) {
-  const { buffer } = bytes;
-  const values = half ? Float32Array.from(new Uint16Array(buffer), single) : new Float32Array(buffer);
-  let at = 0;
-  return Object.fromEntries(tensors.map(([name, size]) => [name, values.subarray(at, (at += size))]));
-}
-Object.assign(window, { unpackModel, plainly, weightsOfModel });
-"""
+SHARED = "Object.assign(window, { unpackModel, unpackWeights, plainly });"
 
 
 def ids_of(kept: StoredModel) -> list[int]:
@@ -109,7 +99,7 @@ def main() -> None:
         path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
         browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
         page = browser.new_page()
-        page.add_script_tag(content=f'"use strict";\n{script}\n{plain}\n{WEIGHTS}')
+        page.add_script_tag(content=f'"use strict";\n{script}\n{plain}\n{SHARED}')
         lines = [line_of(page, chapter, name) for chapter, name in MODELS]
         browser.close()
     report("page_transformer", lines, options.record)

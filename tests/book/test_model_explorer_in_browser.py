@@ -139,8 +139,8 @@ def test_a_sum_is_typed_and_the_model_adds(opened):
     ("text", "message"),
     [
         ("", "There is nothing to read. Type up to 30 of the symbols abcdefghij."),
-        ("x<b>", "'x', '<', '>' are not in this model's alphabet: abcdefghij"),
-        ("a" * 31, "That is 31 symbols; this model has positions for 30."),
+        ("x<b>", "'x', '<', '>' are not in this model's alphabet. Type up to 30 of the symbols abcdefghij."),
+        ("a" * 31, "That is 31 symbols; this model has positions for 30. Type 30 or fewer."),
     ],
 )
 def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened, text, message):
@@ -251,6 +251,7 @@ def test_of_a_language_of_your_own_the_right_output_is_shown_where_it_is_known(o
     assert line(page, "right") == list("abc")
     typed(page, "cba")
     assert line(page, "right") == [] and said(page).startswith("Outputs ")
+    assert said(page).endswith("(what is right, this page knows of the texts above only)")
     assert page.locator(".attnq-note").inner_text() == HOSTILE[3]
     assert page.locator(".attnx img, .attnx script").count() == 0
 

@@ -148,7 +148,7 @@ def test_a_row_of_zeros_leaves_a_head_its_own_attention(page):
     masks = [torch.rand(1, *(2 * ids.shape[1:]), generator=generator) < 0.1 for ids in sequences]
     even = [mask / mask.sum(-1, keepdim=True).clamp(min=1) for mask in masks]
     swaps = [{"L1H2": each.flatten().tolist()} for each in even]
-    assert sum(int((~mask.any(-1)).sum()) for mask in masks) > 300
+    assert sum(int((~mask.any(-1)).sum()) for mask in masks) > 100
     for ids, mask, ours in zip(sequences, masks, in_page(page, model, sequences, swaps), strict=True):
         with reinforced(model, [(1, 2)], mask, 1.0):
             assert_equal(ours, model, ids)

@@ -13,23 +13,22 @@ from attnlib.models.attention import heads_ablated
 from attnlib.records import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
+from attnlib.widgets.trying import texts_for
 from tests.browser import canvas_hash, render_live
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
 
 MAP = ".attnx-map"
-CHAPTERS = {"rasp_languages": ["cabbage", "hidefgabcjij"], "arithmetic_lens": ["58+67", "99+9"]}
+CHAPTERS = ("rasp_languages", "arithmetic_lens")
 
 
 def shown(chapter="rasp_languages", *names):
-    kept = stored_models(chapter)
-    texts = CHAPTERS[chapter]
-    return {
-        name: {"model": each.model, "task": each.task, "texts": texts, "note": each.note}
-        for name, each in kept.items()
-        if name in names or not names
-    }
+    def parts(kept):
+        texts = texts_for(kept) if chapter == "rasp_languages" else ["58+67", "99+9"]
+        return {"model": kept.model, "task": kept.task, "texts": texts, "note": kept.note}
+
+    return {name: parts(kept) for name, kept in stored_models(chapter).items() if name in names or not names}
 
 
 def explorer(name="sort", chapter="rasp_languages", **settings):
@@ -259,10 +258,12 @@ def test_of_a_language_of_your_own_the_right_output_is_shown_where_it_is_known(o
 # ---- the page around it
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_narrow_screen_is_not_overflowed(opened, chapter):
-    longest = {"rasp_languages": "abcdefghij" * 3, "arithmetic_lens": "99+99"}[chapter]
-    page = opened(ModelExplorer(shown(chapter), text=longest), width=400)
+@pytest.mark.parametrize(
+    ("name", "chapter", "longest"),
+    [("sort", "rasp_languages", "abcdefghij" * 3), ("addition, seed 0", "arithmetic_lens", "99+99")],
+)
+def test_a_narrow_screen_is_not_overflowed(opened, name, chapter, longest):
+    page = opened(explorer(name, chapter, text=longest), width=400)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

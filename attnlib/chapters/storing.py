@@ -25,7 +25,7 @@ import papermill
 
 from attnlib import chapters
 from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
-from attnlib.chapters.base import Chapter, ParameterError
+from attnlib.chapters.base import Chapter
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 from attnlib.files import CheckpointError
 from attnlib.models.transformer import Transformer
@@ -126,7 +126,7 @@ def main(words: Sequence[str] | None = None) -> None:
         p = chapter_of(asked.chapter, dict(asked.parameter))
         path = train_and_store(p, asked.run, asked.folder)
         found = stored_model(p.notebook, asked.run, asked.folder)
-    except (ParameterError, ValueError, CheckpointError) as error:
+    except (ValueError, OSError, CheckpointError) as error:
         sys.exit(str(error))
     print(f"{path}: {path.stat().st_size:,} bytes\n{found.note}")
     if not found.provenance["clean"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from attnlib.generators.rasp import LANGUAGES, Language
+from attnlib.generators.rasp import LANGUAGES
 from attnlib.models.transformer import Transformer
 from attnlib.widgets.packed_model import checked
 
@@ -30,7 +30,7 @@ class Kept(Protocol):
 
     @property
     def model(self) -> Transformer:
-        """It."""
+        """The model itself."""
 
     @property
     def task(self) -> Any:
@@ -102,7 +102,8 @@ def texts_for(kept: Kept, text: str = "") -> list[str]:
     """The text, if the model can be asked it, and others to begin with; drawn ones if it has no letters."""
     found = [each for each in (text, *EXAMPLES) if not why_not(kept, each)]
     if set(found) <= {text}:
-        drawn = kept.task.sequences(2, split="test", min_length=8, max_length=min(12, _longest(kept)))
+        longest = min(12, kept.model.config.max_length - kept.task.bos)
+        drawn = kept.task.sequences(2, split="test", min_length=min(8, longest), max_length=longest)
         found += kept.task.decode(drawn)
     return list(dict.fromkeys(found))
 
@@ -129,8 +130,3 @@ def why_not(kept: Kept, text: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _longest(kept: Kept) -> int:
-    task: Language = kept.task
-    return kept.model.config.max_length - task.bos

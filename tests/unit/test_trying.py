@@ -72,6 +72,7 @@ def test_a_text_is_offered_where_it_can_be_asked():
     drawn = texts_for(ALL["dyck1_ptf"], "cabbage")
     assert len(drawn) == 2 and all(set(text) <= set("()a") for text in drawn)
     assert texts_for(ALL["dyck1_ptf"], "(a)(()") == ["(a)(()", *drawn]
+    assert all(len(text) <= 4 for text in texts_for(kept("dyck1_ptf", max_length=5)))
     short = kept("sort", max_length=9, bos=False)
     assert texts_for(short, "a" * 10) == ["cabbage"]
 

@@ -1,4 +1,4 @@
-"""How fast the page computes a stored model: its own module, and the same as one would write it first.
+"""How fast the page computes each stored model: its own module, and the same as one would write it first.
 
     python benchmarks/page_transformer.py [--record]
 
@@ -20,22 +20,19 @@ import torch
 from playwright.sync_api import Page, sync_playwright
 from timing import Line, common_options, report
 
-from attnlib.records import StoredModel, stored_model
+from attnlib.generators.rasp import Language
+from attnlib.records import StoredModel, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
+from attnlib.widgets.trying import texts_for
 
-MODELS = [
-    ("rasp_languages", "reverse"),
-    ("rasp_languages", "hist, supervised"),
-    ("arithmetic_lens", "addition, seed 0"),
-]
+CHAPTERS = ("rasp_languages", "arithmetic_lens")
 TOKENS, TURNS = 30, 60
 
 TIME = """([state, ids, turns]) => {
   const bytes = Uint8Array.from(atob(state.weights), (letter) => letter.charCodeAt(0));
-  const { examples } = state;
-  const model = unpackModel({ get: (name) => (name === "weights" ? bytes : state[name]) }, 0);
-  const weights = weightsOfModel(examples[0], bytes), { config, positions } = model;
+  const traits = { get: (name) => (name === "weights" ? bytes : state[name]) };
+  const model = unpackModel(traits, 0), weights = unpackWeights(traits, 0), { config, positions } = model;
   const plain = () => plainly(config, weights, positions, ids).flat();
   const ways = { ours: () => model.read(ids).logits, plain };
   const apart = Math.max(...ways.plain().map((value, i) => Math.abs(value - ways.ours()[i])));
@@ -49,16 +46,7 @@ TIME = """([state, ids, turns]) => {
   }
   return { apart, ...best };
 }"""
-
-WEIGHTS = """
-function weightsOfModel({ tensors, half }, bytes) {
-  const { buffer } = bytes;
-  const values = half ? Float32Array.from(new Uint16Array(buffer), single) : new Float32Array(buffer);
-  let at = 0;
-  return Object.fromEntries(tensors.map(([name, size]) => [name, values.subarray(at, (at += size))]));
-}
-Object.assign(window, { unpackModel, plainly, weightsOfModel });
-"""
+SHARED = "Object.assign(window, { unpackModel, unpackWeights, plainly });"
 
 
 def ids_of(kept: StoredModel) -> list[int]:
@@ -78,10 +66,9 @@ def torch_ms(kept: StoredModel, ids: list[int]) -> float:
     return min(turns)
 
 
-def line_of(page: Page, chapter: str, name: str) -> Line:
+def line_of(page: Page, kept: StoredModel) -> Line:
     """One model's line of the table."""
-    kept = stored_model(chapter, name)
-    text = "cab" if chapter == "rasp_languages" else "5+7"
+    text, name = texts_for(kept)[0] if isinstance(kept.task, Language) else "5+7", kept.name
     packed = ModelExplorer({name: {"model": kept.model, "task": kept.task, "texts": [text]}})
     state = {"examples": packed.examples, "weights": base64.b64encode(packed.weights).decode()}
     ids, config = ids_of(kept), kept.model.config
@@ -109,8 +96,8 @@ def main() -> None:
         path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
         browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
         page = browser.new_page()
-        page.add_script_tag(content=f'"use strict";\n{script}\n{plain}\n{WEIGHTS}')
-        lines = [line_of(page, chapter, name) for chapter, name in MODELS]
+        page.add_script_tag(content=f'"use strict";\n{script}\n{plain}\n{SHARED}')
+        lines = [line_of(page, kept) for chapter in CHAPTERS for kept in stored_models(chapter).values()]
         browser.close()
     report("page_transformer", lines, options.record)
 

@@ -1,23 +1,38 @@
 """Stores trained models of a chapter in `results/models`, for readers who train nothing.
 
-::
+Behind the cells of a notebook::
 
     p = RaspLanguages.from_notebook(globals())
     p.train_all()
     store(p, "sort, supervised")
+
+From the command line, with the notebook's own parameters but for those that are named::
+
+    python -m attnlib.chapters.storing rasp_languages "hist2, supervised" -p language hist2 -p steps 8000
 """
 
 from __future__ import annotations
 
+import argparse
+import ast
+import sys
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
+import papermill
+
+from attnlib import chapters
 from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
 from attnlib.chapters.base import Chapter
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
+from attnlib.files import CheckpointError
 from attnlib.models.transformer import Transformer
-from attnlib.records.models import Task, store_model
+from attnlib.records import stored_model
+from attnlib.records.models import STORED, Task, store_model
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
@@ -62,3 +77,69 @@ def _(chapter: ArithmeticLens, run: LensRun) -> tuple[Task, dict[str, Any]]:
     sizes = run.published or (chapter.train_problems, chapter.valid_problems, chapter.test_problems)
     splits = dict(zip(("train", "valid", "test"), sizes, strict=True))
     return chapter.task(run), {**splits, "as_published": run.published is not None}
+
+
+# ---- from the command line
+
+
+def chapter_of(notebook: str, changes: Mapping[str, str]) -> Chapter:
+    """A chapter with its notebook's own parameters, but for these, which are text as typed.
+
+    Raises:
+        ValueError: there is no such chapter, or it cannot run with these parameters.
+    """
+    made = [each for each in vars(chapters).values() if isinstance(each, type) and issubclass(each, Chapter)]
+    known = {each.__module__.rpartition(".")[2]: each for each in made if each is not Chapter}
+    if notebook not in known:
+        raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
+    cell = papermill.inspect_notebook(NOTEBOOKS / f"{notebook}.ipynb")
+    defaults = {name: ast.literal_eval(parameter["default"]) for name, parameter in cell.items()}
+    typed = {
+        name: text if isinstance(defaults.get(name), str) else _value(text) for name, text in changes.items()
+    }
+    return known[notebook].checked({**defaults, **typed})
+
+
+def train_and_store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
+    """Train the model of one of a chapter's runs, or load it if it was, and store it; see `store`."""
+    runs = {run.name: run for run in chapter.runs()}
+    if name not in runs:
+        raise ValueError(f"{chapter.notebook} has no run {name!r} with these parameters; it has {list(runs)}")
+    tested_on(chapter, runs[name])  # before the training, what could not be stored is refused
+    chapter.train(runs[name])
+    return store(chapter, name, folder)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """What the command line does; a wrong word ends it with one line."""
+    parser = argparse.ArgumentParser(
+        "python -m attnlib.chapters.storing", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("chapter", help="such as rasp_languages")
+    parser.add_argument("run", help='the name of one of its runs, such as "sort, supervised"')
+    parser.add_argument(
+        *("-p", "--parameter"), nargs=2, action="append", default=[], metavar=("NAME", "VALUE")
+    )
+    parser.add_argument("--folder", type=Path, default=STORED, help="with a folder per chapter (%(default)s)")
+    asked = parser.parse_args(words)
+    try:
+        p = chapter_of(asked.chapter, dict(asked.parameter))
+        path = train_and_store(p, asked.run, asked.folder)
+        found = stored_model(p.notebook, asked.run, asked.folder)
+    except (ValueError, OSError, CheckpointError) as error:
+        sys.exit(str(error))
+    print(f"{path}: {path.stat().st_size:,} bytes\n{found.note}")
+    if not found.provenance["clean"]:
+        print("It was made in a tree with uncommitted changes: commit, and store it again.")
+
+
+def _value(text: str) -> Any:
+    """A number, a list, True or False as Python writes them; all else is text."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+if __name__ == "__main__":
+    main()

@@ -37,6 +37,9 @@ STORED = RECORDED / "models"
 VERSION = 1
 """Of what the header says; rises when an older one can no longer be read."""
 
+AGAIN = "Take the file from the repository again (git checkout -- results/models), or store the model again"
+"""What to do about a file that cannot be used."""
+
 Task = Language | Arithmetic
 """What a stored model was trained to do: a RASP language of the paper, or arithmetic."""
 
@@ -142,6 +145,7 @@ def store_model(
         "chapter": chapter,
         "name": name,
         **told,
+        **({"alphabet": task.alphabet} if isinstance(task, Language) else {}),
         "held_out": dict(held_out),
         "accuracy": scores.to_dict("index"),
         "data": data_of(batches),
@@ -203,10 +207,15 @@ def _files(folder: Path, chapter: str) -> dict[str, Path]:
 
 
 def _read(path: Path) -> StoredModel:
-    weights, header = load_tensors(path)
+    try:
+        weights, header = load_tensors(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} {AGAIN}.") from error
+    except (KeyError, TypeError, ValueError) as error:  # whole, but what it holds is not what we write
+        raise CheckpointError(f"{path} has a header that is not ours ({error}). {AGAIN}.") from error
     stored = header.get("stored")
-    if stored is None:
-        raise CheckpointError(f"{path} is not a stored model but the checkpoint of a training")
+    if not isinstance(stored, dict):
+        raise CheckpointError(f"{path} is not a stored model but the checkpoint of a training. {AGAIN}.")
     made = {key: stored.get(key) for key in ("version", "model")}
     if made != {"version": VERSION, "model": Transformer.__name__}:
         raise CheckpointError(
@@ -214,13 +223,28 @@ def _read(path: Path) -> StoredModel:
             f"reads a {Transformer.__name__} in version {VERSION}. Take the file and the package from the "
             "same commit, or store the model again"
         )
-    model = Transformer.built(path, _single(weights), header)
     try:
+        model = Transformer.built(path, _single(weights), header)
         task = _MAKERS[stored["kind"]](**stored["task"])
-        own = {key: stored.pop(key) for key in ("chapter", "name", "held_out", "accuracy", "data")}
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}. {AGAIN}.") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} says nothing of its task that this attnlib knows: {error}") from error
-    return StoredModel(model=model, task=task, provenance=stored, **own)
+        raise CheckpointError(
+            f"{path} says nothing of its task that this attnlib knows: {error}. {AGAIN}."
+        ) from error
+    alphabet = stored.pop("alphabet", None)
+    if isinstance(task, Language) and alphabet not in (None, task.alphabet):
+        raise CheckpointError(
+            f"{path} was trained on the symbols {alphabet!r}, and {task.name} has {task.alphabet!r} in this "
+            f"attnlib. {AGAIN}."
+        )
+    try:
+        own = {key: stored.pop(key) for key in ("chapter", "name", "held_out", "accuracy", "data")}
+        found = StoredModel(model=model, task=task, provenance=stored, **own)
+        found.note  # noqa: B018 - reads what is said of its accuracy and provenance
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} does not say what it should, in {error}. {AGAIN}.") from error
+    return found
 
 
 def _single(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -25,7 +25,8 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
     Shown are the model's output beside the right one, and every head's attention; outlined is where the
     language's program looks, or what a digit of a sum depends on. Any head's attention can be swapped: for
     even attention, for the program's, or off, which brings nothing; the output with the swap stands beside
-    the one without.
+    the one without. In rows where the program selects nothing, a head keeps its own attention, as it does in
+    `attnlib.measures.program_heads`.
 
     Args:
         models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "..."}}``. A model is a
@@ -51,8 +52,8 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
             than the model's positions. The message names the model.
         traitlets.TraitError: a model, layer, head, query or swap that does not exist.
 
-    The page grows by 8/3 bytes for each weight in half precision, as stored models have it
-    (`attnlib.records.store_model`), and by 16/3 otherwise.
+    The page grows by about 2.3 bytes for each weight in half precision, as stored models have it
+    (`attnlib.records.store_model`), and by about 5 otherwise.
 
     Example:
         >>> from attnlib.generators.rasp import language

@@ -1,9 +1,13 @@
 """How a model and its task travel to a widget that computes the model in the page.
 
 Weights travel in the order of the state dict, as half precision where that loses nothing (stored models are
-rounded to it) and as single precision otherwise: the page computes with the very numbers that Python has. Of
-a task, what it takes to ask it: ids, symbols, classes. The page has the definitions of the paper's languages
-and of arithmetic itself; of a language of your own it knows the right outputs of the texts that come with it.
+rounded to it) and as single precision otherwise: the page computes with the very numbers that Python has.
+They are compressed by raw deflate, first the first bytes of all numbers, then the second ones: signs and
+exponents of weights are much alike.
+
+Of a task travels what it takes to ask it: ids, symbols, classes. The page has the definitions of the paper's
+languages and of arithmetic itself; of a language of your own it knows the right outputs of the texts that
+come with it.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from attnlib.generators.arithmetic.writing import CHARACTERS
 from attnlib.generators.rasp import LANGUAGES, Language
 from attnlib.models.saving import config_of
 from attnlib.models.transformer import Transformer
+from attnlib.widgets.recording import deflate
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class PackedModel:
         config: of the model, as JSON.
         tensors: names and sizes of its weights, in the order they are packed.
         half: whether they are packed in half precision.
-        packed: the weights.
+        packed: the weights, compressed.
         task: what the page must know of the task.
         note: a line below the controls, or "".
     """
@@ -75,7 +80,7 @@ class PackedModel:
             config_of(model),
             tuple((name, value.numel()) for name, value in weights.items()),
             half,
-            b"".join(_bytes(value, half) for value in weights.values()),
+            _packed(torch.cat([value.flatten() for value in weights.values()]), half),
             told,
             note,
         )
@@ -114,12 +119,15 @@ def checked(model: Transformer, task: Language | Arithmetic, text: str) -> None:
     if length > model.config.max_length:
         raise ValueError(
             f"{text!r} has {length} tokens, and this model was built for at most "
-            f"max_length={model.config.max_length}"
+            f"max_length={model.config.max_length}: take a text that is {length - model.config.max_length} "
+            "shorter"
         )
 
 
-def _bytes(value: Tensor, half: bool) -> bytes:
-    return (value.half() if half else value).contiguous().numpy().tobytes()
+def _packed(values: Tensor, half: bool) -> bytes:
+    numbers = (values.half() if half else values).numpy()
+    planes = numbers.view(np.uint8).reshape(len(numbers), -1).T
+    return deflate(np.ascontiguousarray(planes))
 
 
 def _language(model: Transformer, task: Language) -> dict[str, Any]:

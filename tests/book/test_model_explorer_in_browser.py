@@ -13,23 +13,22 @@ from attnlib.models.attention import heads_ablated
 from attnlib.records import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
+from attnlib.widgets.trying import texts_for
 from tests.browser import canvas_hash, render_live
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
 
 MAP = ".attnx-map"
-CHAPTERS = {"rasp_languages": ["cabbage", "hidefgabcjij"], "arithmetic_lens": ["58+67", "99+9"]}
+CHAPTERS = ("rasp_languages", "arithmetic_lens")
 
 
 def shown(chapter="rasp_languages", *names):
-    kept = stored_models(chapter)
-    texts = CHAPTERS[chapter]
-    return {
-        name: {"model": each.model, "task": each.task, "texts": texts, "note": each.note}
-        for name, each in kept.items()
-        if name in names or not names
-    }
+    def parts(kept):
+        texts = texts_for(kept) if chapter == "rasp_languages" else ["58+67", "99+9"]
+        return {"model": kept.model, "task": kept.task, "texts": texts, "note": kept.note}
+
+    return {name: parts(kept) for name, kept in stored_models(chapter).items() if name in names or not names}
 
 
 def explorer(name="sort", chapter="rasp_languages", **settings):
@@ -139,8 +138,8 @@ def test_a_sum_is_typed_and_the_model_adds(opened):
     ("text", "message"),
     [
         ("", "There is nothing to read. Type up to 30 of the symbols abcdefghij."),
-        ("x<b>", "'x', '<', '>' are not in this model's alphabet: abcdefghij"),
-        ("a" * 31, "That is 31 symbols; this model has positions for 30."),
+        ("x<b>", "'x', '<', '>' are not in this model's alphabet. Type up to 30 of the symbols abcdefghij."),
+        ("a" * 31, "That is 31 symbols; this model has positions for 30. Type 30 or fewer."),
     ],
 )
 def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened, text, message):
@@ -251,6 +250,7 @@ def test_of_a_language_of_your_own_the_right_output_is_shown_where_it_is_known(o
     assert line(page, "right") == list("abc")
     typed(page, "cba")
     assert line(page, "right") == [] and said(page).startswith("Outputs ")
+    assert said(page).endswith("(what is right, this page knows of the texts above only)")
     assert page.locator(".attnq-note").inner_text() == HOSTILE[3]
     assert page.locator(".attnx img, .attnx script").count() == 0
 
@@ -258,10 +258,12 @@ def test_of_a_language_of_your_own_the_right_output_is_shown_where_it_is_known(o
 # ---- the page around it
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_narrow_screen_is_not_overflowed(opened, chapter):
-    longest = {"rasp_languages": "abcdefghij" * 3, "arithmetic_lens": "99+99"}[chapter]
-    page = opened(ModelExplorer(shown(chapter), text=longest), width=400)
+@pytest.mark.parametrize(
+    ("name", "chapter", "longest"),
+    [("sort", "rasp_languages", "abcdefghij" * 3), ("addition, seed 0", "arithmetic_lens", "99+99")],
+)
+def test_a_narrow_screen_is_not_overflowed(opened, name, chapter, longest):
+    page = opened(explorer(name, chapter, text=longest), width=400)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -1,7 +1,5 @@
 """What the page knows of tasks against Python: ids, right outputs, where programs look, what is refused."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -35,11 +33,14 @@ def page(browser):
     page.close()
 
 
+def small(task, longest=60):
+    classes = len(task.classes) if isinstance(task, rasp.Language) else None
+    return Transformer(TransformerConfig(len(task.tokenizer), classes, 3, width=8, max_length=longest))
+
+
 def asked(page, task, texts, longest=60):
     """What the page says of texts; the first must be one that can be asked."""
-    classes = len(task.classes) if isinstance(task, rasp.Language) else None
-    model = Transformer(TransformerConfig(len(task.tokenizer), classes, 3, width=8, max_length=longest))
-    packed = PackedModel.of("", model, task, texts[:1])
+    packed = PackedModel.of("", small(task, longest), task, texts[:1])
     return page.evaluate(ASK, [packed.task, packed.config, texts])
 
 
@@ -49,10 +50,18 @@ def assert_masks_equal(found, expected, n):
         assert (torch.tensor(found[name]).view(n, n).bool() == mask).all(), name
 
 
-@pytest.mark.parametrize(("name", "bos"), [*itertools.product(rasp.LANGUAGES, (False, True))])
-def test_a_language_is_that_of_python(page, name, bos):
-    lang = rasp.language(name, 100 if name == "sort" else 10, bos)
-    texts = lang.decode(lang.sequences(100, max_length=30))
+def alphabets(name):
+    """Sizes to test: a Dyck language has an alphabet of its own, and order by code points shows in 100."""
+    return (10,) if rasp.LANGUAGES[name].symbols else (10, 26, 100) if name == "sort" else (10, 26)
+
+
+CASES = [(name, size, bos) for name in rasp.LANGUAGES for size in alphabets(name) for bos in (False, True)]
+
+
+@pytest.mark.parametrize(("name", "size", "bos"), CASES)
+def test_a_language_is_that_of_python(page, name, size, bos):
+    lang = rasp.language(name, size, bos)
+    texts = lang.decode(lang.sequences(200, seed=size, max_length=40))
     for text, found in zip(texts, asked(page, lang, texts), strict=True):
         sample = lang.annotate(text)
         assert found["refused"] == ""
@@ -107,9 +116,18 @@ REFUSED = [
         "",
         "There is nothing to read. Type up to 4 of the symbols abcdefghij.",
     ),
-    (rasp.language("sort", 10, bos=True), "cabz", "'z' is not in this model's alphabet: abcdefghij"),
-    (rasp.language("sort", 10), "<b>&", "'<', '>', '&' are not in this model's alphabet: abcdefghij"),
-    (rasp.language("sort", 10, bos=True), "cabba", "That is 5 symbols; this model has positions for 4."),
+    (rasp.language("sort", 10, bos=True), "cabz", "'z' is not in this model's alphabet. Type up to 4 of"),
+    (rasp.language("sort", 10), "<b>&", "'<', '>', '&' are not in this model's alphabet. Type up to 5 of"),
+    (
+        rasp.language("sort", 10, bos=True),
+        "cabba",
+        "That is 5 symbols; this model has positions for 4. Type 4 or fewer.",
+    ),
+    (
+        rasp.language("dyck1_ptf"),
+        "(b)",
+        "'b' is not in this model's alphabet. Type up to 5 of the symbols ()a.",
+    ),
     (arithmetic(), "  ", "There is nothing to answer. Type a problem such as "),
     (arithmetic(), "5+x", "'x' is not in this model's alphabet. Type a problem such as "),
     (arithmetic(), "5+7=12", "The model writes what stands behind the =."),
@@ -126,7 +144,29 @@ REFUSED = [
 
 @pytest.mark.parametrize(("task", "text", "message"), REFUSED)
 def test_what_cannot_be_asked_is_refused_with_the_reason(page, task, text, message):
-    fine = "cab" if isinstance(task, rasp.Language) else "7-5" if "-" in task.space.operators else "7+5"
+    fine = (
+        task.alphabet[:3]
+        if isinstance(task, rasp.Language)
+        else "7-5"
+        if "-" in task.space.operators
+        else "7+5"
+    )
     first, found = asked(page, task, [fine, text], longest=5)
     assert first["refused"] == ""
     assert found["refused"].startswith(message)
+
+
+def test_what_the_page_does_not_know_it_says(page):
+    task = rasp.language("sort", 10)
+    told = PackedModel.of("", small(task), task, ["cab"]).task
+    said = page.evaluate(
+        """([told, ...changes]) => changes.map((change) => {
+          try { taskOf({ ...told, ...change }, { max_length: 9 }); } catch ({ message }) { return message; }
+        })""",
+        [told, {"kind": "chess"}, {"program": "shuffle"}, {}],
+    )
+    assert said == [
+        'this page knows no task "chess", only language, arithmetic',
+        f'this page knows no language "shuffle", only {", ".join(rasp.LANGUAGES)}',
+        None,
+    ]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.models.attention import changing, heads_ablated
+from attnlib.models.attention import changing, heads_ablated, reinforced
 from attnlib.models.attention.affine import Affine
 from attnlib.models.saving import config_of
 from attnlib.widgets.front_end import front_end
@@ -141,6 +141,19 @@ def test_a_head_can_be_given_any_attention(page):
             assert_equal(ours, model, ids)
 
 
+def test_a_row_of_zeros_leaves_a_head_its_own_attention(page):
+    """As `reinforced` leaves rows that it is told no key of."""
+    model, sequences = build(), drawn(60)
+    generator = torch.Generator().manual_seed(3)
+    masks = [torch.rand(1, *(2 * ids.shape[1:]), generator=generator) < 0.1 for ids in sequences]
+    even = [mask / mask.sum(-1, keepdim=True).clamp(min=1) for mask in masks]
+    swaps = [{"L1H2": each.flatten().tolist()} for each in even]
+    assert sum(int((~mask.any(-1)).sum()) for mask in masks) > 100
+    for ids, mask, ours in zip(sequences, masks, in_page(page, model, sequences, swaps), strict=True):
+        with reinforced(model, [(1, 2)], mask, 1.0):
+            assert_equal(ours, model, ids)
+
+
 def test_what_it_cannot_compute_it_says(page):
     model = build()
     said = page.evaluate(
@@ -149,6 +162,7 @@ def test_what_it_cannot_compute_it_says(page):
           const said = (work) => { try { work(); } catch (error) { return error.message; } return ""; };
           const model = new Transformer(config, weights), { "layers.1.up.bias": lost, ...others } = weights;
           return [() => new Transformer({ ...config, positions: "rotary" }, weights),
+            () => new Transformer({ ...config, rotary: true }, weights),
             () => new Transformer(config, others), () => model.read(Array(31).fill(1)),
             () => model.read([11]), () => model.read([1], { L2H0: "even" })].map(said);
         }""",
@@ -156,6 +170,7 @@ def test_what_it_cannot_compute_it_says(page):
     )
     assert said == [
         'this page cannot compute positions "rotary", only sinusoidal, learned, none',
+        "this page knows no setting rotary of a model",
         "layers.1.up.bias must hold 48 numbers; got none",
         "there are 31 tokens, and this model reads at most 30",
         "there is no token 11",

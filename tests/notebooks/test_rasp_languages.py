@@ -16,12 +16,25 @@ def test_another_language_and_depth(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     outputs = outputs_of(tmp_path)
     assert "badge -> a b d e g" in outputs
+    assert "cannot read" not in outputs  # the stored model draws it, too
     assert "data-attnlib" in outputs
     (file,) = (tmp_path / "results" / "rasp_languages").glob("*.parquet")
     runs = set(pd.read_parquet(file)["run"])
     trained = {run for run in runs if not run.endswith(", compiled")}
     assert trained == {"sort", "sort, supervised", "hist, supervised"}
     assert runs - trained == {"reverse, compiled", "hist, compiled", "sort, compiled"}
+
+
+@pytest.mark.notebook
+def test_a_sequence_that_the_stored_model_cannot_read(tmp_path):
+    """Its alphabet has ten letters, the chapter's here 26: it says so, and draws its own example."""
+    words = ("-p", "language", "sort", "-p", "alphabet_size", "26", "-p", "sequence", "xyz")
+    done = papermill(tmp_path, *words)
+    assert done.returncode == 0, done.stderr[-2000:]
+    outputs = outputs_of(tmp_path).replace("\\", "")
+    assert "xyz -> x y z" in outputs
+    said = "The stored model 'sort, supervised' cannot read 'xyz': sort is written with the symbols 'abcdefghij'"
+    assert said in outputs and "Shown is 'cabbage'." in outputs
 
 
 @pytest.mark.notebook

@@ -1,5 +1,7 @@
 """The explorer of models in the page without a browser: what it refuses, and what it packs."""
 
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -38,9 +40,10 @@ def unpacked(widget, index=0):
     """The weights by name, as the front end reads them."""
     start = sum(example["bytes"] for example in widget.examples[:index])
     example = widget.examples[index]
-    numbers = np.frombuffer(
-        widget.weights[start : start + example["bytes"]], np.float16 if example["half"] else np.float32
-    )
+    kind = np.dtype(np.float16 if example["half"] else np.float32)
+    planes = zlib.decompress(widget.weights[start : start + example["bytes"]], wbits=-15)
+    stacked = np.frombuffer(planes, np.uint8).reshape(kind.itemsize, -1).T
+    numbers = np.ascontiguousarray(stacked).view(kind)[:, 0]
     ends = np.cumsum([size for _, size in example["tensors"]])
     return {
         name: part for (name, _), part in zip(example["tensors"], np.split(numbers, ends[:-1]), strict=True)

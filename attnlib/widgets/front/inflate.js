@@ -17,6 +17,7 @@ export function inflate(source, size) {
   let from = 0, to = 0, hold = 0, held = 0;
   const bits = (count) => {
     for (; held < count; held += 8) hold |= source[from++] << held;
+    if (from > source.length) throw new Error("what is packed in this page is cut short"); // else zeros, without end
     const value = hold & ((1 << count) - 1);
     hold >>>= count;
     held -= count;
@@ -36,7 +37,7 @@ export function inflate(source, size) {
       first = (first + counts[length]) << 1;
       code <<= 1;
     }
-    throw new Error("the matrix cannot be unpacked");
+    throw new Error("what is packed in this page is damaged");
   };
   const readCodes = () => {
     const [literals, distances, count] = [257 + bits(5), 1 + bits(5), 4 + bits(4)], lengths = [];

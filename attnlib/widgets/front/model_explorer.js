@@ -15,6 +15,8 @@ import { taskOf } from "./model_tasks.js";
 import "./ask_box.css";
 import "./model_explorer.css";
 
+class Unreadable extends Error {} // no model can be shown
+
 const OWN = "own", MIXED = "mixed", SWAPS = { [OWN]: "its own", even: "even", program: "the program's", off: "off" };
 
 class ModelView extends AttentionView {
@@ -62,20 +64,8 @@ class ModelView extends AttentionView {
   // ---- read for every model, text and swap
 
   read(index) {
-    const { model } = this, example = model.get("examples")[index];
-    if (index !== this.loaded) {
-      this.loaded = index;
-      this.net = unpackModel(model, index);
-      this.task = taskOf(example.task, example.config);
-      this.asked = example.task.texts[0].text;
-      this.note.textContent = example.note;
-      this.note.hidden = !example.note;
-      this.label.textContent = `Type ${this.task.hint}`;
-      this.box.setAttribute("aria-label", this.label.textContent);
-      this.tries.replaceChildren(...example.task.texts.map(({ text }) =>
-        make("button", { type: "button", class: "attnx-save", click: () => this.choose({ text }) }, visible(text))));
-    }
-    const text = model.get("text"), problem = this.task.refuse(text);
+    this.broken = index === this.loaded ? "" : this.take(index);
+    const text = this.model.get("text"), problem = this.broken || this.task.refuse(text);
     if (this.box.value !== text) this.box.value = text;
     this.error.textContent = problem;
     this.error.hidden = !problem;
@@ -83,6 +73,27 @@ class ModelView extends AttentionView {
     this.root?.classList.toggle("attnm-stale", Boolean(problem));
     if (!problem) this.asked = text;
     return this.compute();
+  }
+
+  /** Unpacks a model. Returns why that cannot be, or ""; then what was shown before stays, if there was anything. */
+  take(index) {
+    const example = this.model.get("examples")[index];
+    let net, task;
+    try {
+      [net, task] = [unpackModel(this.model, index), taskOf(example.task, example.config)];
+    } catch ({ message }) {
+      const problem = `The model ${example.label} cannot be computed: ${message}. Make this page again, model and page by one version of attnlib`;
+      if (!this.net) throw new Unreadable(`${problem}.`);
+      return `${problem}, or choose another model.`;
+    }
+    Object.assign(this, { loaded: index, net, task, asked: example.task.texts[0].text });
+    this.note.textContent = example.note;
+    this.note.hidden = !example.note;
+    this.label.textContent = `Type ${task.hint}`;
+    this.box.setAttribute("aria-label", this.label.textContent);
+    this.tries.replaceChildren(...example.task.texts.map(({ text }) =>
+      make("button", { type: "button", class: "attnx-save", click: () => this.choose({ text }) }, visible(text))));
+    return "";
   }
 
   /** What the model makes of the text last asked: as it is, and with its swaps. */
@@ -168,7 +179,8 @@ class ModelView extends AttentionView {
     const { run, own, task } = this, columns = Math.max(run.begin + Math.max(run.texts.length, run.right?.length ?? 0), own.tokens.length);
     const verdict = (each) => {
       if (task.generates) return `${each.texts.filter((text) => text !== "<eos>").join("")}${each.good ? (each.good.every(Boolean) ? ", right" : ", wrong") : ""}`;
-      return each.good ? `${sum(each.good.map(Number))} of ${each.good.length} outputs right` : `outputs ${each.texts.join(" ")}`;
+      return each.good ? `${sum(each.good.map(Number))} of ${each.good.length} outputs right`
+        : `outputs ${each.texts.join(" ")} (what is right, this page knows of the texts above only)`;
     };
     const names = Object.entries(this.swaps).map(([head, swap]) => `${head} ${SWAPS[swap]}`).join(", ");
     const problem = task.generates ? task.asked(this.asked) : "";
@@ -197,9 +209,8 @@ class ModelView extends AttentionView {
 
   /** Another model may not be able to read the text: then it begins with its own. */
   onModel() {
-    const example = this.model.get("examples")[this.model.get("example")];
-    if (taskOf(example.task, example.config).refuse(this.model.get("text"))) this.choose({ text: example.task.texts[0].text });
     this.load();
+    if (!this.broken && this.task.refuse(this.model.get("text"))) this.choose({ text: this.asked });
     this.announce();
   }
 
@@ -213,7 +224,7 @@ function bits(mask) {
   return packed;
 }
 
-/** Attention that is the same on all cells of a mask's row; a row that selects nothing attends to nothing. */
+/** Attention that is the same on all cells of a mask's row; a row that selects nothing is zero. */
 function evenly(mask, tokens) {
   return Float32Array.from(mask, (cell, i) => cell / (sum([...mask.subarray(i - (i % tokens), i - (i % tokens) + tokens)]) || 1));
 }
@@ -225,8 +236,14 @@ function likeliest(logits) {
 
 /** What anywidget and the static page call. Returns how to let go of the page again. */
 function render({ model, el }) {
-  const explorer = new ModelView(model, el);
-  return connect(explorer, explorer.reactions());
+  try {
+    const explorer = new ModelView(model, el);
+    return connect(explorer, explorer.reactions());
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+    el.replaceChildren(make("section", { class: "attnx" }, make("p", { class: "attnq-error", role: "alert" }, error.message)));
+    return () => {};
+  }
 }
 
 export default { render };

@@ -6,6 +6,7 @@
 
 import { range } from "./common.js";
 import { headName } from "./transformer.js";
+import { programOf } from "./rasp_programs.js";
 
 /**
  * A task, of what Python says of it. It has
@@ -17,14 +18,20 @@ import { headName } from "./transformer.js";
  * - `right(text)`: the right outputs, or null where they are not known;
  * - `targets(text)`: where heads should look, {name of the head: [query key] as 0 and 1}, of the tokens that the
  *   model reads in the end. They are a program's where `programmed`, which a head's attention can be swapped for.
+ * Throws an Error that says what this page does not know of it.
  */
-export const taskOf = (told, model) => (told.kind === "arithmetic" ? new Sums(told, model) : new Language(told, model));
+export function taskOf(told, model) {
+  const kinds = { language: Language, arithmetic: Sums }, Task = kinds[told.kind];
+  if (!Task) throw new Error(`this page knows no task "${told.kind}", only ${Object.keys(kinds).join(", ")}`);
+  return new Task(told, model);
+}
 
 // ---------------------------------------------------------------------------- RASP languages
 
 class Language {
   constructor(told, { max_length }) {
     Object.assign(this, told, { symbols: [...told.alphabet], generates: false, programmed: true, skipped: told.bos === null ? 0 : 1 });
+    this.rasp = told.program === null ? null : programOf(told.program);
     this.longest = max_length - this.skipped;
     this.hint = `up to ${this.longest} of the symbols ${told.alphabet}`;
   }
@@ -32,19 +39,19 @@ class Language {
   refuse(text) {
     const strangers = [...new Set(text)].filter((symbol) => !this.symbols.includes(symbol)), { length } = [...text];
     if (!length) return `There is nothing to read. Type ${this.hint}.`;
-    if (strangers.length) return `${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet: ${this.alphabet}`;
-    return length > this.longest ? `That is ${length} symbols; this model has positions for ${this.longest}.` : "";
+    if (strangers.length) return `${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet. Type ${this.hint}.`;
+    return length > this.longest ? `That is ${length} symbols; this model has positions for ${this.longest}. Type ${this.longest} or fewer.` : "";
   }
 
   ids(text) { return [...(this.skipped ? [this.bos] : []), ...[...text].map((symbol) => this.first + this.symbols.indexOf(symbol))]; }
   names(text) { return [...(this.skipped ? ["<bos>"] : []), ...text]; }
   output(id) { return this.classes[id]; }
-  right(text) { return this.known(text)?.right ?? PROGRAMS[this.program]?.outputs([...text]).map(String) ?? null; }
+  right(text) { return this.known(text)?.right ?? this.rasp?.outputs([...text]).map(String) ?? null; }
 
   targets(text) {
-    const masks = this.known(text)?.targets, program = PROGRAMS[this.program], s = [...text], n = s.length + this.skipped;
+    const masks = this.known(text)?.targets, s = [...text], n = s.length + this.skipped;
     if (masks) return Object.fromEntries(Object.entries(masks).map(([head, mask]) => [head, Uint8Array.from(mask, Number)]));
-    return Object.fromEntries(Object.entries(program?.heads(s) ?? {}).map(([head, [looks, atBos = true]]) => {
+    return Object.fromEntries(Object.entries(this.rasp?.heads(s) ?? {}).map(([head, [looks, atBos = true]]) => {
       const mask = new Uint8Array(n * n);
       if (this.skipped) for (const q of range(n)) mask[q * n] = q === 0 || atBos;
       for (const q of range(s.length)) for (const k of range(s.length)) mask[(q + this.skipped) * n + k + this.skipped] = looks(q, k);
@@ -55,73 +62,6 @@ class Language {
   /** What Python computed of this text, if it did. */
   known(text) { return this.texts.find((each) => each.text === text); }
 }
-
-const MOST_COUNTED = 10, NOTHING_LEFT = "§", NEUTRAL = "a", BRACKETS = ["()", "{}", "[]", "<>", "\\/", "`'", "uv", "xy"];
-const counts = (s) => s.map((symbol) => s.filter((other) => other === symbol).length);
-const isFirst = (s) => s.map((symbol, i) => s.indexOf(symbol) === i);
-
-/** The places in order of the numbers that `of` gives, ties by place; and the rank of each place in that order. */
-const ordered = (s, of) => [...s.keys()].sort((a, b) => of(a) - of(b) || a - b);
-function ranks(s, of) {
-  const places = [];
-  ordered(s, of).forEach((at, place) => { places[at] = place; });
-  return places;
-}
-const byCode = (s) => (i) => s[i].codePointAt(0);
-function byFrequency(s) {
-  const count = counts(s), first = isFirst(s);
-  return (i) => (first[i] ? 0 : 2 * s.length) - count[i];
-}
-
-function dyck(s, pairs) {
-  const open = [];
-  let broken = false;
-  return s.map((symbol) => {
-    const pair = pairs.find((each) => each.includes(symbol));
-    if (pair?.[0] === symbol) open.push(pair);
-    else if (pair && open.pop() !== pair) broken = true;
-    return broken ? "F" : open.length ? "P" : "T";
-  });
-}
-
-// Of every language the outputs, and of each head with a known algorithm where query q looks among the keys; the
-// second entry is false where it does not look at the token at the beginning.
-const PROGRAMS = {
-  reverse: {
-    outputs: (s) => [...s].reverse(),
-    heads: (s) => ({ L0H0: [() => true], L1H0: [(q, k) => k === s.length - 1 - q, false] }),
-  },
-  hist: { outputs: (s) => counts(s).map((count) => Math.min(count, MOST_COUNTED)), heads: (s) => ({ L0H0: [(q, k) => s[k] === s[q]] }) },
-  hist2: {
-    outputs(s) {
-      const count = counts(s), first = isFirst(s);
-      return count.map((own) => Math.min(count.filter((other, i) => first[i] && other === own).length, MOST_COUNTED));
-    },
-    heads(s) {
-      const count = counts(s), first = isFirst(s);
-      return { L0H0: [(q, k) => s[k] === s[q]], L0H1: [(q, k) => s[k] === s[q] && k < q], L1H0: [(q, k) => first[k] && count[k] === count[q]] };
-    },
-  },
-  sort: {
-    outputs: (s) => ordered(s, byCode(s)).map((i) => s[i]),
-    heads(s) {
-      const rank = ranks(s, byCode(s));
-      return { L0H0: [(q, k) => rank[k] < rank[q]], L1H0: [(q, k) => rank[k] === q, false] };
-    },
-  },
-  sort_by_freq: {
-    outputs(s) {
-      const distinct = new Set(s).size;
-      return ordered(s, byFrequency(s)).map((i, place) => (place < distinct ? s[i] : NOTHING_LEFT));
-    },
-    heads(s) {
-      const rank = ranks(s, byFrequency(s));
-      return { L0H0: [(q, k) => s[k] === s[q]], L0H1: [(q, k) => s[k] === s[q] && k < q], L1H0: [(q, k) => rank[k] < rank[q]],
-        L2H0: [(q, k) => rank[k] === q] };
-    },
-  },
-  ...Object.fromEntries(BRACKETS.map((_, i) => [`dyck${i + 1}_ptf`, { outputs: (s) => dyck(s, BRACKETS.slice(0, i + 1)), heads: () => ({}) }])),
-};
 
 // ---------------------------------------------------------------------------- arithmetic
 
@@ -148,7 +88,7 @@ class Sums {
     if (!this.negative && problem.result < 0) return wrong("The result would be negative");
     if (this.write(problem).question !== `${question}=`) return `Here that is written ${this.write(problem).question}`;
     const { length } = this.ids(text);
-    return length > this.model.max_length ? `That is ${length} tokens; this model has positions for ${this.model.max_length}.` : "";
+    return length > this.model.max_length ? `That is ${length} tokens; this model has positions for ${this.model.max_length}. Type a shorter problem.` : "";
   }
 
   /** Operator, operands and result; in whole numbers of any size. */

@@ -7,6 +7,8 @@
 // May be touched for: a new form of the model in Python, with the test that holds both against each other.
 
 const EPSILON = 1e-5; // of torch's LayerNorm
+const SETTINGS = ["vocabulary", "n_classes", "n_layers", "n_heads", "width", "ff_width", "causal", "positions", "norm", "activation",
+  "dropout", "max_length"];
 const TOKENS_AT_ONCE = 4;
 
 /**
@@ -16,6 +18,8 @@ const TOKENS_AT_ONCE = 4;
 export class Transformer {
   constructor(config, weights) {
     const { width, n_layers, n_heads, ff_width, n_classes, vocabulary, positions, norm, activation, max_length } = config;
+    const strange = Object.keys(config).filter((name) => !SETTINGS.includes(name));
+    if (strange.length) throw new Error(`this page knows no setting ${strange.join(", ")} of a model`);
     for (const [name, value, known] of [["positions", positions, ["sinusoidal", "learned", "none"]], ["norm", norm, ["pre", "post"]],
       ["activation", activation, ["relu", "gelu"]]]) {
       if (!known.includes(value)) throw new Error(`this page cannot compute ${name} "${value}", only ${known.join(", ")}`);
@@ -43,7 +47,8 @@ export class Transformer {
    * Reads token ids. Returns `logits` [token class] and `attentions` [layer head query key], each in one array.
    *
    * `swaps`, by the name of a head ("L0H1"), stand in place of its attention, which is returned as it was used:
-   * "even" (the same on every key that a query may look at), "off" (the head brings nothing), or weights [query key].
+   * "even" (the same on every key that a query may look at), "off" (the head brings nothing), or weights [query key],
+   * where a row of zeros leaves the head its own attention, as `reinforced` does in Python.
    */
   read(ids, swaps = {}) {
     const { config, layers } = this, { width, n_heads, n_classes, max_length, vocabulary } = config, tokens = ids.length;
@@ -114,8 +119,8 @@ function project(x, { weight, bias, from, to }) {
 function attend(qkv, weights, mixed, head, { width, n_heads, causal }, tokens, swap) {
   const channels = width / n_heads, row = 3 * width, queries = head * channels, keys = width + queries, values = 2 * width + queries;
   for (let q = 0; q < tokens; q++) {
-    const seen = causal ? q + 1 : tokens, at = q * tokens;
-    if (swap === undefined) {
+    const seen = causal ? q + 1 : tokens, at = q * tokens, given = ArrayBuffer.isView(swap) ? swap.subarray(at, at + tokens) : null;
+    if (swap === undefined || given?.every((weight) => weight === 0)) {
       let highest = -Infinity, total = 0;
       for (let k = 0; k < seen; k++) {
         let score = 0;
@@ -126,7 +131,7 @@ function attend(qkv, weights, mixed, head, { width, n_heads, causal }, tokens, s
       for (let k = 0; k < seen; k++) total += weights[at + k] = Math.exp(weights[at + k] - highest);
       for (let k = 0; k < seen; k++) weights[at + k] /= total;
     } else if (swap === "even") weights.fill(1 / seen, at, at + seen);
-    else if (swap !== "off") weights.set(swap.subarray(at, at + tokens), at);
+    else if (given) weights.set(given, at);
     for (let k = 0; k < tokens; k++) {
       const weight = weights[at + k];
       if (weight) for (let c = 0; c < channels; c++) mixed[q * width + queries + c] += weight * qkv[k * row + values + c];

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -42,7 +42,7 @@ class RaspParameters(Chapter):
     learning_rate: float = Field(ge=0, le=1)
     schedule: Literal["onecycle", "exponential", "constant"]
     gamma: float = Field(gt=0, le=1)
-    grid: dict[Literal["learning_rate", "gamma"], list[Annotated[float, Field(gt=0, le=1)]]]
+    grid: dict[str, list[float]]
     sequence: str
     seeds: list[int] = Field(min_length=1)
 
@@ -52,6 +52,16 @@ class RaspParameters(Chapter):
         if unknown := [name for name in names if name not in ABLATIONS]:
             raise ValueError(f"ablations should be some of {list(ABLATIONS)}; got {unknown[0]!r}")
         return list(dict.fromkeys(names))
+
+    @field_validator("grid")
+    @classmethod
+    def _rates(cls, grid: dict[str, list[float]]) -> dict[str, list[float]]:
+        for name, rates in grid.items():
+            if name not in ("learning_rate", "gamma"):
+                raise ValueError(f"grid should be of learning_rate and gamma; got {name!r}")
+            if not rates or not all(0 < rate <= 1 for rate in rates):
+                raise ValueError(f"grid should list rates above 0, up to 1, for {name}; got {rates}")
+        return grid
 
     @field_validator("alphabet_size")
     @classmethod

@@ -75,7 +75,7 @@ def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
     chosen = chosen[~chosen["language"].isin(bring_their_own)]
     found = table_over_seeds(chosen, ["language", "alphabet_size"])
     cells = found.assign(cell=_cells(found)).pivot(index="language", columns="alphabet_size", values="cell")
-    cells.columns = [f"{size} symbols" for size in cells.columns]
+    cells.columns = [f"{size:.0f} symbols" for size in cells.columns]
     return cells.reindex(_in_order(cells.index)).astype(object).fillna("not run").reset_index()
 
 
@@ -147,20 +147,24 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     known = own["task"].unique()
     tables = [table_over_seeds(part, ["task", "supervised"]).assign(of=of) for of, part in kinds.items()]
     found = pd.concat([table[table["task"].isin(known)] for table in tables])
-    cells = found.assign(cell=_cells(found)).pivot(index=["task", "supervised"], columns="of", values="cell")
-    cells = cells[list(kinds)].reset_index().rename(columns={"task": "language"})
+    cells = found.assign(cell=_cells(found, seeds=False)).pivot(
+        index=["task", "supervised"], columns="of", values="cell"
+    )
+    seeds = found.groupby(["task", "supervised"])["n"].max().rename("seeds")
+    cells = cells[list(kinds)].join(seeds).reset_index().rename(columns={"task": "language"})
     place = {name: number for number, name in enumerate(_in_order(known))}
     by = cells["language"].map(place) + 0.5 * cells["supervised"].astype(bool)
     return cells.loc[by.sort_values().index].reset_index(drop=True)
 
 
-def _cells(found: pd.DataFrame) -> list[str]:
-    """A mean in percent, with its interval over seeds."""
+def _cells(found: pd.DataFrame, seeds: bool = True) -> list[str]:
+    """A mean in percent, with its interval over seeds, and how many there are."""
     texts = list[str]()
     row: Any
     for row in found.itertuples():
         interval = f" [{100 * row.low:.1f}, {min(100.0, 100 * row.high):.1f}]" if row.n > 1 else ""
-        texts.append(f"{100 * row.value:.1f}{interval}, {row.n} seed" + "s" * (row.n > 1))
+        counted = f", {row.n} seed" + "s" * (row.n > 1)
+        texts.append(f"{100 * row.value:.1f}{interval}" + counted * seeds)
     return texts
 
 

@@ -268,7 +268,8 @@ def test_agreement_with_programs_over_records():
     ]
     rows += [recorded(run="dyck", record="b", task="dyck1_ptf", metric="agreement with sort", uniform=0.1)]
     table = rasp_tables.table_of_programs(pd.DataFrame(rows))
-    assert table.drop(columns=["language", "supervised"]).iloc[0].str.split(" ").str[0].tolist() == [
+    assert table["seeds"].tolist() == [2]
+    assert table.drop(columns=["language", "supervised", "seeds"]).iloc[0].str.split(" ").str[0].tolist() == [
         "60.0",
         "50.0",
         "30.0",

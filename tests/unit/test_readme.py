@@ -23,6 +23,9 @@ def test_the_figures_on_rasp_languages_are_the_recorded_ones():
     (learned,) = re.findall(r"sort ([\d.]+) %, reverse ([\d.]+) %, hist ([\d.]+) %", README)
     runs = ["sort", "reverse", "hist, supervised"]
     assert list(learned) == [f"{100 * values[run, 'accuracy']:.2f}" for run in runs]
+    beyond = re.search(r"of 36 to 40 symbols, they are right about (\d+), (\d+) and (\d+) %", README)
+    assert beyond
+    assert list(beyond.groups()) == [f"{100 * values[run, 'accuracy, length 36 to 40']:.0f}" for run in runs]
     looked = re.search(
         r"from ([\d.]+) and ([\d.]+) .* to ([\d.]+) and ([\d.]+), and tokens right fall to ([\d.]+) %", README
     )

@@ -9,6 +9,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from attnlib.colours import BASELINE
 from attnlib.plots.panels import BESIDE, colours, finished, legend_of, line, points, row_of_panels
 
 
@@ -66,7 +67,7 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Figure:
             part = rows[(rows[panel] == kind) & (rows[by] == thing)]
             line(axis, part, "up_to", colour, alpha=0.12, label=str(thing))
         for length in rows.loc[rows[panel] == kind, "length"].unique():
-            axis.axvline(length, color="0.5", ls=":", lw=1)
+            axis.axvline(length, color=BASELINE, ls=":", lw=1)
         axis.set(title=str(kind), xlabel="length of test sequences, up to", ylim=(0, 1.02))
     axes[0].set_ylabel("accuracy per token")
     legend_of(axes[-1], by)

@@ -145,6 +145,8 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
         "with even attention": rows[(put[0] == "even") & (put[1] == language)],
     }
     known = own["task"].unique()
+    if not len(known):
+        return pd.DataFrame(columns=["language", "supervised", *kinds, "seeds"])
     tables = [table_over_seeds(part, ["task", "supervised"]).assign(of=of) for of, part in kinds.items()]
     found = pd.concat([table[table["task"].isin(known)] for table in tables])
     cells = found.assign(cell=_cells(found, seeds=False)).pivot(

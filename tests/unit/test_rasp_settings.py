@@ -269,6 +269,7 @@ def test_agreement_with_programs_over_records():
     rows += [recorded(run="dyck", record="b", task="dyck1_ptf", metric="agreement with sort", uniform=0.1)]
     table = rasp_tables.table_of_programs(pd.DataFrame(rows))
     assert table["seeds"].tolist() == [2]
+    assert rasp_tables.table_of_programs(pd.DataFrame(rows[-1:])).empty
     assert table.drop(columns=["language", "supervised", "seeds"]).iloc[0].str.split(" ").str[0].tolist() == [
         "60.0",
         "50.0",

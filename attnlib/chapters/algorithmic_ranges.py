@@ -73,3 +73,8 @@ RANGES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
 """The ranges of the six tasks in the study's two families of configurations (its repository's `configs`, of
 2025-05-20): models trained from random weights, and fine-tuned ones. What "id" and "ood" do not name is as in
 "train"."""
+
+LONGER: dict[str, dict[str, dict[str, Any]]] = {
+    "string_reversal": {"train": {"length": (1, 10)}, "id": {"length": (1, 10)}, "ood": {"length": (11, 20)}}
+}
+"""Reversal towards longer strings, as all other tasks; the study trained from scratch on the longer ones."""

@@ -50,7 +50,7 @@ def test_the_study_has_both_families_of_every_task():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_no_test_text_is_ever_trained_on(name):
-    p = params(tasks=[name], supervised=[], test_samples=60, override={})
+    p = params(tasks=[name], supervised=[], test_samples=60, reversal="study")
     trained = {s.text for s in p.generator(name, "train").samples(300)}
     texts = {part: [s.text for s in p.samples(name, part)] for part in ("valid", "id", "ood")}
     for found in texts.values():
@@ -77,7 +77,10 @@ def test_labels_can_be_file_names():
         ({"tasks": []}, "tasks: .*at least 1 item"),
         ({"model": "lama"}, "got 'lama'; did you mean 'llama'"),
         ({"ranges": "paper"}, "'scratch' or 'finetune'; got 'paper'"),
-        ({"steps": 0}, "steps should be at least 1 for llama, which starts from random weights; got 0"),
+        ({"weight_decay": -0.5}, "weight_decay should be 0 or more, or -1 for the task's own; got -0.5"),
+        ({"steps": 50, "warmup": 50}, "warmup should be less than steps = 50; got 50"),
+        ({"width": 4}, "the model of long_addition cannot be: width should be greater .* 8; got 4"),
+        ({"reversal": "shorter"}, "'longer' or 'study'; got 'shorter'"),
         ({"chat": True}, "chat needs a model with a chat template; got llama"),
         ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
         ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
@@ -86,7 +89,7 @@ def test_labels_can_be_file_names():
         ({"override": {"sucessor": {}}}, "did you mean 'successor'"),
         (
             {"override": {"successor": {"odd": {}}}},
-            r"parts train, id, ood, model of successor; got \['odd'\]",
+            r"parts train, id, ood, model, stages of successor; got \['odd'\]",
         ),
         (
             {"override": {"long_addition": {"ood": {"digits": 9}}}},
@@ -130,11 +133,3 @@ def test_a_texts_prompt_is_surrounded_as_asked():
     plain = p.generator("long_addition", "id", plain=True).samples(1)[0]
     assert len(sample.input_ids) > len(plain.input_ids) + 50
     assert sample.answer == plain.answer
-
-
-def test_a_task_may_have_a_model_of_its_own():
-    p = params(override={"successor": {"model": {"n_layers": 3, "steps": 50}, "ood": {"length": [9, 9]}}})
-    assert (p.of("successor").sizes.n_layers, p.of("long_addition").sizes.n_layers) == (3, p.n_layers)
-    steps = {run.task: p.plan(run).steps for run in p.runs()}
-    assert (steps["successor"], steps["string_reversal"]) == (50, p.steps)
-    assert p.of("successor").settings("successor", "ood") == p.settings("successor", "ood")

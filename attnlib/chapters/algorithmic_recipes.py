@@ -1,0 +1,134 @@
+"""Models of the six tasks: how each is learned from random weights, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from typing import Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+LETTERS, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+
+
+@dataclass(frozen=True, config={"extra": "forbid"})
+class Stage:
+    """A part of training, of easier texts than the task's.
+
+    Attributes:
+        steps: how long it lasts.
+        ranges: settings of the task's generator in it, in place of those of training: never outside of them.
+    """
+
+    steps: int = Field(ge=1)
+    ranges: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, config={"extra": "forbid"})
+class Recipe:
+    """How a model of a task is made: its size, and how it is trained.
+
+    Attributes:
+        steps: training steps; 0: a model with weights is taken as it is.
+        batch_size: samples per step.
+        learning_rate: the highest.
+        weight_decay: of AdamW.
+        schedule: see `Plan`.
+        warmup: steps before the learning rate is at its highest; 0: a tenth of all.
+        n_layers: layers.
+        n_heads: heads per layer.
+        width: numbers per token.
+        ff_width: hidden size of the feed-forward blocks; 0: four times the width.
+        evaluations: how often, in training, the model is scored on validation texts.
+        stages: what it is trained on first; after the last of them, on all of the task's ranges.
+    """
+
+    steps: int = Field(default=700, ge=0)
+    batch_size: int = Field(default=64, ge=1)
+    learning_rate: float = Field(default=0.002, gt=0, le=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    schedule: Literal["onecycle", "constant"] = "onecycle"
+    warmup: int = Field(default=0, ge=0)
+    n_layers: int = Field(default=2, ge=1, le=48)
+    n_heads: int = Field(default=4, ge=1, le=64)
+    width: int = Field(default=128, ge=8, le=4096)
+    ff_width: int = Field(default=0, ge=0, le=16384)
+    evaluations: int = Field(default=10, ge=1)
+    stages: tuple[Stage, ...] = ()
+
+    def changed(self, settings: Mapping[str, Any]) -> Recipe:
+        """The recipe with other settings; of other steps, stages and warm-up last in proportion.
+
+        Raises:
+            ValueError: there is no such setting, or it is not allowed.
+        """
+        steps = settings.get("steps", self.steps)
+        other = replace(self, **settings)
+        if not self.steps or steps == self.steps:
+            return other
+        ends = [round(end * steps / self.steps) for end in self.ends]
+        lengths = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+        stages = [Stage(n, stage.ranges) for n, stage in zip(lengths, self.stages, strict=True) if n]
+        warmup = settings.get("warmup", self.warmup * steps // self.steps)
+        return replace(other, stages=tuple(stages), warmup=warmup)
+
+    @property
+    def ends(self) -> list[int]:
+        """The steps at which stages end."""
+        return [sum(stage.steps for stage in self.stages[: n + 1]) for n in range(len(self.stages))]
+
+
+_FOUR = {"charset_from": LETTERS[:4], "charset_to": DIGITS[:4], "encoding_length": (1, 4)}
+_EIGHT = {"charset_from": LETTERS[:8], "charset_to": DIGITS[:4], "encoding_length": (1, 4)}
+
+RECIPES: dict[str, Recipe] = {
+    "long_addition": Recipe(steps=1600, n_layers=3, width=96),
+    "long_multiplication": Recipe(
+        steps=4200,
+        batch_size=32,
+        n_layers=3,
+        width=96,
+        ff_width=192,
+        evaluations=30,
+        stages=(Stage(600, {"length": (1, 1)}), Stage(1000, {"length": (1, 2)})),
+    ),
+    "string_reversal": Recipe(),
+    "successor": Recipe(weight_decay=0.3),
+    # Of 62 symbols at once, none is ever looked up: matching is learned of few, and lengths grow meanwhile.
+    "value_assignment": Recipe(
+        steps=3300,
+        learning_rate=0.0015,
+        schedule="constant",
+        warmup=50,
+        n_layers=3,
+        width=64,
+        ff_width=64,
+        evaluations=30,
+        stages=(
+            Stage(450, {**_FOUR, "length": (1, 1)}),
+            Stage(300, {**_EIGHT, "length": (1, 1)}),
+            Stage(250, {**_EIGHT, "length": (1, 2)}),
+            Stage(250, {**_EIGHT, "length": (1, 3)}),
+            Stage(100, {**_EIGHT, "length": (1, 4)}),
+            Stage(100, {**_EIGHT, "length": (1, 5)}),
+            Stage(150, {"charset_from": LETTERS[:16], "charset_to": DIGITS}),
+            Stage(150, {"charset_from": LETTERS + DIGITS[:6], "charset_to": DIGITS}),
+            Stage(200, {"charset_to": DIGITS}),
+        ),
+    ),
+    # Short texts first; what is flipped twice and more is in the longer ones.
+    "flip_flop": Recipe(
+        steps=2400,
+        learning_rate=0.003,
+        n_layers=3,
+        width=64,
+        ff_width=64,
+        evaluations=30,
+        stages=(Stage(300, {"length": (2, 5)}), Stage(1700, {"length": (4, 10)})),
+    ),
+}
+"""How each task is learned on the study's ranges for models trained from scratch."""
+
+FINE_TUNING = Recipe(steps=0, batch_size=16, learning_rate=0.0001)
+"""Of a model that has weights; without steps it is taken as it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -31,6 +31,8 @@ class CausalSizes:
         width: size of the vector that stands for a token.
         ff_width: hidden size of the feed-forward blocks; `4 * width` if 0.
         max_length: the longest sequence, in tokens.
+        positions: of our own transformer: "learned", "sinusoidal", "rotary" or "none". Other architectures
+            have their own.
     """
 
     n_layers: int = 2
@@ -38,6 +40,7 @@ class CausalSizes:
     width: int = 128
     ff_width: int = 0
     max_length: int = 512
+    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
 
     def build(self, architecture: str, tokenizer: Any, seed: int = 0) -> nn.Module:
         r"""A causal language model of random weights.
@@ -48,7 +51,7 @@ class CausalSizes:
         the architecture's eager one, so that weights can be read and supervised.
 
         Args:
-            architecture: "transformer", our own with learned positions; or a model type of
+            architecture: "transformer", our own with `positions`; or a model type of
                 Hugging Face's: "llama" (rotary positions), "gpt2" (learned ones), "qwen2" ...
             tokenizer: gives the vocabulary's size and the ids of the special tokens.
             seed: of the weights. The caller's random state is not touched.
@@ -62,6 +65,11 @@ class CausalSizes:
             raise ValueError(
                 f"n_heads should divide width; got {self.n_heads} and {self.width} (it may be {allowed})"
             )
+        if self.positions != "learned" and architecture != OWN:
+            raise ValueError(
+                f"positions may be chosen of {OWN!r} only; got {self.positions!r} for {architecture}, which "
+                "has its own"
+            )
         with torch.random.fork_rng([]):
             torch.manual_seed(seed)
             return self._own(tokenizer) if architecture == OWN else self._theirs(architecture, tokenizer)
@@ -69,7 +77,7 @@ class CausalSizes:
     def _own(self, tokenizer: Any) -> Transformer:
         sizes = {"n_layers": self.n_layers, "n_heads": self.n_heads, "width": self.width}
         sizes |= {"ff_width": self.ff_width or 4 * self.width, "max_length": self.max_length}
-        kind = {"causal": True, "norm": "pre", "activation": "gelu", "positions": "learned"}
+        kind = {"causal": True, "norm": "pre", "activation": "gelu", "positions": self.positions}
         return Transformer(TransformerConfig(len(tokenizer), **sizes, **kind))  # type: ignore[arg-type]
 
     def _theirs(self, architecture: str, tokenizer: Any) -> nn.Module:

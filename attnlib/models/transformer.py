@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from attnlib.models.positions import angles, sinusoids, turned
 from attnlib.models.saving import Saved
 
 
@@ -34,7 +35,8 @@ class TransformerConfig:
         width: size of the vector that stands for a token (d in the equations).
         ff_width: hidden size of the feed-forward blocks; `4 * width`, as in Vaswani et al., if left out.
         causal: whether a token attends only to itself and those before it (decoder) or to all (encoder).
-        positions: what tells order: a fixed "sinusoidal" or a "learned" vector added per position, or "none".
+        positions: what tells order: a fixed "sinusoidal" or a "learned" vector added per position; "rotary",
+            queries and keys turned by their position (see `attnlib.models.positions`); or "none".
         norm: layer normalisation after ("post", Vaswani et al.) or before ("pre", GPT-2) each block.
         activation: of the feed-forward blocks.
         dropout: probability of zeroing, in [0, 1); on embeddings, attention weights and both blocks' outputs.
@@ -48,7 +50,7 @@ class TransformerConfig:
     width: int = Field(default=64, ge=1)
     ff_width: int | None = Field(default=None, ge=1)
     causal: bool = False
-    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    positions: Literal["sinusoidal", "learned", "rotary", "none"] = "sinusoidal"
     norm: Literal["post", "pre"] = "post"
     activation: Literal["relu", "gelu"] = "relu"
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
@@ -63,6 +65,12 @@ class TransformerConfig:
             raise ValueError(
                 f"sinusoidal positions need an even width (sines and cosines in pairs), not {self.width}; "
                 'or choose positions="learned" or "none"'
+            )
+        if self.positions == "rotary" and self.width // self.n_heads % 2:
+            raise ValueError(
+                "rotary positions need an even number of channels per head (they turn in pairs), not "
+                f"{self.width // self.n_heads} = width / n_heads; "
+                'choose another width or n_heads, or positions="learned", "sinusoidal" or "none"'
             )
         object.__setattr__(self, "n_classes", self.n_classes or self.vocabulary)
         object.__setattr__(self, "ff_width", self.ff_width or 4 * self.width)
@@ -166,9 +174,12 @@ class Attention(nn.Module):
         x: Float[Tensor, "batch token width"],
         allowed: Bool[Tensor, "#batch 1 #token token"] | None = None,
         need_weights: bool = False,
+        angle: Float[Tensor, "#batch 1 token pair"] | None = None,
     ) -> tuple[Float[Tensor, "batch token width"], Float[Tensor, "batch head token token"] | None]:
-        """Mix the tokens; arguments and returns as in `attend`."""
+        """Mix the tokens; arguments and returns as in `attend`, and what rotary positions turn by."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        if angle is not None:
+            q, k = turned(q, angle), turned(k, angle)
         dropout = self.dropout if self.training else 0.0
         mixed, weights = self.attend(
             q, k, v, allowed, causal=self.causal, dropout=dropout, need_weights=need_weights
@@ -203,9 +214,11 @@ class Layer(nn.Module):
         x: Float[Tensor, "batch token width"],
         allowed: Bool[Tensor, "#batch 1 #token token"] | None = None,
         need_weights: bool = False,
+        angle: Float[Tensor, "#batch 1 token pair"] | None = None,
     ) -> tuple[Float[Tensor, "batch token width"], Float[Tensor, "batch head token token"] | None]:
-        """One layer; arguments and second return as in `attend`."""
-        mixed, weights = self.attention(self.attention_norm(x) if self.pre else x, allowed, need_weights)
+        """One layer; arguments and second return as in `Attention`."""
+        source = self.attention_norm(x) if self.pre else x
+        mixed, weights = self.attention(source, allowed, need_weights, angle)
         x = x + self.dropout(mixed)
         if self.pre:
             return x + self.feed_forward(self.ff_norm(x)), weights
@@ -282,9 +295,10 @@ class Transformer(Saved):
         allowed = None if attention_mask is None else attention_mask[:, None, None, :]
         if allowed is not None and self.config.causal:
             allowed = allowed & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        angle = self._angles(length, attention_mask, position_ids)
         kept = []
         for layer in self.layers:
-            x, weights = layer(x, allowed, output_attentions)
+            x, weights = layer(x, allowed, output_attentions, angle)
             kept.append(weights)
         attentions = torch.stack(kept, dim=1) if output_attentions else None
         return TransformerOutput(self.classify(self.norm(x)), attentions)
@@ -295,7 +309,7 @@ class Transformer(Saved):
         mask: Bool[Tensor, "batch token"] | None,
         places: Int64[Tensor, "batch token"] | None,
     ) -> Float[Tensor, "#batch token width"] | float:
-        if self.config.positions == "none":
+        if self.config.positions in ("rotary", "none"):
             return 0.0
         if places is not None:
             return self.positions[places]
@@ -303,14 +317,16 @@ class Transformer(Saved):
             return self.positions[None, :length]
         return self.positions[(mask.cumsum(1) - 1).clamp(min=0)]  # so padding on the left shifts nothing
 
-
-def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
-    r"""Positions as sines and cosines of geometrically growing wavelengths (Vaswani et al. 2017, 3.5).
-
-    $$P_{p,2i} = \sin(p / 10000^{2i/d}), \quad P_{p,2i+1} = \cos(p / 10000^{2i/d})$$
-
-    with $p$ the position, counted from 0, $d$ the width and $i$ the pair of channels.
-    """
-    wavelengths = 10000.0 ** (torch.arange(0, width, 2) / width)
-    angles = torch.arange(length)[:, None] / wavelengths
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+    def _angles(
+        self,
+        length: int,
+        mask: Bool[Tensor, "batch token"] | None,
+        places: Int64[Tensor, "batch token"] | None,
+    ) -> Float[Tensor, "#batch 1 token pair"] | None:
+        if self.config.positions != "rotary":
+            return None
+        if places is None and mask is not None:
+            places = (mask.cumsum(1) - 1).clamp(min=0)
+        if places is None:
+            places = torch.arange(length, device=self.embedding.weight.device)[None]
+        return angles(places, self.config.width // self.config.n_heads)

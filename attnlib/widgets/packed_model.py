@@ -65,6 +65,11 @@ class PackedModel:
                 f"the page computes an attnlib.models.Transformer, and this is a {type(model).__name__}. "
                 "Other models can be shown by what they attended to: AttentionExplorer"
             )
+        if model.config.positions == "rotary":
+            raise ValueError(
+                "the page computes learned, sinusoidal or no positions, and this model's are rotary. It can "
+                "be shown by what it attended to: AttentionExplorer"
+            )
         if isinstance(texts, str) or not texts:
             raise ValueError(f"texts must be a list of one text or more to begin with; got {texts!r}")
         weights = {name: value.detach().cpu().float() for name, value in model.state_dict().items()}

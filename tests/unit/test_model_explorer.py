@@ -113,6 +113,11 @@ def test_what_is_wrong_is_refused_by_name(changes, message):
         ModelExplorer({"sort": parts(**changes)})
 
 
+def test_rotary_positions_are_refused_until_the_page_knows_them():
+    with pytest.raises(ValueError, match=r"model 'sort': .* model's are rotary.*AttentionExplorer"):
+        ModelExplorer({"sort": parts(model=transformer(positions="rotary"))})
+
+
 def test_weights_that_are_not_finite_are_refused():
     model = transformer()
     with torch.no_grad():

@@ -11,7 +11,8 @@ from torch import nn
 from attnlib.files import CheckpointError
 from attnlib.models import Transformer, TransformerConfig, attend
 from attnlib.models.attention import evaluating
-from attnlib.models.transformer import Layer, sinusoids
+from attnlib.models.positions import sinusoids
+from attnlib.models.transformer import Layer
 
 torch.set_num_threads(1)
 VOCABULARY = 11
@@ -98,7 +99,7 @@ def test_sinusoids_are_those_of_the_paper():
 cases = st.fixed_dictionaries(
     {
         "causal": st.booleans(),
-        "positions": st.sampled_from(["sinusoidal", "learned", "none"]),
+        "positions": st.sampled_from(["sinusoidal", "learned", "rotary", "none"]),
         "norm": st.sampled_from(["post", "pre"]),
         "n_heads": st.sampled_from([1, 2, 4]),
         "n_layers": st.integers(1, 3),
@@ -223,7 +224,8 @@ def test_heads_have_names():
         ({"width": 15, "n_heads": 3}, "sinusoidal positions need an even width"),
         ({"norm": "middle"}, "'post' or 'pre'"),
         ({"activation": "tanh"}, "'relu' or 'gelu'"),
-        ({"positions": "rotary"}, "'sinusoidal', 'learned' or 'none'"),
+        ({"positions": "relative"}, "'sinusoidal', 'learned', 'rotary' or 'none'"),
+        ({"width": 6, "positions": "rotary"}, "rotary .* even number of channels per head .* not 3 = width"),
         ({"dropout": 1.0}, "less than 1"),
         ({"n_layers": 0}, "greater than or equal to 1"),
         ({"layers": 2}, "layers"),
@@ -253,7 +255,7 @@ def test_the_seed_decides_the_weights():
     assert not all(torch.equal(first[name], other[name]) for name in first)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_save_and_load(tmp_path, positions):
     model = build(causal=True, n_heads=4, positions=positions, max_length=9)
     model.save(tmp_path / "model.safetensors")

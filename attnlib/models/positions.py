@@ -1,0 +1,61 @@
+"""What tells a transformer order: sines and cosines that are added, or angles that queries and keys turn by.
+
+References:
+    1) Vaswani et al. 2017, *Attention Is All You Need*, 3.5: sinusoidal positions.
+    2) Su et al. 2021, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 3.2: rotary positions,
+       of which only the distance is left in a score.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+BASE = 10000.0
+"""Of the wavelengths, as in both papers and in Llama."""
+
+
+def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
+    r"""Positions as sines and cosines of geometrically growing wavelengths (Vaswani et al. 2017, 3.5).
+
+    $$P_{p,2i} = \sin(p / 10000^{2i/d}), \quad P_{p,2i+1} = \cos(p / 10000^{2i/d})$$
+
+    with $p$ the position, counted from 0, $d$ the width and $i$ the pair of channels.
+    """
+    wavelengths = BASE ** (torch.arange(0, width, 2) / width)
+    turns = torch.arange(length)[:, None] / wavelengths
+    return torch.stack((turns.sin(), turns.cos()), dim=-1).flatten(1)
+
+
+def angles(
+    places: Int64[Tensor, "#batch token"], channels: int
+) -> Float[Tensor, "#batch 1 token {channels//2}"]:
+    r"""How far each pair of channels is turned at each place: $p\,\theta_i$, $\theta_i = 10000^{-2i/c}$.
+
+    Args:
+        places: p, counted from 0.
+        channels: c, those of a head: an even number.
+    """
+    pair = torch.arange(0, channels, 2, device=places.device).float()
+    return places[:, None, :, None].float() * (1.0 / BASE ** (pair / channels))
+
+
+def turned(
+    x: Float[Tensor, "batch head token channel"], angle: Float[Tensor, "#batch 1 token pair"]
+) -> Float[Tensor, "batch head token channel"]:
+    r"""Queries or keys, each turned by its place (Su et al. 2021, equation 34).
+
+    $$\tilde x_i = x_i \cos p\theta_i - x_{i+c/2} \sin p\theta_i, \qquad
+      \tilde x_{i+c/2} = x_{i+c/2} \cos p\theta_i + x_i \sin p\theta_i, \qquad i < c/2$$
+
+    so that $\tilde q_m \cdot \tilde k_n$ depends on places only by $m - n$. Pairs of channels are half a head
+    apart, as in Llama; the paper's are neighbours: the same but for the channels' order.
+
+    Args:
+        x: of any places p.
+        angle: of `angles`, for these places.
+    """
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)

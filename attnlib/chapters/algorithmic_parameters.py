@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,11 +15,14 @@ from attnlib.chapters.algorithmic_recipes import FINE_TUNING, RECIPES, Recipe, S
 from attnlib.chapters.base import Chapter
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, task
-from attnlib.models.causal import CausalSizes, check_architecture
+from attnlib.models.causal import OWN, CausalSizes, check_architecture
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
 
 PARTS = ("train", "id", "ood")
 """What a task's ranges are of: training, tests in its distribution, and tests out of it."""
+
+Positions = Literal["", "learned", "sinusoidal", "rotary", "none"]
+"""What tells a model order: of our own transformer; "" is the architecture's own way."""
 
 AS_THE_RECIPE: dict[str, Any] = {
     "n_layers": 0,
@@ -54,11 +58,13 @@ class AlgorithmicParameters(Chapter):
     weight_decay: float
     schedule: Literal["", "onecycle", "constant"]
     warmup: int = Field(ge=0)
+    positions: list[Literal["learned", "sinusoidal", "rotary", "none"]]
     precision: Literal["float32", "bf16"]
     chat: bool
     instruction: bool
     few_shot: bool
     test_samples: int = Field(ge=4)
+    longest: float = Field(ge=0, le=20)
     supervised: list[str]
     supervision: float = Field(gt=0)
     strengths: list[float]
@@ -114,6 +120,13 @@ class AlgorithmicParameters(Chapter):
                     f"chat needs a model with a chat template; got {self.model}, which is trained from "
                     "scratch"
                 )
+        if self.positions and self.model != OWN:
+            raise ValueError(
+                f"positions may be chosen of our own transformer only (model={OWN!r}); got {self.positions} "
+                f"for {self.model}, which has its own"
+            )
+        if len(set(self.positions)) < len(self.positions):
+            raise ValueError(f"positions should be different ones; got {self.positions}")
         for name in self.tasks:
             self._try_model(name)
             for part in PARTS:
@@ -143,10 +156,15 @@ class AlgorithmicParameters(Chapter):
                 f"the model of {name} cannot be: width should be even and a multiple of n_heads; got width "
                 f"{recipe.width} and n_heads {recipe.n_heads} (n_heads may be {allowed} at this width)"
             )
-        if recipe.warmup >= recipe.steps:
+        if recipe.width // recipe.n_heads % 2 and "rotary" in self.positions:
             raise ValueError(
-                f"the model of {name} cannot be: warmup should be less than steps = {recipe.steps}; got "
-                f"{recipe.warmup}"
+                f"the model of {name} cannot be: rotary positions need an even width / n_heads; got "
+                f"{recipe.width} / {recipe.n_heads}"
+            )
+        if recipe.warmup >= recipe.steps or (recipe.warmup == 1 and recipe.schedule == "onecycle"):
+            raise ValueError(
+                f"the model of {name} cannot be: warmup should be less than steps = {recipe.steps}, and 2 or "
+                f"more for onecycle; got {recipe.warmup}"
             )
         if self.strengths and self.reinforced_heads > recipe.n_layers * recipe.n_heads:
             raise ValueError(
@@ -216,10 +234,11 @@ class AlgorithmicParameters(Chapter):
         ]
         return recipe.changed({"stages": tuple(Stage(*parts) for parts in parted)})
 
-    def sizes(self, name: str) -> CausalSizes:
-        """How big a task's model from scratch is."""
+    def sizes(self, name: str, positions: Positions = "") -> CausalSizes:
+        """How big a task's model from scratch is, and its positions, if they are chosen."""
         recipe = self.recipe(name)
-        return CausalSizes(recipe.n_layers, recipe.n_heads, recipe.width, recipe.ff_width, max_length=2048)
+        sizes = CausalSizes(recipe.n_layers, recipe.n_heads, recipe.width, recipe.ff_width, max_length=2048)
+        return replace(sizes, positions=positions) if positions else sizes
 
     def settings(self, name: str, part: str) -> dict[str, Any]:
         """Settings of a task's generator: the study's, then those overridden; training's, then the part's."""
@@ -248,11 +267,11 @@ class AlgorithmicParameters(Chapter):
         given = self.settings(name, "train" if part == "valid" else part)
         return task(name, tokenizer, **(given | around | {"split": split, "seed": seed} | other))
 
-    def obtain(self, name: str, seed: int = 0) -> tuple[Any, Any]:
+    def obtain(self, name: str, seed: int = 0, positions: Positions = "") -> tuple[Any, Any]:
         """A task's model, of random weights or pretrained, and its tokenizer."""
         if self.from_scratch:
             tokenizer = char_tokenizer()
-            return self.sizes(name).build(self.model, tokenizer, seed), tokenizer
+            return self.sizes(name, positions).build(self.model, tokenizer, seed), tokenizer
         model, tokenizer = load_language_model(self.model, device="cpu")
         model.set_attn_implementation("eager")  # the kernel that can give its weights
         return model, tokenizer

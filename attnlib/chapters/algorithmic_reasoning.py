@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+from torch import nn
 
-from attnlib.chapters.algorithmic_parameters import AlgorithmicParameters, in_words
+from attnlib.chapters.algorithmic_parameters import PARTS, AlgorithmicParameters, Positions, in_words
 from attnlib.chapters.base import Run, Setup
-from attnlib.generators.algorithmic import TASKS, AlgorithmicSample
+from attnlib.generators.algorithmic import TASKS, AlgorithmicSample, TooFewTexts
 from attnlib.generators.base import Batch, Head
 from attnlib.generators.curriculum import in_stages
+from attnlib.measures import evaluate_rows
+from attnlib.stats import answer_accuracy
 from attnlib.training import Plan, token_loss
 from attnlib.training.objectives import reference_loss
 
@@ -23,15 +28,23 @@ class ReasoningRun(Run):
     Attributes:
         task: what it is to do.
         supervised: whether a head of its last layer is asked for the reference.
+        positions: of our own transformer; "": as the chapter's model has them.
     """
 
     task: str
     supervised: bool
+    positions: Positions = ""
+
+    @property
+    def manner(self) -> str:
+        """What sets it apart from other models of its task, but for the seed: "rotary, supervised"."""
+        said = [f"{self.positions} positions" * bool(self.positions), "supervised" * self.supervised]
+        return ", ".join(part for part in said if part)
 
     @property
     def kind(self) -> str:
         """What it is called beside models of other seeds."""
-        return self.task.replace("_", " ") + ", supervised" * self.supervised
+        return self.task.replace("_", " ") + f", {self.manner}" * bool(self.manner)
 
 
 class AlgorithmicReasoning(AlgorithmicParameters):
@@ -44,9 +57,54 @@ class AlgorithmicReasoning(AlgorithmicParameters):
 
     def batches(self, name: str, part: str) -> list[Batch]:
         """The same texts in batches."""
-        return self.generator(name, part).in_batches(
-            self.samples(name, part), min(50, self.recipe(name).batch_size)
-        )
+        return self.generator(name, part).in_batches(self.samples(name, part), self._at_once(name))
+
+    def _at_once(self, name: str) -> int:
+        return min(50, self.recipe(name).batch_size)
+
+    def lengths(self, name: str) -> list[int]:
+        """Lengths to test a task at: up to `longest` times that of training, which is one of them."""
+        low = min(self.settings(name, part)["length"][0] for part in PARTS)
+        trained = self.settings(name, "train")["length"][1]
+        step = math.ceil(trained / 4)
+        return [n for n in range(trained % step, int(self.longest * trained) + 1, step) if n >= low]
+
+    def tests_by_length(self, name: str) -> dict[int, list[Batch]]:
+        """Unseen texts of every length, otherwise as in training: a quarter of `test_samples`, 10 at least.
+
+        Lengths that have no text outside of training are left out.
+        """
+        found = dict[int, list[Batch]]()
+        for length in self.lengths(name):
+            generator = self.generator(name, "train", split="test", length=(length, length))
+            try:
+                drawn = generator.samples(max(10, self.test_samples // 4))
+            except TooFewTexts:
+                continue
+            once = {sample.text: sample for sample in drawn}.values()
+            found[length] = generator.in_batches(once, self._at_once(name))
+        return found
+
+    def accuracy_by_length(self, models: Mapping[str, nn.Module]) -> pd.DataFrame:
+        """Accuracy of every model at every length, in training's range and beyond.
+
+        Args:
+            models: by the names of `runs()`.
+
+        Returns:
+            Rows of `answer_accuracy` with the columns `run`, `kind`, `task`, `model` (what sets it apart),
+            `seed`, `up_to` (the length of the texts) and `length` (the longest trained on).
+        """
+        tests = {name: self.tests_by_length(name) for name in self.tasks}
+        found = list[pd.DataFrame]()
+        for run in self.runs():
+            about = {"run": run.name, "kind": run.kind, "task": run.task, "seed": run.seed}
+            about |= {"model": run.manner or self.model}
+            trained = self.settings(run.task, "train")["length"][1]
+            for length, batches in tests[run.task].items():
+                rows = answer_accuracy(evaluate_rows(models[run.name], batches, follow=()))
+                found.append(rows.assign(**about, up_to=length, length=trained))
+        return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
     @property
     def label(self) -> str:
@@ -57,15 +115,16 @@ class AlgorithmicReasoning(AlgorithmicParameters):
     # ---- models --------------------------------------------------------------------------------------
 
     def runs(self) -> list[ReasoningRun]:
-        """Every model to train, one for each task and seed; some tasks once more, supervised."""
+        """Every model to train, for each task, positions and seed; some tasks once more, supervised."""
         kinds = [
-            ReasoningRun("", 0, name, supervised)
+            ReasoningRun("", 0, name, supervised, positions)
             for name in self.tasks
+            for positions in (self.positions or [""])
             for supervised in ([False, True] if name in self.supervised else [False])
         ]
         numbered = len(self.seeds) > 1
         return [
-            ReasoningRun(each.kind + f", seed {seed}" * numbered, seed, each.task, each.supervised)
+            replace(each, name=each.kind + f", seed {seed}" * numbered, seed=seed)
             for each in kinds
             for seed in self.seeds
         ]
@@ -77,7 +136,7 @@ class AlgorithmicReasoning(AlgorithmicParameters):
 
     def setup(self, run: ReasoningRun) -> Setup:
         """A model and the texts of its task, stage by stage; with `steps` = 0, it is not trained."""
-        model = self.obtain(run.task, run.seed)[0]
+        model = self.obtain(run.task, run.seed, run.positions)[0]
         recipe = self.recipe(run.task)
         stages = [(stage.steps, dict(stage.ranges)) for stage in recipe.stages] + [(recipe.steps, {})]
         texts = [(steps, self.generator(run.task, "train", seed=run.seed, **own)) for steps, own in stages]
@@ -131,7 +190,8 @@ class AlgorithmicReasoning(AlgorithmicParameters):
     def run_table(self) -> pd.DataFrame:
         """A row per run: name, task, whether it is supervised, seed; in words, the model and the ranges.
 
-        `kind` is what runs that differ only in their seed have in common.
+        `kind` is what runs that differ only in their seed have in common; `model`, what sets it apart from
+        others of its task.
         """
         how = "from scratch" if self.from_scratch else f"{'fine-tuned' if self.steps else 'as it is'}"
         extras = {"chat": self.chat, "instruction": self.instruction, "examples": self.few_shot}
@@ -141,9 +201,12 @@ class AlgorithmicReasoning(AlgorithmicParameters):
                 "run": run.name,
                 "kind": run.kind,
                 "task": run.task,
+                "model": run.manner or self.model,
                 "supervised": run.supervised,
+                "positions": run.positions,
                 "seed": run.seed,
                 "setting": f"{self.model}, {how}{self._size(run)}{said}"
+                + f", {run.positions} positions" * bool(run.positions)
                 + ", supervised head" * run.supervised,
                 "ranges": f"{self.described(run.task, 'train')}; OOD {self.described(run.task, 'ood')}",
             }

@@ -5,7 +5,13 @@ from attnlib.plots.copying import curves_by_task, dose_response, survival_curves
 from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
-from attnlib.plots.reasoning import accuracy_by_position, masses, reinforcement_curves
+from attnlib.plots.reasoning import (
+    accuracy_by_position,
+    extrapolation,
+    masses,
+    plateaus,
+    reinforcement_curves,
+)
 from attnlib.plots.style import table, visible
 
 __all__ = [
@@ -16,12 +22,14 @@ __all__ = [
     "curves_by_task",
     "dose_response",
     "estimates",
+    "extrapolation",
     "head_table",
     "heads_grid",
     "learning_curves",
     "looks_over_training",
     "masses",
     "over_training",
+    "plateaus",
     "reinforcement_curves",
     "relevance_scatter",
     "shares_by_layer",

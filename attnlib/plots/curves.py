@@ -10,7 +10,20 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from attnlib.colours import BASELINE
-from attnlib.plots.panels import BESIDE, colours, finished, legend_of, line, points, row_of_panels
+from attnlib.plots.panels import (
+    ACROSS,
+    BESIDE,
+    colours,
+    finished,
+    legend_of,
+    line,
+    panels,
+    points,
+    row_of_panels,
+)
+
+IN_A_ROW = 3
+"""So many wide panels stand side by side; more stand in rows of narrow ones."""
 
 
 def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> Figure:
@@ -61,7 +74,7 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Figure:
         by: the column that colours tell apart.
     """
     kinds, things = list(rows[panel].unique()), list(rows[by].unique())
-    figure, axes = row_of_panels(len(kinds), sharey=True)
+    figure, axes = row_of_panels(len(kinds), sharey=True) if len(kinds) <= IN_A_ROW else panels(len(kinds))
     for axis, kind in zip(axes, kinds, strict=True):
         for thing, colour in zip(things, colours(), strict=False):
             part = rows[(rows[panel] == kind) & (rows[by] == thing)]
@@ -69,7 +82,8 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Figure:
         for length in rows.loc[rows[panel] == kind, "length"].unique():
             axis.axvline(length, color=BASELINE, ls=":", lw=1)
         axis.set(title=str(kind), xlabel="length of test sequences, up to", ylim=(0, 1.02))
-    axes[0].set_ylabel("accuracy per token")
+    for axis in axes[:: len(axes) if len(kinds) <= IN_A_ROW else ACROSS]:
+        axis.set_ylabel("accuracy per token")
     legend_of(axes[-1], by)
     return finished(figure)
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
 import pandas as pd
 from matplotlib.figure import Figure
 
-from attnlib.plots.panels import colours, finished, legend_of, line, name_rows, panels, points
+from attnlib.colours import BASELINE
+from attnlib.plots.panels import (
+    colours,
+    finished,
+    legend_of,
+    line,
+    name_rows,
+    panels,
+    points,
+    row_of_panels,
+)
 
 
 def accuracy_by_position(rows: pd.DataFrame) -> Figure:
@@ -50,6 +63,41 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Figure:
         axis.grid(axis="x", alpha=0.3)
     axes[0].invert_yaxis()  # shared: all of them
     legend_of(axes[-1])
+    return finished(figure)
+
+
+def plateaus(histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequence[int]]) -> Figure:
+    """Exact match over training, a panel per model; dotted lines where a stage of its curriculum ends.
+
+    Args:
+        histories: `History.table` of each run, by its name; of models with stages.
+        stages: the steps at which stages end, by the same names.
+    """
+    figure, axes = panels(len(histories))
+    for axis, (name, rows) in zip(axes, histories.items(), strict=True):
+        line(axis, rows.assign(value=rows["exact_match"]), "step", colours()[0])
+        for end in stages[name]:
+            axis.axvline(end, color=BASELINE, ls=":", lw=1)
+        axis.set(title=name, xlabel="training step", ylim=(-0.03, 1.03))
+    name_rows(axes, "exact match (validation)")
+    return finished(figure)
+
+
+def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Figure:
+    """Accuracy against attention on the reference, both out of distribution: a point per model.
+
+    Args:
+        models: of `chapters.algorithmic_tables.extrapolation`.
+        mass: the column of attention.
+    """
+    figure, axes = row_of_panels(1)
+    for (task, part), colour in zip(models.groupby("task", sort=False), cycle(colours())):
+        for (model, some), marker in zip(part.groupby("model", sort=False), cycle("os^Dv")):
+            label = f"{str(task).replace('_', ' ')}, {model}"
+            axes[0].plot(some[mass], some["accuracy"], marker, ms=5, color=colour, alpha=0.8, label=label)
+    axes[0].set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
+    axes[0].set_ylim(-0.03, 1.03)
+    legend_of(axes[0])
     return finished(figure)
 
 

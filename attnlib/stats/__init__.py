@@ -25,6 +25,7 @@ from attnlib.stats.learning import (
 )
 from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.ragged import Ragged, RunScores, split_rows
+from attnlib.stats.rank_correlation import rank_correlation
 from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
 from attnlib.stats.reference import reference_mass
 from attnlib.stats.row_comparison import compare_rows
@@ -82,6 +83,7 @@ __all__ = [
     "pairs_learned",
     "predictions",
     "proportion",
+    "rank_correlation",
     "ratio",
     "reference_mass",
     "run_grades",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from attnlib.generators.algorithmic.base import AlgorithmicGenerator
+from attnlib.generators.algorithmic.base import AlgorithmicGenerator, TooFewTexts
 from attnlib.generators.algorithmic.flip_flop import FlipFlopGenerator
 from attnlib.generators.algorithmic.long_addition import LongAdditionGenerator
 from attnlib.generators.algorithmic.long_multiplication import LongMultiplicationGenerator
@@ -28,6 +28,7 @@ __all__ = [
     "PaddedSamples",
     "StringReversalGenerator",
     "SuccessorGenerator",
+    "TooFewTexts",
     "ValueAssignmentGenerator",
     "task",
 ]

@@ -29,6 +29,10 @@ CELLS = 2**24
 """Masks of so many cells, at most, are made at a time (unless one sample has more)."""
 
 
+class TooFewTexts(ValueError):
+    """A generator's settings allow hardly any text of its split."""
+
+
 class AlgorithmicGenerator(ABC):
     """Texts of a task whose answer an algorithm gives, with where that algorithm looks.
 
@@ -247,7 +251,7 @@ class AlgorithmicGenerator(ABC):
             kept.append(texts[rows])
             missing, tries = missing - len(rows), tries + 1
             if missing and tries == 100:
-                raise ValueError(
+                raise TooFewTexts(
                     f"hardly any text of {self.NAME} that these settings allow is a {self.split} text: found "
                     f"{CHUNK - missing} among {tries * 2 * CHUNK}; allow more texts, or ask with split=None"
                 )

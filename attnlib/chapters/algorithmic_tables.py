@@ -1,0 +1,96 @@
+"""Tables over every recorded model of the algorithmic tasks, and numbers over the seeds of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from attnlib.stats import Estimate, rank_correlation, table_over_seeds
+
+ACCURACY = "teacher-forced accuracy"
+MASS = "rollout"
+
+
+def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Means over seeds with Student's interval; of a single seed, its own numbers and intervals over texts.
+
+    Args:
+        rows: columns `by`, `seed`, `value`, `low`, `high`, `n`; groups without enough data are left out.
+        by: what tells numbers apart, but for the seed.
+
+    Returns:
+        Columns `by`, `value`, `low`, `high`, `n` and `of`: what there are n of, "seeds" or "texts".
+    """
+    numbers = {name: pd.to_numeric(rows[name], errors="coerce") for name in ("value", "low", "high")}
+    rows = rows.assign(**numbers).dropna(subset=["value"])
+    if rows["seed"].nunique() > 1:
+        return table_over_seeds(rows, by).assign(of="seeds")
+    return rows[[*by, "value", "low", "high", "n"]].assign(of="texts").reset_index(drop=True)
+
+
+def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
+    """Rows of a table as they are recorded: those that have a number.
+
+    Args:
+        table: columns `run`, `value`, `low`, `high`, `n`.
+        form: the metric's name, in which columns stand in braces.
+        more: further columns of numbers to keep.
+    """
+    named = table.assign(metric=[form.format(**row) for row in table.to_dict("records")])
+    named = named[pd.to_numeric(named["value"], errors="coerce").notna()]
+    numbers = {"value": float, "low": float, "high": float, "n": int} | dict.fromkeys(more, float)
+    return named[["run", "metric", *numbers]].astype(numbers)
+
+
+def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
+    """What every recorded model looks at, and how well it does, out of distribution: a row per model.
+
+    Args:
+        rows: `records("algorithmic_reasoning")`; models whose record has no mass over all rows of a split (of
+            older records) are left out.
+
+    Returns:
+        Columns `record`, `run`, `task`, `model`, `seed`, `accuracy` (per token, OOD), `mass` (rollout on the
+        reference, OOD), `above uniform` (less what even attention would score) and `mass ID`.
+    """
+    about = ["record", "run", "task", "model", "seed"]
+    names = {
+        f"{ACCURACY} OOD": "accuracy",
+        f"{MASS}, OOD": "mass",
+        f"{MASS}, ID": "mass ID",
+    }
+    missing = [name for name in (*about, "metric", "uniform") if name not in rows]
+    if missing:
+        return pd.DataFrame(columns=[*about, *names.values(), "above uniform"])
+    some = rows[rows["metric"].isin(names)]
+    table = some.assign(metric=some["metric"].map(names)).pivot_table(
+        index=about, columns="metric", values="value", sort=False, dropna=False, observed=True
+    )
+    even = some[some["metric"] == f"{MASS}, OOD"].set_index(about)["uniform"]
+    table = table.reindex(columns=[*names.values()]).dropna().join(even)
+    table["above uniform"] = table["mass"] - table.pop("uniform")
+    return table.reset_index().rename_axis(columns=None)
+
+
+def correlations(models: pd.DataFrame) -> pd.DataFrame:
+    """Does attention on the reference go with accuracy out of distribution, across models?
+
+    Args:
+        models: `extrapolation`.
+
+    Returns:
+        Spearman's correlation with accuracy, of each way to measure attention: over `all models` (masses of
+        different tasks are hardly comparable), `within tasks`, and of each task alone. Columns `attention`,
+        `over`, `value`, `low`, `high`, `n` (models).
+    """
+    found = list[dict[str, object]]()
+    for name in ("mass", "above uniform", "mass ID"):
+        estimates: dict[str, Estimate] = {
+            "all models": rank_correlation(models[name], models["accuracy"]),
+            "within tasks": rank_correlation(models[name], models["accuracy"], models["task"].tolist()),
+        }
+        for task, part in models.groupby("task", sort=False):
+            estimates[str(task)] = rank_correlation(part[name], part["accuracy"])
+        found += [{"attention": name, "over": over} | each._asdict() for over, each in estimates.items()]
+    return pd.DataFrame(found, columns=["attention", "over", "value", "low", "high", "n"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,11 @@ from attnlib.measures import evaluate_rows
 from attnlib.stats import answer_accuracy
 from attnlib.training import Plan, token_loss
 from attnlib.training.objectives import reference_loss
+
+POSITIONS: dict[str, str] = {"": "", "none": "no positions"} | {
+    kind: f"{kind} positions" for kind in ("learned", "sinusoidal", "rotary")
+}
+"""What kinds of positions are called in names of runs."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class ReasoningRun(Run):
     @property
     def manner(self) -> str:
         """What sets it apart from other models of its task, but for the seed: "rotary, supervised"."""
-        said = [f"{self.positions} positions" * bool(self.positions), "supervised" * self.supervised]
+        said = [POSITIONS[self.positions], "supervised" * self.supervised]
         return ", ".join(part for part in said if part)
 
     @property
@@ -170,15 +175,23 @@ class AlgorithmicReasoning(AlgorithmicParameters):
             precision=self.precision,
         )
 
-    def stages(self) -> pd.DataFrame:
+    def of_first_seed(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Of a table with a column `run`, the rows of the first seed's models, called by their kind."""
+        kinds = {run.name: run.kind for run in self.runs() if run.seed == self.seeds[0]}
+        return table[table["run"].isin(kinds)].assign(run=lambda rows: rows["run"].map(kinds))
+
+    def stages(self, names: Iterable[str] = ()) -> pd.DataFrame:
         """What each task is trained on, stage by stage.
+
+        Args:
+            names: of the tasks; the chapter's, if left out.
 
         Returns:
             A row per stage: `task`, `from step`, `to step`, `texts`, in words. The last stage of a task is
             all of its ranges.
         """
         rows = list[dict[str, Any]]()
-        for name in self.tasks:
+        for name in names or self.tasks:
             recipe = self.recipe(name)
             ends = [*recipe.ends, recipe.steps]
             ranges = [*(stage.ranges for stage in recipe.stages), {}]
@@ -206,7 +219,7 @@ class AlgorithmicReasoning(AlgorithmicParameters):
                 "positions": run.positions,
                 "seed": run.seed,
                 "setting": f"{self.model}, {how}{self._size(run)}{said}"
-                + f", {run.positions} positions" * bool(run.positions)
+                + f", {POSITIONS[run.positions]}" * bool(run.positions)
                 + ", supervised head" * run.supervised,
                 "ranges": f"{self.described(run.task, 'train')}; OOD {self.described(run.task, 'ood')}",
             }

@@ -109,6 +109,16 @@ def test_accuracy_by_length_is_a_row_per_model_length_and_metric():
     assert [axis.get_title() for axis in figure.axes] == ["string_reversal"]
 
 
+def test_details_are_of_the_first_seeds_models():
+    p = tiny(seeds=[3, 1], positions=["none"])
+    table = pd.DataFrame({"run": [run.name for run in p.runs()], "value": [1.0, 2.0]})
+    assert p.of_first_seed(table).to_dict("list") == {
+        "run": ["string reversal, no positions"],
+        "value": [1.0],
+    }
+    assert tiny().of_first_seed(table[:0]).empty
+
+
 # ---- numbers over seeds, and over records ------------------------------------------------------------------
 
 

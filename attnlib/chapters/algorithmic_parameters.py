@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from attnlib.chapters.algorithmic_ranges import LONGER, RANGES
+from attnlib.chapters.algorithmic_ranges import LONGER, RANGES, in_words, range_in_words, tuples, within
 from attnlib.chapters.algorithmic_recipes import FINE_TUNING, RECIPES, Recipe, Stage
 from attnlib.chapters.base import Chapter
 from attnlib.generators import char_tokenizer
@@ -103,6 +103,17 @@ class AlgorithmicParameters(Chapter):
                     f"override should name parts {', '.join(PARTS)}, model, stages of {name}; got "
                     f"{sorted(strangers)}"
                 )
+            if plain := [part for part in parts if part != "stages" and not isinstance(parts[part], dict)]:
+                raise ValueError(
+                    f"override should hold settings by name, such as {{'length': [1, 4]}}, for {plain} of "
+                    f"{name}; got {parts[plain[0]]!r}"
+                )
+            stages = parts.get("stages", [])
+            if not isinstance(stages, list) or not all(isinstance(s, dict) and "steps" in s for s in stages):
+                raise ValueError(
+                    f"stages of {name} should be a list of stages such as {{'steps': 300, 'length': [2, 5]}}, "
+                    f"or empty; got {stages!r}"
+                )
             if strangers := set(parts.get("model", {})) - set(AS_THE_RECIPE):
                 raise ValueError(
                     f"override may set {', '.join(AS_THE_RECIPE)} of {name}'s model; got {sorted(strangers)}"
@@ -189,13 +200,13 @@ class AlgorithmicParameters(Chapter):
         whole = self.settings(name, "train")
         signature = inspect.signature(TASKS[name]).parameters
         for number, stage in enumerate(recipe.stages, 1):
-            self._try(name, "train", f"stage {number} of the curriculum of {name}", **_tuples(stage.ranges))
-            for key, value in _tuples(stage.ranges).items():
+            self._try(name, "train", f"stage {number} of the curriculum of {name}", **tuples(stage.ranges))
+            for key, value in tuples(stage.ranges).items():
                 allowed = whole.get(key, signature[key].default)
-                if not _within(value, allowed):
+                if not within(value, allowed):
                     raise ValueError(
                         f"the curriculum of {name} leaves the task's ranges: stage {number} has {key} "
-                        f"{_range(value)}, and training {_range(allowed)}; narrow the stage, or train on "
+                        f"{range_in_words(value)}, and training {range_in_words(allowed)}; narrow the stage, or train on "
                         f"more (override={{{name!r}: {{'train': ...}}}}), or without a curriculum (... "
                         "'stages': [])"
                     )
@@ -229,10 +240,8 @@ class AlgorithmicParameters(Chapter):
         stages = self.override.get(name, {}).get("stages")
         if stages is None:
             return recipe
-        parted = [
-            (stage.get("steps", 0), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages
-        ]
-        return recipe.changed({"stages": tuple(Stage(*parts) for parts in parted)})
+        parts = [(stage["steps"], {k: v for k, v in stage.items() if k != "steps"}) for stage in stages]
+        return recipe.changed({"stages": tuple(Stage(steps=steps, ranges=ranges) for steps, ranges in parts)})
 
     def sizes(self, name: str, positions: Positions = "") -> CausalSizes:
         """How big a task's model from scratch is, and its positions, if they are chosen."""
@@ -246,7 +255,7 @@ class AlgorithmicParameters(Chapter):
         longer = LONGER if self.ranges == "scratch" and self.reversal == "longer" else {}
         for source in (RANGES[self.ranges][name], longer.get(name, {}), self.override.get(name, {})):
             merged |= source.get("train", {}) | (source.get(part, {}) if part != "train" else {})
-        return _tuples(merged)
+        return tuples(merged)
 
     def generator(
         self, name: str, part: str, *, seed: int = 0, plain: bool = False, **other: Any
@@ -284,30 +293,6 @@ class AlgorithmicParameters(Chapter):
     def described(self, name: str, part: str) -> str:
         """A part's settings in words: "length 1-4, num_of_nums 2"."""
         return in_words(self.settings(name, part))
-
-
-def in_words(settings: dict[str, Any]) -> str:
-    """Settings of a generator in words: "length 1-4, num_of_nums 2"."""
-    return ", ".join(f"{key} {_range(value)}" for key, value in settings.items())
-
-
-def _range(value: Any) -> str:
-    if isinstance(value, tuple) and len(value) == 2:
-        return f"{value[0]}-{value[1]}" if value[0] != value[1] else str(value[0])
-    return str(value)
-
-
-def _tuples(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-
-
-def _within(value: Any, whole: Any) -> bool:
-    """Whether a setting of a stage asks for nothing that is outside of training's: a range, or characters."""
-    if isinstance(whole, bool) or isinstance(value, bool):
-        return value == whole
-    if isinstance(whole, tuple):
-        return whole[0] <= value[0] <= value[1] <= whole[1]
-    return set(value) <= set(whole)
 
 
 def _known_task(name: str) -> None:

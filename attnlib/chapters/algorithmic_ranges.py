@@ -1,4 +1,4 @@
-"""What the study trained and tested on."""
+"""What the study trained and tested on, and ranges in words."""
 
 from __future__ import annotations
 
@@ -78,3 +78,29 @@ LONGER: dict[str, dict[str, dict[str, Any]]] = {
     "string_reversal": {"train": {"length": (1, 10)}, "id": {"length": (1, 10)}, "ood": {"length": (11, 20)}}
 }
 """Reversal towards longer strings, as all other tasks; the study trained from scratch on the longer ones."""
+
+
+def in_words(settings: dict[str, Any]) -> str:
+    """Settings of a generator in words: "length 1-4, num_of_nums 2"."""
+    return ", ".join(f"{key} {range_in_words(value)}" for key, value in settings.items())
+
+
+def range_in_words(value: Any) -> str:
+    """A setting in words: "1-4", "2" for a range of one number, and others as they are."""
+    if isinstance(value, tuple) and len(value) == 2:
+        return f"{value[0]}-{value[1]}" if value[0] != value[1] else str(value[0])
+    return str(value)
+
+
+def tuples(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with tuples in place of lists, which is what YAML has."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+
+
+def within(value: Any, whole: Any) -> bool:
+    """Whether a setting asks for nothing that is outside of another: a range, or a set of characters."""
+    if isinstance(whole, bool) or isinstance(value, bool):
+        return value == whole
+    if isinstance(whole, tuple):
+        return whole[0] <= value[0] <= value[1] <= whole[1]
+    return set(value) <= set(whole)

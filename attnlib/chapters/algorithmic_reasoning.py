@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 from torch import nn
 
-from attnlib.chapters.algorithmic_parameters import PARTS, AlgorithmicParameters, Positions, in_words
+from attnlib.chapters.algorithmic_parameters import PARTS, AlgorithmicParameters, Positions
+from attnlib.chapters.algorithmic_ranges import in_words
 from attnlib.chapters.base import Run, Setup
 from attnlib.generators.algorithmic import TASKS, AlgorithmicSample, TooFewTexts
 from attnlib.generators.base import Batch, Head

@@ -63,8 +63,8 @@ class Recipe:
         Raises:
             ValueError: there is no such setting, or it is not allowed.
         """
-        steps = settings.get("steps", self.steps)
         other = replace(self, **settings)
+        steps = other.steps
         if not self.steps or steps == self.steps:
             return other
         ends = [round(end * steps / self.steps) for end in self.ends]

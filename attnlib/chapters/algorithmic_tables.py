@@ -55,22 +55,16 @@ def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
         reference, OOD), `above uniform` (less what even attention would score) and `mass ID`.
     """
     about = ["record", "run", "task", "model", "seed"]
-    names = {
-        f"{ACCURACY} OOD": "accuracy",
-        f"{MASS}, OOD": "mass",
-        f"{MASS}, ID": "mass ID",
-    }
-    missing = [name for name in (*about, "metric", "uniform") if name not in rows]
-    if missing:
-        return pd.DataFrame(columns=[*about, *names.values(), "above uniform"])
-    some = rows[rows["metric"].isin(names)]
-    table = some.assign(metric=some["metric"].map(names)).pivot_table(
-        index=about, columns="metric", values="value", sort=False, dropna=False, observed=True
-    )
-    even = some[some["metric"] == f"{MASS}, OOD"].set_index(about)["uniform"]
-    table = table.reindex(columns=[*names.values()]).dropna().join(even)
-    table["above uniform"] = table["mass"] - table.pop("uniform")
-    return table.reset_index().rename_axis(columns=None)
+    names = {"accuracy": f"{ACCURACY} OOD", "mass": f"{MASS}, OOD", "mass ID": f"{MASS}, ID"}
+    if any(name not in rows for name in (*about, "metric", "uniform")):
+        return pd.DataFrame(columns=[*about, *names, "above uniform"])
+    even = rows.loc[rows["metric"] == names["mass"], [*about, "uniform"]]
+    table = even.rename(columns={"uniform": "above uniform"})
+    for name, metric in names.items():
+        found = rows.loc[rows["metric"] == metric, [*about, "value"]]
+        table = table.merge(found.rename(columns={"value": name}), on=about)
+    table["above uniform"] = table["mass"] - table["above uniform"]
+    return table
 
 
 def correlations(models: pd.DataFrame) -> pd.DataFrame:

@@ -111,7 +111,7 @@ class AlgorithmicParameters(Chapter):
             stages = parts.get("stages", [])
             if not isinstance(stages, list) or not all(isinstance(s, dict) and "steps" in s for s in stages):
                 raise ValueError(
-                    f"stages of {name} should be a list of stages such as {{'steps': 300, 'length': [2, 5]}}, "
+                    f"stages of {name} should be a list of stages such as {{'steps': 300, 'length': [2, 5]}} "
                     f"or empty; got {stages!r}"
                 )
             if strangers := set(parts.get("model", {})) - set(AS_THE_RECIPE):
@@ -206,9 +206,9 @@ class AlgorithmicParameters(Chapter):
                 if not within(value, allowed):
                     raise ValueError(
                         f"the curriculum of {name} leaves the task's ranges: stage {number} has {key} "
-                        f"{range_in_words(value)}, and training {range_in_words(allowed)}; narrow the stage, or train on "
-                        f"more (override={{{name!r}: {{'train': ...}}}}), or without a curriculum (... "
-                        "'stages': [])"
+                        f"{range_in_words(value)}, and training {range_in_words(allowed)}; narrow the "
+                        f"stage, or train on more (override={{{name!r}: {{'train': ...}}}}), or without a "
+                        "curriculum (... 'stages': [])"
                     )
         if recipe.stages and recipe.ends[-1] > recipe.steps:
             raise ValueError(

@@ -139,8 +139,8 @@ def test_of_several_seeds_intervals_are_students_of_one_the_texts():
     one = over_seeds(numbers([0.8], task="t"), ["task"])
     assert one.loc[0, ["task", "value", "n", "of"]].tolist() == ["t", 0.8, 50, "texts"]
     assert one.loc[0, ["low", "high"]].tolist() == pytest.approx([0.7, 0.9])
-    missing = over_seeds(numbers(["not enough data", 0.5], task="t").assign(low=0.0, high=1.0), ["task"])
-    assert missing.loc[0, "value"] == 0.5
+    missing = numbers([0.4, 0.5], task="t").assign(value=["not enough data", 0.5])
+    assert over_seeds(missing, ["task"]).loc[0, "value"] == 0.5
 
 
 def test_what_has_no_number_is_not_recorded():

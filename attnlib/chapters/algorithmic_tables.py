@@ -15,6 +15,8 @@ MASS = "rollout"
 def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Means over seeds with Student's interval; of a single seed, its own numbers and intervals over texts.
 
+    Numbers are shares: Student's interval ends at 0 and 1.
+
     Args:
         rows: columns `by`, `seed`, `value`, `low`, `high`, `n`; groups without enough data are left out.
         by: what tells numbers apart, but for the seed.
@@ -25,7 +27,8 @@ def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     numbers = {name: pd.to_numeric(rows[name], errors="coerce") for name in ("value", "low", "high")}
     rows = rows.assign(**numbers).dropna(subset=["value"])
     if rows["seed"].nunique() > 1:
-        return table_over_seeds(rows, by).assign(of="seeds")
+        table = table_over_seeds(rows, by).assign(of="seeds")
+        return table.assign(low=table["low"].clip(0, 1), high=table["high"].clip(0, 1))
     return rows[[*by, "value", "low", "high", "n"]].assign(of="texts").reset_index(drop=True)
 
 

@@ -135,7 +135,7 @@ def test_of_several_seeds_intervals_are_students_of_one_the_texts():
     several = over_seeds(numbers([0.8, 0.9, 1.0], task="t"), ["task"])
     assert several.loc[0, "value"] == pytest.approx(0.9) and several.loc[0, "n"] == 3
     assert several.loc[0, "low"] == pytest.approx(0.9 - 4.30265 * 0.1 / np.sqrt(3), abs=1e-4)
-    assert list(several["of"]) == ["seeds"]
+    assert list(several["of"]) == ["seeds"] and several.loc[0, "high"] == 1, "a share is 1 at most"
     one = over_seeds(numbers([0.8], task="t"), ["task"])
     assert one.loc[0, ["task", "value", "n", "of"]].tolist() == ["t", 0.8, 50, "texts"]
     assert one.loc[0, ["low", "high"]].tolist() == pytest.approx([0.7, 0.9])

@@ -104,7 +104,7 @@ class AlgorithmicReasoning(AlgorithmicParameters):
         tests = {name: self.tests_by_length(name) for name in self.tasks}
         found = list[pd.DataFrame]()
         for run in self.runs():
-            about = {"run": run.name, "kind": run.kind, "task": run.task, "seed": run.seed}
+            about: dict[str, Any] = {"run": run.name, "kind": run.kind, "task": run.task, "seed": run.seed}
             about |= {"model": run.manner or self.model}
             trained = self.settings(run.task, "train")["length"][1]
             for length, batches in tests[run.task].items():
@@ -122,10 +122,11 @@ class AlgorithmicReasoning(AlgorithmicParameters):
 
     def runs(self) -> list[ReasoningRun]:
         """Every model to train, for each task, positions and seed; some tasks once more, supervised."""
+        own: list[Positions] = [""]
         kinds = [
             ReasoningRun("", 0, name, supervised, positions)
             for name in self.tasks
-            for positions in (self.positions or [""])
+            for positions in self.positions or own
             for supervised in ([False, True] if name in self.supervised else [False])
         ]
         numbered = len(self.seeds) > 1

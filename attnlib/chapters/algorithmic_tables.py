@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -40,7 +41,7 @@ def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
         form: the metric's name, in which columns stand in braces.
         more: further columns of numbers to keep.
     """
-    named = table.assign(metric=[form.format(**row) for row in table.to_dict("records")])
+    named = table.assign(metric=[form.format_map(row) for row in table.to_dict("records")])
     named = named[pd.to_numeric(named["value"], errors="coerce").notna()]
     numbers = {"value": float, "low": float, "high": float, "n": int} | dict.fromkeys(more, float)
     return named[["run", "metric", *numbers]].astype(numbers)
@@ -81,7 +82,7 @@ def correlations(models: pd.DataFrame) -> pd.DataFrame:
         different tasks are hardly comparable), `within tasks`, and of each task alone. Columns `attention`,
         `over`, `value`, `low`, `high`, `n` (models).
     """
-    found = list[dict[str, object]]()
+    found = list[dict[str, Any]]()
     for name in ("mass", "above uniform", "mass ID"):
         estimates: dict[str, Estimate] = {
             "all models": rank_correlation(models[name], models["accuracy"]),

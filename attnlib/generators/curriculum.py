@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from typing import TypeVar
 
-from attnlib.generators.base import Batch
+Batch = TypeVar("Batch")
+"""Whatever a stage trains on."""
 
 
 def in_stages(stages: Sequence[tuple[int, Callable[[int], Batch]]]) -> Callable[[int], Batch]:

@@ -81,12 +81,13 @@ class RaspParameters(Chapter):
     @model_validator(mode="after")
     def _possible(self) -> RaspParameters:
         for name in self.languages:
-            self._fits(name, self.size(self.lang(name)))
-            if name in self.supervised and not self.has_room(self.lang(name)):
+            lang = self.lang(name)
+            size = self.size(lang)
+            self._fits(name, size)
+            if name in self.supervised and not self.has_room(lang):
                 raise ValueError(
                     f"n_layers and n_heads should leave room for the heads that {name} supervises, "
-                    f"(layer, head) {list(self.lang(name).definition.heads)}; got "
-                    f"{self.size(self.lang(name)).n_layers} and {self.size(self.lang(name)).n_heads}"
+                    f"(layer, head) {list(lang.definition.heads)}; got {size.n_layers} and {size.n_heads}"
                 )
         for ablation in self.ablations:
             self._fits(self.language, self.size(self.lang(), ablation), ablation)

@@ -9,15 +9,33 @@ import pandas as pd
 
 from attnlib.chapters.rasp_settings import ABLATIONS
 from attnlib.generators.rasp import LANGUAGES
-from attnlib.records import paper_figures
+from attnlib.records import as_printed, paper_figures
 from attnlib.stats import table_over_seeds
 
 TABLES = "Thinking Like Transformers Table"
 
-SCALE = ["length", "width", "positions"]
-
-KIND = ["language", "bos", "supervised", "ablation", "alphabet_size", *SCALE]
+KIND = ["language", "bos", "supervised", "ablation", "alphabet_size", "length", "width", "positions"]
 """What sets models apart that are not just of different seeds."""
+
+WITH_OWN_SYMBOLS = {name for name, definition in LANGUAGES.items() if definition.symbols}
+"""Languages that have an alphabet of their own, whatever `alphabet_size` says."""
+
+
+def of_scale(rows: pd.DataFrame, **scale: str | int) -> pd.DataFrame:
+    """The rows of models of one scale: `length`, `width`, `positions`, `alphabet_size`, or some of these.
+
+    An ablation may be wider, and a language that brings its own symbols has as many as it has.
+
+    Args:
+        rows: `records("rasp_languages")`.
+        **scale: what is asked, by column.
+    """
+    exempt = {
+        "width": rows["ablation"].fillna("").ne(""),
+        "alphabet_size": _language_of(rows).isin(WITH_OWN_SYMBOLS),
+    }
+    kept = [rows[name].eq(value) | exempt.get(name, False) for name, value in scale.items()]
+    return rows[pd.concat(kept, axis=1).all(axis=1)]
 
 
 def trained_models(rows: pd.DataFrame) -> pd.DataFrame:
@@ -30,16 +48,9 @@ def trained_models(rows: pd.DataFrame) -> pd.DataFrame:
         Columns `KIND`, `seed`, `value`, `metric` and `up_to`: also the accuracies by length.
     """
     rows = rows[rows["metric"].str.fullmatch(r"accuracy(, length \d+ to \d+)?") & rows["ablation"].notna()]
-    rows = rows.assign(language=rows["task"].str.removesuffix(" without BOS"))
+    rows = rows.assign(language=_language_of(rows))
     rows = rows.sort_values("validated", ascending=False, kind="stable")
     return rows.drop_duplicates([*KIND, "seed", "metric"])[[*KIND, "seed", "value", "metric", "up_to"]]
-
-
-def of_scale(models: pd.DataFrame, **scale: object) -> pd.DataFrame:
-    """The models of one scale: `length`, `width` and `positions`; an ablation may be wider."""
-    for name, value in scale.items():
-        models = models[(models[name] == value) | ((name == "width") & (models["ablation"] != ""))]
-    return models
 
 
 def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
@@ -71,8 +82,7 @@ def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
 def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
     """A row per language, a column for each size of its alphabet; with BOS, without supervision."""
     chosen = models.query("metric == 'accuracy' and ablation == '' and bos and not supervised")
-    bring_their_own = [name for name, definition in LANGUAGES.items() if definition.symbols]
-    chosen = chosen[~chosen["language"].isin(bring_their_own)]
+    chosen = chosen[~chosen["language"].isin(WITH_OWN_SYMBOLS)]
     found = table_over_seeds(chosen, ["language", "alphabet_size"])
     cells = found.assign(cell=_cells(found)).pivot(index="language", columns="alphabet_size", values="cell")
     cells.columns = [f"{size:.0f} symbols" for size in cells.columns]
@@ -116,10 +126,10 @@ def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does attention match the program's, and could the program's stand in its place? Of all recorded.
+    """Does attention match the program's, and could the program's stand in its place?
 
     Args:
-        rows: `records("rasp_languages")`.
+        rows: `records("rasp_languages")`, of one scale and one alphabet.
 
     Returns:
         A row per language, and whether its models were supervised, in percent with intervals over seeds:
@@ -127,7 +137,7 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
         even attention with its own; accuracy with the model's own attention, with the program's in its
         place, and with even attention.
     """
-    rows = rows[rows["ablation"].eq("") & rows["bos"].eq(True) & rows["alphabet_size"].le(10)]
+    rows = rows[rows["ablation"].eq("") & rows["bos"].eq(True)]
     language = rows["task"]
     agrees = (
         rows["metric"].str.removeprefix("agreement with ").where(rows["metric"].str.startswith("agreement"))
@@ -177,6 +187,9 @@ def _in_order(names: Iterable[str]) -> list[str]:
 
 def _paper(table: str, tasks: Iterable[str]) -> list[str]:
     paper = paper_figures().query("table == @table").set_index("task")
-    unverified = paper["certainty"].ne("read").map({True: " (unverified)", False: ""})
-    figures = paper["value"].map("{:g}".format) + unverified
+    figures = as_printed(paper)
     return [figures.get(task, "not found") for task in tasks]
+
+
+def _language_of(rows: pd.DataFrame) -> pd.Series:
+    return rows["task"].str.removesuffix(" without BOS")

@@ -82,6 +82,12 @@ def _(chapter: ArithmeticLens, run: LensRun) -> tuple[Task, dict[str, Any]]:
 # ---- from the command line
 
 
+def defaults_of(notebook: str) -> dict[str, Any]:
+    """The values in a notebook's cell of parameters, which the `quick` profile runs with."""
+    cell = papermill.inspect_notebook(NOTEBOOKS / f"{notebook}.ipynb")
+    return {name: ast.literal_eval(parameter["default"]) for name, parameter in cell.items()}
+
+
 def chapter_of(notebook: str, changes: Mapping[str, str]) -> Chapter:
     """A chapter with its notebook's own parameters, but for these, which are text as typed.
 
@@ -92,8 +98,7 @@ def chapter_of(notebook: str, changes: Mapping[str, str]) -> Chapter:
     known = {each.__module__.rpartition(".")[2]: each for each in made if each is not Chapter}
     if notebook not in known:
         raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
-    cell = papermill.inspect_notebook(NOTEBOOKS / f"{notebook}.ipynb")
-    defaults = {name: ast.literal_eval(parameter["default"]) for name, parameter in cell.items()}
+    defaults = defaults_of(notebook)
     typed = {
         name: text if isinstance(defaults.get(name), str) else _value(text) for name, text in changes.items()
     }

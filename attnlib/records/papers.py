@@ -20,6 +20,12 @@ def paper_figures() -> pd.DataFrame:
     return pd.read_csv(Path(__file__).with_name("paper_figures.csv"), comment="#")
 
 
+def as_printed(figures: pd.DataFrame) -> pd.Series:
+    """The values of some of `paper_figures()` as text, marked where they are unverified."""
+    unverified = figures["certainty"].ne("read").map({True: " (unverified)", False: ""})
+    return figures["value"].map("{:g}".format).replace("inf", "never") + unverified
+
+
 def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     """A paper's table with our numbers beside it.
 
@@ -36,8 +42,7 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     """
     paper, here = _paper_and_ours(table, here)
     _refuse_merging(here, ["task", "setting"])
-    unverified = paper["certainty"].ne("read").map({True: " (unverified)", False: ""})
-    both = paper.assign(paper=paper["value"].map("{:g}".format) + unverified)[["task", "setting", "paper"]]
+    both = paper.assign(paper=as_printed(paper))[["task", "setting", "paper"]]
     both = both.rename(columns={"setting": "paper's setting"})
     counts = here["n"].astype(int)
     texts = [f"{_percent(row, 2)}, n = {n:,}" for row, n in zip(here.itertuples(), counts, strict=True)]
@@ -70,11 +75,8 @@ def paper_grid(
     """
     paper, here = _paper_and_ours(table, here, tasks)
     _refuse_merging(here, ["task", "setting", "metric"])
-    theirs = {}
-    for row in paper.itertuples():
-        task, _, metric = str(row.task).partition(": ")
-        cell = "never" if row.value == float("inf") else f"{row.value:g}"
-        theirs[task, metric] = cell + " (unverified)" * (row.certainty != "read")
+    places = paper["task"].str.partition(": ")
+    theirs = dict(zip(zip(places[0], places[2], strict=True), as_printed(paper), strict=True))
     settings = dict(zip(paper["task"].str.partition(": ")[0], paper["setting"], strict=True))
     settings |= {task: "" for task in tasks if task not in settings}
     rows = []

@@ -226,11 +226,25 @@ def test_ablations_stand_beside_the_full_size_and_the_papers():
     rows = pd.DataFrame(
         [recorded(), recorded(**wide), recorded(width=256, value=0.1), recorded(task="sort", value=0.8)]
     )
-    models = rasp_tables.of_scale(rasp_tables.trained_models(rows), width=64, length=30)
+    models = rasp_tables.trained_models(rasp_tables.of_scale(rows, width=64, length=30))
     table = rasp_tables.table_of_ablations(models)
     assert list(table["language"]) == ["hist2", "hist2"] and list(table["by"]) == ["here", "paper"]
     assert list(table["full size"]) == ["90.0, 1 seed", "99 (unverified)"]
     assert list(table["one layer fewer, twice as wide"]) == ["40.0, 1 seed", "83.5 (unverified)"]
+
+
+def test_of_one_alphabet_languages_that_bring_their_own_are_left_in():
+    rows = pd.DataFrame(
+        [
+            recorded(alphabet_size=26),
+            recorded(),
+            recorded(task="dyck5_ptf without BOS", bos=False, alphabet_size=11),
+            recorded(task="dyck1_ptf", alphabet_size=3, width=256),
+        ],
+        index=[3, 1, 0, 2],
+    )
+    found = rasp_tables.of_scale(rows, alphabet_size=10, width=64)
+    assert found["task"].tolist() == ["hist2", "dyck5_ptf without BOS"]
 
 
 def test_alphabets_and_lengths_over_records():

@@ -61,9 +61,10 @@ class AlgorithmicReasoning(AlgorithmicParameters):
         drawn = self.generator(name, part, **other).samples(self.test_samples)
         return list({sample.text: sample for sample in drawn}.values())
 
-    def batches(self, name: str, part: str) -> list[Batch]:
-        """The same texts in batches."""
-        return self.generator(name, part).in_batches(self.samples(name, part), self._at_once(name))
+    def batches(self, name: str, part: str, **other: Any) -> list[Batch]:
+        """The same texts in batches; see `generator`."""
+        samples = self.samples(name, part, **other)
+        return self.generator(name, part, **other).in_batches(samples, self._at_once(name))
 
     def _at_once(self, name: str) -> int:
         return min(50, self.recipe(name).batch_size)

@@ -102,14 +102,14 @@ RECIPES: dict[str, Recipe] = {
     # Of 62 symbols at once, none is ever looked up. Of three in full tables, all are; then there are more
     # and more, by little enough each time for the model not to go back to guessing.
     "value_assignment": Recipe(
-        steps=3400,
+        steps=3800,
         learning_rate=0.0015,
         schedule="constant",
         warmup=50,
         n_layers=3,
         width=64,
         ff_width=64,
-        evaluations=34,
+        evaluations=38,
         stages=(
             _table(450, 3, 3, 3, 3, length=(3, 5)),
             _table(150, 3, 3, 1, 3),

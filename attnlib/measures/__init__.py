@@ -4,6 +4,7 @@ from attnlib.measures.accuracy import sample_scores
 from attnlib.measures.evaluation import evaluate_rows
 from attnlib.measures.generation import answer_texts, generate_answers
 from attnlib.measures.intervention import head_masses, reinforcement_rows
+from attnlib.measures.key_kinds import kind_shares, shared_rows
 from attnlib.measures.scores_over_training import (
     documents_over_training,
     lexical_scores,
@@ -22,10 +23,12 @@ __all__ = [
     "evaluate_rows",
     "generate_answers",
     "head_masses",
+    "kind_shares",
     "lexical_scores",
     "reinforcement_rows",
     "sample_scores",
     "scores_at_checkpoints",
+    "shared_rows",
     "target_masses",
     "text_scores",
     "token_kinds",

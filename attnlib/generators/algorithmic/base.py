@@ -64,6 +64,8 @@ class AlgorithmicGenerator(ABC):
         ignore_index: the target where nothing is to be predicted.
         generate_attn_labels: whether samples have a reference.
         as_published: label as the study's code did, errors included, to compare with its figures.
+        enlarged: whether the reference also has what the study leaves out of it, though the answer depends on
+            it. It changes something in tasks with `ENLARGES` only; their docstrings say what.
         split: "train", "valid" or "test", for texts of that split only; the task's own text decides (sums of
             the same numbers in another order are in the same split). `None` for all.
 
@@ -84,6 +86,8 @@ class AlgorithmicGenerator(ABC):
     """What to say before and after the examples."""
     ENDS: ClassVar[bool] = True
     """Whether the model is to predict that the answer ends."""
+    ENLARGES: ClassVar[bool] = False
+    """Whether the study leaves something out of the reference that the answer depends on."""
 
     def __init__(
         self,
@@ -100,13 +104,17 @@ class AlgorithmicGenerator(ABC):
         ignore_index: int = IGNORE,
         generate_attn_labels: bool = True,
         as_published: bool = False,
+        enlarged: bool = False,
         split: str | None = None,
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ValueError(f"seed must be a whole number from 0; got {seed!r}")
         self.alphabet, self.tokenizer, self.seed = alphabet, tokenizer, int(seed)
         self.split = checked_split(split)
+        if enlarged and as_published:
+            raise ValueError("as_published is the study's reference, and not enlarged: ask for one of them")
         self.generate_attn_labels, self.as_published = generate_attn_labels, as_published
+        self.enlarged = enlarged
         self.ignore_index = ignore_index
         self._ids = np.array(character_ids(tokenizer, alphabet), dtype=np.int64)
         self._code_points = np.array([ord(character) for character in alphabet], dtype=np.uint32)

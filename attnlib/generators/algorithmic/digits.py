@@ -21,6 +21,29 @@ def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return digits, carries
 
 
+def carry_sources(columns: np.ndarray, most: int) -> np.ndarray:
+    """Which lower columns a digit of a sum depends on by its carry.
+
+    They are the column below, and further ones as long as what a column hands on depends on what it is
+    handed.
+
+    Args:
+        columns: the sum of each column, without carries, along the last dimension, lowest first.
+        most: the highest carry that there can be.
+
+    Returns:
+        [..., digit, column].
+    """
+    depends = columns // 10 != (columns + most) // 10
+    width = columns.shape[-1]
+    sources = np.zeros((*columns.shape, width), dtype=bool)
+    for back in range(1, width):
+        digit = np.arange(back, width)
+        reached = sources[..., digit, digit - back + 1] & depends[..., digit - back + 1] if back > 1 else True
+        sources[..., digit, digit - back] = reached
+    return sources
+
+
 def n_digits(digits: np.ndarray) -> np.ndarray:
     """How many digits numbers have (0 has one), given least significant first along the last dimension."""
     places = np.arange(1, digits.shape[-1] + 1)

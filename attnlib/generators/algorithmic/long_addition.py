@@ -10,7 +10,14 @@ import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
 from attnlib.generators.algorithmic.checks import bounds
-from attnlib.generators.algorithmic.digits import DIGITS, carried, draw_digits, n_digits, typed_digits
+from attnlib.generators.algorithmic.digits import (
+    DIGITS,
+    carried,
+    carry_sources,
+    draw_digits,
+    n_digits,
+    typed_digits,
+)
 from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
 
 PLUS, EQUALS = 10, 11
@@ -30,7 +37,9 @@ class LongAdditionGenerator(AlgorithmicGenerator):
 
     Reference: the query that predicts digit *i* of the sum looks at digit *i* of every number (at the zero
     that stands there if it is padded; nowhere in a number that ends before). The digits that a carry comes
-    from are not reference keys. The end has no reference.
+    from are reference keys only if it is `enlarged`: those of the column below, and of further ones as long
+    as what a column hands on depends on what it is handed (7 + 2 on the third, 8 + 2 does not). The end has
+    no reference.
 
     Args:
         length: fewest and most digits of a number; each has exactly the drawn number of digits.
@@ -49,6 +58,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
     """
 
     NAME = "long addition"
+    ENLARGES = True
     INSTRUCTION = (
         "\nAdd the numbers. Each is written with its least significant digit first, and so is the sum.\n"
         "Go from left to right: add the digits that stand at the same place and what is carried over.\n"
@@ -116,7 +126,18 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         return self._write(ordered[:, ::-1], sizes.ravel()[order].reshape(n, most)[:, ::-1])
 
     def _pairs(self, texts: Texts) -> Pairs:
-        return pairs(texts.places["sum"][:, None] - 1, texts.places["operands"])
+        operands = texts.places["operands"]
+        own = pairs(texts.places["sum"][:, None] - 1, operands)
+        if not self.enlarged:
+            return own
+        n, most, _ = operands.shape
+        symbols = np.take_along_axis(texts.symbols, operands.reshape(n, -1).clip(0), axis=1)
+        digits = np.where(operands >= 0, symbols.reshape(operands.shape), 0)
+        sources = carry_sources(digits.sum(1, dtype=np.int32), most - 1)
+        keys = np.where(sources[:, None], operands[:, :, None], -1)  # [text number digit column]
+        carries = pairs(texts.places["sum"][:, None, :, None] - 1, keys)
+        text, query, key = (np.concatenate(both) for both in zip(own, carries, strict=True))
+        return text, query, key
 
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"[0-9]+(\+[0-9]+)+=[0-9]+", text):

@@ -29,7 +29,8 @@ class SuccessorGenerator(AlgorithmicGenerator):
 
     Reference: the query at the space before a number, and those at its digits, look at the number before,
     that space, and the digits written so far. Only the query that predicts the very last space has no
-    reference. (A chat's tokens between question and answer are never reference keys.)
+    reference. (A chat's tokens between question and answer are never reference keys.) `enlarged`, it has the
+    whole answer so far.
 
     Splits: a text is a start and a length, so the same start may be in two splits with different lengths.
 
@@ -48,6 +49,7 @@ class SuccessorGenerator(AlgorithmicGenerator):
         "Write the numbers with a space after each, and nothing else.\n"
     )
     ENDS = False
+    ENLARGES = True
 
     def __init__(
         self,
@@ -81,6 +83,8 @@ class SuccessorGenerator(AlgorithmicGenerator):
         text, number = np.nonzero(spaces[:, 1:] >= 0)  # numbers from the second on
         before, after = spaces[text, number], spaces[text, number + 1]
         start = np.where(number > 0, spaces[text, number - 1] + 1, 0)  # of the number before
+        if self.enlarged:
+            start = np.minimum(start, texts.prompts[text])
         last = after == texts.lengths[text] - 1
         queries = after - before - last  # the space before it, its digits; of the last number one less
         query = np.repeat(before, queries) + counting(queries)

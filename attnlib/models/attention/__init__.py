@@ -5,6 +5,7 @@ from attnlib.models.attention.affine import Affine
 from attnlib.models.attention.call import AttentionCall, Wanted
 from attnlib.models.attention.interface import Block, changing, watching
 from attnlib.models.attention.reinforcement import causal_null, reinforced
+from attnlib.models.attention.sharing import shared_out
 from attnlib.models.mode import evaluating
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "evaluating",
     "heads_ablated",
     "reinforced",
+    "shared_out",
     "watching",
 ]

@@ -1,0 +1,133 @@
+"""Does attention cause the failure? What changes of attention do to answers, and a verdict per task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from torch import nn
+
+from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
+from attnlib.generators.algorithmic import TASKS
+from attnlib.measures import evaluate_rows, head_masses, kind_shares, reinforcement_rows, shared_rows
+from attnlib.measures.intervention import RANDOM, REFERENCE
+from attnlib.stats import summarise, table_over_seeds
+
+NOTHING, ENLARGED, OWN = "no change", "the enlarged reference", "as in distribution"
+"""Other things to do with attention: none; a push onto the reference with what the study leaves out of it;
+and to give each kind of key as much as the model itself does in distribution."""
+
+CONTROL = {REFERENCE: RANDOM, ENLARGED: f"{RANDOM}, as many", OWN: NOTHING}
+"""What each change is measured against: for a push, one onto as many keys at random."""
+
+CAUSE, PART, NONE = "the cause", "a part of it", "no evidence"
+"""What attention may be of a failure."""
+
+HALF = 0.5
+"""So much of what is lost out of distribution should come back for attention to be the cause."""
+
+
+def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -> pd.DataFrame:
+    """The heads of a model by how much attention they have on the reference (on validation texts).
+
+    Returns:
+        Columns `layer`, `head`, `name`, `value`, `low`, `high`, `n`, `uniform`; the most first.
+    """
+    found = head_masses(model, p.batches(run.task, "valid"))
+    table = summarise(found, ["layer", "head", "name"], "mass", whole="rows", beside=["uniform"])
+    return table.sort_values("value", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame:
+    """Accuracy out of distribution while attention is changed, wholly, in some heads or in all.
+
+    Args:
+        p: the chapter; its `reinforced_heads` is one of the numbers of heads, beside one and all.
+        models: by the names of `runs()`.
+
+    Returns:
+        A row per text: `kind`, `seed`, `split`, `heads` (how many; 0 where nothing is changed), `change`,
+        `sample`, `value` (the share of its tokens that are right).
+    """
+    found = list[pd.DataFrame]()
+    for run in p.runs():
+        model, table = models[run.name], ranked_heads(p, run, models[run.name])
+        heads = list(zip(table["layer"], table["head"], strict=True))
+        shares = kind_shares(model, p.batches(run.task, "valid"))
+        onto = {REFERENCE: p.batches(run.task, "ood")}
+        if TASKS[run.task].ENLARGES:
+            onto[ENLARGED] = p.batches(run.task, "ood", enlarged=True)
+        about: dict[str, Any] = {"kind": run.kind, "seed": run.seed}
+        for split in ("id", "ood"):
+            alone = evaluate_rows(model, p.batches(run.task, split), follow=())
+            found.append(_right(alone).assign(**about, split=split.upper(), heads=0, change=NOTHING))
+        for number in sorted({1, p.reinforced_heads, len(heads)}):
+            rows = {OWN: shared_rows(model, onto[REFERENCE], heads[:number], shares)}
+            for change, batches in onto.items():
+                pushed = reinforcement_rows(model, batches, heads[:number], [1.0])
+                rows[change] = pushed[pushed["onto"] == REFERENCE]
+                rows[CONTROL[change]] = pushed[pushed["onto"] == RANDOM]
+            for change, part in rows.items():
+                found.append(_right(part).assign(**about, split="OOD", heads=number, change=change))
+    return pd.concat(found, ignore_index=True)
+
+
+def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Does attention cause the failure out of distribution? A verdict for each kind of model.
+
+    Which change it is to be, and in how many heads, is chosen on half of the texts (the even ones) by what it
+    gains over its control; the numbers are of the other half. Attention is the cause if the gain's interval
+    is above 0 and at least half of what was lost comes back; if less comes back, it is a part of it.
+
+    Args:
+        rows: `changed_attention`.
+
+    Returns:
+        Columns `kind`, `change`, `heads`; the accuracies `ID`, `OOD`, `changed`, `control`; `value`, what the
+        change gains over its control, with `low`, `high`, `n` and `of` (Student's interval over seeds; of a
+        single one, over texts); `closed`, the share of the loss that comes back; and `verdict`.
+    """
+    found = list[dict[str, Any]]()
+    for kind, own in rows.groupby("kind", sort=False):
+        even, odd = own[own["sample"] % 2 == 0], own[own["sample"] % 2 == 1]
+        tried = own.loc[own["change"].isin(CONTROL), ["change", "heads"]].drop_duplicates()
+        ways = list(zip(tried["change"].tolist(), tried["heads"].tolist(), strict=True))
+        change, number = max(ways, key=lambda way: _gain(even, *way)["value"].mean())
+        gain = _gain(odd, change, number)
+        means = {
+            "ID": odd.loc[odd["split"] == "ID", "value"].mean(),
+            "OOD": _outside(odd, NOTHING, number)["value"].mean(),
+            "changed": _outside(odd, change, number)["value"].mean(),
+            "control": _outside(odd, CONTROL[change], number)["value"].mean(),
+        }
+        several = gain["seed"].nunique() > 1
+        interval = (table_over_seeds(gain.assign(kind=kind), ["kind"]) if several else summarise(gain)).iloc[
+            0
+        ]
+        lost = means["ID"] - means["OOD"]
+        closed = (means["changed"] - means["OOD"]) / lost if lost > 0 else float("nan")
+        verdict = NONE if not interval["low"] > 0 else CAUSE if closed >= HALF else PART
+        row = {"kind": kind, "change": change, "heads": number, **means}
+        row |= {name: interval[name] for name in ("value", "low", "high", "n")}
+        found.append(row | {"of": "seeds" if several else "texts", "closed": closed, "verdict": verdict})
+    return pd.DataFrame(found)
+
+
+def _right(rows: pd.DataFrame) -> pd.DataFrame:
+    """The share of tokens that are right, by text."""
+    shares = rows.groupby("sample")["correct"].mean()
+    return shares.rename("value").reset_index()
+
+
+def _outside(rows: pd.DataFrame, change: str, number: int) -> pd.DataFrame:
+    """Texts out of distribution under a change in so many heads."""
+    heads = 0 if change == NOTHING else number
+    return rows[(rows["split"] == "OOD") & (rows["change"] == change) & (rows["heads"] == heads)]
+
+
+def _gain(rows: pd.DataFrame, change: str, number: int) -> pd.DataFrame:
+    """What a change gains over its control, by seed and text."""
+    control = _outside(rows, CONTROL[change], number)[["seed", "sample", "value"]]
+    both = _outside(rows, change, number).merge(control, on=["seed", "sample"], suffixes=("", " before"))
+    return both.assign(value=both["value"] - both["value before"])[["seed", "sample", "value"]]

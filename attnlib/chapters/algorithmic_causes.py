@@ -47,8 +47,8 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
         models: by the names of `runs()`.
 
     Returns:
-        A row per text: `kind`, `seed`, `split`, `heads` (how many; 0 where nothing is changed), `change`,
-        `sample`, `value` (the share of its tokens that are right).
+        A row per text: `run`, `kind`, `seed`, `split`, `heads` (how many; 0 where nothing is changed),
+        `change`, `sample`, `value` (the share of its tokens that are right).
     """
     found = list[pd.DataFrame]()
     for run in p.runs():
@@ -58,7 +58,7 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
         onto = {REFERENCE: p.batches(run.task, "ood")}
         if TASKS[run.task].ENLARGES:
             onto[ENLARGED] = p.batches(run.task, "ood", enlarged=True)
-        about: dict[str, Any] = {"kind": run.kind, "seed": run.seed}
+        about: dict[str, Any] = {"run": run.name, "kind": run.kind, "seed": run.seed}
         for split in ("id", "ood"):
             alone = evaluate_rows(model, p.batches(run.task, split), follow=())
             found.append(_right(alone).assign(**about, split=split.upper(), heads=0, change=NOTHING))

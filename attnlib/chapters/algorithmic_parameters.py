@@ -287,8 +287,18 @@ class AlgorithmicParameters(Chapter):
 
     @cached_property
     def tokenizer(self) -> Any:
-        """Of all the models."""
-        return char_tokenizer() if self.from_scratch else self.obtain(self.tasks[0])[1]
+        """Of all the models.
+
+        Raises:
+            ValueError: the texts are to be chats, and it has no chat template.
+        """
+        tokenizer = char_tokenizer() if self.from_scratch else self.obtain(self.tasks[0])[1]
+        if self.chat and getattr(tokenizer, "chat_template", None) is None:
+            raise ValueError(
+                f"chat needs a model with a chat template; {self.model} has none: leave chat False "
+                f"(instruction and few_shot may still be True), or take an instructed one, such as {DEFAULT}"
+            )
+        return tokenizer
 
     def described(self, name: str, part: str) -> str:
         """A part's settings in words: "length 1-4, num_of_nums 2"."""

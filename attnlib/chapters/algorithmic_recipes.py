@@ -123,13 +123,13 @@ RECIPES: dict[str, Recipe] = {
     ),
     # Short texts first; what is flipped twice and more is in the longer ones.
     "flip_flop": Recipe(
-        steps=2400,
+        steps=3400,
         learning_rate=0.003,
         n_layers=3,
         width=64,
         ff_width=64,
         evaluations=30,
-        stages=(Stage(300, {"length": (2, 5)}), Stage(1700, {"length": (4, 10)})),
+        stages=(Stage(300, {"length": (2, 5)}), Stage(2500, {"length": (5, 10)})),
     ),
 }
 """How each task is learned on the study's ranges for models trained from scratch."""

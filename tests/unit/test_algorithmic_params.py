@@ -6,6 +6,7 @@ from attnlib.chapters import AlgorithmicReasoning, ParameterError
 from attnlib.chapters.algorithmic_ranges import RANGES
 from attnlib.chapters.algorithmic_reasoning import ReasoningRun
 from attnlib.generators.algorithmic import TASKS
+from attnlib.models.pretrained import TINY
 from tests.parameters import profile, quick
 
 QUICK = quick("algorithmic_reasoning")
@@ -15,7 +16,7 @@ def params(**change):
     return AlgorithmicReasoning.checked(QUICK | change)
 
 
-@pytest.mark.parametrize("which", ["smoke", "quick", "paper", "finetune"])
+@pytest.mark.parametrize("which", ["smoke", "quick", "paper", "finetune", "pretrained"])
 def test_every_profile_is_possible(which):
     p = params(**profile("algorithmic_reasoning", which))
     assert p.runs() and len(p.run_table()) == len(p.runs())
@@ -27,6 +28,8 @@ def test_the_runs_of_the_default_parameters():
         ReasoningRun("string reversal", 0, "string_reversal", False),
         ReasoningRun("string reversal, supervised", 0, "string_reversal", True),
         ReasoningRun("successor", 0, "successor", False),
+        ReasoningRun("value assignment", 0, "value_assignment", False),
+        ReasoningRun("flip flop", 0, "flip_flop", False),
     ]
     assert "long addition, seed 2" in [run.name for run in params(seeds=[1, 2]).runs()]
 
@@ -65,7 +68,7 @@ def test_what_is_trained_from_scratch_is_known_by_its_name(name):
 
 
 def test_labels_can_be_file_names():
-    assert params().label == "llama-long_addition+string_reversal+successor"
+    assert params().label == "llama-long_addition+string_reversal+successor+value_assignment+flip_flop"
     assert params(tasks=list(TASKS), supervised=[]).label == "llama-all-tasks"
     assert "/" not in params(model="owner/model").label
 
@@ -133,3 +136,10 @@ def test_a_texts_prompt_is_surrounded_as_asked():
     plain = p.generator("long_addition", "id", plain=True).samples(1)[0]
     assert len(sample.input_ids) > len(plain.input_ids) + 50
     assert sample.answer == plain.answer
+
+
+def test_a_language_model_without_a_chat_template_is_refused_for_chats():
+    p = params(model=TINY, chat=True, supervised=[])
+    assert p.obtain("successor")[1].chat_template is None
+    with pytest.raises(ValueError, match="tiny-random has none: leave chat False"):
+        p.samples("successor", "id")

@@ -21,16 +21,19 @@ def over_training(
 ) -> Figure:
     """Numbers with their intervals over training, a panel per table and a line per metric.
 
+    Lines have as many colours as there are; further ones are broken.
+
     Args:
         panels: columns `metric`, `step` and `value`; with `low` and `high`, a band around the line.
         labels: what the numbers of each panel are.
         chance: a dotted line in the last panel.
     """
     figure, axes = row_of_panels(len(panels))
-    colour = iter(colours())
+    looks = iter([(colour, style) for style in ("-", "--", ":", "-.") for colour in colours()])
     for axis, rows, label in zip(axes, panels, labels, strict=True):
         for metric, part in rows.groupby("metric", sort=False):
-            line(axis, part, "step", next(colour), label=_math(str(metric)))
+            colour, style = next(looks)
+            line(axis, part, "step", colour, ls=style, label=_math(str(metric)))
         # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
         axis.set_xscale("symlog", linthresh=10)
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))

@@ -174,7 +174,8 @@ def _cells(found: pd.DataFrame, seeds: bool = True) -> list[str]:
     texts = list[str]()
     row: Any
     for row in found.itertuples():
-        interval = f" [{100 * row.low:.1f}, {min(100.0, 100 * row.high):.1f}]" if row.n > 1 else ""
+        low, high = max(0.0, 100 * row.low), min(100.0, 100 * row.high)  # Student's interval knows no ends
+        interval = f" [{low:.1f}, {high:.1f}]" if row.n > 1 else ""
         counted = f", {row.n} seed" + "s" * (row.n > 1)
         texts.append(f"{100 * row.value:.1f}{interval}" + counted * seeds)
     return texts

@@ -216,6 +216,12 @@ def test_tables_are_means_over_seeds_with_intervals():
     assert table.loc["hist2", "paper"] == "99.58 (unverified)"
 
 
+def test_intervals_of_shares_end_at_0_and_100():
+    rows = pd.DataFrame([recorded(seed=seed, value=value) for seed, value in enumerate([0.0, 0.5, 1.0])])
+    table = rasp_tables.table_of_languages(rasp_tables.trained_models(rows))
+    assert table.loc[0, "BOS"] == "50.0 [0.0, 100.0], 3 seeds"
+
+
 def test_of_a_grid_the_best_on_validation_counts():
     rows = pd.DataFrame([recorded(validated=0.8, value=0.99), recorded(validated=0.9, value=0.7)])
     assert rasp_tables.trained_models(rows)["value"].tolist() == [0.7]

@@ -76,41 +76,45 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
 def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
     """Does attention cause the failure out of distribution? A verdict for each kind of model.
 
-    Which change it is to be, and in how many heads, is chosen on half of the texts (the even ones) by what it
-    gains over its control; the numbers are of the other half. Attention is the cause if the gain's interval
-    is above 0 and at least half of what was lost comes back; if less comes back, it is a part of it.
+    A change gains what it adds to the better of two: its control, and no change. Which change it is to be,
+    and in how many heads, is chosen by that on half of the texts (the even ones); numbers are of the others.
+    Attention is the cause if the gain's interval is above 0 and at least half of what was lost comes back; if
+    less does, it is a part of it.
 
     Args:
         rows: `changed_attention`.
 
     Returns:
-        Columns `kind`, `change`, `heads`; the accuracies `ID`, `OOD`, `changed`, `control`; `value`, what the
-        change gains over its control, with `low`, `high`, `n` and `of` (Student's interval over seeds; of a
-        single one, over texts); `closed`, the share of the loss that comes back; and `verdict`.
+        Columns `run` (the first of its kind), `kind`, `change`, `heads`; the accuracies `ID`, `OOD`,
+        `changed`, `control`; `value`, the gain, with `low`, `high`, `n` and `of` (Student's interval over
+        seeds; of a single one, over texts); `closed`, the share of the loss that comes back; `seeds`, and
+        `closed in`, in how many of them that is at least half; and `verdict`.
     """
     found = list[dict[str, Any]]()
     for kind, own in rows.groupby("kind", sort=False):
         even, odd = own[own["sample"] % 2 == 0], own[own["sample"] % 2 == 1]
         tried = own.loc[own["change"].isin(CONTROL), ["change", "heads"]].drop_duplicates()
         ways = list(zip(tried["change"].tolist(), tried["heads"].tolist(), strict=True))
-        change, number = max(ways, key=lambda way: _gain(even, *way)["value"].mean())
-        gain = _gain(odd, change, number)
-        means = {
-            "ID": odd.loc[odd["split"] == "ID", "value"].mean(),
-            "OOD": _outside(odd, NOTHING, number)["value"].mean(),
-            "changed": _outside(odd, change, number)["value"].mean(),
-            "control": _outside(odd, CONTROL[change], number)["value"].mean(),
-        }
-        several = gain["seed"].nunique() > 1
-        interval = (table_over_seeds(gain.assign(kind=kind), ["kind"]) if several else summarise(gain)).iloc[
-            0
-        ]
-        lost = means["ID"] - means["OOD"]
-        closed = (means["changed"] - means["OOD"]) / lost if lost > 0 else float("nan")
-        verdict = NONE if not interval["low"] > 0 else CAUSE if closed >= HALF else PART
-        row = {"kind": kind, "change": change, "heads": number, **means}
-        row |= {name: interval[name] for name in ("value", "low", "high", "n")}
-        found.append(row | {"of": "seeds" if several else "texts", "closed": closed, "verdict": verdict})
+        change, number = max(ways, key=lambda way: _gain(even, _rival(even, *way), *way)["value"].mean())
+        gain = _gain(odd, _rival(even, change, number), change, number)
+        by_seed = pd.DataFrame(
+            {
+                "ID": odd[odd["split"] == "ID"].groupby("seed")["value"].mean(),
+                "OOD": _outside(odd, NOTHING, number).groupby("seed")["value"].mean(),
+                "changed": _outside(odd, change, number).groupby("seed")["value"].mean(),
+                "control": _outside(odd, CONTROL[change], number).groupby("seed")["value"].mean(),
+            }
+        )
+        means = by_seed.mean()
+        closed = (means["changed"] - means["OOD"]) / (means["ID"] - means["OOD"])
+        of_each = (by_seed["changed"] - by_seed["OOD"]) / (by_seed["ID"] - by_seed["OOD"])
+        several = len(by_seed) > 1
+        interval = table_over_seeds(gain.assign(of="seeds"), ["of"]) if several else summarise(gain)
+        (numbers,) = interval[["value", "low", "high", "n"]].to_dict("records")
+        verdict = NONE if not numbers["low"] > 0 else CAUSE if closed >= HALF else PART
+        row = {"run": own["run"].iloc[0], "kind": kind, "change": change, "heads": number, **means, **numbers}
+        row |= {"of": "seeds" if several else "texts", "closed": closed, "seeds": len(by_seed)}
+        found.append(row | {"closed in": int((of_each >= HALF).sum()), "verdict": verdict})
     return pd.DataFrame(found)
 
 
@@ -126,8 +130,14 @@ def _outside(rows: pd.DataFrame, change: str, number: int) -> pd.DataFrame:
     return rows[(rows["split"] == "OOD") & (rows["change"] == change) & (rows["heads"] == heads)]
 
 
-def _gain(rows: pd.DataFrame, change: str, number: int) -> pd.DataFrame:
-    """What a change gains over its control, by seed and text."""
-    control = _outside(rows, CONTROL[change], number)[["seed", "sample", "value"]]
-    both = _outside(rows, change, number).merge(control, on=["seed", "sample"], suffixes=("", " before"))
+def _rival(rows: pd.DataFrame, change: str, number: int) -> str:
+    """What does better: a change's control, or no change."""
+    both = [NOTHING, CONTROL[change]]
+    return max(both, key=lambda each: _outside(rows, each, number)["value"].mean())
+
+
+def _gain(rows: pd.DataFrame, rival: str, change: str, number: int) -> pd.DataFrame:
+    """What a change adds to a rival, by seed and text."""
+    before = _outside(rows, rival, number)[["seed", "sample", "value"]]
+    both = _outside(rows, change, number).merge(before, on=["seed", "sample"], suffixes=("", " before"))
     return both.assign(value=both["value"] - both["value before"])[["seed", "sample", "value"]]

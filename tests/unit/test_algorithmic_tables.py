@@ -7,7 +7,15 @@ import pytest
 from attnlib import plots
 from attnlib.chapters import AlgorithmicReasoning, ParameterError
 from attnlib.chapters.algorithmic_reasoning import ReasoningRun
-from attnlib.chapters.algorithmic_tables import correlations, extrapolation, over_seeds, recorded
+from attnlib.chapters.algorithmic_tables import (
+    BESIDE_VERDICTS,
+    VERDICT,
+    correlations,
+    extrapolation,
+    over_seeds,
+    recorded,
+    recorded_verdicts,
+)
 from attnlib.generators.algorithmic import TooFewTexts
 from tests.parameters import quick
 
@@ -187,3 +195,26 @@ def test_plateaus_mark_where_stages_end():
     history = pd.DataFrame({"step": [10, 20, 30], "exact_match": [0.1, 0.2, 0.9]})
     figure = plots.plateaus({"value assignment": history}, {"value assignment": [10, 20]})
     assert [line.get_xdata()[0] for line in figure.axes[0].lines[1:]] == [10, 20]
+
+
+def test_recorded_verdicts_of_several_seeds_are_found_again():
+    beside = {"heads": 4.0, "ID": 1.0, "OOD": 0.4, "changed": 0.9, "control": 0.1, "closed": 0.8}
+    found = pd.DataFrame(
+        [
+            {
+                "run": "a task",
+                "kind": "a task",
+                "verdict": "the cause",
+                "change": "the reference",
+                "value": 0.5,
+            }
+            | {"low": 0.4, "high": 0.6, "n": 3, **beside, "closed in": 3, "seeds": seeds}
+            for seeds in (1, 3)
+        ]
+    )
+    rows = recorded(found, VERDICT, *BESIDE_VERDICTS).assign(kind="a task", ranges="length 1-4")
+    other = pd.DataFrame([{"run": "a task", "metric": "accuracy", "value": 1.0}])
+    (row,) = recorded_verdicts(pd.concat([rows, other], ignore_index=True)).to_dict("records")
+    assert (row["verdict"], row["change"], row["heads"]) == ("the cause", "the reference", 4)
+    assert (row["gain"], row["closed in"], row["seeds"], row["OOD"]) == (0.5, 3, 3, 0.4)
+    assert recorded_verdicts(other).empty

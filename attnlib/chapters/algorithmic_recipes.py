@@ -89,13 +89,18 @@ def _table(steps: int, symbols: int, values: int, *entries: int, length: tuple[i
 RECIPES: dict[str, Recipe] = {
     "long_addition": Recipe(steps=1600, n_layers=3, width=96),
     "long_multiplication": Recipe(
-        steps=4200,
+        steps=8000,
         batch_size=32,
+        learning_rate=0.0025,
         n_layers=3,
         width=96,
         ff_width=192,
         evaluations=30,
-        stages=(Stage(600, {"length": (1, 1)}), Stage(1000, {"length": (1, 2)})),
+        stages=(
+            Stage(400, {"length": (1, 1)}),
+            Stage(600, {"length": (1, 2)}),
+            Stage(3500, {"length": (2, 3)}),
+        ),
     ),
     "string_reversal": Recipe(),
     "successor": Recipe(weight_decay=0.3),

@@ -96,7 +96,8 @@ def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
         found = rows.loc[rows["metric"] == metric, [*about, "value"]]
         table = table.merge(found.rename(columns={"value": name}), on=about)
     table["above uniform"] = table["mass"] - table["above uniform"]
-    return table
+    # The page's run is the first of several seeds, too: a model that is in two records counts once.
+    return table.drop_duplicates(["task", "model", "seed", *names], ignore_index=True)
 
 
 def correlations(models: pd.DataFrame) -> pd.DataFrame:

@@ -183,6 +183,8 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert (first["accuracy"], first["mass"], first["mass ID"]) == (0.2, 0.1, 0.1)
     assert first["above uniform"] == pytest.approx(0.05)
     assert extrapolation(made_up().drop(columns="uniform")).empty
+    again = made_up().assign(record="again", run=lambda rows: rows["run"] + ", seed 0")
+    assert extrapolation(pd.concat([made_up(), again], ignore_index=True)).equals(models)
     found = correlations(models).set_index(["attention", "over"])
     assert found.loc[("mass", "within tasks"), "value"] == pytest.approx(1)
     assert found.loc[("mass", "all models"), "value"] < 0.9

@@ -45,7 +45,7 @@ class AlgorithmicParameters(Chapter):
 
     tasks: list[str] = Field(min_length=1)
     model: str
-    ranges: Literal["scratch", "finetune"]
+    ranges: Literal["scratch", "finetune", "grok"]
     reversal: Literal["longer", "study"]
     override: dict[str, dict[str, Any]]
     n_layers: int = Field(ge=0, le=48)
@@ -122,6 +122,10 @@ class AlgorithmicParameters(Chapter):
 
     @model_validator(mode="after")
     def _possible(self) -> AlgorithmicParameters:
+        if strangers := [name for name in self.tasks if name not in self.all_tasks]:
+            raise ValueError(
+                f"ranges {self.ranges} are of {', '.join(self.all_tasks)} only; got tasks {strangers}"
+            )
         if strangers := [name for name in self.supervised if name not in self.tasks]:
             raise ValueError(f"supervised should be among tasks = {self.tasks}; got {strangers}")
         if self.from_scratch:
@@ -223,6 +227,11 @@ class AlgorithmicParameters(Chapter):
         """Whether `model` names an architecture, rather than a model with weights."""
         pretrained = self.model in (DEFAULT, TINY) or "/" in self.model or self.model.startswith((".", "~"))
         return not pretrained
+
+    @property
+    def all_tasks(self) -> list[str]:
+        """Every task that there are `ranges` of."""
+        return [name for name in TASKS if name in RANGES[self.ranges]]
 
     def recipe(self, name: str) -> Recipe:
         """How the model of a task is made: its own way, with what the parameters say instead.

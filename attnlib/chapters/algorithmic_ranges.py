@@ -69,10 +69,17 @@ RANGES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "ood": {"length": (11, 20)},
         },
     },
+    "grok": {
+        "flip_flop": {
+            "train": {"length": (10, 10), "num_registers": (2, 2)},
+            "id": {"length": (10, 20)},
+            "ood": {"length": (100, 130)},
+        },
+    },
 }
 """The ranges of the six tasks in the study's two families of configurations (its repository's `configs`, of
-2025-05-20): models trained from random weights, and fine-tuned ones. What "id" and "ood" do not name is as in
-"train"."""
+2025-05-20): models trained from random weights, and fine-tuned ones; and its "grok" configuration, of
+flip-flop alone. What "id" and "ood" do not name is as in "train"."""
 
 LONGER: dict[str, dict[str, dict[str, Any]]] = {
     "string_reversal": {"train": {"length": (1, 10)}, "id": {"length": (1, 10)}, "ood": {"length": (11, 20)}}

@@ -45,9 +45,9 @@ def test_ranges_are_the_studys_until_overridden():
 
 
 def test_the_study_has_both_families_of_every_task():
-    assert set(RANGES) == {"scratch", "finetune"}
-    for family in RANGES.values():
-        assert set(family) == set(TASKS)
+    assert set(RANGES) == {"scratch", "finetune", "grok"}
+    for name, family in RANGES.items():
+        assert set(family) == (set(TASKS) if name != "grok" else {"flip_flop"})
         assert all(set(parts) == {"train", "id", "ood"} for parts in family.values())
 
 
@@ -78,8 +78,9 @@ def test_labels_can_be_file_names():
     [
         ({"tasks": ["adition"]}, "got 'adition'; did you mean 'long_addition'"),
         ({"tasks": []}, "tasks: .*at least 1 item"),
+        ({"ranges": "grok"}, "ranges grok are of flip_flop only; got tasks .'long_addition', "),
         ({"model": "lama"}, "got 'lama'; did you mean 'llama'"),
-        ({"ranges": "paper"}, "'scratch' or 'finetune'; got 'paper'"),
+        ({"ranges": "paper"}, "'scratch', 'finetune' or 'grok'; got 'paper'"),
         ({"weight_decay": -0.5}, "weight_decay should be 0 or more, or -1 for the task's own; got -0.5"),
         ({"steps": 50, "warmup": 50}, "warmup should be less than steps = 50, .*; got 50"),
         ({"width": 4}, "the model of long_addition cannot be: width should be greater .* 8; got 4"),
@@ -88,7 +89,7 @@ def test_labels_can_be_file_names():
         ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
         ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
         ({"strengths": [0.5, 2.0]}, r"strengths should be numbers from 0 to 1; got \[0.5, 2.0\]"),
-        ({"supervised": ["flip_flop"]}, r"supervised should be among tasks .*; got \['flip_flop'\]"),
+        ({"supervised": ["long_multiplication"]}, "supervised should be among tasks .*_multiplication'"),
         ({"override": {"sucessor": {}}}, "did you mean 'successor'"),
         (
             {"override": {"successor": {"odd": {}}}},
@@ -138,8 +139,10 @@ def test_a_texts_prompt_is_surrounded_as_asked():
     assert sample.answer == plain.answer
 
 
-def test_a_language_model_without_a_chat_template_is_refused_for_chats():
+def test_a_language_model_without_a_chat_template_is_refused_for_chats(monkeypatch):
     p = params(model=TINY, chat=True, supervised=[])
-    assert p.obtain("successor")[1].chat_template is None
+    model, tokenizer = p.obtain("successor")
+    tokenizer.chat_template = None
+    monkeypatch.setattr(AlgorithmicReasoning, "obtain", lambda *_: (model, tokenizer))
     with pytest.raises(ValueError, match="tiny-random has none: leave chat False"):
         p.samples("successor", "id")

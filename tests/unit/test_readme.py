@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from attnlib.chapters.rasp_tables import of_scale, trained_models
+from attnlib.records import records
 from tests.parameters import quick
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,21 @@ def test_the_figures_on_rasp_languages_are_the_recorded_ones():
     told = [(run, f"mass L{layer}H0") for run in ("sort", "sort, supervised") for layer in (0, 1)]
     assert masses == [f"{values[key]:.2f}" for key in told]
     assert accuracy == f"{100 * values['sort, supervised', 'accuracy']:.2f}"
+
+
+def test_the_figures_on_smaller_rasp_models_are_the_recorded_ones():
+    models = trained_models(of_scale(records("rasp_languages"), width=64, length=30, alphabet_size=10))
+    models = models.query("metric == 'accuracy' and bos and not supervised")
+    claimed = re.search(
+        r"in place of two, (\d+) % of .* and (\d+) % with twice .* no second layer: ([\d.]+) %", README
+    )
+    assert claimed
+    means = 100 * models.groupby(["language", "ablation"])["value"].mean()
+    fewer, wide = "one layer fewer", "one layer fewer, twice as wide"
+    assert claimed[1] == f"{means['reverse', fewer]:.0f}" and claimed[2] == f"{means['reverse', wide]:.0f}"
+    assert claimed[3] == f"{means['sort', fewer]:.1f}"
+    seeds = models.groupby(["language", "ablation"])["seed"].nunique()
+    assert (seeds[[("reverse", fewer), ("reverse", wide), ("sort", fewer)]] == 3).all()
 
 
 def test_the_figures_on_generative_rollout_are_the_recorded_ones():

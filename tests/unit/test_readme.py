@@ -106,6 +106,9 @@ def test_the_figures_on_algorithmic_reasoning_are_the_recorded_ones():
     addition = told("long addition", "OOD", "changed", "low", "high")
     assert list(claimed.groups()) == [*reversals[0], *reversals[1], *addition]
     assert (verdicts.loc[["successor", "flip flop"], "value"] < 0).all()
+    positions = longer[longer["kind"].str.match("string reversal, .* positions$")]
+    caused = positions["metric"].str.startswith("verdict: the cause").sum()
+    assert f"it helps with {caused} of {positions['kind'].nunique()} kinds of positions" in README
 
 
 def test_the_figures_on_the_arithmetic_lens_are_the_recorded_ones():

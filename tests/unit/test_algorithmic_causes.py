@@ -86,7 +86,7 @@ def found(gains, seeds=(0,), alone=0.2, inside=1.0, texts=40, control=0.25):
 
     def rows(split, change, heads, value, seed):
         values = value + rng.normal(0, 0.02, texts)
-        about = {"kind": "a task", "seed": seed, "split": split, "heads": heads, "change": change}
+        about = {"run": "a", "kind": "a task", "seed": seed, "split": split, "heads": heads, "change": change}
         return pd.DataFrame({"sample": range(texts), "value": values}).assign(**about)
 
     tables = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def over_training(
         chance: a dotted line in the last panel.
     """
     figure, axes = row_of_panels(len(panels))
-    looks = iter([(colour, style) for style in ("-", "--", ":", "-.") for colour in colours()])
+    looks = cycle((colour, style) for style in ("-", "--", ":", "-.") for colour in colours())
     for axis, rows, label in zip(axes, panels, labels, strict=True):
         for metric, part in rows.groupby("metric", sort=False):
             colour, style = next(looks)

@@ -3,7 +3,9 @@ r"""What every measure of attribution is given, and what it gives back.
 All of them answer the same question: *which tokens did the prediction at one position draw on?*, and so have
 one signature:
 
-    method(model, input_ids, attention_mask=None, query=-1, target=None, foil=None) -> scores
+    method(
+        model, input_ids, attention_mask=None, query=-1, target=None, foil=None, counterfactual=None
+    ) -> scores
 
 with `input_ids` and `scores` `[batch token]`. `query` is the position that predicts, counted among an
 example's own tokens (negative ones from their end), so that padding on either side changes nothing. `target`
@@ -12,7 +14,11 @@ is the predicted token `y` whose score is explained, `foil` another one `z` that
     s = log p(y | x_1 ... x_q)        or        log p(y | x_1 ... x_q) - log p(z | x_1 ... x_q)
 
 Without a target it is the model's own prediction. What only watches attention knows of no target, and takes
-none into account. Scores of padding are 0, and so are those of tokens that the query cannot see.
+none into account. `counterfactual` is a prompt of the same length that stands for "had it been otherwise":
+each of its tokens is what might have stood in place of the prompt's. Only measures that put one in place of
+the other ask for it; to the others it is nothing.
+
+Scores of padding are 0, and so are those of tokens that the query cannot see.
 
 `measure` gives a function this signature: the function itself sees prompts of one length, without padding.
 """
@@ -44,17 +50,33 @@ class Prompts(NamedTuple):
         query: the position that predicts, from 0.
         target: `y` of each; None for the model's own prediction.
         foil: `z` of each, or None.
+        counterfactual: what might have stood there instead, token by token, or None.
     """
 
     ids: Int[Tensor, "batch token"]
     query: int
     target: Int[Tensor, " batch"] | None = None
     foil: Int[Tensor, " batch"] | None = None
+    counterfactual: Int[Tensor, "batch token"] | None = None
 
     def rows(self, rows: list[int]) -> Prompts:
         """Some of them."""
-        target, foil = (None if given is None else given[rows] for given in (self.target, self.foil))
-        return Prompts(self.ids[rows], self.query, target, foil)
+        asked = (self.target, self.foil, self.counterfactual)
+        target, foil, counterfactual = (None if given is None else given[rows] for given in asked)
+        return Prompts(self.ids[rows], self.query, target, foil, counterfactual)
+
+    def otherwise(self, method: str) -> Int[Tensor, "batch token"]:
+        """The counterfactual, for a method that needs it.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if self.counterfactual is None:
+            raise ValueError(
+                f"{method} needs a counterfactual: a prompt of the same length, with other tokens where it "
+                "might have been otherwise. Give it: attribute(model, input_ids, counterfactual=...)."
+            )
+        return self.counterfactual
 
     def aimed(self, logits: Float[Tensor, "batch vocabulary"]) -> Prompts:
         """The same, with the prediction that these logits make as the target, where none was given.
@@ -74,6 +96,14 @@ class Prompts(NamedTuple):
         log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
         chosen = log_p.gather(1, self.target[:, None])[:, 0]
         return chosen if self.foil is None else chosen - log_p.gather(1, self.foil[:, None])[:, 0]
+
+    def margin(self, logits: Float[Tensor, "batch vocabulary"]) -> Float[Tensor, " batch"]:
+        """The logit of the target, or how far it is above the foil's, of prompts that are `aimed`."""
+        assert self.target is not None
+        if self.foil is not None:  # the normalisation of `score` falls out
+            return self.score(logits)
+        chosen = logits.gather(1, self.target[:, None])[:, 0]
+        return chosen.to(torch.promote_types(chosen.dtype, torch.float32))
 
 
 def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
@@ -96,9 +126,10 @@ def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
         query: int = -1,
         target: Target = None,
         foil: Target = None,
+        counterfactual: Int[Tensor, "batch token"] | None = None,
         **options: Any,
     ) -> Float[Tensor, "batch key"]:
-        parts = by_length(model, input_ids, attention_mask, query, target, foil)
+        parts = by_length(model, input_ids, attention_mask, query, target, foil, counterfactual)
         return padded([(place, function(model, prompts, **options)) for place, prompts in parts], input_ids)
 
     return method
@@ -118,6 +149,7 @@ def by_length(
     query: int,
     target: Target,
     foil: Target,
+    counterfactual: Int[Tensor, "batch token"] | None = None,
 ) -> Iterator[tuple[Place, Prompts]]:
     """A batch without its padding: prompts of one length at a time, so that each is what it is alone.
 
@@ -126,6 +158,11 @@ def by_length(
             has no such position as the query.
     """
     check_prompt(model, input_ids, attention_mask)
+    if counterfactual is not None and counterfactual.shape != input_ids.shape:
+        raise ValueError(
+            f"counterfactual must have the shape of input_ids, {tuple(input_ids.shape)}: token for token. "
+            f"Got {tuple(counterfactual.shape)} instead."
+        )
     device = input_ids.device
     aims = [None if given is None else torch.as_tensor(given, device=device) for given in (target, foil)]
     real = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
@@ -135,7 +172,8 @@ def by_length(
         row = (lengths == length).nonzero()
         column = real[row[:, 0]].nonzero()[:, 1].view(-1, length)
         some = [None if given is None else given.expand(len(real))[row[:, 0]] for given in aims]
-        yield Place(row, column), Prompts(input_ids[row, column], at, *some)
+        other = None if counterfactual is None else counterfactual.to(device)[row, column]
+        yield Place(row, column), Prompts(input_ids[row, column], at, *some, counterfactual=other)
 
 
 def padded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,9 +20,13 @@ from attnlib.attribution.attention import (
     rolled,
     shares_a_pass,
 )
-from attnlib.attribution.gradients import gradient_x_embedding
+from attnlib.attribution.gradients import gradient_norm, gradient_x_embedding
+from attnlib.attribution.integrated import integrated_gradients
+from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
+from attnlib.attribution.patching import activation_patching, attribution_patching
 from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Mask, Method, Prompts, Target, by_length, padded
+from attnlib.attribution.suppression import atman, attention_knockout
 
 METHODS: dict[str, Method] = {
     "raw attention, last layer": from_attention(last_layer),
@@ -32,7 +37,15 @@ METHODS: dict[str, Method] = {
     "sink-free over null": from_attention(over_null, sink=[0]),
     "flow": from_attention(flow),
     "gradient x embedding": gradient_x_embedding,
+    "gradient norm": gradient_norm,
+    "integrated gradients": integrated_gradients,
+    "AttnLRP": attn_lrp,
+    "LRP, attention held constant": attention_constant_lrp,
     "blank-out": blank_out,
+    "AtMan": atman,
+    "attention knockout": attention_knockout,
+    "attribution patching": attribution_patching,
+    "activation patching": activation_patching,
 }
 """Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
 
@@ -70,6 +83,7 @@ def attributions(
     query: int = -1,
     target: Target = None,
     foil: Target = None,
+    counterfactual: Int[Tensor, "batch token"] | Int[Tensor, " token"] | None = None,
 ) -> dict[str, Float[Tensor, "batch key"] | Float[Tensor, " key"]]:
     """What one prediction drew on, by many methods; those that only watch attention share one pass.
 
@@ -77,11 +91,14 @@ def attributions(
         model: an attnlib `Transformer`, or a model of Hugging Face's.
         input_ids: a batch; or one prompt, and then scores have no batch dimension, either.
         methods: names of `METHODS`, or functions of your own, `f(model, input_ids, attention_mask=None,
-            query=-1, target=None, foil=None)`, which get prompts of one length without padding.
+            query=-1, target=None, foil=None)`, which get prompts of one length without padding. Those that
+            also take `counterfactual=None` are given it, too, if there is one.
         attention_mask: 1 for tokens, 0 for padding, on either side.
         query: the position that predicts, among an example's own tokens; negative ones from their end.
         target: the predicted token (one for all, or one each); the model's own prediction by default.
         foil: explain the target's score minus that of this token.
+        counterfactual: what might have stood in `input_ids`' place, token by token; see
+            `attnlib.attribution.prompts`. Methods that need it say so.
 
     Returns:
         A score per token, by method. Higher: drew more on it.
@@ -92,8 +109,9 @@ def attributions(
     """
     chosen, one = named(methods), input_ids.ndim == 1
     ids = input_ids[None] if one else input_ids
+    other = counterfactual[None] if one and counterfactual is not None else counterfactual
     parts: dict[str, list] = {name: [] for name in chosen}
-    for place, prompts in by_length(model, ids, attention_mask, query, target, foil):
+    for place, prompts in by_length(model, ids, attention_mask, query, target, foil, other):
         for name, scores in scores_of(model, prompts, chosen).items():
             parts[name].append((place, scores))
     found = {name: padded(each, ids) for name, each in parts.items()}
@@ -107,6 +125,7 @@ def attribute(
     target: Target = None,
     foil: Target = None,
     method: str | Method = "rollout",
+    counterfactual: Int[Tensor, "batch token"] | Int[Tensor, " token"] | None = None,
 ) -> Float[Tensor, " key"]:
     """What one prediction on one prompt drew on, by one method; arguments and errors as in `attributions`.
 
@@ -119,7 +138,8 @@ def attribute(
     """
     if input_ids.ndim == 2 and len(input_ids) != 1:
         raise ValueError(f"input_ids must be one prompt. Got {len(input_ids)}; attributions() takes a batch.")
-    (scores,) = attributions(model, input_ids.flatten(), method, None, query, target, foil).values()
+    other = None if counterfactual is None else counterfactual.flatten()
+    (scores,) = attributions(model, input_ids.flatten(), method, None, query, target, foil, other).values()
     return scores
 
 
@@ -132,14 +152,23 @@ def scores_of(model: nn.Module, prompts: Prompts, methods: Mapping[str, Method])
             found = one_pass(model, prompts, together)[0]
     asked: dict[str, Any] = {"query": prompts.query, "target": prompts.target, "foil": prompts.foil}
     for name in [name for name in methods if name not in together]:
+        more = {"counterfactual": prompts.counterfactual} if _compares(methods[name], prompts) else {}
         with explained(model, prompts, [name]):
-            found[name] = methods[name](model, prompts.ids, attention_mask=None, **asked)
+            found[name] = methods[name](model, prompts.ids, attention_mask=None, **asked, **more)
         if found[name].shape != prompts.ids.shape:
             raise ValueError(
                 f"{name!r} should give a score per token, {tuple(prompts.ids.shape)}. Got shape "
                 f"{tuple(found[name].shape)} instead."
             )
     return {name: found[name] for name in methods}
+
+
+def _compares(method: Method, prompts: Prompts) -> bool:
+    """Whether there is a counterfactual, and the method takes one: a reader's own may not."""
+    return (
+        prompts.counterfactual is not None
+        and "counterfactual" in inspect.signature(method, follow_wrapped=False).parameters
+    )
 
 
 @contextmanager
@@ -159,7 +188,7 @@ def explained(model: nn.Module, prompts: Prompts, names: list[str]) -> Iterator[
 
 def _works(model: nn.Module, input_ids: Int[Tensor, "1 token"], name: str) -> bool:
     try:
-        METHODS[name](model, input_ids)
+        METHODS[name](model, input_ids, counterfactual=input_ids)
     except (ValueError, RuntimeError, TypeError, AttributeError, NotImplementedError):
         return False
     return True

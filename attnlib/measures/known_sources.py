@@ -25,14 +25,23 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlib.attribution.perturbation import blank_out
-from attnlib.attribution.registry import METHODS, Methods, attributions, named
+from attnlib.attribution.registry import Methods, attributions, named
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.accuracy import sample_scores
 from attnlib.measures.program_heads import head_of, name_of, program_agreement
 from attnlib.models.compiled import Compiled
 
-TWO_SIDED = tuple(name for name in METHODS if "over null" not in name)
-"""Methods for models whose tokens see each other on both sides: the null model is a causal one."""
+TWO_SIDED = (
+    "raw attention, last layer",
+    "mean attention",
+    "rollout",
+    "sink-free rollout",
+    "flow",
+    "gradient x embedding",
+    "blank-out",
+)
+"""What is compared where nothing is asked for, whatever else comes to `METHODS`; without those over the null
+model, which is a causal one: here tokens see each other on both sides."""
 
 REPLACED = "blank-out, replaced"
 """Blank-out with a token of no meaning in the place of the one that is left out: the length stays."""

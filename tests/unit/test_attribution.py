@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from attnlib.rollout import attention_flow, null_ratio, rollout, rollout_of, uni
 
 DATA = os.environ.get("ATTNLIB_DATA")
 IDS = torch.randint(4, 90, (2, 19), generator=torch.Generator().manual_seed(1))
+OTHER = IDS.clone()
+OTHER[:, [2, 7, 11, 16]] = 5
 SIZE = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
 SIZE |= {"intermediate_size": 48, "max_position_embeddings": 64}
 
@@ -82,7 +85,8 @@ def close(found, expected, atol=1e-5):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_measure_keeps_what_all_promise(model, name):
-    method, query = METHODS[name], 11
+    query = 11
+    method = partial(METHODS[name], counterfactual=OTHER)
     scores = method(model, IDS, query=query)
     assert scores.shape == IDS.shape and scores.dtype == torch.float32
     assert torch.isfinite(scores[:, :query]).all()  # the query itself may be NaN: what cannot be asked
@@ -91,25 +95,29 @@ def test_every_measure_keeps_what_all_promise(model, name):
     other = IDS.clone()
     other[:, query + 1 :] = 7
     close(method(model, other, query=query), scores)
-    for one, expected in zip(IDS, scores, strict=True):
-        close(attribute(model, one, query=query, method=name), expected)
-    close(method(model, IDS[:, : query + 1]), scores[:, : query + 1])
+    for one, instead, expected in zip(IDS, OTHER, scores, strict=True):
+        close(attribute(model, one, query=query, method=name, counterfactual=instead), expected)
+    seen = slice(query + 1)
+    close(METHODS[name](model, IDS[:, seen], counterfactual=OTHER[:, seen]), scores[:, seen])
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_changes_nothing_and_scores_nothing(model, side):
     lengths, width = [19, 12, 19], 21
-    ids, mask = torch.zeros(3, width, dtype=torch.long), torch.zeros(3, width, dtype=torch.long)
+    ids, other, mask = (torch.zeros(3, width, dtype=torch.long) for _ in range(3))
     for row, length in enumerate(lengths):
         at = slice(width - length, width) if side == "left" else slice(length)
-        ids[row, at], mask[row, at] = IDS[row % 2, :length], 1
+        ids[row, at], other[row, at], mask[row, at] = IDS[row % 2, :length], OTHER[row % 2, :length], 1
     aims = {"target": torch.tensor([5, 6, 7]), "foil": 8}
+    aims["counterfactual"] = other
     found = attributions(model, ids, METHODS, mask.bool(), query=-2, **aims)
     for name, scores in found.items():
         assert (scores[mask == 0] == 0).all(), name
         close(METHODS[name](model, ids, mask, query=-2, **aims), scores)
         for row, length in enumerate(lengths):
-            alone = METHODS[name](model, IDS[row % 2, None, :length], query=-2, target=5 + row, foil=8)
+            one, instead = (each[row % 2, None, :length] for each in (IDS, OTHER))
+            aim = {"target": 5 + row, "foil": 8, "counterfactual": instead}
+            alone = METHODS[name](model, one, query=-2, **aim)
             close(scores[row, mask[row] == 1], alone[0])
 
 
@@ -119,10 +127,10 @@ def test_many_at_once_are_each_alone_and_attention_takes_one_pass(model):
     together = [name for name, method in METHODS.items() if shares_a_pass(method)]
     found = attributions(model, IDS, together)
     assert len(passes) == 1 and [*found] == together and "rollout" in together
-    found = attributions(model, IDS, reversed(METHODS))
+    found = attributions(model, IDS, reversed(METHODS), counterfactual=OTHER)
     assert [*found] == [*METHODS][::-1]
     for name, scores in found.items():
-        close(METHODS[name](model, IDS), scores)
+        close(METHODS[name](model, IDS, counterfactual=OTHER), scores)
 
 
 def test_a_plain_name_stands_before_its_variants():
@@ -139,7 +147,7 @@ def test_a_function_of_your_own_is_as_good(model):
     mask[0, :4] = 0
     expected = -(torch.arange(19) - 18).abs().float()
     assert attribute(model, IDS[:1], method=nearest).tolist() == expected.tolist()
-    mixed = attributions(model, IDS, ["rollout", nearest], mask)
+    mixed = attributions(model, IDS, ["rollout", nearest], mask, counterfactual=OTHER)  # not for it
     assert [*mixed] == ["rollout", "nearest"]
     assert mixed["nearest"].tolist() == [[0] * 4 + expected[4:].tolist(), expected.tolist()]
     by_name = attributions(model, IDS[1], {"mine": nearest, "theirs": "rollout"})
@@ -280,9 +288,9 @@ def test_blank_out_of_an_encoder_asks_at_the_position_itself():
 
 def test_the_model_is_as_it_was():
     for make in (_gpt2, _own):
-        expected = attributions(make(), IDS, METHODS)
+        expected = attributions(make(), IDS, METHODS, counterfactual=OTHER)
         model = make().train()
-        for name, scores in attributions(model, IDS, METHODS).items():
+        for name, scores in attributions(model, IDS, METHODS, counterfactual=OTHER).items():
             close(scores, expected[name])
         assert all(module.training for module in model.modules())
         assert all(parameter.grad is None for parameter in model.parameters())

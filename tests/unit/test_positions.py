@@ -88,7 +88,8 @@ def test_attention_is_pushed_and_every_method_looks_at_it():
     with torch.no_grad(), reinforced(model, [(1, 0)], wanted, 1.0):
         attentions = model(ids, output_attentions=True).attentions
     torch.testing.assert_close(attentions[0, 1, 0, -1], wanted[0, -1].float())
-    assert all(scores.isfinite().any() for scores in attributions(model, ids, [*METHODS]).values())
+    found = attributions(model, ids, [*METHODS], counterfactual=ids.flip(1))
+    assert all(scores.isfinite().any() for scores in found.values())
 
 
 @pytest.mark.parametrize("kind", ["learned", "sinusoidal", "rotary", "none"])

@@ -1,0 +1,173 @@
+r"""Layer-wise relevance propagation through transformers, as gradient x embedding with another backward pass.
+
+Relevance starts as the explained logit and is handed back from each operation's output to its inputs, so that
+it is shared out, not created. Of a linear map `y = W x + b` input `i` gets what it contributed, `R_i = x_i
+sum_j W_ji R_j / y_j`: with `R = x g` that is the chain rule, `g_i = sum_j W_ji g_j`. What is not linear is
+taken as linear, each in its own way:
+
+    norm              y = w (x - mean x) / c + b, with c, the deviation or root mean square, a constant
+    activation        y = c x, with c = f(x) / x a constant
+    product of two    y = u v: half of the gradient to each of `u` and `v` (a gate and what it gates;
+                      attention and values; queries and keys)
+    softmax           its gradient (a Taylor expansion whose bias is left out)
+
+and token `k` gets `e_k . g_k`. This is "AttnLRP". With the softmax's output taken as a constant instead,
+queries and keys get nothing, values all: "LRP, attention held constant" (the attention part of CP-LRP).
+
+With attention held constant all is linear, and a model without biases hands on everything: its tokens' scores
+sum to the logit. Where there are biases, or position embeddings, they get their share, and AttnLRP's softmax
+keeps or adds some. What a model computes beside these operations is differentiated as it is.
+
+LRP is defined of logits: without a foil, the target's logit is explained, not its log probability. With one
+the two are the same.
+
+References:
+    Achtibat et al. 2024, *AttnLRP: attention-aware layer-wise relevance propagation for transformers*: the
+    rules (section 3), and that they are gradients (appendix). Ali et al. 2022, *XAI for transformers: better
+    explanations through conservative propagation*: norms and attention as constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import get_ident
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnlib.attribution.prompts import Prompts, measure
+from attnlib.attribution.stream import slope
+from attnlib.models.attention.forward import n_layers
+from attnlib.models.attention.inputs import Inputs, inputs_changed
+from attnlib.models.transformer import Layer
+
+Scores = Float[Tensor, "batch key"]
+
+
+@measure
+def attn_lrp(model: nn.Module, prompts: Prompts) -> Scores:
+    """AttnLRP, in units of the logit; positive for tokens that speak for the target.
+
+    Raises:
+        ValueError: the model's attention or activations are not found where the rules need them; or as in
+            `gradient_x_embedding`.
+    """
+    return _relevance(model, prompts, _products)
+
+
+@measure
+def attention_constant_lrp(model: nn.Module, prompts: Prompts) -> Scores:
+    """LRP with attention held constant; as `attn_lrp`."""
+    return _relevance(model, prompts, _weighted_sum)
+
+
+def _relevance(model: nn.Module, prompts: Prompts, attention: Callable[..., Inputs]) -> Scores:
+    with _rules(model), inputs_changed(model, attention):
+        embedded, gradient = slope(model, prompts, of=Prompts.margin)
+    return (embedded * gradient).sum(-1)
+
+
+def _products(query: Tensor, key: Tensor, value: Tensor) -> Inputs:
+    """Attention as two products: `A V` hands half to `A`, and `Q K^T` half of that to each."""
+    return _scaled(query, 1 / 4), _scaled(key, 1 / 4), _scaled(value, 1 / 2)
+
+
+def _weighted_sum(query: Tensor, key: Tensor, value: Tensor) -> Inputs:
+    """Attention as a sum of values with constant weights."""
+    return query.detach(), key.detach(), value
+
+
+def _scaled(x: Tensor, share: float) -> Tensor:
+    """`x`, to which a share of the gradient goes back."""
+    if x.requires_grad:
+        x.register_hook(lambda gradient: share * gradient)
+    return x
+
+
+def _in_proportion(x: Tensor, y: Tensor) -> Tensor:
+    """`y`, as a constant times `x`, element by element."""
+    return x * torch.where(x == 0, 0.0, y / x).detach()
+
+
+@contextmanager
+def _rules(model: nn.Module) -> Iterator[None]:
+    """This thread's passes of the model have the backward pass of norms, activations and gates."""
+    activations = 0
+    with ExitStack() as hooks:
+        for module in model.modules():
+            if isinstance(module, Layer):
+                hooks.enter_context(_own_activation(module))
+                activations += 1
+            elif _is_activation(module):
+                hooks.enter_context(_hooked(module, lambda _, x, y: _in_proportion(x, y)))
+                activations += 1
+            elif isinstance(module, nn.LayerNorm):
+                hooks.enter_context(_hooked(module, _layer_norm))
+            elif "RMSNorm" in type(module).__name__:  # x by a constant, channel by channel
+                hooks.enter_context(_hooked(module, lambda _, x, y: _in_proportion(x, y)))
+            for factor in _gate(module):
+                hooks.enter_context(_hooked(factor, lambda _, x, y: _scaled(y, 1 / 2)))
+        if activations < (n_layers(model) or 1):
+            raise ValueError(
+                f"{type(model).__name__} has {n_layers(model)} layers, but {activations} activation "
+                "functions that are modules of torch.nn or transformers.activations: LRP knows no others."
+            )
+        yield
+
+
+def _is_activation(module: nn.Module) -> bool:
+    of_torch = isinstance(module, nn.ReLU | nn.GELU | nn.SiLU | nn.Tanh)
+    return of_torch or type(module).__module__ == "transformers.activations"
+
+
+def _gate(module: Any) -> list[nn.Module]:
+    """The projections whose outputs are multiplied (with an activation between, which changes nothing)."""
+    if hasattr(module, "gate_up_proj"):
+        return [module.gate_up_proj]
+    return [module.gate_proj, module.up_proj] if hasattr(module, "gate_proj") else []
+
+
+def _layer_norm(norm: Any, x: Tensor, y: Tensor) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    linear = centred * (centred.square().mean(-1, keepdim=True) + norm.eps).rsqrt().detach()
+    if norm.weight is not None:
+        linear = linear * norm.weight
+    return linear if norm.bias is None else linear + norm.bias
+
+
+@contextmanager
+def _own_activation(layer: Layer) -> Iterator[None]:
+    """A `Layer`'s activation is a function: what goes into it and what comes out is seen beside it."""
+    thread, given = get_ident(), list[Tensor]()
+
+    def before(up: nn.Module, x: Any, y: Tensor) -> None:
+        if get_ident() == thread:
+            given.append(y)
+
+    def after(down: nn.Module, x: tuple[Tensor]) -> Tensor | None:
+        return _in_proportion(given.pop(), x[0]) if get_ident() == thread else None
+
+    handles = layer.up.register_forward_hook(before), layer.down.register_forward_pre_hook(after)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _hooked(module: nn.Module, rule: Callable[[Any, Tensor, Tensor], Tensor]) -> Iterator[None]:
+    """In this thread, `rule(module, input, output)` in place of the module's output."""
+    thread = get_ident()
+
+    def hook(module: nn.Module, given: Any, output: Any) -> Any:
+        return rule(module, given[0], output) if get_ident() == thread else output
+
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()

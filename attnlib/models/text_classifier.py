@@ -1,0 +1,71 @@
+"""Models that put a whole text in one class, seen as predicting it at their first token."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+
+class TextClassifier(nn.Module):
+    """A Hugging Face sequence classifier (DistilBERT, BERT and their kin) as measures of attribution ask it.
+
+    Its head reads the first token (CLS): there stand its logits, so ask with `query=0`; the class takes the
+    place of the token as target and foil. Logits at other positions are NaN: nothing is predicted there.
+    Blank-out wants a `replacement` (the mask token), or leaves words out.
+
+    Args:
+        model: an encoder with a head, such as `AutoModelForSequenceClassification` loads. It is used as it
+            is, not copied.
+
+    Raises:
+        ValueError: (where it is called) the model gives something else than a row of logits per text, or was
+            asked at another position.
+
+    Example:
+        >>> from transformers import DistilBertConfig, DistilBertForSequenceClassification
+        >>> config = DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=1, hidden_dim=8, num_labels=3)
+        >>> model = TextClassifier(DistilBertForSequenceClassification(config))
+        >>> model(torch.tensor([[1, 2, 3, 4]])).logits.shape
+        torch.Size([1, 4, 3])
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.classifier = model
+
+    @property
+    def config(self) -> Any:
+        """Its settings."""
+        return self.classifier.config
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The embedding of its input tokens."""
+        return self.classifier.get_input_embeddings()
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "batch token"],
+        attention_mask: Int[Tensor, "batch token"] | None = None,
+        position_ids: Int[Tensor, "batch token"] | None = None,
+        logits_to_keep: int = 0,
+    ) -> SimpleNamespace:
+        """Logits `[batch token class]`; `logits_to_keep` says from where on they are wanted: all for 0."""
+        if 0 < logits_to_keep < input_ids.shape[1]:
+            raise ValueError(
+                f"{type(self.classifier).__name__} puts the whole text in one class, at its first token: ask "
+                f"with query=0, not {input_ids.shape[1] - logits_to_keep}."
+            )
+        given = {} if position_ids is None else {"position_ids": position_ids}
+        logits = self.classifier(input_ids=input_ids, attention_mask=attention_mask, **given).logits
+        if logits.ndim != 2:
+            raise ValueError(
+                f"{type(self.classifier).__name__} should give a row of logits per text, [batch class]. Got "
+                f"shape {tuple(logits.shape)} instead; a model that predicts at every token needs no "
+                "TextClassifier."
+            )
+        empty = logits.new_full((*input_ids.shape, logits.shape[-1]), torch.nan)
+        return SimpleNamespace(logits=torch.cat([logits[:, None], empty[:, 1:]], 1))

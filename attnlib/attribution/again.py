@@ -1,13 +1,12 @@
 """One prompt asked again and again, with one of its tokens disturbed at a time, many at once.
 
-In a causal model nothing before the disturbed token changes: where the model keeps keys and values, those of
-the tokens before the first that is disturbed are computed once.
+In a causal model nothing before the disturbed token changes: keys and values of the tokens before the first
+that is disturbed are those of the undisturbed prompt, computed once. That takes about half the operations of
+a forward pass per token.
 """
 
 from __future__ import annotations
 
-import copy
-import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from torch import Tensor
 from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
+from attnlib.models.attention.memory import going_on, remembered
 from attnlib.models.transformer import Transformer
 
 
@@ -67,33 +67,25 @@ def falls(
         tokens: those that a disturbance changes; all by default.
         changes_from: the first position at which anything does.
     """
-    causal = is_causal(model)
-    stop = prompts.query + 1 if causal else prompts.ids.shape[1]
-    remembers = causal and "past_key_values" in inspect.signature(model.forward).parameters
+    stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
+    ids, memory = prompts.ids[:, :stop], None
     with evaluating(model):
-        logits = logits_of(model, prompts.ids[:, :stop], start=prompts.query)[:, 0]
+        if is_causal(model):
+            memory, logits = remembered(model, ids, prompts.query)
+        else:
+            logits = logits_of(model, ids, start=prompts.query)[:, 0]
         aimed = prompts.aimed(logits)
         whole = aimed.score(logits)
         fallen = whole.new_zeros(prompts.ids.shape)
-        for one in range(len(whole)):
-            chosen = torch.arange(stop, device=whole.device)
+        for one in range(len(ids)):
+            chosen = torch.arange(stop, device=ids.device)
             chosen = chosen if tokens is None else chosen[tokens[one, :stop]]
-            prompt, past, start = aimed.rows([one]), None, 0
             for some in chosen.split(batch_size) if len(chosen) else ():
-                first = max(int(some[0]), changes_from)
-                if remembers and first > start:
-                    read = prompt.ids[:, start:first]
-                    past = model.base_model(input_ids=read, past_key_values=past, use_cache=True)
-                    past, start = past.past_key_values, first
-                given, remembered = prompt.rows([0] * len(some)), dict[str, Any]()
-                if past is not None:
-                    remembered["past_key_values"] = copy.deepcopy(past)
-                    remembered["past_key_values"].batch_repeat_interleave(len(some))
-                with disturbed(Copies(one, some, start, stop)):
-                    logits = logits_of(
-                        model, given.ids[:, start:stop], start=prompts.query - start, **remembered
-                    )
-                fallen[one, some] = whole[one] - given.score(logits[:, 0])
+                start = 0 if memory is None else max(int(some[0]), changes_from)
+                given = ids[one, start:].expand(len(some), -1)
+                with going_on(model, memory, one, start) as inputs, disturbed(Copies(one, some, start, stop)):
+                    logits = logits_of(model, given, start=prompts.query - start, **inputs)
+                fallen[one, some] = whole[one] - aimed.rows([one] * len(some)).score(logits[:, 0])
     return fallen
 
 

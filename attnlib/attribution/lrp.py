@@ -37,6 +37,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd import Function
 
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.attribution.stream import slope
@@ -87,9 +88,32 @@ def _scaled(x: Tensor, share: float) -> Tensor:
     return x
 
 
-def _in_proportion(x: Tensor, y: Tensor) -> Tensor:
+class _InProportion(Function):
     """`y`, as a constant times `x`, element by element."""
-    return x * torch.where(x == 0, 0.0, y / x).detach()
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward((y / x).nan_to_num_())  # f(0) = 0: what is 0 has no relevance to hand on
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient[0] * ctx.saved_tensors[0], None
+
+
+class _LayerNorm(Function):
+    """`y = w (x - mean x) / c + b`, with `c` a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, norm: Any) -> Tensor:
+        y, _, inverse = torch.native_layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+        ctx.save_for_backward(inverse if norm.weight is None else inverse * norm.weight.detach())
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
+        scaled = gradient[0] * ctx.saved_tensors[0]
+        return scaled - scaled.mean(-1, keepdim=True), None
 
 
 @contextmanager
@@ -102,12 +126,12 @@ def _rules(model: nn.Module) -> Iterator[None]:
                 hooks.enter_context(_own_activation(module))
                 activations += 1
             elif _is_activation(module):
-                hooks.enter_context(_hooked(module, lambda _, x, y: _in_proportion(x, y)))
+                hooks.enter_context(_hooked(module, lambda _, x, y: _InProportion.apply(x, y)))
                 activations += 1
             elif isinstance(module, nn.LayerNorm):
-                hooks.enter_context(_hooked(module, _layer_norm))
+                hooks.enter_context(_hooked(module, lambda norm, x, y: _LayerNorm.apply(x, norm)))
             elif "RMSNorm" in type(module).__name__:  # x by a constant, channel by channel
-                hooks.enter_context(_hooked(module, lambda _, x, y: _in_proportion(x, y)))
+                hooks.enter_context(_hooked(module, lambda _, x, y: _InProportion.apply(x, y)))
             for factor in _gate(module):
                 hooks.enter_context(_hooked(factor, lambda _, x, y: _scaled(y, 1 / 2)))
         if activations < (n_layers(model) or 1):
@@ -130,14 +154,6 @@ def _gate(module: Any) -> list[nn.Module]:
     return [module.gate_proj, module.up_proj] if hasattr(module, "gate_proj") else []
 
 
-def _layer_norm(norm: Any, x: Tensor, y: Tensor) -> Tensor:
-    centred = x - x.mean(-1, keepdim=True)
-    linear = centred * (centred.square().mean(-1, keepdim=True) + norm.eps).rsqrt().detach()
-    if norm.weight is not None:
-        linear = linear * norm.weight
-    return linear if norm.bias is None else linear + norm.bias
-
-
 @contextmanager
 def _own_activation(layer: Layer) -> Iterator[None]:
     """A `Layer`'s activation is a function: what goes into it and what comes out is seen beside it."""
@@ -148,7 +164,7 @@ def _own_activation(layer: Layer) -> Iterator[None]:
             given.append(y)
 
     def after(down: nn.Module, x: tuple[Tensor]) -> Tensor | None:
-        return _in_proportion(given.pop(), x[0]) if get_ident() == thread else None
+        return _InProportion.apply(given.pop(), x[0]) if get_ident() == thread else None
 
     handles = layer.up.register_forward_hook(before), layer.down.register_forward_pre_hook(after)
     try:

@@ -173,7 +173,7 @@ def by_length(
         column = real[row[:, 0]].nonzero()[:, 1].view(-1, length)
         some = [None if given is None else given.expand(len(real))[row[:, 0]] for given in aims]
         other = None if counterfactual is None else counterfactual.to(device)[row, column]
-        yield Place(row, column), Prompts(input_ids[row, column], at, *some, counterfactual=other)
+        yield Place(row, column), Prompts(input_ids[row, column], at, some[0], some[1], other)
 
 
 def padded(

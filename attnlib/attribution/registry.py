@@ -165,10 +165,9 @@ def scores_of(model: nn.Module, prompts: Prompts, methods: Mapping[str, Method])
 
 def _compares(method: Method, prompts: Prompts) -> bool:
     """Whether there is a counterfactual, and the method takes one: a reader's own may not."""
-    return (
-        prompts.counterfactual is not None
-        and "counterfactual" in inspect.signature(method, follow_wrapped=False).parameters
-    )
+    taken = inspect.signature(method, follow_wrapped=False).parameters
+    takes_all = any(each.kind == each.VAR_KEYWORD for each in taken.values())
+    return prompts.counterfactual is not None and (takes_all or "counterfactual" in taken)
 
 
 @contextmanager

@@ -101,5 +101,7 @@ def attention_knockout(
 
         return keys_hidden(model, hidden)
 
-    start = prompts.query if queries == "query" and is_causal(model) else 0
-    return falls(model, prompts, disturbed, batch_size, changes_from=start)
+    if queries == "all" or not is_causal(model):
+        return falls(model, prompts, disturbed, batch_size)
+    # of each copy only the query is computed again, so more of them go together
+    return falls(model, prompts, disturbed, 8 * batch_size, changes_from=prompts.query)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,13 +49,7 @@ def inputs_changed(model: nn.Module, change: Callable[[Tensor, Tensor, Tensor], 
         tensor([[1.0000, 0.0000],
                 [0.5000, 0.5000]])
     """
-
-    def changed(call: Any) -> None:
-        call.inputs = change(*call.inputs)
-        query, key, call.value = call.inputs
-        call.query, call.key = query.detach(), key.detach()  # which is what watchers see
-
-    with _every_layer(model, changed):
+    with every_layer(model, lambda _, call: replace(call, *change(*call.inputs))):
         yield
 
 
@@ -69,33 +64,48 @@ def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
     Raises:
         ValueError: as in `inputs_changed`; or (inside the block) the model's kernel takes no such mask.
     """
-
-    def changed(call: Any) -> None:
-        visible = call.visible() & ~hidden(call)
-        if isinstance(call, OwnCall):
-            call.mask = call.allowed = visible
-            return
-        mask = (
-            call.mask if call.mask is not None and call.mask.is_floating_point() else call.query.new_zeros(())
-        )
-        call.mask = call.passed_mask = torch.where(visible, mask, torch.finfo(call.query.dtype).min)
-
-    with _every_layer(model, changed):
+    with every_layer(model, lambda _, call: set_visible(call, call.visible() & ~hidden(call))):
         yield
 
 
 @contextmanager
-def _every_layer(model: nn.Module, changed: Callable[[Any], None]) -> Iterator[None]:
-    refuse_recurrence(model)
+def every_layer(
+    model: nn.Module, changed: Callable[[int, Any], None], *, needed: bool = True
+) -> Iterator[None]:
+    """Hand every call of attention that `model` makes in this context to `changed`, before it is computed.
+
+    Args:
+        model: as in `watching`.
+        changed: of the `id` of the module that calls, and the call.
+        needed: whether it is an error if a layer's call does not come by.
+    """
     seen = set[int]()
 
-    def change(layer: int, call: AttentionCall) -> Affine:
-        seen.add(layer)
-        changed(call)
+    def change(module: int, call: AttentionCall) -> Affine:
+        seen.add(module)
+        changed(module, call)
         return Affine(1.0)  # what comes out stays
 
-    modules = [id(module) for module in model.modules()]
-    changes = {layer: lambda call, layer=layer: change(layer, call) for layer in modules}
-    with _opened(model, Block(changes)):
+    if needed:
+        refuse_recurrence(model)
+    with _opened(model, Block({id(module): partial(change, id(module)) for module in model.modules()})):
         yield
-    check_layers(model, len(seen))
+    if needed:
+        check_layers(model, len(seen))
+
+
+def replace(call: Any, query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Let a call be computed from these."""
+    call.inputs = query, key, value
+    call.query, call.key, call.value = query.detach(), key.detach(), value  # which is what watchers see
+
+
+def set_visible(call: Any, visible: Bool[Tensor, "#batch #head query key"]) -> None:
+    """Let a call look there, and nowhere else; numbers that its mask adds elsewhere stay."""
+    if isinstance(call, OwnCall):
+        call.mask = call.allowed = visible
+        return
+    added = call.query.new_zeros(())
+    if call.mask is not None and call.mask.is_floating_point() and call.mask.shape[-2:] == visible.shape[-2:]:
+        added = call.mask
+    call.mask = call.passed_mask = torch.where(visible, added, torch.finfo(call.query.dtype).min)

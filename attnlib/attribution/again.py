@@ -83,7 +83,8 @@ def falls(
             for some in chosen.split(batch_size) if len(chosen) else ():
                 start = 0 if memory is None else max(int(some[0]), changes_from)
                 given = ids[one, start:].expand(len(some), -1)
-                with going_on(model, memory, one, start) as inputs, disturbed(Copies(one, some, start, stop)):
+                goes_on = going_on(model, memory, one, start, len(some))
+                with goes_on as inputs, disturbed(Copies(one, some, start, stop)):
                     logits = logits_of(model, given, start=prompts.query - start, **inputs)
                 fallen[one, some] = whole[one] - aimed.rows([one] * len(some)).score(logits[:, 0])
     return fallen

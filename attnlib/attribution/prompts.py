@@ -41,6 +41,9 @@ Method = Callable[..., Float[Tensor, "batch key"]]
 
 Target = int | Int[Tensor, " batch"] | None
 
+Counterfactual = Int[Tensor, "_ _"] | Int[Tensor, " _"] | None
+"""Tokens of the shape of the prompts'."""
+
 
 class Prompts(NamedTuple):
     """Prompts of one length, without padding, and what is asked of them.
@@ -126,7 +129,7 @@ def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
         query: int = -1,
         target: Target = None,
         foil: Target = None,
-        counterfactual: Int[Tensor, "batch token"] | None = None,
+        counterfactual: Counterfactual = None,
         **options: Any,
     ) -> Float[Tensor, "batch key"]:
         parts = by_length(model, input_ids, attention_mask, query, target, foil, counterfactual)
@@ -149,7 +152,7 @@ def by_length(
     query: int,
     target: Target,
     foil: Target,
-    counterfactual: Int[Tensor, "batch token"] | None = None,
+    counterfactual: Counterfactual = None,
 ) -> Iterator[tuple[Place, Prompts]]:
     """A batch without its padding: prompts of one length at a time, so that each is what it is alone.
 

@@ -25,7 +25,7 @@ from attnlib.attribution.integrated import integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
 from attnlib.attribution.patching import activation_patching, attribution_patching
 from attnlib.attribution.perturbation import blank_out
-from attnlib.attribution.prompts import Mask, Method, Prompts, Target, by_length, padded
+from attnlib.attribution.prompts import Counterfactual, Mask, Method, Prompts, Target, by_length, padded
 from attnlib.attribution.suppression import atman, attention_knockout
 
 METHODS: dict[str, Method] = {
@@ -83,7 +83,7 @@ def attributions(
     query: int = -1,
     target: Target = None,
     foil: Target = None,
-    counterfactual: Int[Tensor, "batch token"] | Int[Tensor, " token"] | None = None,
+    counterfactual: Counterfactual = None,
 ) -> dict[str, Float[Tensor, "batch key"] | Float[Tensor, " key"]]:
     """What one prediction drew on, by many methods; those that only watch attention share one pass.
 
@@ -125,7 +125,7 @@ def attribute(
     target: Target = None,
     foil: Target = None,
     method: str | Method = "rollout",
-    counterfactual: Int[Tensor, "batch token"] | Int[Tensor, " token"] | None = None,
+    counterfactual: Counterfactual = None,
 ) -> Float[Tensor, " key"]:
     """What one prediction on one prompt drew on, by one method; arguments and errors as in `attributions`.
 

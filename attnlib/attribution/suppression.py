@@ -19,7 +19,6 @@ References:
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -66,7 +65,7 @@ def attention_knockout(
     model: nn.Module,
     prompts: Prompts,
     *,
-    queries: Literal["query", "all"] = "query",
+    queries: str = "query",
     batch_size: int = 8,
 ) -> Scores:
     """Attention knockout: how much less likely the prediction gets where it cannot look at a token, in nats.

@@ -29,6 +29,16 @@ Hidden = Callable[[AttentionCall], Bool[Tensor, "#batch #head query key"]]
 """Which keys are hidden from which queries of a call."""
 
 
+class _AsItIs(Affine):
+    """What comes out of the call stays, without a multiplication by 1."""
+
+    def of(self, mixed: Tensor, values: Tensor) -> Tensor:
+        return mixed
+
+    def of_rows(self, rows: Tensor, start: int, stop: int, low: int, high: int) -> Tensor:
+        return rows
+
+
 @contextmanager
 def inputs_changed(model: nn.Module, change: Callable[[Tensor, Tensor, Tensor], Inputs]) -> Iterator[None]:
     """Let every layer compute attention from other queries, keys and values, inside a `with` block.
@@ -84,7 +94,7 @@ def every_layer(
     def change(module: int, call: AttentionCall) -> Affine:
         seen.add(module)
         changed(module, call)
-        return Affine(1.0)  # what comes out stays
+        return _AsItIs(1.0)
 
     if needed:
         refuse_recurrence(model)

@@ -45,7 +45,9 @@ def remembered(
 
 
 @contextmanager
-def going_on(model: nn.Module, memory: Memory | None, row: int, start: int) -> Iterator[dict[str, Tensor]]:
+def going_on(
+    model: nn.Module, memory: Memory | None, row: int, start: int, copies: int
+) -> Iterator[dict[str, Tensor]]:
     """Inside the block, the model is called with copies of what stands from position `start` on of a prompt.
 
     Args:
@@ -53,11 +55,11 @@ def going_on(model: nn.Module, memory: Memory | None, row: int, start: int) -> I
         memory: of the pass; None where nothing is remembered, and then `start` is 0.
         row: which prompt of the pass.
         start: a position.
+        copies: how many.
 
     Yields:
         What the model is to be called with beside the tokens.
     """
-
     if not memory or not start:
         yield {}
         return
@@ -70,9 +72,10 @@ def going_on(model: nn.Module, memory: Memory | None, row: int, start: int) -> I
         visible = before.visible()
         set_visible(call, visible[row if len(visible) > 1 else 0, None, :, start:])
 
-    stop = next(iter(memory.values())).key.shape[2]
+    key = next(iter(memory.values())).key
+    places = torch.arange(start, key.shape[2], device=key.device)
     with every_layer(model, longer):
-        yield {"position_ids": torch.arange(start, stop, device=next(model.parameters()).device)[None]}
+        yield {"position_ids": places.expand(copies, -1)}
 
 
 def _has_positions(model: Any) -> bool:

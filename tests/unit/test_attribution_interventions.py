@@ -1,0 +1,289 @@
+"""Measures that disturb a model, token by token: each against a plain loop over eager attention."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+import transformers as hf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_attribution import IDS, MODELS, OTHER, SIZE, _gpt2, _own, _scaled, close
+
+from attnlib.attribution import METHODS, again, attribute, attributions
+from attnlib.attribution.patching import activation_patching, attribution_patching
+from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.suppression import atman, attention_knockout
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention.inputs import inputs_changed, keys_hidden
+
+DISTURBING = ["AtMan", "attention knockout", "activation patching"]
+
+
+def llama():
+    torch.manual_seed(0)
+    return _scaled(hf.LlamaForCausalLM(hf.LlamaConfig(**SIZE, num_key_value_heads=2)))
+
+
+def encoder():
+    torch.manual_seed(0)
+    sizes = {"n_layers": 3, "n_heads": 4, "width": 32, "max_length": 64, "norm": "pre"}
+    return Transformer(TransformerConfig(90, n_classes=5, **sizes)).eval()
+
+
+def attention_by_hand(change):
+    """Both kinds of attention function, with scores `[batch head query key]` changed before the softmax."""
+
+    def own(q, k, v, allowed=None, *, causal=False, dropout=0.0, need_weights=False):
+        scores = change(q @ k.mT / q.shape[-1] ** 0.5)
+        if causal:
+            scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
+        return scores.softmax(-1) @ v, None
+
+    def eager(module, q, k, v, attention_mask, scaling, **kwargs):
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+        scores = change(q @ k.mT * scaling) + attention_mask
+        return (scores.softmax(-1) @ v).transpose(1, 2), None
+
+    return own, eager
+
+
+def log_p(model, ids, query, target, change, monkeypatch):
+    """The target's log probability, with attention by hand in every layer."""
+    own, eager = attention_by_hand(change)
+    with monkeypatch.context() as patch, torch.no_grad():
+        if isinstance(model, Transformer):
+            for layer in model.layers:
+                patch.setattr(layer.attention, "attend", own)
+        else:
+            patch.setattr(inspect.getmodule(type(model)), "eager_attention_forward", eager)
+            model.set_attn_implementation("eager")
+        logits = model(input_ids=ids[None]).logits
+        if not isinstance(model, Transformer):
+            model.set_attn_implementation("sdpa")
+    return logits[0, query].log_softmax(-1)[target]
+
+
+MADE = {"own": _own, "encoder": encoder, "gpt2": _gpt2, "llama": llama}
+
+
+@pytest.fixture(params=MADE)
+def made(request):
+    return MADE[request.param]()
+
+
+def by_hand(model, change_of, query, monkeypatch):
+    """`s - s(disturbed)` for every token, one after the other."""
+    n = len(IDS[0])
+    whole = log_p(model, IDS[0], query, 3, lambda scores: scores, monkeypatch)
+    seen = range(n if model.config.__dict__.get("causal") is False else query + 1)
+    falls = torch.zeros(n)
+    for token in seen:
+        falls[token] = whole - log_p(model, IDS[0], query, 3, change_of(token), monkeypatch)
+    return falls
+
+
+@pytest.mark.parametrize("suppression", [0.9, 0.3])
+def test_atman_multiplies_the_scores_of_a_key(made, monkeypatch, suppression):
+    def change_of(token):
+        factor = torch.ones(19)
+        factor[token] = 1 - suppression
+        return lambda scores: scores * factor
+
+    expected = by_hand(made, change_of, 11, monkeypatch)
+    assert expected.abs().max() > 1e-3
+    found = atman(made, IDS[:1], query=11, target=3, suppression=suppression, batch_size=5)[0]
+    close(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("queries", ["query", "all"])
+def test_knockout_hides_a_key(made, monkeypatch, queries):
+    def change_of(token):
+        hidden = torch.zeros(19, 19)
+        rows = [11] if queries == "query" else [row for row in range(19) if row != token]
+        hidden[rows, token] = -torch.inf
+        return lambda scores: scores + hidden
+
+    expected = by_hand(made, change_of, 11, monkeypatch)
+    assert expected.isfinite().all() and expected.abs().max() > 1e-3
+    found = attention_knockout(made, IDS[:1], query=11, target=3, queries=queries, batch_size=2)[0]
+    close(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "gemma2"])  # its window moves if one is
+def test_a_key_hidden_from_all_queries_of_a_causal_model_is_blanked_out(name):  # left out
+    model = MODELS[name]()
+    blanked = blank_out(model, IDS, query=11, target=3)
+    hidden = attention_knockout(model, IDS, query=11, target=3, queries="all")
+    assert (hidden[:, 11].abs() < 1e-4).all()
+    close(hidden[:, :11], blanked[:, :11], atol=1e-4)
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+@pytest.mark.parametrize("name", DISTURBING)
+def test_going_on_from_what_is_remembered_is_starting_again(model, name, monkeypatch):
+    aim = {"query": 15, "target": 3, "counterfactual": OTHER}
+    found = METHODS[name](model, IDS, **aim)
+
+    def nothing(model, ids, query):
+        return None, remembered(model, ids, query)[1]
+
+    remembered = again.remembered
+    monkeypatch.setattr(again, "remembered", nothing)
+    close(found, METHODS[name](model, IDS, **aim))
+    close(found, METHODS[name](model, IDS, batch_size=1, **aim))
+
+
+# ---- patching
+
+
+def test_patching_an_embedding_is_replacing_the_token(model):
+    found = activation_patching(model, IDS, query=11, target=3, counterfactual=OTHER)
+    with torch.no_grad():
+        whole = model(input_ids=IDS).logits[:, 11].log_softmax(-1)[:, 3]
+        for token in range(19):
+            ids = IDS.clone()
+            ids[:, token] = OTHER[:, token]
+            there = model(input_ids=ids).logits[:, 11].log_softmax(-1)[:, 3]
+            close(found[:, token], whole - there if token <= 11 else 0 * whole, atol=1e-4)
+
+
+@pytest.mark.parametrize("layer", [1, 2, 3])
+def test_patching_behind_a_layer_goes_on_from_there(layer):
+    model, query, other = encoder(), 11, OTHER[:1]
+
+    def streams(ids):
+        x = model.embedding(ids) + model.positions[:19]
+        for each in model.layers[:layer]:
+            x, _ = each(x)
+        return x.detach()
+
+    def score(x):
+        for each in model.layers[layer:]:
+            x, _ = each(x)
+        return model.classify(model.norm(x))[:, query].log_softmax(-1)[:, 3]
+
+    clean, patch = streams(IDS[:1]), streams(other)
+    expected, leaf = torch.zeros(19), clean.clone().requires_grad_()
+    for token in range(19):
+        patched = clean.clone()
+        patched[:, token] = patch[:, token]
+        expected[token] = (score(clean) - score(patched)).detach()
+    aim = {"query": query, "target": 3, "counterfactual": other, "layer": layer}
+    close(activation_patching(model, IDS[:1], **aim)[0], expected, atol=1e-4)
+    (gradient,) = torch.autograd.grad(score(leaf).sum(), leaf)
+    close(attribution_patching(model, IDS[:1], **aim)[0], ((clean - patch) * gradient).sum(-1)[0], atol=1e-4)
+
+
+def test_behind_the_last_layer_all_is_at_the_query(model):
+    found = activation_patching(model, IDS, query=11, target=3, counterfactual=OTHER, layer=_depth(model))
+    with torch.no_grad():
+        scores = [model(input_ids=ids).logits[:, 11].log_softmax(-1)[:, 3] for ids in (IDS, OTHER)]
+    close(found[:, 11], scores[0] - scores[1], atol=1e-4)
+    assert (found[:, torch.arange(19) != 11].abs() < 1e-5).all()
+
+
+def _depth(model):
+    return getattr(model.config, "n_layers", None) or model.config.num_hidden_layers
+
+
+class Linear(torch.nn.Module):
+    """Logits are linear in embeddings: attribution patching is then no estimate."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.classify = torch.nn.Embedding(90, 8), torch.nn.Linear(8, 90)
+
+    def get_input_embeddings(self):
+        return self.embedding
+
+    def forward(self, input_ids, attention_mask=None):
+        logits = self.classify(self.embedding(input_ids).cumsum(1))
+        return hf.modeling_outputs.CausalLMOutput(logits=logits)
+
+
+def test_attribution_patching_is_exact_where_all_is_linear():
+    model, aim = Linear(), {"query": 11, "target": 3, "foil": 4}  # a difference of logits: no softmax
+    found = attributions(
+        model, IDS, ["attribution patching", "activation patching"], counterfactual=OTHER, **aim
+    )
+    assert (found["activation patching"] != 0).any()
+    steps = model.classify.weight[3] - model.classify.weight[4]
+    moved = ((model.embedding(IDS) - model.embedding(OTHER)) @ steps).detach()
+    moved[:, 12:] = 0
+    close(found["attribution patching"], moved)
+    # this one has no causal mask to tell of, so every position is patched
+    close(found["activation patching"], moved)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sets(st.integers(0, 9)), st.integers(0, 9))
+def test_what_is_the_same_in_both_prompts_scores_nothing(places, query):
+    ids, other = IDS[:, :10], IDS[:, :10].clone()
+    other[:, [*places]] = 95 - other[:, [*places]]
+    for name in ("attribution patching", "activation patching"):
+        scores = METHODS[name](TINY, ids, query=query, counterfactual=other)
+        differ = (ids != other) & (torch.arange(10) <= query)
+        assert ((scores != 0) == differ).all(), name
+
+
+TINY = _own()
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"method": "activation patching"},
+            "^activation patching needs .*counterfactual=",
+        ),
+        ({"method": "attribution patching"}, "^attribution patching needs a counterfactual: a prompt of the"),
+        ({"method": "rollout", "counterfactual": IDS[0, 1:]}, "^counterfactual must have the shape of input"),
+        ({"method": "attention knockout", "query": 0}, "^attention knockout needs at least 2 tokens"),
+    ],
+)
+def test_prompts_that_cannot_be(asked, message):
+    with pytest.raises(ValueError, match=message):
+        attribute(_own(), IDS[0], **asked)
+
+
+def test_options_that_cannot_be():
+    with pytest.raises(ValueError, match=r"suppression should be from 0 to 1; got 1\.5"):
+        atman(_own(), IDS, suppression=1.5)
+    with pytest.raises(ValueError, match='queries should be "query" or "all"; got \'later\''):
+        attention_knockout(_own(), IDS, queries="later")
+    with pytest.raises(ValueError, match="layer should be from 1 to 3, or 0"):
+        activation_patching(_own(), IDS, counterfactual=OTHER, layer=4)
+
+
+def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():
+    torch.manual_seed(0)
+    mamba = hf.MambaForCausalLM(hf.MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2)).eval()
+    message = r"cannot give \['AtMan'\].*can give .*'integrated gradients', 'blank-out', 'attribution patch"
+    with pytest.raises(ValueError, match=message):
+        attribute(mamba, IDS[0], method="AtMan")
+    found = attribute(mamba, IDS[0], target=3, method="activation patching", counterfactual=OTHER[0])
+    changed = IDS[0].clone()
+    changed[7] = OTHER[0, 7]
+    with torch.no_grad():
+        scores = mamba(torch.stack([IDS[0], changed])).logits[:, -1].log_softmax(-1)[:, 3]
+    close(found[7], scores[0] - scores[1], atol=1e-4)
+
+
+def test_the_door_to_what_goes_into_attention_closes(model):
+    with torch.no_grad():
+        before = model(input_ids=IDS).logits
+        with inputs_changed(model, lambda query, key, value: (query, key, 0 * value)):
+            assert not torch.allclose(model(input_ids=IDS).logits, before)
+        with keys_hidden(model, lambda call: torch.zeros_like(call.visible())):
+            close(model(input_ids=IDS).logits, before)
+        close(model(input_ids=IDS).logits, before, atol=0)

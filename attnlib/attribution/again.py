@@ -91,5 +91,5 @@ def falls(
 
 
 def places(tokens: Int[Tensor, " copy"], length: int, stop: int) -> Bool[Tensor, "copy place"]:
-    """Where tokens stand among the last `length` before `stop`: a cache may have kept only so many."""
+    """Where tokens stand among the last `length` before `stop`: the queries, say, that are read."""
     return torch.arange(stop - length, stop, device=tokens.device) == tokens[:, None]

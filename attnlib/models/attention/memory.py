@@ -69,13 +69,18 @@ def going_on(
         query, *now = call.inputs
         kept = (x[row, None, :, :start].expand(len(query), -1, -1, -1) for x in before.inputs[1:])
         replace(call, query, *(torch.cat(both, 2) for both in zip(kept, now, strict=True)))
-        visible = before.visible()
-        set_visible(call, visible[row if len(visible) > 1 else 0, None, :, start:])
+        if before.mask is not None:  # it may add numbers to scores
+            call.mask = _of(before.mask, row)[..., start:, :]
+        set_visible(call, _of(before.visible(), row)[..., start:, :])
 
     key = next(iter(memory.values())).key
     places = torch.arange(start, key.shape[2], device=key.device)
     with every_layer(model, longer):
         yield {"position_ids": places.expand(copies, -1)}
+
+
+def _of(mask: Tensor, row: int) -> Tensor:
+    return mask[[row if len(mask) > 1 else 0]]
 
 
 def _has_positions(model: Any) -> bool:

@@ -19,9 +19,17 @@ from attnlib.attribution.attention import (
     rolled,
     shares_a_pass,
 )
+from attnlib.attribution.decomposition import (
+    alti,
+    information_flow_routes,
+    mean_value_weighted,
+    value_weighted,
+    value_weighted_rollout,
+)
 from attnlib.attribution.gradients import gradient_x_embedding
 from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Mask, Method, Prompts, Target, by_length, padded
+from attnlib.attribution.zeroing import value_zeroing
 
 METHODS: dict[str, Method] = {
     "raw attention, last layer": from_attention(last_layer),
@@ -31,6 +39,12 @@ METHODS: dict[str, Method] = {
     "rollout over null": from_attention(over_null),
     "sink-free over null": from_attention(over_null, sink=[0]),
     "flow": from_attention(flow),
+    "value-weighted attention": value_weighted,
+    "mean value-weighted attention": mean_value_weighted,
+    "rollout of value-weighted attention": value_weighted_rollout,
+    "ALTI": alti,
+    "information flow routes": information_flow_routes,
+    "value zeroing": value_zeroing,
     "gradient x embedding": gradient_x_embedding,
     "blank-out": blank_out,
 }

@@ -4,7 +4,7 @@ In the terms of `attnlib.models.attention.parts`, the stream of token `i` after 
 L_i(x_i) + sum_j sum_h A_h[i, j] L_i(u_h(j)) + c_i`, with `u_h(j) = v_h(x_j) W_O_h` what head `h` brings from
 token `j`, and `L_i` the norm behind attention made linear, or the identity. A large weight on a small vector
 carries little, and heads may bring opposite things. With `near(z, m) = max(0, |m|_1 - |m - z|_1)`, by how
-much a part `z` brings nothing to its sum `m`,
+much `m` gets shorter without its part `z`,
 
     value-weighted attention    |sum_h A_h[q, j] u_h(j)|_2,  and its rollout
     ALTI                        C[i, j] ~ near(T_i(j), m_i)

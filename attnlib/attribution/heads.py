@@ -8,8 +8,6 @@ own (validation), and used on others.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -19,7 +17,7 @@ from attnlib.models.attention.calls import attention_calls, keys_of, rows_of
 from attnlib.models.attention.forward import Mask
 from attnlib.models.attention.interface import heads_by_layer
 
-Criterion = Literal["mass", "hit"]
+CRITERIA = ("mass", "hit")
 
 
 def head(layer: int, head: int) -> Method:
@@ -49,10 +47,10 @@ def head(layer: int, head: int) -> Method:
 def best_head(
     model: nn.Module,
     input_ids: Int[Tensor, "batch token"],
-    truth: Bool[Tensor, "batch token"],
+    truth: Bool[Tensor, "_ _"],
     attention_mask: Mask = None,
     query: int = -1,
-    criterion: Criterion = "mass",
+    criterion: str = "mass",
 ) -> Method:
     r"""The method of the head that finds the true tokens best, on these items.
 
@@ -74,8 +72,8 @@ def best_head(
         ValueError: there is no such criterion, truth does not fit the items, or an item has none; or as in
             `attnlib.models.attention.calls`.
     """
-    if criterion not in get_args(Criterion):
-        raise ValueError(f"criterion should be out of {get_args(Criterion)}; got {criterion!r}")
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion should be out of {CRITERIA}; got {criterion!r}")
     if truth.shape != input_ids.shape:
         raise ValueError(
             f"truth should have the shape of input_ids, {tuple(input_ids.shape)}; got {tuple(truth.shape)}"

@@ -46,6 +46,8 @@ def keys_of(call: AttentionCall, queries: slice) -> slice:
 def rows_of(call: AttentionCall, queries: slice) -> Float[Tensor, "batch head query key"]:
     """Attention of these queries on `keys_of` them, as the layer used it: after all changes.
 
+    In float32 or better.
+
     Raises:
         ValueError: the kernel does not say.
     """
@@ -58,4 +60,4 @@ def rows_of(call: AttentionCall, queries: slice) -> Float[Tensor, "batch head qu
     rows = call.rows(queries.start, queries.stop, keys.start, keys.stop)
     for change in call.changes:
         rows = change.of_rows(rows, queries.start, queries.stop, keys.start, keys.stop)
-    return rows
+    return rows.to(call.dtype)

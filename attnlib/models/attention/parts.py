@@ -156,16 +156,19 @@ class LayerParts:
         found = self.residual[:, here] + self.scaled(self._shape(attended)[:, None], here)[:, 0]
         found = found + self.constant.expand_as(self.stream)[:, here]
         after = self.anatomy.output(self.after_attention[:, here].to(self.anatomy.weight.dtype))
-        for part, one, other in (
-            ("the stream after attention", found, self.after_attention[:, here]),
-            ("the stream after the feed-forward block", after, self.output[:, here]),
+        kind, attention_kind = type(self.anatomy.layer).__name__, type(self.anatomy.attention).__name__
+        allowed = max(TOLERANCE, torch.finfo(self.anatomy.weight.dtype).eps ** 0.5)
+        for sum_of_parts, whole, message in (
+            (
+                found,
+                self.after_attention[:, here],
+                f"{attention_kind} is not the sum of what its heads carry",
+            ),
+            (after, self.output[:, here], f"{kind} is not the sum of what enters and what its blocks add"),
         ):
-            far = (one.to(other.dtype) - other).norm(dim=-1)
-            allowed = max(TOLERANCE, torch.finfo(self.anatomy.weight.dtype).eps ** 0.5)
-            if not bool((far <= allowed * other.norm(dim=-1)).all()):
+            if not bool(((sum_of_parts - whole).norm(dim=-1) <= allowed * whole.norm(dim=-1)).all()):
                 raise ValueError(
-                    f"{part} in its layers, of type {type(self.anatomy.layer).__name__}, is not the sum of "
-                    "what enters and what the block brings: it is computed in a way that is not understood."
+                    f"the output of a {message}, so it is computed in a way not understood here."
                 )
 
 

@@ -75,8 +75,8 @@ def lengths(layer: LayerParts, query: int) -> Float[Tensor, "batch key"]:
     """`|sum_h A_h[q, j] u_h(j)|_2` of one query, and all keys."""
     at = slice(query, query + 1)
     keys, found = layer.keys(at), layer.stream.new_zeros(layer.stream.shape[:2])
-    weights = layer.attention(at)[:, :, 0].mT[..., None]  # [batch key head 1]
-    found[:, keys] = (weights * layer.carried[:, keys]).sum(2).norm(dim=-1)
+    weights = layer.attention(at)[:, :, 0].permute(2, 0, 1)[..., None]  # [key batch head 1]
+    found[:, keys] = (weights * layer.carried[keys]).sum(2).norm(dim=-1).mT
     return found
 
 
@@ -86,8 +86,8 @@ def length_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[
     found, room = torch.zeros_like(attention[:, 0]), _room(numbers, layer.stream)
     for some in blocks(queries, numbers, ROOM):
         at, to = within(some, queries), within(layer.keys(some), keys)
-        vectors = brought(attention[:, :, at, to], layer.carried[:, layer.keys(some)], room)
-        found[:, at, to] = vectors.square_().sum(-1).sqrt_().mT
+        vectors = brought(attention[:, :, at, to], layer.carried[layer.keys(some)], room)
+        found[:, at, to] = vectors.square_().sum(-1).sqrt_().permute(1, 2, 0)
     total = found.sum(-1, keepdim=True)
     found.div_(total.where(total > 0, 1)).diagonal(queries.start - keys.start, -2, -1).add_(1)
     return found
@@ -127,12 +127,12 @@ def alti_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Te
     found, room = torch.zeros_like(weights[:, 0]), _room(whole.numel(), whole)
     for some in blocks(queries, whole.numel(), ROOM):
         at, to = within(some, queries), within(layer.keys(some), keys)
-        vectors = brought(weights[:, :, at, to], layer.through_norm[:, layer.keys(some)], room)
-        distance = vectors.sub_(whole[:, None, some]).abs_().sum(-1).mT
+        vectors = brought(weights[:, :, at, to], layer.through_norm[layer.keys(some)], room)
+        distance = vectors.sub_(whole[:, some]).abs_().sum(-1).permute(1, 2, 0)
         found[:, at, to] = (whole[:, some].abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
     found *= weights.abs().amax(1) > 0  # what is not looked at is 0, and not what rounding leaves
-    to_itself = weights.diagonal(queries.start - keys.start, -2, -1).mT[..., None]
-    own = (to_itself * layer.through_norm[:, queries]).sum(2) + layer.residual[:, queries]
+    to_itself = weights.diagonal(queries.start - keys.start, -2, -1).permute(2, 0, 1)[..., None]
+    own = (to_itself * layer.through_norm[queries]).sum(2).transpose(0, 1) + layer.residual[:, queries]
     found.diagonal(queries.start - keys.start, -2, -1).copy_(_near(own, whole[:, queries]))
     return found
 
@@ -140,7 +140,7 @@ def alti_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Te
 def route_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
     """`C` of information flow routes, not normalised: as in `alti_rows`, but every head a part of its own."""
     weights, keys, whole = layer.scaled(attention, queries), layer.keys(queries), layer.after_attention
-    carried = layer.through_norm.transpose(1, 2).contiguous()
+    carried = layer.through_norm.permute(1, 2, 0, 3).contiguous()
     found, room = torch.zeros_like(weights[:, 0]), _room(carried.numel(), whole)
     for some in blocks(queries, carried.numel(), ROOM):
         at, to = within(some, queries), within(layer.keys(some), keys)

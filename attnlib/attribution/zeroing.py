@@ -56,7 +56,8 @@ def zeroing_rows(
         pairs = (weights != 0).any(1)
         example, query, _ = pairs.nonzero(as_tuple=True)
         x, o, y = (each[example, query + some.start] for each in (layer.stream, layer.attended, layer.output))
-        less = o - brought(weights, layer.carried[:, layer.keys(some)]).transpose(1, 2)[pairs]  # [pair width]
+        brings = brought(weights, layer.carried[layer.keys(some)]).permute(1, 2, 0, 3)
+        less = o - brings[pairs]  # [pair width]
         after = layer.anatomy.after_attention(x.to(dtype)[None], less.to(dtype)[None])
         without = layer.anatomy.output(after)[0].to(y.dtype)
         # half the squared distance of unit vectors is 1 - cos, without its rounding where cos is almost 1

@@ -123,7 +123,7 @@ def weights_and_vectors(layer):
     """`s_i A_h` on all keys, and `G(u_h)`."""
     attention = torch.zeros(len(layer.stream), layer.call.query.shape[1], N, N)
     attention[..., layer.keys(ALL)] = layer.attention(ALL)
-    return layer.scaled(attention, ALL), layer.through_norm
+    return layer.scaled(attention, ALL), layer.through_norm.transpose(0, 1)
 
 
 def test_parts_sum_to_the_streams_of_the_model(model):
@@ -132,7 +132,7 @@ def test_parts_sum_to_the_streams_of_the_model(model):
         weights, vectors = weights_and_vectors(layer)
         parts = torch.einsum("bhij,bjhd->bijd", weights, vectors)
         close(layer.residual + parts.sum(2) + layer.constant, stream)
-        close(brought(weights, vectors).transpose(1, 2), parts)
+        close(brought(weights, layer.through_norm).permute(1, 2, 0, 3), parts)
         close(layer.after_attention, stream)
     for below, above in pairwise(layers):
         assert torch.equal(below.output, above.stream)
@@ -144,8 +144,8 @@ def test_parts_of_padded_prompts(model):
     for layer in parts_of(model, ids, mask, check=N - 1):
         queries = slice(0, N + 3)
         weights = layer.scaled(layer.attention(queries), queries)
-        carried = layer.through_norm[:, layer.keys(queries)]
-        parts = torch.einsum("bhij,bjhd->bid", weights, carried)
+        carried = layer.through_norm[layer.keys(queries)]
+        parts = torch.einsum("bhij,jbhd->bid", weights, carried)
         close((layer.residual + parts + layer.constant)[mask], layer.after_attention[mask])
 
 

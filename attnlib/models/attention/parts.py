@@ -104,14 +104,17 @@ class LayerParts:
         self._outer = Linear.of(anatomy.on_sum, self.stream + between)
 
     @cached_property
-    def carried(self) -> Float[Tensor, "batch key head width"]:
-        """`v_h(x_j) W_O_h`: what a query gets that gives all of its attention to key `j`."""
+    def carried(self) -> Float[Tensor, "key batch head width"]:
+        """`v_h(x_j) W_O_h`: what a query gets that gives all of its attention to key `j`.
+
+        Keys come first, so that those of some keys lie together.
+        """
         value, heads = self.call.value.to(self.call.dtype), self.call.query.shape[1]
         weight = self.anatomy.weight.to(value).unflatten(0, (value.shape[1], heads // value.shape[1], -1))
-        return torch.einsum("bgkc,grcd->bkgrd", value, weight).flatten(2, 3)
+        return torch.einsum("bgkc,grcd->kbgrd", value, weight).flatten(2, 3).contiguous()
 
     @cached_property
-    def through_norm(self) -> Float[Tensor, "batch key head width"]:
+    def through_norm(self) -> Float[Tensor, "key batch head width"]:
         """`G(v_h(x_j) W_O_h)`."""
         return self._shape(self.carried)
 
@@ -174,19 +177,19 @@ class LayerParts:
 
 def brought(
     attention: Float[Tensor, "batch head query key"],
-    carried: Float[Tensor, "batch key head width"],
+    carried: Float[Tensor, "key batch head width"],
     room: Float[Tensor, " number"] | None = None,
-) -> Float[Tensor, "batch key query width"]:
+) -> Float[Tensor, "key batch query width"]:
     """`sum_h A_h[i, j] u_h(j)`: what each key brings to each query, all these heads together.
 
     With `room` for so many numbers or more, the result stands there: memory that is used again and again is
     in the cache, where new memory has to be got first, which takes longer than the multiplication.
     """
     batch, _, queries, keys = attention.shape
-    weights, vectors = attention.permute(0, 3, 2, 1).contiguous().flatten(0, 1), carried.flatten(0, 1)
-    shape = batch * keys, queries, carried.shape[-1]
+    weights, vectors = attention.permute(3, 0, 2, 1).contiguous().flatten(0, 1), carried.flatten(0, 1)
+    shape = keys * batch, queries, carried.shape[-1]
     out = None if room is None else room[: shape[0] * shape[1] * shape[2]].view(shape)
-    return torch.bmm(weights, vectors, out=out).unflatten(0, (batch, keys))
+    return torch.bmm(weights, vectors, out=out).unflatten(0, (keys, batch))
 
 
 @torch.no_grad()

@@ -20,6 +20,13 @@ from attnlib.attribution.attention import (
     rolled,
     shares_a_pass,
 )
+from attnlib.attribution.decomposition import (
+    alti,
+    information_flow_routes,
+    mean_value_weighted,
+    value_weighted,
+    value_weighted_rollout,
+)
 from attnlib.attribution.gradients import gradient_norm, gradient_x_embedding
 from attnlib.attribution.integrated import integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
@@ -27,6 +34,7 @@ from attnlib.attribution.patching import activation_patching, attribution_patchi
 from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Counterfactual, Mask, Method, Prompts, Target, by_length, padded
 from attnlib.attribution.suppression import atman, attention_knockout
+from attnlib.attribution.zeroing import value_zeroing
 
 METHODS: dict[str, Method] = {
     "raw attention, last layer": from_attention(last_layer),
@@ -36,6 +44,12 @@ METHODS: dict[str, Method] = {
     "rollout over null": from_attention(over_null),
     "sink-free over null": from_attention(over_null, sink=[0]),
     "flow": from_attention(flow),
+    "value-weighted attention": value_weighted,
+    "mean value-weighted attention": mean_value_weighted,
+    "rollout of value-weighted attention": value_weighted_rollout,
+    "ALTI": alti,
+    "information flow routes": information_flow_routes,
+    "value zeroing": value_zeroing,
     "gradient x embedding": gradient_x_embedding,
     "gradient norm": gradient_norm,
     "integrated gradients": integrated_gradients,

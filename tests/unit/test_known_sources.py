@@ -177,6 +177,12 @@ def test_the_known_answer_table_of_reverse(models):
         "rollout": (0, 1),  # the query's own token ties
         "sink-free rollout": (0, 1),
         "flow": (0, 1),
+        "value-weighted attention": (1, 1),
+        "mean value-weighted attention": (1, 1),
+        "rollout of value-weighted attention": (0, 1),
+        "ALTI": (0, 1),
+        "information flow routes": (0, 1),
+        "value zeroing": (None, None),  # below, only the beginning's value is not 0: all goes there
         "gradient x embedding": (1, 1),
         "blank-out": (None, None),  # next to nothing: only where a repeated symbol hides that all move
     }

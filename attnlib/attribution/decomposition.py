@@ -1,0 +1,164 @@
+r"""Measures made of what attention carries, not only of where it looks.
+
+In the terms of `attnlib.models.attention.parts`, the stream of token `i` after attention is a sum, `m_i =
+L_i(x_i) + sum_j sum_h A_h[i, j] L_i(u_h(j)) + c_i`, with `u_h(j) = v_h(x_j) W_O_h` what head `h` brings from
+token `j`, and `L_i` the norm behind attention made linear, or the identity. A large weight on a small vector
+carries little, and heads may bring opposite things. With `near(z, m) = max(0, |m|_1 - |m - z|_1)`, by how
+much `m` gets shorter without its part `z`,
+
+    value-weighted attention    |sum_h A_h[q, j] u_h(j)|_2,  and its rollout
+    ALTI                        C[i, j] ~ near(T_i(j), m_i)
+                                T_i(j) = sum_h A_h[i, j] L_i(u_h(j)) + [i = j] L_i(x_i)
+    information flow routes     C[i, j] ~ sum_h near(A_h[i, j] L_i(u_h(j)), m_i) + [i = j] near(L_i(x_i), m_i)
+
+where `~` says that rows are divided by their sums. The last two are followed down through the layers
+(`attnlib.attribution.following`). What no token brings, `c_i`, is in `m_i` but is no part, so it gets no
+share. A token all of whose parts point away from `m_i` is taken for its own.
+
+References:
+    Kobayashi et al. 2020, *Attention is not only a weight: analyzing transformers with vector norms*,
+    section 3. Ferrando, Gallego and Costa-jussa 2022, *Measuring the mixing of contextual information in the
+    transformer*, section 3; for pre-norm decoders, Ferrando et al. 2023, *Explaining how transformers use
+    context to build predictions*. Ferrando and Voita 2024, *Information flow routes: automatically
+    interpreting language models at scale*, section 2.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnlib.attribution.following import ROOM, blocks, followed_down, within
+from attnlib.attribution.prompts import Prompts, measure
+from attnlib.models.attention.parts import LayerParts, brought, parts_of
+
+Weights = Float[Tensor, "batch head query key"]
+
+
+@measure
+@torch.no_grad()
+def value_weighted(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """Value-weighted attention of the last layer: lengths, in units of the residual stream.
+
+    Left out are the residual connection, norms behind attention, the output bias, and feed-forward blocks;
+    the bias of values is in.
+
+    Raises:
+        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+    """
+    return lengths(parts_of(model, prompts.ids, check=prompts.query)[-1], prompts.query)
+
+
+@measure
+@torch.no_grad()
+def mean_value_weighted(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """The mean over layers of value-weighted attention; see `value_weighted`."""
+    layers = parts_of(model, prompts.ids, check=prompts.query)
+    return torch.stack([lengths(layer, prompts.query) for layer in layers]).mean(0)
+
+
+@measure
+@torch.no_grad()
+def value_weighted_rollout(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """Rollout of value-weighted attention, each row of which is divided by its sum; scores sum to 1.
+
+    The residual connection counts as much as attention does, as in `attnlib.rollout.rollout`.
+
+    Raises:
+        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+    """
+    return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, length_rows)
+
+
+def lengths(layer: LayerParts, query: int) -> Float[Tensor, "batch key"]:
+    """`|sum_h A_h[q, j] u_h(j)|_2` of one query, and all keys."""
+    at = slice(query, query + 1)
+    keys, found = layer.keys(at), layer.stream.new_zeros(layer.stream.shape[:2])
+    weights = layer.attention(at)[:, :, 0].permute(2, 0, 1)[..., None]  # [key batch head 1]
+    found[:, keys] = (weights * layer.carried[keys]).sum(2).norm(dim=-1).mT
+    return found
+
+
+def length_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
+    """`C` of that rollout, not normalised: shares of lengths, plus the identity."""
+    keys, numbers = layer.keys(queries), layer.stream.numel()
+    found, room = torch.zeros_like(attention[:, 0]), _room(numbers, layer.stream)
+    for some in blocks(queries, numbers, ROOM):
+        at, to = within(some, queries), within(layer.keys(some), keys)
+        vectors = brought(attention[:, :, at, to], layer.carried[layer.keys(some)], room)
+        found[:, at, to] = vectors.square_().sum(-1).sqrt_().permute(1, 2, 0)
+    total = found.sum(-1, keepdim=True)
+    found.div_(total.where(total > 0, 1)).diagonal(queries.start - keys.start, -2, -1).add_(1)
+    return found
+
+
+@measure
+@torch.no_grad()
+def alti(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """ALTI, aggregation of layer-wise token-to-token interactions; scores sum to 1.
+
+    Raises:
+        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+    """
+    return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, alti_rows)
+
+
+@measure
+@torch.no_grad()
+def information_flow_routes(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """Information flow routes: the weight of all routes from the prediction down to each token; sums to 1.
+
+    A route goes from `m_i` to the streams that attention or the residual connection got it from, and from a
+    layer's output to `m_i`, either through the feed-forward block or past it. The shares of these last two
+    sum to 1 and lead to the same place, so feed-forward blocks shift nothing between tokens as long as every
+    route counts. (The paper draws the routes above a threshold, .04 or .01, say; what remains of a graph then
+    depends on them.)
+
+    Raises:
+        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+    """
+    return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, route_rows)
+
+
+def alti_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
+    """`C` of ALTI, not normalised: how near each key's part is to each query's stream, heads together."""
+    weights, keys, whole = layer.scaled(attention, queries), layer.keys(queries), layer.after_attention
+    found, room = torch.zeros_like(weights[:, 0]), _room(whole.numel(), whole)
+    for some in blocks(queries, whole.numel(), ROOM):
+        at, to = within(some, queries), within(layer.keys(some), keys)
+        vectors = brought(weights[:, :, at, to], layer.through_norm[layer.keys(some)], room)
+        distance = vectors.sub_(whole[:, some]).abs_().sum(-1).permute(1, 2, 0)
+        found[:, at, to] = (whole[:, some].abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
+    found *= weights.abs().amax(1) > 0  # what is not looked at is 0, and not what rounding leaves
+    to_itself = weights.diagonal(queries.start - keys.start, -2, -1).permute(2, 0, 1)[..., None]
+    own = (to_itself * layer.through_norm[queries]).sum(2).transpose(0, 1) + layer.residual[:, queries]
+    found.diagonal(queries.start - keys.start, -2, -1).copy_(_near(own, whole[:, queries]))
+    return found
+
+
+def route_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
+    """`C` of information flow routes, not normalised: as in `alti_rows`, but every head a part of its own."""
+    weights, keys, whole = layer.scaled(attention, queries), layer.keys(queries), layer.after_attention
+    carried = layer.through_norm.permute(1, 2, 0, 3).contiguous()
+    found, room = torch.zeros_like(weights[:, 0]), _room(carried.numel(), whole)
+    for some in blocks(queries, carried.numel(), ROOM):
+        at, to = within(some, queries), within(layer.keys(some), keys)
+        part, length = weights[:, :, at, to].transpose(1, 2), whole[:, some].abs().sum(-1)[..., None, None]
+        missing = room[: part.numel() * whole.shape[-1]].view(*part.shape, -1)  # [batch query head key width]
+        vectors = carried[:, None, :, layer.keys(some)]
+        torch.addcmul(whole[:, some, None, None], part[..., None], vectors, value=-1, out=missing)
+        found[:, at, to] = ((length - missing.abs_().sum(-1)).clamp_(min=0) * (part != 0)).sum(2)
+    own = _near(layer.residual[:, queries], whole[:, queries])
+    found.diagonal(queries.start - keys.start, -2, -1).add_(own)
+    return found
+
+
+def _near(
+    part: Float[Tensor, "*tokens width"], whole: Float[Tensor, "*tokens width"]
+) -> Float[Tensor, "*tokens"]:
+    return (whole.abs().sum(-1) - (whole - part).abs().sum(-1)).clamp(min=0)
+
+
+def _room(of_one: int, like: Tensor) -> Float[Tensor, " number"]:
+    return like.new_empty(max(ROOM, of_one))

@@ -1,0 +1,514 @@
+"""Measures of what attention carries: the parts against the whole, and each measure the long way."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+import transformers as hf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.attribution import METHODS, attribute, attributions, decomposition, following, zeroing
+from attnlib.attribution.decomposition import alti_rows, length_rows, route_rows
+from attnlib.attribution.following import shares
+from attnlib.attribution.zeroing import zeroing_rows
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention import changing, heads_ablated, reinforced
+from attnlib.models.attention.affine import Affine
+from attnlib.models.attention.parts import brought, parts_of
+from attnlib.rollout import rollout
+
+N, QUERY = 13, 8
+IDS = torch.randint(4, 60, (2, N), generator=torch.Generator().manual_seed(3))
+ALL = slice(0, N)
+SIZE = {"vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
+SIZE |= {"intermediate_size": 40, "max_position_embeddings": 32}
+SUM_TO_1 = ["rollout of value-weighted attention", "ALTI", "information flow routes", "value zeroing"]
+OURS = ["value-weighted attention", "mean value-weighted attention", *SUM_TO_1]
+
+
+def own(norm, causal, **options):
+    torch.manual_seed(0)
+    sizes = {"n_layers": 3, "n_heads": 4, "width": 24, "max_length": 32} | options
+    return wild(Transformer(TransformerConfig(61, norm=norm, causal=causal, **sizes)))
+
+
+def wild(model):
+    """Weights and biases of every kind far from where they start."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn(weight.shape, generator=generator) * (0.2 if weight.ndim > 1 else 0.5))
+    return model.eval()
+
+
+def llama():
+    torch.manual_seed(0)
+    return wild(hf.LlamaForCausalLM(hf.LlamaConfig(**SIZE, num_key_value_heads=2)))
+
+
+def gpt2():
+    torch.manual_seed(0)
+    ends = {"bos_token_id": 0, "eos_token_id": 0}
+    sizes = {"vocab_size": 61, "n_positions": 32, "n_embd": 24, "n_layer": 3, "n_head": 4}
+    return wild(hf.GPT2LMHeadModel(hf.GPT2Config(**sizes, **ends)))
+
+
+def gemma2():
+    torch.manual_seed(0)
+    config = hf.Gemma2Config(**SIZE, num_key_value_heads=2, head_dim=6, sliding_window=5)
+    return wild(hf.Gemma2ForCausalLM(config))
+
+
+def eager_llama():
+    model = llama()
+    model.set_attn_implementation("eager")
+    return model
+
+
+MODELS = {
+    "pre": lambda: own("pre", True),
+    "post": lambda: own("post", True, activation="gelu"),
+    "pre, both ways": lambda: own("pre", False, positions="rotary"),
+    "post, both ways": lambda: own("post", False),
+    "llama": llama,
+    "eager llama": eager_llama,
+    "gpt2": gpt2,
+    "gemma2": gemma2,
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+def close(found, expected, atol=1e-5):
+    torch.testing.assert_close(found, expected, atol=atol, rtol=1e-4)
+
+
+# ---- the parts, and the whole
+
+
+def streams(model, ids):
+    """The residual stream after every attention block, caught where the model itself has it."""
+    found, handles = [], []
+    for layer in layers_of(model):
+        if isinstance(model, Transformer) and not layer.pre:
+            handles.append(layer.attention_norm.register_forward_hook(lambda m, i, o: found.append(o)))
+        else:
+            norm = norm_before_feed_forward(layer)
+            handles.append(norm.register_forward_pre_hook(lambda m, i: found.append(i[0])))
+    with torch.no_grad():
+        model(input_ids=ids)
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+def layers_of(model):
+    if isinstance(model, Transformer):
+        return model.layers
+    return model.transformer.h if hasattr(model, "transformer") else model.model.layers
+
+
+def norm_before_feed_forward(layer):
+    names = ("ff_norm", "ln_2", "pre_feedforward_layernorm", "post_attention_layernorm")
+    return next(getattr(layer, name) for name in names if hasattr(layer, name))
+
+
+def weights_and_vectors(layer):
+    """`s_i A_h` on all keys, and `G(u_h)`."""
+    attention = torch.zeros(len(layer.stream), layer.call.query.shape[1], N, N)
+    attention[..., layer.keys(ALL)] = layer.attention(ALL)
+    return layer.scaled(attention, ALL), layer.through_norm.transpose(0, 1)
+
+
+def test_parts_sum_to_the_streams_of_the_model(model):
+    layers = parts_of(model, IDS)
+    for layer, stream in zip(layers, streams(model, IDS), strict=True):
+        weights, vectors = weights_and_vectors(layer)
+        parts = torch.einsum("bhij,bjhd->bijd", weights, vectors)
+        close(layer.residual + parts.sum(2) + layer.constant, stream)
+        close(brought(weights, layer.through_norm).permute(1, 2, 0, 3), parts)
+        close(layer.after_attention, stream)
+    for below, above in pairwise(layers):
+        assert torch.equal(below.output, above.stream)
+
+
+def test_parts_of_padded_prompts(model):
+    ids, mask = torch.cat([IDS, IDS[:, :3]], 1), torch.ones(2, N + 3, dtype=torch.bool)
+    mask[1, N:] = mask[0, :3] = False
+    for layer in parts_of(model, ids, mask, check=N - 1):
+        queries = slice(0, N + 3)
+        weights = layer.scaled(layer.attention(queries), queries)
+        carried = layer.through_norm[layer.keys(queries)]
+        parts = torch.einsum("bhij,jbhd->bid", weights, carried)
+        close((layer.residual + parts + layer.constant)[mask], layer.after_attention[mask])
+
+
+def test_parts_are_of_the_attention_that_the_model_uses(model):
+    """What reinforced or ablated heads carry, also where two changes meet."""
+    reference = torch.zeros(2, N, N, dtype=torch.bool)
+    reference[:, :, 2] = True
+    plain = METHODS["ALTI"](model, IDS)
+    with heads_ablated(model, [(0, 1)], "uniform"), reinforced(model, [(1, 2), (0, 1)], reference, 0.7):
+        for layer, stream in zip(parts_of(model, IDS), streams(model, IDS), strict=True):
+            weights, vectors = weights_and_vectors(layer)
+            parts = torch.einsum("bhij,bjhd->bid", weights, vectors)
+            close(layer.residual + parts + layer.constant, stream)
+        assert not torch.allclose(METHODS["ALTI"](model, IDS), plain, atol=1e-3)
+    close(METHODS["ALTI"](model, IDS), plain, atol=0)
+
+
+def test_a_model_without_attention_is_its_residual_connections(model):
+    heads = [(layer, head) for layer in range(3) for head in range(4)]
+    itself = torch.nn.functional.one_hot(torch.tensor([QUERY, QUERY]), N).float()
+    with heads_ablated(model, heads):
+        found = attributions(model, IDS, OURS, query=QUERY)
+    for name in SUM_TO_1:
+        close(found[name], itself)
+    assert not found["value-weighted attention"].any()
+
+
+# ---- each measure the long way: plain loops over batch, queries, keys and heads
+
+
+def loop(layer, row):
+    """A matrix of rows `row(example, query, vectors [head key width])`, divided by their sums."""
+    weights, vectors = weights_and_vectors(layer)
+    matrix = torch.zeros(len(weights), N, N)
+    for b in range(len(weights)):
+        for i in range(N):
+            by_head = torch.stack(
+                [weights[b, h, i, :, None] * vectors[b, :, h] for h in range(weights.shape[1])]
+            )
+            matrix[b, i] = row(b, i, by_head)
+            matrix[b, i] /= matrix[b, i].sum()
+    return matrix
+
+
+def nearness(part, whole):
+    return max(0.0, float(whole.abs().sum() - (whole - part).abs().sum()))
+
+
+def naive_alti(layer):
+    def row(b, i, by_head):
+        parts = by_head.sum(0)
+        parts[i] += layer.residual[b, i]
+        return torch.tensor([nearness(parts[j], layer.after_attention[b, i]) for j in range(N)])
+
+    return loop(layer, row)
+
+
+def naive_routes(layer):
+    def row(b, i, by_head):
+        whole = layer.after_attention[b, i]
+        edges = torch.tensor([sum(nearness(z, whole) for z in by_head[:, j]) for j in range(N)])
+        edges[i] += nearness(layer.residual[b, i], whole)
+        return edges
+
+    return loop(layer, row)
+
+
+def naive_lengths(layer):
+    """Kobayashi's norms, from the model's own matrices, one head and key at a time."""
+    attention = torch.zeros(len(layer.stream), layer.call.query.shape[1], N, N)
+    attention[..., layer.keys(ALL)] = layer.attention(ALL)
+    values = layer.call.value.repeat_interleave(attention.shape[1] // layer.call.value.shape[1], 1)
+    channels, found = values.shape[-1], torch.zeros(len(attention), N, N)
+    for b in range(len(attention)):
+        for i in range(N):
+            for j in range(N):
+                vector = torch.zeros(layer.stream.shape[-1])
+                for h in range(attention.shape[1]):
+                    slice_of_head = layer.anatomy.weight[h * channels : (h + 1) * channels]
+                    vector += attention[b, h, i, j] * (values[b, h, j] @ slice_of_head)
+                found[b, i, j] = vector.norm()
+    return found
+
+
+@torch.no_grad()
+def by_hook(model, ids, number, token):
+    """The output of a layer in which one token's value is zero: attention of the original, in the layer."""
+    layer = layers_of(model)[number]
+    outputs = []
+
+    def zeroed(call):
+        call.value = call.value.clone()
+        call.value[:, :, token] = 0
+        inputs = list(call.inputs)
+        inputs[2] = call.value
+        call.inputs = tuple(inputs)
+        return Affine(1.0)
+
+    handle = layer.register_forward_hook(lambda m, i, o: outputs.append(o[0] if isinstance(o, tuple) else o))
+    with changing(model, {number: zeroed}):
+        model(input_ids=ids)
+    handle.remove()
+    return outputs[0]
+
+
+def naive_zeroing(model, ids, number, output):
+    similar = torch.nn.functional.cosine_similarity
+    columns = [1 - similar(by_hook(model, ids, number, j).double(), output.double(), -1) for j in range(N)]
+    matrix = torch.stack(columns, -1).float()
+    return matrix / matrix.sum(-1, keepdim=True)
+
+
+def rolled_out(matrices, residual=False):
+    return rollout(torch.stack(matrices, 1)[:, :, None], rows=[QUERY], residual=residual)[:, 0]
+
+
+@torch.no_grad()
+def test_alti_is_what_the_paper_says(model):
+    matrices = [naive_alti(layer) for layer in parts_of(model, IDS)]
+    for layer, matrix in zip(parts_of(model, IDS), matrices, strict=True):
+        close(shares(layer, ALL, alti_rows), matrix)
+    close(METHODS["ALTI"](model, IDS, query=QUERY), rolled_out(matrices))
+
+
+@torch.no_grad()
+def test_information_flow_routes_are_what_the_paper_says(model):
+    matrices = [naive_routes(layer) for layer in parts_of(model, IDS)]
+    for layer, matrix in zip(parts_of(model, IDS), matrices, strict=True):
+        close(shares(layer, ALL, route_rows), matrix)
+    close(METHODS["information flow routes"](model, IDS, query=QUERY), rolled_out(matrices))
+
+
+@torch.no_grad()
+def test_feed_forward_blocks_shift_nothing_between_tokens():
+    """The graph with a node for every feed-forward block: all routes from the prediction, summed."""
+    model = own("pre", True)
+    layers = parts_of(model, IDS[:1])
+    at = torch.zeros(N)
+    at[QUERY] = 1.0  # importance of each stream
+    for layer in reversed(layers):
+        through, past = torch.zeros(N), torch.zeros(N)
+        for i in range(N):
+            m, y = layer.after_attention[0, i], layer.output[0, i]
+            near = [nearness(y - m, y), nearness(m, y)]
+            assert sum(near) > 0
+            through[i], past[i] = (at[i] * each / sum(near) for each in near)
+        assert through[QUERY] > 0.01
+        at = (through + past) @ naive_routes(layer)[0]
+    close(METHODS["information flow routes"](model, IDS[:1], query=QUERY)[0], at)
+
+
+@torch.no_grad()
+def test_value_weighted_attention_is_kobayashis_norm(model):
+    lengths = [naive_lengths(layer) for layer in parts_of(model, IDS)]
+    close(METHODS["value-weighted attention"](model, IDS, query=QUERY), lengths[-1][:, QUERY])
+    mean = torch.stack(lengths).mean(0)[:, QUERY]
+    close(METHODS["mean value-weighted attention"](model, IDS, query=QUERY), mean)
+    normalised = [each / each.sum(-1, keepdim=True) for each in lengths]
+    found = METHODS["rollout of value-weighted attention"](model, IDS, query=QUERY)
+    close(found, rolled_out(normalised, residual=True))
+    for layer, each in zip(parts_of(model, IDS), normalised, strict=True):
+        close(shares(layer, ALL, length_rows), (each + torch.eye(N)) / 2)
+
+
+@torch.no_grad()
+def test_value_zeroing_is_zeroing_a_value_and_running_the_layer_again(model):
+    layers = parts_of(model, IDS)
+    matrices = [naive_zeroing(model, IDS, i, layer.output) for i, layer in enumerate(layers)]
+    for layer, matrix in zip(layers, matrices, strict=True):
+        close(shares(layer, ALL, zeroing_rows), matrix, atol=1e-4)
+    close(METHODS["value zeroing"](model, IDS, query=QUERY), rolled_out(matrices), atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_post_norm_layer_from_its_weights_alone():
+    """Ferrando et al. 2022: `T_i(x_j) = L (sum_h A_h[i, j] W_O_h W_V_h x_j + [i = j] x_i) / deviation_i`."""
+    model = own("post", False, n_layers=1)
+    layer, attention = model.layers[0], model(IDS[:1], output_attentions=True).attentions[0, 0]
+    x = model.embedding(IDS[0]) + model.positions[:N]
+    w_v, b_v = layer.attention.qkv.weight[48:], layer.attention.qkv.bias[48:]
+    w_o, b_o, norm = layer.attention.out.weight, layer.attention.out.bias, layer.attention_norm
+    mean_off = torch.eye(24) - 1 / 24
+    expected = torch.zeros(N, N)
+    for i in range(N):
+        parts = torch.zeros(N, 24)
+        for j in range(N):
+            for h in range(4):
+                at = slice(6 * h, 6 * h + 6)
+                parts[j] += attention[h, i, j] * w_o[:, at] @ (w_v[at] @ x[j] + b_v[at])
+        parts[i] += x[i]
+        deviation = (parts.sum(0) + b_o).var(correction=0).add(norm.eps).sqrt()
+        linear = torch.diag(norm.weight) @ mean_off / deviation
+        y = norm(parts.sum(0) + b_o)
+        close(linear @ (parts.sum(0) + b_o) + norm.bias, y)
+        expected[i] = torch.tensor([nearness(linear @ part, y) for part in parts])
+        close(attribute(model, IDS[0], query=i, method="ALTI"), expected[i] / expected[i].sum())
+
+
+@torch.no_grad()
+def test_one_layer_worked_out_by_hand():
+    """Two heads carry a coordinate each, and look at both tokens equally, which they see as (1, -1), (-1, 1).
+
+    Query 1 gets (3, 0) / 2 and (0, -4) / 2 from token 0, (1, 0) / 2 and (0, -2) / 2 from itself, so it has
+    x + (2, -3). By hand for x = (-1, 3) and (-1, 9).
+    """
+    model = Transformer(
+        TransformerConfig(3, n_layers=1, n_heads=2, width=2, norm="pre", positions="none", causal=True)
+    ).eval()
+    layer = model.layers[0].attention
+    for weight in (layer.qkv.weight, layer.qkv.bias, layer.out.weight):
+        weight.zero_()
+    layer.qkv.weight[4:], layer.out.weight[:], layer.qkv.bias[4:] = (
+        torch.eye(2),
+        torch.eye(2),
+        torch.tensor([2.0, -3.0]),
+    )
+    model.embedding.weight[:] = torch.tensor([[30.0, 10.0], [-1.0, 3.0], [-1.0, 9.0]])
+
+    def found(name, token):
+        return attribute(model, torch.tensor([0, token]), method=name)
+
+    close(found("value-weighted attention", 1), torch.tensor([2.5, 1.25**0.5]), atol=1e-4)
+    # (1, 0) of length 1: shorter by .5 without (1.5, 0) or (.5, 0), and longer without (0, -2), (0, -1) or x
+    close(found("information flow routes", 1), torch.tensor([0.5, 0.5]), atol=1e-4)
+    # without (1.5, -2), or (.5, -1) + x, it is longer: it stays with itself
+    close(found("ALTI", 1), torch.tensor([0.0, 1.0]), atol=1e-4)
+    # (1, 6) of length 7: heads .5, 0 and .5, 0, x: 7 - |(2, -3)| = 2
+    close(found("information flow routes", 2), torch.tensor([0.5, 2.5]) / 3, atol=1e-4)
+    # 7 - |(-.5, 8)| < 0, and 7 - |(1.5, -2)| = 3.5
+    close(found("ALTI", 2), torch.tensor([0.0, 1.0]), atol=1e-4)
+
+
+# ---- what has to hold
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_blocks_of_any_size_give_the_same(model, name, monkeypatch):
+    expected = METHODS[name](model, IDS, query=QUERY)
+    for room in (1, 3 * IDS.numel() * 24):
+        for module in (decomposition, following, zeroing):
+            monkeypatch.setattr(module, "ROOM", room)
+        monkeypatch.setattr(following, "ATTENTION_ROOM", room)
+        close(METHODS[name](model, IDS, query=QUERY), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@given(data=st.data(), seed=st.integers(0, 99), causal=st.booleans(), size=st.sampled_from([0.01, 1.0, 5.0]))
+@settings(max_examples=15, deadline=None)
+def test_shares_are_shares(norm, data, seed, causal, size):
+    ids = torch.tensor(data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=9)))
+    query = data.draw(st.integers(0, len(ids) - 1))
+    torch.manual_seed(seed)
+    model = Transformer(TransformerConfig(10, n_heads=2, width=8, norm=norm, causal=causal))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * size)
+    for name, scores in attributions(model, ids, OURS, query=query).items():
+        assert scores.isfinite().all() and (scores >= 0).all(), name
+        if name in SUM_TO_1:
+            close(scores.sum(), torch.tensor(1.0))
+        if causal:
+            assert not scores[query + 1 :].any(), name
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_order_of_heads_does_not_matter(norm):
+    model, other, order = own(norm, True), own(norm, True), torch.tensor([2, 0, 3, 1])
+    with torch.no_grad():
+        for layer in other.layers:
+            qkv, out = layer.attention.qkv, layer.attention.out
+            for weight in (qkv.weight, qkv.bias):
+                weight.copy_(weight.unflatten(0, (3, 4, 6))[:, order].flatten(0, 2))
+            out.weight.copy_(out.weight.unflatten(1, (4, 6))[:, order].flatten(1))
+        close(other(IDS).logits, model(IDS).logits, atol=1e-4)
+    found = attributions(other, IDS, OURS)
+    for name, scores in attributions(model, IDS, OURS).items():
+        close(found[name], scores)
+
+
+@torch.no_grad()
+def test_lengths_go_with_the_values_and_a_head_without_values_carries_nothing():
+    model = own("post", True)
+    qkv = model.layers[-1].attention.qkv
+    plain = METHODS["value-weighted attention"](model, IDS)
+    for weight in (qkv.weight, qkv.bias):
+        weight[48:] *= 3
+    close(METHODS["value-weighted attention"](model, IDS), 3 * plain)
+    for weight in (qkv.weight, qkv.bias):
+        weight[48:].unflatten(0, (4, 6))[[0, 1, 3]] = 0
+    attention, layer = model(IDS, output_attentions=True).attentions[:, -1], parts_of(model, IDS)[-1]
+    values = layer.stream @ qkv.weight[60:66].T + qkv.bias[60:66]
+    lengths = (values @ model.layers[-1].attention.out.weight[:, 12:18].T).norm(dim=-1)
+    close(METHODS["value-weighted attention"](model, IDS), attention[:, 2, -1] * lengths)
+
+
+@pytest.mark.parametrize("make", [lambda: own("post", True), llama, gpt2, gemma2])
+def test_precisions(make):
+    expected = attributions(make(), IDS, OURS)
+    for name, scores in attributions(make().double(), IDS, OURS).items():
+        assert scores.dtype == torch.float64
+        close(scores.float(), expected[name], atol=1e-4)
+    for name, scores in attributions(make().bfloat16(), IDS, OURS).items():
+        assert scores.dtype == torch.float32 and scores.isfinite().all()
+        close(scores, expected[name], atol=0.1 * float(expected[name].max()))
+
+
+@torch.no_grad()
+def test_inside_inference_mode_and_in_training_mode():
+    model = own("post", True, dropout=0.5)
+    expected = attributions(model, IDS, OURS)
+    with torch.inference_mode():
+        for name, scores in attributions(model.train(), IDS, OURS).items():
+            close(scores, expected[name])
+    assert all(module.training for module in model.modules())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+# ---- what is refused
+
+
+def granite():
+    torch.manual_seed(0)
+    return hf.GraniteForCausalLM(hf.GraniteConfig(**SIZE, residual_multiplier=0.5)).eval()
+
+
+def gated():
+    class GatedAttention(type(llama().model.layers[0].self_attn)):
+        def forward(self, *given, **named):
+            mixed, weights = super().forward(*given, **named)
+            return mixed * 1.1, weights
+
+    model = llama()
+    for layer in model.model.layers:
+        layer.self_attn.__class__ = GatedAttention
+    return model
+
+
+def test_models_of_another_kind_are_told_which_part_is_not_understood():
+    torch.manual_seed(0)
+    cases = {
+        "CohereDecoderLayer.*input_layernorm, mlp, self_attn": hf.CohereForCausalLM(hf.CohereConfig(**SIZE)),
+        "output of a GraniteDecoderLayer is not the sum": granite(),
+        "output of a GatedAttention is not the sum of what its heads carry": gated(),
+        "parts that are not understood": hf.BertForMaskedLM(hf.BertConfig(**SIZE)),
+    }
+    for message, model in cases.items():
+        with pytest.raises(ValueError, match=rf"cannot give \['ALTI'\].*{message}.* can give .*'rollout'"):
+            attribute(model.eval(), IDS[0], method="ALTI")
+
+
+def test_a_projection_of_another_kind():
+    model = llama()
+    for layer in model.model.layers:
+        layer.self_attn.o_proj = torch.nn.Sequential(layer.self_attn.o_proj)
+    with pytest.raises(ValueError, match=r"output projection .* of type Sequential, is not understood"):
+        attribute(model, IDS[0], method="value zeroing")
+
+
+def test_a_kernel_without_weights():
+    from attnlib.models.transformer import attend
+
+    model = own("pre", True)
+    for layer in model.layers:
+        layer.attention.attend = lambda *given, **how: attend(*given, **how)
+    with pytest.raises(ValueError, match="forms no attention weights"):
+        attribute(model, IDS[0], method="ALTI")

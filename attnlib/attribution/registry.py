@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnlib.attribution.asking import ask
 from attnlib.attribution.attention import (
     flow,
     from_attention,
     last_layer,
     mean_attention,
-    one_pass,
     over_null,
     rolled,
-    shares_a_pass,
 )
 from attnlib.attribution.decomposition import (
     alti,
@@ -32,7 +29,7 @@ from attnlib.attribution.integrated import integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
 from attnlib.attribution.patching import activation_patching, attribution_patching
 from attnlib.attribution.perturbation import blank_out
-from attnlib.attribution.prompts import Counterfactual, Mask, Method, Prompts, Target, by_length, padded
+from attnlib.attribution.prompts import Counterfactual, Mask, Method, Prompts, Target
 from attnlib.attribution.suppression import atman, attention_knockout
 from attnlib.attribution.zeroing import value_zeroing
 
@@ -124,11 +121,7 @@ def attributions(
     chosen, one = named(methods), input_ids.ndim == 1
     ids = input_ids[None] if one else input_ids
     other = counterfactual[None] if one and counterfactual is not None else counterfactual
-    parts: dict[str, list] = {name: [] for name in chosen}
-    for place, prompts in by_length(model, ids, attention_mask, query, target, foil, other):
-        for name, scores in scores_of(model, prompts, chosen).items():
-            parts[name].append((place, scores))
-    found = {name: padded(each, ids) for name, each in parts.items()}
+    found = ask(model, ids, chosen, attention_mask, query, target, foil, other, within=explained)
     return {name: scores[0] for name, scores in found.items()} if one else found
 
 
@@ -155,33 +148,6 @@ def attribute(
     other = None if counterfactual is None else counterfactual.flatten()
     (scores,) = attributions(model, input_ids.flatten(), method, None, query, target, foil, other).values()
     return scores
-
-
-def scores_of(model: nn.Module, prompts: Prompts, methods: Mapping[str, Method]) -> dict[str, Tensor]:
-    """The scores of some methods, of prompts of one length."""
-    together = {name: method for name, method in methods.items() if shares_a_pass(method)}
-    found = {}
-    if together:
-        with explained(model, prompts, [*together]):
-            found = one_pass(model, prompts, together)[0]
-    asked: dict[str, Any] = {"query": prompts.query, "target": prompts.target, "foil": prompts.foil}
-    for name in [name for name in methods if name not in together]:
-        more = {"counterfactual": prompts.counterfactual} if _compares(methods[name], prompts) else {}
-        with explained(model, prompts, [name]):
-            found[name] = methods[name](model, prompts.ids, attention_mask=None, **asked, **more)
-        if found[name].shape != prompts.ids.shape:
-            raise ValueError(
-                f"{name!r} should give a score per token, {tuple(prompts.ids.shape)}. Got shape "
-                f"{tuple(found[name].shape)} instead."
-            )
-    return {name: found[name] for name in methods}
-
-
-def _compares(method: Method, prompts: Prompts) -> bool:
-    """Whether there is a counterfactual, and the method takes one: a reader's own may not."""
-    taken = inspect.signature(method, follow_wrapped=False).parameters
-    takes_all = any(each.kind == each.VAR_KEYWORD for each in taken.values())
-    return prompts.counterfactual is not None and (takes_all or "counterfactual" in taken)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ token (which a residual connection puts first, and blank-out cannot leave out) a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import pandas as pd
@@ -24,24 +24,27 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attnlib.attribution.asking import ask
+from attnlib.attribution.attention import flow, from_attention, last_layer, mean_attention, rolled
+from attnlib.attribution.gradients import gradient_x_embedding
 from attnlib.attribution.perturbation import blank_out
-from attnlib.attribution.registry import Methods, attributions, named
+from attnlib.attribution.prompts import Method
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.accuracy import sample_scores
 from attnlib.measures.program_heads import head_of, name_of, program_agreement
 from attnlib.models.compiled import Compiled
 
-TWO_SIDED = (
-    "raw attention, last layer",
-    "mean attention",
-    "rollout",
-    "sink-free rollout",
-    "flow",
-    "gradient x embedding",
-    "blank-out",
-)
-"""What is compared where nothing is asked for, whatever else comes to `METHODS`; without those over the null
-model, which is a causal one: here tokens see each other on both sides."""
+TWO_SIDED: Mapping[str, Method] = {
+    "raw attention, last layer": from_attention(last_layer),
+    "mean attention": from_attention(mean_attention),
+    "rollout": from_attention(rolled),
+    "sink-free rollout": from_attention(rolled, sink=[0]),
+    "flow": from_attention(flow),
+    "gradient x embedding": gradient_x_embedding,
+    "blank-out": blank_out,
+}
+"""What is compared, whatever else comes to the registry; without those over the null model, which is a causal
+one: here tokens see each other on both sides."""
 
 REPLACED = "blank-out, replaced"
 """Blank-out with a token of no meaning in the place of the one that is left out: the length stays."""
@@ -55,7 +58,7 @@ float32 is the program's to about this.)"""
 
 
 def source_rows(
-    model: nn.Module, batches: Iterable[Batch], head: Head, methods: Methods = TWO_SIDED
+    model: nn.Module, batches: Iterable[Batch], head: Head, methods: Mapping[str, Method] = TWO_SIDED
 ) -> pd.DataFrame:
     """Whether each method's largest score is on a source, for every output of every sequence.
 
@@ -63,7 +66,7 @@ def source_rows(
         model: what is explained, its own predictions.
         batches: with `target_attention`; a token that is asked for nothing is no symbol.
         head: of `target_attention`: its keys that are symbols are the sources.
-        methods: as in `attributions`. Scores that are NaN are no candidates.
+        methods: by name. Scores that are NaN are no candidates.
 
     Returns:
         A row per output, method and set of candidates: `sample`, `query` (position of its token), `method`,
@@ -80,7 +83,7 @@ def source_rows(
             if not len(rows):
                 continue
             ids, real = batch.input_ids[rows], batch.attention_mask[rows]
-            scores = attributions(model, ids, named(methods), real, query)
+            scores = ask(model, ids, methods, real, query)
             others = asked[rows].clone()
             others[:, query] = False
             for among, candidates in ((EVERY_TOKEN, real), (OTHER_SYMBOLS, others)):
@@ -142,8 +145,8 @@ def sources_found(models: Iterable[Compiled], n_sequences: int = 30, length: int
     """
     tables = []
     for each in models:
-        replaced = partial(blank_out, replacement=each.language.tokenizer.unk_token_id)
-        methods = {name: name for name in TWO_SIDED} | {REPLACED: replaced}
+        replaced: Method = partial(blank_out, replacement=each.language.tokenizer.unk_token_id)
+        methods = {**TWO_SIDED, REPLACED: replaced}
         batches = _batches(each, n_sequences, length, length)
         rows = source_rows(each.model, batches, max(each.heads), methods)
         tables.append(rows.assign(run=each.run))

@@ -24,9 +24,10 @@ from scipy import stats
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from attnlib.attribution.asking import scores_of
 from attnlib.attribution.attention import one_pass, shares_a_pass
 from attnlib.attribution.prompts import Method, Prompts
-from attnlib.attribution.registry import METHODS, Methods, explained, named, scores_of
+from attnlib.attribution.registry import METHODS, Methods, explained, named
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import NeedleSample
 from attnlib.stats.comparisons import corrected
@@ -169,7 +170,7 @@ def _on_prompts(
     if not places:
         return {}
     ids, n = _stacked(model, [batch[place] for place in places])[0], batch[0].n_prompt
-    (scores,) = scores_of(model, Prompts(ids[:, :n], n - 1, ids[:, n]), methods).values()
+    (scores,) = scores_of(model, Prompts(ids[:, :n], n - 1, ids[:, n]), methods, explained).values()
     return dict(zip(places, scores, strict=True))
 
 

@@ -106,12 +106,10 @@ class QuantifyingFlow(Chapter):
         TransformerConfig(8, n_heads=self.n_heads, width=self.width)
         if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise ValueError(f"seeds should be different numbers from 0; got {self.seeds}")
-        known = self.vocabularies[TEMPLATES].ids
-        if not self.typed or any(word not in known for word in self.typed):
+        if not 1 <= len(self.typed) < LONGEST:
             raise ValueError(
-                "sentence should be the beginning of a sentence, up to its verb, in words of the templates; "
-                f"not among them: {[word for word in self.typed if word not in known]}. There are, for "
-                f"instance, {', '.join(sorted(known)[-20:])}."
+                f"sentence should have 1 to {LONGEST - 1} words, up to its verb; got {len(self.typed)}: "
+                f"{self.sentence!r}"
             )
         return self
 

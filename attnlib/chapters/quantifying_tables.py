@@ -118,7 +118,7 @@ def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _running(rows: pd.DataFrame) -> pd.DataFrame:
     """The slip that needs no second look: every layer's figure is a mean over the layers up to it."""
-    right = rows[(rows["slip"] == "none") & (rows["layer"] > 0)].sort_values("layer")
+    right = rows[(rows["slip"] == "none") & (rows["layer"] > 0)].sort_values("layer", ignore_index=True)
     groups = right.groupby(["data", "sentence", "relevance", "items", "way"])["value"]
     means = groups.expanding().mean().reset_index(level=[0, 1, 2, 3, 4], drop=True)
     return right.assign(slip="running averages", right=right["value"], value=means)

@@ -33,13 +33,14 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from attnlib.generators.agreement import Sentence, SentenceTask
-from attnlib.generators.tokenizer import UNK
+from attnlib.generators.base import Batch
+from attnlib.measures.returned import follow_returned, is_followed
 from attnlib.models.attention import evaluating
 from attnlib.rollout import attention_flow, rollout
+from attnlib.rollout.layers import follow_layers
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.stats.published_ranks import dense_rank_correlation
 from attnlib.stats.rank_measures import spearman
-from attnlib.training.objectives import stacked_attentions
 
 RAW, ROLLOUT, FLOW, OVER_NULL = "raw attention", "rollout", "flow", "rollout over null"
 EARLIER = "earlier word first"
@@ -161,15 +162,14 @@ class _Seen:
         self.items[WITH_CLS][:, 0] = True
         ids, query = batch.input_ids.to(device), batch.input_ids.shape[1] - 1 if task.at_end else 0
         label = torch.tensor([each.label for each in sentences], device=device)
-        with evaluating(model), torch.no_grad():
-            attention = stacked_attentions(model(ids, output_attentions=True)).mean(2).cpu()
+        attention = _means(model, batch.to(device), query).cpu()
         rows = slice(None) if ANY_QUERY in slips else [query]
         self.scores = {way: _followed(attention, way, rows, query) for way in ways}
         first_to_last = torch.arange(ids.shape[1], 0, -1.0).expand(1, *ids.shape)
         self.scores |= {EARLIER: first_to_last}
         asked = torch.ones_like(label) if LAST_CLASS in slips else label
         self.relevance = {
-            BLANK_OUT: blanked(model, ids, query, label, task.vocabulary.ids[UNK]).cpu(),
+            BLANK_OUT: blanked(model, ids, query, label, task.blank).cpu(),
             GRADIENT: gradient_size(model, ids, query, asked, summed=SUMMED in slips).cpu(),
         }
 
@@ -185,11 +185,23 @@ def _seen(
     """Sentences of one length at a time, so that no padding has to be thought of; with their places."""
     groups = defaultdict[int, list[int]](list)
     for place, sentence in enumerate(sentences):
-        groups[len(sentence.words)].append(place)
+        groups[task.length(sentence)].append(place)
     for _, group in sorted(groups.items()):
         for start in range(0, len(group), together):
             places = group[start : start + together]
             yield places, _Seen(model, task, [sentences[place] for place in places], ways, slips)
+
+
+@torch.no_grad()
+def _means(model: nn.Module, batch: Batch, query: int) -> Float[Tensor, "batch layer query key"]:
+    """The mean attention over heads of every layer, from the model's own kernel where that can be."""
+    layers = list[Tensor]()
+    how: dict[str, Any] = {"on_layer": lambda layer, mean: layers.append(mean), "rollout": False}
+    if is_followed(model):
+        follow_layers(model, batch.input_ids, logits_from=query, **how)
+    else:
+        follow_returned(model, batch, logits_from=query, **how)
+    return torch.stack(layers, 1)
 
 
 def _followed(

@@ -118,11 +118,11 @@ def test_blank_out_is_the_registrys_in_probability():
 
 
 def test_the_gradient_says_how_far_the_score_moves():
-    model, ids = transformer(), TASK.batch([FOUND[0]]).input_ids
+    model, ids = transformer().double(), TASK.batch([FOUND[0]]).input_ids
     found = gradient_size(model, ids, 0, torch.tensor([1]))
     places = attributions(model, ids, ["gradient x embedding"], query=0, target=1)
     assert found.shape == places["gradient x embedding"].shape
-    vectors, key, step = model.embedding(ids).detach(), 2, 1e-2
+    vectors, key, step = model.embedding(ids).detach(), 2, 1e-5
     moved = []
     for feature in range(vectors.shape[-1]):
         scores = []
@@ -134,7 +134,7 @@ def test_the_gradient_says_how_far_the_score_moves():
                 scores.append(model(ids).logits[0, 0, 1])
             hook.remove()
         moved.append((scores[0] - scores[1]) / (2 * step))
-    assert float(found[0, key]) == pytest.approx(float(torch.stack(moved).norm()), rel=1e-2)
+    assert float(found[0, key]) == pytest.approx(float(torch.stack(moved).norm()), rel=1e-5)
 
 
 def test_words_that_are_unknown_already_are_left_out():
@@ -201,7 +201,7 @@ def test_every_slip_moves_what_it_should_and_nothing_else():
     assert moved[ANY_QUERY].any() and not moved[ANY_QUERY][plain["way"] == EARLIER].any()
     singular = plain["sentence"].map(lambda place: FOUND[place].label == 0)
     assert not moved[LAST_CLASS][~singular].any()
-    few = plain["way"].isin([RAW, ROLLOUT])  # no two words have the same attention, or nearly so
+    assert not moved[DENSE][plain["way"] == EARLIER].any()  # no two words are at one place
     with pytest.raises(ValueError, match="slips should be among"):
         agreement_rows(model, TASK, FOUND, slips=["padding"])
 
@@ -224,7 +224,7 @@ class Finds(nn.Module):
         super().__init__()
         self.wanted, self.embedding = wanted, nn.Embedding(len(TASK.vocabulary), 4)
 
-    def forward(self, input_ids, output_attentions=False):
+    def forward(self, input_ids, attention_mask=None, output_attentions=False):
         vectors, there = self.embedding(input_ids), (input_ids == self.wanted).float()
         n = input_ids.shape[1]
         seen = (there[..., None] * vectors).sum(1)

@@ -83,6 +83,15 @@ class SentenceTask:
     vocabulary: Vocabulary
     at_end: bool = False
 
+    @property
+    def blank(self) -> int:
+        """The id that a word is blanked with."""
+        return self.vocabulary.ids[UNK]
+
+    def length(self, sentence: Sentence) -> int:
+        """How many tokens a model reads of a sentence."""
+        return 1 + len(sentence.words)
+
     def batch(self, sentences: Sequence[Sentence]) -> Batch:
         """Sentences as one rectangle.
 
@@ -95,7 +104,7 @@ class SentenceTask:
         """
         if not sentences:
             raise ValueError("there should be sentences; there are none")
-        lengths = np.array([1 + len(each.words) for each in sentences])
+        lengths = np.array([self.length(each) for each in sentences])
         ids = np.full((len(sentences), lengths.max()), self.vocabulary.ids[PAD])
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids[mask] = np.concatenate([self._encode(each.words) for each in sentences])
@@ -132,13 +141,13 @@ class SentenceTask:
             seed: of the order, and of those words.
         """
         lengths = np.array([len(each.words) for each in sentences], dtype=np.int64)
-        rows_at, unk = rows_of_steps(lengths, batch_size, seed), self.vocabulary.ids[UNK]
+        rows_at = rows_of_steps(lengths, batch_size, seed)
 
         def at(step: int) -> Batch:
             batch = self.batch([sentences[row] for row in rows_at(step).tolist()])
             drawn = np.random.default_rng([seed, step, 1]).random(tuple(batch.input_ids.shape)) < unknown
             blanked = torch.from_numpy(drawn) & self.words(batch)
-            batch.input_ids.masked_fill_(blanked, unk)
+            batch.input_ids.masked_fill_(blanked, self.blank)
             return batch
 
         return at
@@ -149,7 +158,7 @@ class SentenceTask:
 
     def known(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """Words that the model knows, and that can therefore be blanked."""
-        return self.words(batch) & (batch.input_ids != self.vocabulary.ids[UNK])
+        return self.words(batch) & (batch.input_ids != self.blank)
 
     def _encode(self, words: Sequence[str]) -> list[int]:
         known = self.vocabulary.ids

@@ -27,7 +27,7 @@ NOUNS = (
 """All of them have a regular plural."""
 
 INVENTED = 0.15
-"""How often a noun is made up of syllables: too rare to be known, it teaches what the ending of a word says."""
+"""How often a noun is made up of syllables: too rare to be known, it teaches what the ending says."""
 
 DETERMINERS = ("the", "my", "our", "their", "your", "some")
 ADJECTIVES = tuple("old small famous quiet broken green heavy young strange new tall lost".split())  # noqa: SIM905

@@ -14,6 +14,16 @@ from attnlib.stats.seeds import table_over_seeds
 MODEL = ["data", "causal", "untrained", "seed"]
 """What tells models apart."""
 
+SETTINGS = ["tested on", "slip", "relevance", "items", "way", "layer"]
+"""What tells the numbers of a model apart; "" (of layers, 0) where it does not apply."""
+
+RECORDED = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread"]
+
+AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
+    *("correlation", "better than raw attention by", "names the subject", "accuracy", "what a slip changes"),
+)
+"""The metrics of a record."""
+
 FROM_LAYER = 2
 """The layer from which rollout and flow are claimed to agree better than raw attention."""
 
@@ -154,7 +164,7 @@ def to_record(
     accuracy: pd.DataFrame,
     slips: pd.DataFrame,
 ) -> pd.DataFrame:
-    """The rows of a record: `MODEL`, `metric`, `value`, `low`, `high`, `n` and `spread`.
+    """The rows of a record, in columns `RECORDED`.
 
     Args:
         means: of `by_layer`.
@@ -163,35 +173,44 @@ def to_record(
         accuracy: per model and `tested on`.
         slips: of `of_slips`.
     """
-    tables = [
-        means.assign(metric=_metric("correlation", means, "way", "layer", "relevance", "items")),
-        subjects.assign(metric=_metric("names the subject", subjects, "way", "layer")),
-        better.assign(
-            metric=_metric("better than raw attention", better, "way", "layer", "relevance", "items")
-        ),
-        accuracy.assign(metric="accuracy, " + accuracy["tested on"]),
-        slips.assign(
-            metric=_metric("slip", slips, "slip", "way", "layer", "relevance", "items"),
-            causal=False,
-            untrained=False,
-            seed=-1,
-        ),
-    ]
-    columns = [*MODEL, "metric", "value", "low", "high", "n", "spread"]
-    rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
-    return rows.reindex(columns=columns)
+    first = {"causal": False, "untrained": False, "seed": int(means["seed"].iloc[0])}
+    parts = {
+        AGREEMENT: means,
+        SUBJECT: subjects,
+        ADVANTAGE: better,
+        ACCURACY: accuracy,
+        SLIP: slips.assign(**first),
+    }
+    rows = pd.concat([table.assign(metric=name) for name, table in parts.items() if len(table)])
+    rows = rows.reindex(columns=RECORDED)
+    words = [name for name in SETTINGS if name != "layer"]
+    return rows.fillna(dict.fromkeys(words, "") | {"layer": 0}).astype({"layer": int})
 
 
-def _metric(first: str, table: pd.DataFrame, *columns: str) -> pd.Series | str:
-    if table.empty:
-        return first
-    words = table[list(columns)].astype(str)
-    words["layer"] = ", layer " + words["layer"]
-    rest = [name for name in columns if name != "layer"]
-    text = first + ": " + words[rest[0]] + words["layer"]
-    for name in rest[1:]:
-        text = text + ", " + words[name]
-    return text
+def recorded(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of all records of the chapter, the one with the most models; empty if there is none.
+
+    Args:
+        rows: of `attnlib.records.records`.
+    """
+    if rows.empty:
+        return pd.DataFrame(columns=[*RECORDED, "record"])
+    models = rows.drop_duplicates(["record", *MODEL]).groupby("record").size()
+    return rows[rows["record"] == models.idxmax()]
+
+
+def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
+    """The numbers of one metric over all seeds of a record; see `of_all_seeds`.
+
+    Args:
+        rows: of `recorded`.
+        metric: such as `AGREEMENT`.
+        **where: values of columns.
+    """
+    kept = rows[rows["metric"] == metric]
+    for name, value in where.items():
+        kept = kept[kept[name] == value]
+    return of_all_seeds(kept[[name for name in RECORDED if name != "metric"]])
 
 
 def _listed(layers: pd.Series) -> str:

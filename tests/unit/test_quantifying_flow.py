@@ -177,8 +177,19 @@ def test_a_record_names_every_number_once():
     ).assign(value=0.9, low=0.8, high=1.0, n=40)
     slips = tables.of_slips(rows_of(BETTER, slip="none"))
     found = tables.to_record(tables.by_layer(rows), subjects, tables.advantages(rows), accuracy, slips)
-    assert not found.duplicated(["data", "causal", "untrained", "seed", "metric"]).any()
-    assert "correlation: rollout, layer 2, blank-out, words" in set(found["metric"])
-    assert "better than raw attention: flow, layer 3, blank-out, words" in set(found["metric"])
-    assert "names the subject: raw attention, layer 1" in set(found["metric"])
+    assert list(found) == tables.RECORDED
+    assert not found.duplicated([*tables.MODEL, "metric", *tables.SETTINGS]).any()
+    assert set(found["metric"]) == {
+        *(tables.AGREEMENT, tables.ADVANTAGE, tables.SUBJECT, tables.ACCURACY, tables.SLIP),
+    }
     assert found["value"].notna().all()
+    again = tables.verdicts(found[found["metric"] == tables.ADVANTAGE])
+    assert again.equals(tables.verdicts(tables.advantages(rows)))
+
+
+def test_the_record_with_the_most_models_is_shown():
+    rows = pd.DataFrame(columns=["record", *tables.RECORDED])
+    assert tables.recorded(rows).empty
+    made = [dict(zip(tables.MODEL, ["templates", False, False, seed], strict=True)) for seed in (0, 0, 1)]
+    made = [each | {"record": name} for each, name in zip(made, ("a", "b", "b"), strict=True)]
+    assert set(tables.recorded(pd.DataFrame(made))["record"]) == {"b"}

@@ -5,6 +5,7 @@ from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
 from attnlib.chapters.base import Chapter, ParameterError, Run, Setup, Trained
 from attnlib.chapters.classification_dynamics import ClassificationDynamics, DynamicsRun
 from attnlib.chapters.generative_rollout import GenerativeRollout
+from attnlib.chapters.quantifying_flow import FlowRun, QuantifyingFlow
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 from attnlib.chapters.sequence_copying import CopyRun, SequenceCopying
 from attnlib.chapters.translation_dynamics import TranslationDynamics, TranslationRun
@@ -16,9 +17,11 @@ __all__ = [
     "ClassificationDynamics",
     "CopyRun",
     "DynamicsRun",
+    "FlowRun",
     "GenerativeRollout",
     "LensRun",
     "ParameterError",
+    "QuantifyingFlow",
     "RaspLanguages",
     "RaspRun",
     "ReasoningRun",

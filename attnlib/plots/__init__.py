@@ -3,6 +3,7 @@
 from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
 from attnlib.plots.copying import curves_by_task, dose_response, survival_curves
 from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
+from attnlib.plots.flow import agreement_by_layer
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
 from attnlib.plots.reasoning import (
@@ -18,6 +19,7 @@ __all__ = [
     "accuracy_by_length",
     "accuracy_by_position",
     "accuracy_over_training",
+    "agreement_by_layer",
     "attention_grid",
     "curves_by_task",
     "dose_response",

@@ -19,6 +19,7 @@ CLASSES = {
     "algorithmic_reasoning": chapters.AlgorithmicReasoning,
     "translation_dynamics": chapters.TranslationDynamics,
     "sequence_copying": chapters.SequenceCopying,
+    "quantifying_flow": chapters.QuantifyingFlow,
 }
 SHORTER = {"algorithmic_reasoning": {"tasks": ["string_reversal"], "override": {}, "supervised": []}}
 CHOICES = {
@@ -46,6 +47,7 @@ SURE = {
     "algorithmic_reasoning": "model steps batch_size seeds",
     "translation_dynamics": "train_sentences hidden layers context steps batch_size learning_rate seeds",
     "sequence_copying": "length hidden batch_size learning_rate steps every sequences",
+    "quantifying_flow": "seeds n_layers n_heads width training_sentences steps batch_size learning_rate",
 }
 
 

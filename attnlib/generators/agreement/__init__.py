@@ -1,0 +1,16 @@
+"""Subject-verb agreement: is the verb to come a singular or a plural one?
+
+The task on which rollout and flow were introduced (Abnar and Zuidema 2020): a model reads a sentence up to
+its verb, and has to find the subject among nouns of the other number. Two examples, `^` the subject:
+
+    <bos> the keys to the cabinet near our door          plural, 2 attractors
+              ^^^^
+    <bos> near the roads , my neighbour that some singers admired      singular, 1 attractor
+                              ^^^^^^^^^
+"""
+
+from attnlib.generators.agreement.corpora import gulordava, linzen
+from attnlib.generators.agreement.sentences import Sentence, SentenceTask, vocabulary_of
+from attnlib.generators.agreement.templates import templates
+
+__all__ = ["Sentence", "SentenceTask", "gulordava", "linzen", "templates", "vocabulary_of"]

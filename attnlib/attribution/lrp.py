@@ -149,9 +149,14 @@ def _is_activation(module: nn.Module) -> bool:
 
 def _gate(module: Any) -> list[nn.Module]:
     """The projections whose outputs are multiplied (with an activation between, which changes nothing)."""
-    if hasattr(module, "gate_up_proj"):
-        return [module.gate_up_proj]
-    return [module.gate_proj, module.up_proj] if hasattr(module, "gate_proj") else []
+    names = ["gate_up_proj"] if hasattr(module, "gate_up_proj") else ["gate_proj", "up_proj"]
+    factors = [getattr(module, name) for name in names if hasattr(module, name)]
+    if not all(isinstance(factor, nn.Module) for factor in factors):
+        raise ValueError(
+            f"{type(module).__name__} multiplies with weights of its own (those of experts, say): LRP's rule "
+            "for gates knows projections that are modules."
+        )
+    return factors if len(factors) == len(names) else []
 
 
 @contextmanager

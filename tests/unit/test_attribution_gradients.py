@@ -287,6 +287,13 @@ def test_relevance_needs_to_know_activations():
         attribute(model, IDS[0], method="AttnLRP")
 
 
+def test_relevance_needs_to_know_gates():
+    torch.manual_seed(0)
+    config = hf.MixtralConfig(**SIZE, num_key_value_heads=2, num_local_experts=2)
+    with pytest.raises(ValueError, match=r"cannot give \['AttnLRP'\].*MixtralExperts multiplies with"):
+        attribute(hf.MixtralForCausalLM(config).eval(), IDS[0], method="AttnLRP")
+
+
 def test_places_in_the_stream():
     model = _own()
     with pytest.raises(ValueError, match="layer should be from 1 to 3, or 0 for the input embeddings"):

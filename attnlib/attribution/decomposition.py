@@ -9,9 +9,10 @@ much `m` gets shorter without its part `z`,
     value-weighted attention    |sum_h A_h[q, j] u_h(j)|_2,  and its rollout
     ALTI                        C[i, j] ~ near(T_i(j), m_i)
                                 T_i(j) = sum_h A_h[i, j] L_i(u_h(j)) + [i = j] L_i(x_i)
-    information flow routes     C[i, j] ~ sum_h near(A_h[i, j] L_i(u_h(j)), m_i) + [i = j] near(L_i(x_i), m_i)
+    information flow routes     C[i, j] ~ near(sum_h A_h[i, j] L_i(u_h(j)), m_i) + [i = j] near(L_i(x_i), m_i)
 
-where `~` says that rows are divided by their sums. The last two are followed down through the layers
+where `~` says that rows are divided by their sums. The last two, which differ in whether what a token keeps
+and what it gets from itself are one part, are followed down through the layers
 (`attnlib.attribution.following`). What no token brings, `c_i`, is in `m_i` but is no part, so it gets no
 share. A token all of whose parts point away from `m_i` is taken for its own.
 
@@ -106,7 +107,9 @@ def alti(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
 
 @measure
 @torch.no_grad()
-def information_flow_routes(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+def information_flow_routes(
+    model: nn.Module, prompts: Prompts, *, by_head: bool = False
+) -> Float[Tensor, "batch key"]:
     """Information flow routes: the weight of all routes from the prediction down to each token; sums to 1.
 
     A route goes from `m_i` to the streams that attention or the residual connection got it from, and from a
@@ -115,30 +118,36 @@ def information_flow_routes(model: nn.Module, prompts: Prompts) -> Float[Tensor,
     route counts. (The paper draws the routes above a threshold, .04 or .01, say; what remains of a graph then
     depends on them.)
 
+    With `by_head`, what each head brings from a token is a part of its own, as in the authors' released code;
+    this takes about twice as long.
+
     Raises:
         ValueError: as in `attnlib.models.attention.parts.parts_of`.
     """
-    return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, route_rows)
+    rows = route_rows_by_head if by_head else route_rows
+    return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, rows)
 
 
 def alti_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
-    """`C` of ALTI, not normalised: how near each key's part is to each query's stream, heads together."""
-    weights, keys, whole = layer.scaled(attention, queries), layer.keys(queries), layer.after_attention
-    found, room = torch.zeros_like(weights[:, 0]), _room(whole.numel(), whole)
-    for some in blocks(queries, whole.numel(), ROOM):
-        at, to = within(some, queries), within(layer.keys(some), keys)
-        vectors = brought(weights[:, :, at, to], layer.through_norm[layer.keys(some)], room)
-        distance = vectors.sub_(whole[:, some]).abs_().sum(-1).permute(1, 2, 0)
-        found[:, at, to] = (whole[:, some].abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
-    found *= weights.abs().amax(1) > 0  # what is not looked at is 0, and not what rounding leaves
-    to_itself = weights.diagonal(queries.start - keys.start, -2, -1).permute(2, 0, 1)[..., None]
+    """`C` of ALTI, not normalised."""
+    weights, keys = layer.scaled(attention, queries), layer.keys(queries)
+    found, diagonal = _near_of_keys(layer, weights, queries), queries.start - keys.start
+    to_itself = weights.diagonal(diagonal, -2, -1).permute(2, 0, 1)[..., None]
     own = (to_itself * layer.through_norm[queries]).sum(2).transpose(0, 1) + layer.residual[:, queries]
-    found.diagonal(queries.start - keys.start, -2, -1).copy_(_near(own, whole[:, queries]))
+    found.diagonal(diagonal, -2, -1).copy_(_near(own, layer.after_attention[:, queries]))
     return found
 
 
 def route_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
-    """`C` of information flow routes, not normalised: as in `alti_rows`, but every head a part of its own."""
+    """`C` of information flow routes, not normalised."""
+    found = _near_of_keys(layer, layer.scaled(attention, queries), queries)
+    return _with_residual(found, layer, queries)
+
+
+def route_rows_by_head(
+    layer: LayerParts, attention: Weights, queries: slice
+) -> Float[Tensor, "batch query key"]:
+    """The same, where every head is a part of its own."""
     weights, keys, whole = layer.scaled(attention, queries), layer.keys(queries), layer.after_attention
     carried = layer.through_norm.permute(1, 2, 0, 3).contiguous()
     found, room = torch.zeros_like(weights[:, 0]), _room(carried.numel(), whole)
@@ -149,8 +158,27 @@ def route_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[T
         vectors = carried[:, None, :, layer.keys(some)]
         torch.addcmul(whole[:, some, None, None], part[..., None], vectors, value=-1, out=missing)
         found[:, at, to] = ((length - missing.abs_().sum(-1)).clamp_(min=0) * (part != 0)).sum(2)
-    own = _near(layer.residual[:, queries], whole[:, queries])
-    found.diagonal(queries.start - keys.start, -2, -1).add_(own)
+    return _with_residual(found, layer, queries)
+
+
+def _near_of_keys(layer: LayerParts, weights: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
+    """`near(sum_h A_h[i, j] L_i(u_h(j)), m_i)`."""
+    keys, whole = layer.keys(queries), layer.after_attention
+    found, room = torch.zeros_like(weights[:, 0]), _room(whole.numel(), whole)
+    for some in blocks(queries, whole.numel(), ROOM):
+        at, to = within(some, queries), within(layer.keys(some), keys)
+        vectors = brought(weights[:, :, at, to], layer.through_norm[layer.keys(some)], room)
+        distance = vectors.sub_(whole[:, some]).abs_().sum(-1).permute(1, 2, 0)
+        found[:, at, to] = (whole[:, some].abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
+    found *= weights.abs().amax(1) > 0  # what is not looked at is 0, and not what rounding leaves
+    return found
+
+
+def _with_residual(
+    found: Float[Tensor, "batch query key"], layer: LayerParts, queries: slice
+) -> Float[Tensor, "batch query key"]:
+    own = _near(layer.residual[:, queries], layer.after_attention[:, queries])
+    found.diagonal(queries.start - layer.keys(queries).start, -2, -1).add_(own)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.attribution import METHODS, attribute, attributions, decomposition, following, zeroing
-from attnlib.attribution.decomposition import alti_rows, length_rows, route_rows
+from attnlib.attribution.decomposition import (
+    alti_rows,
+    information_flow_routes,
+    length_rows,
+    route_rows,
+    route_rows_by_head,
+)
 from attnlib.attribution.following import shares
 from attnlib.attribution.zeroing import zeroing_rows
 from attnlib.models import Transformer, TransformerConfig
@@ -203,10 +210,10 @@ def naive_alti(layer):
     return loop(layer, row)
 
 
-def naive_routes(layer):
-    def row(b, i, by_head):
-        whole = layer.after_attention[b, i]
-        edges = torch.tensor([sum(nearness(z, whole) for z in by_head[:, j]) for j in range(N)])
+def naive_routes(layer, by_head=False):
+    def row(b, i, vectors):
+        whole, parts = layer.after_attention[b, i], vectors if by_head else vectors.sum(0, keepdim=True)
+        edges = torch.tensor([sum(nearness(z, whole) for z in parts[:, j]) for j in range(N)])
         edges[i] += nearness(layer.residual[b, i], whole)
         return edges
 
@@ -270,12 +277,14 @@ def test_alti_is_what_the_paper_says(model):
     close(METHODS["ALTI"](model, IDS, query=QUERY), rolled_out(matrices))
 
 
+@pytest.mark.parametrize("by_head", [False, True])
 @torch.no_grad()
-def test_information_flow_routes_are_what_the_paper_says(model):
-    matrices = [naive_routes(layer) for layer in parts_of(model, IDS)]
+def test_information_flow_routes_are_what_the_paper_says(model, by_head):
+    matrices = [naive_routes(layer, by_head) for layer in parts_of(model, IDS)]
+    rows = route_rows_by_head if by_head else route_rows
     for layer, matrix in zip(parts_of(model, IDS), matrices, strict=True):
-        close(shares(layer, ALL, route_rows), matrix)
-    close(METHODS["information flow routes"](model, IDS, query=QUERY), rolled_out(matrices))
+        close(shares(layer, ALL, rows), matrix)
+    close(information_flow_routes(model, IDS, query=QUERY, by_head=by_head), rolled_out(matrices))
 
 
 @torch.no_grad()
@@ -364,18 +373,28 @@ def test_one_layer_worked_out_by_hand():
     )
     model.embedding.weight[:] = torch.tensor([[30.0, 10.0], [-1.0, 3.0], [-1.0, 9.0]])
 
-    def found(name, token):
-        return attribute(model, torch.tensor([0, token]), method=name)
+    def found(method, token):
+        return attribute(model, torch.tensor([0, token]), method=method)
+
+    by_head = partial(information_flow_routes, by_head=True)
 
     close(found("value-weighted attention", 1), torch.tensor([2.5, 1.25**0.5]), atol=1e-4)
     # (1, 0) of length 1: shorter by .5 without (1.5, 0) or (.5, 0), and longer without (0, -2), (0, -1) or x
-    close(found("information flow routes", 1), torch.tensor([0.5, 0.5]), atol=1e-4)
-    # without (1.5, -2), or (.5, -1) + x, it is longer: it stays with itself
-    close(found("ALTI", 1), torch.tensor([0.0, 1.0]), atol=1e-4)
-    # (1, 6) of length 7: heads .5, 0 and .5, 0, x: 7 - |(2, -3)| = 2
-    close(found("information flow routes", 2), torch.tensor([0.5, 2.5]) / 3, atol=1e-4)
-    # 7 - |(-.5, 8)| < 0, and 7 - |(1.5, -2)| = 3.5
-    close(found("ALTI", 2), torch.tensor([0.0, 1.0]), atol=1e-4)
+    close(found(by_head, 1), torch.tensor([0.5, 0.5]), atol=1e-4)
+    # without (1.5, -2), (.5, -1), x, or the last two together it is longer: it stays with itself
+    for name in ("ALTI", "information flow routes"):
+        close(found(name, 1), torch.tensor([0.0, 1.0]), atol=1e-4)
+    # (1, 6) of length 7: shorter by .5 without each first coordinate, and by 7 - |(2, -3)| = 2 without x
+    close(found(by_head, 2), torch.tensor([0.5, 2.5]) / 3, atol=1e-4)
+    # heads together, 7 - |(-.5, 8)| < 0 and 7 - |(.5, 7)| < 0; and with x, 7 - |(1.5, -2)| = 3.5
+    for name in ("ALTI", "information flow routes"):
+        close(found(name, 2), torch.tensor([0.0, 1.0]), atol=1e-4)
+    # values of (2, 3) instead: token 0 brings (1.5, 1), token 1 (.5, 2), and m is (1, 6) with x = (-1, 3)
+    layer.qkv.bias[4:] = torch.tensor([2.0, 3.0])
+    # 7 - |(-.5, 5)| = 1.5, 7 - |(.5, 4)| = 2.5, 7 - |(2, 3)| = 2
+    close(found("information flow routes", 1), torch.tensor([1.5, 4.5]) / 6, atol=1e-4)
+    # 1.5, and 7 - |(1.5, 1)| = 4.5: nothing is opposed here
+    close(found("ALTI", 1), torch.tensor([1.5, 4.5]) / 6, atol=1e-4)
 
 
 # ---- what has to hold
@@ -389,6 +408,12 @@ def test_blocks_of_any_size_give_the_same(model, name, monkeypatch):
             monkeypatch.setattr(module, "ROOM", room)
         monkeypatch.setattr(following, "ATTENTION_ROOM", room)
         close(METHODS[name](model, IDS, query=QUERY), expected, atol=1e-6)
+
+
+def test_blocks_of_any_size_give_the_same_by_head(model, monkeypatch):
+    expected = information_flow_routes(model, IDS, query=QUERY, by_head=True)
+    monkeypatch.setattr(decomposition, "ROOM", 1)
+    close(information_flow_routes(model, IDS, query=QUERY, by_head=True), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -16,6 +16,7 @@ from attnlib.chapters.base import Chapter, Run, Setup
 from attnlib.generators.agreement import (
     Sentence,
     SentenceTask,
+    TokenizedTask,
     gulordava,
     linzen,
     templates,
@@ -32,6 +33,7 @@ from attnlib.measures.layer_agreement import (
     agreement_rows,
     subject_rows,
 )
+from attnlib.models.text_classifier import TextClassifier, load_text_classifier
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss
 from attnlib.training.cache import caches
@@ -62,11 +64,13 @@ class FlowRun(Run):
         data: which, of `CORPORA`.
         causal: whether it sees earlier words only, and predicts at the last one.
         untrained: whether it keeps the weights it begins with: the twin that chance is measured on.
+        pretrained: whether it is the reader's `classifier`.
     """
 
     data: str
     causal: bool = False
     untrained: bool = False
+    pretrained: bool = False
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -92,6 +96,7 @@ class QuantifyingFlow(Chapter):
     batch_size: int = Field(ge=1, le=100)
     learning_rate: float = Field(gt=0, le=1)
     more_rate: float = Field(gt=0, le=1)
+    classifier: str
     folder: str
 
     @field_validator("corpora")
@@ -159,8 +164,19 @@ class QuantifyingFlow(Chapter):
         """The words that a model of each corpus knows."""
         return {name: vocabulary_of(self.learned(name)) for name in self.splits}
 
-    def task(self, run: FlowRun) -> SentenceTask:
+    @cached_property
+    def read_in(self) -> tuple[TextClassifier, TokenizedTask]:
+        """The reader's classifier, and how it reads sentences."""
+        model, tokenizer = load_text_classifier(self.classifier)
+        return model, TokenizedTask(tokenizer)
+
+    def task(self, run: FlowRun) -> SentenceTask | TokenizedTask:
         """How the model of a run reads sentences."""
+        if run.pretrained:
+            return self.read_in[1]
+        return self._read(run)
+
+    def _read(self, run: FlowRun) -> SentenceTask:
         return SentenceTask(self.vocabularies[run.data], at_end=run.causal)
 
     def shown(self, run: FlowRun) -> list[Sentence]:
@@ -188,11 +204,15 @@ class QuantifyingFlow(Chapter):
             for seed in self.seeds:
                 run = FlowRun(f"templates, looking back, seed {seed}", seed, TEMPLATES, causal=True)
                 found += [run, replace(run, name=f"{run.name}, untrained", untrained=True)]
+        if self.classifier and SST in self.corpora:
+            found.append(FlowRun(f"sst, {self.classifier}", 0, SST, pretrained=True))
         return found
 
     def setup(self, run: FlowRun) -> Setup:
         """GPT-2's blocks, with or without its causal mask, and two classes."""
-        task, data = self.task(run), run.data
+        if run.pretrained:
+            return Setup(self.read_in[0], lambda step: None, token_loss(), None)
+        task, data = self._read(run), run.data
         torch.manual_seed(run.seed)
         model = Transformer(self._config(run))
         if run.untrained:
@@ -246,7 +266,11 @@ class QuantifyingFlow(Chapter):
 
     def run_table(self) -> pd.DataFrame:
         """A row per run: `run`, `data`, `causal`, `untrained` and `seed`."""
-        return pd.DataFrame([vars(run) for run in self.runs()]).rename(columns={"name": "run"})
+        rows = [
+            {"run": run.name, **vars(run), "data": run.name if run.pretrained else run.data}
+            for run in self.runs()
+        ]
+        return pd.DataFrame(rows).drop(columns=["name", "pretrained"])
 
     # ---- what is measured ----------------------------------------------------------------------------
 
@@ -273,7 +297,7 @@ class QuantifyingFlow(Chapter):
         """`agreement_rows` of the first seed's trained models, as it should be and with each slip alone."""
         tables = list[pd.DataFrame]()
         for run in self.runs():
-            if run.untrained or run.causal or run.seed != self.seeds[0]:
+            if run.untrained or run.causal or run.pretrained or run.seed != self.seeds[0]:
                 continue
             some = self.shown(run)[: self.slip_sentences]
             for slip in ("none", *SLIPS):

@@ -32,7 +32,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from attnlib.generators.agreement import Sentence, SentenceTask
+from attnlib.generators.agreement import Sentence, SentenceTask, TokenizedTask
 from attnlib.generators.base import Batch
 from attnlib.measures.returned import follow_returned, is_followed
 from attnlib.models.attention import evaluating
@@ -64,7 +64,7 @@ Scores = dict[str, Float[Tensor, "layer batch key"]]
 
 def agreement_rows(
     model: nn.Module,
-    task: SentenceTask,
+    task: SentenceTask | TokenizedTask,
     sentences: Sequence[Sentence],
     ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
     slips: Collection[str] = (),
@@ -103,7 +103,7 @@ def agreement_rows(
 
 def subject_rows(
     model: nn.Module,
-    task: SentenceTask,
+    task: SentenceTask | TokenizedTask,
     sentences: Sequence[Sentence],
     ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
 ) -> pd.DataFrame:
@@ -150,7 +150,7 @@ class _Seen:
     def __init__(
         self,
         model: nn.Module,
-        task: SentenceTask,
+        task: SentenceTask | TokenizedTask,
         sentences: Sequence[Sentence],
         ways: Sequence[str],
         slips: Collection[str],
@@ -176,7 +176,7 @@ class _Seen:
 
 def _seen(
     model: nn.Module,
-    task: SentenceTask,
+    task: SentenceTask | TokenizedTask,
     sentences: Sequence[Sentence],
     ways: Sequence[str],
     slips: Collection[str],
@@ -286,7 +286,7 @@ def _check(given: Collection[str], allowed: Sequence[str], what: str) -> None:
 
 
 def sentence_map(
-    model: nn.Module, task: SentenceTask, sentence: Sentence
+    model: nn.Module, task: SentenceTask | TokenizedTask, sentence: Sentence
 ) -> tuple[list[str], Float[Tensor, "row key"], int]:
     """All scores of one sentence, each scaled so that its largest is 1.
 

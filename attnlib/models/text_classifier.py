@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from attnlib.models.pretrained import ModelUnavailable
 
 
 class TextClassifier(nn.Module):
@@ -69,3 +72,27 @@ class TextClassifier(nn.Module):
             )
         empty = logits.new_full((*input_ids.shape, logits.shape[-1]), torch.nan)
         return SimpleNamespace(logits=torch.cat([logits[:, None], empty[:, 1:]], 1))
+
+
+def load_text_classifier(name: str) -> tuple[TextClassifier, Any]:
+    """A sequence classifier in evaluation mode, and its tokenizer.
+
+    Args:
+        name: a folder, or a name on the Hugging Face hub: `owner/model` or `owner/model@revision`.
+
+    Raises:
+        ModelUnavailable: it cannot be had; says why, and what to do.
+    """
+    place, _, revision = name.partition("@")
+    how = {"revision": revision} if revision else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place, **how)
+        model = AutoModelForSequenceClassification.from_pretrained(place, **how)
+    except Exception as error:  # transformers raises whatever its readers raise
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise ModelUnavailable(
+            f"{name!r} could not be loaded as a text classifier ({type(error).__name__}: {first}). Give a "
+            "folder with one, or a name on the Hugging Face hub (owner/model@revision) where that can be "
+            "reached."
+        ) from error
+    return TextClassifier(model).eval(), tokenizer

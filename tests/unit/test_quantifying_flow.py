@@ -4,10 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
 from attnlib.chapters import FlowRun, ParameterError, QuantifyingFlow
 from attnlib.chapters import quantifying_tables as tables
+from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.measures.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
+from attnlib.models.pretrained import ModelUnavailable
 from attnlib.records import paper_figures
 from tests.parameters import profile, quick
 
@@ -193,3 +196,48 @@ def test_the_record_with_the_most_models_is_shown():
     made = [dict(zip(tables.MODEL, ["templates", False, False, seed], strict=True)) for seed in (0, 0, 1)]
     made = [each | {"record": name} for each, name in zip(made, ("a", "b", "b"), strict=True)]
     assert set(tables.recorded(pd.DataFrame(made))["record"]) == {"b"}
+
+
+# ---- a classifier of the reader's ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """A folder of reviews, and one with a DistilBERT of random weights that reads characters."""
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 40), ("validation", 20), ("test", 24)):
+        lines = [f"{4 * (row % 2)}\tgood {rng.integers(10**6)} film bad" for row in range(n)]
+        (tmp_path / f"{split}.tsv").write_text("label\ttext\n" + "\n".join(lines) + "\n")
+    tokenizer = char_tokenizer()
+    tokenizer.add_special_tokens({"mask_token": "~"})
+    torch.manual_seed(0)
+    sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 64}
+    model = DistilBertForSequenceClassification(DistilBertConfig(vocab_size=len(tokenizer), **sizes))
+    for each in (tokenizer, model):
+        each.save_pretrained(tmp_path / "classifier")
+    return tmp_path
+
+
+def test_a_classifier_of_the_readers_is_explained_beside_ours(reviews, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_CACHE", str(reviews / "cache"))
+    name = str(reviews / "classifier")
+    p = params(corpora=["sst"], folder=str(reviews), classifier=name, sentences=12, steps=10)
+    models, _ = p.train_all()
+    assert list(models)[-1] == f"sst, {name}"
+    rows = p.agreement(models)
+    theirs = rows[rows["data"] == f"sst, {name}"]
+    assert set(theirs["layer"]) == {0, 1, 2} and theirs["value"].notna().all()
+    accuracy = p.accuracy(models)
+    assert accuracy.groupby("run")["right"].count().tolist() == [24, 24]
+    task = p.task(p.runs()[-1])
+    batch = task.batch(p.shown(p.runs()[-1])[:3])
+    assert task.known(batch).sum(1).tolist() == [task.length(each) - 1 for each in p.shown(p.runs()[-1])[:3]]
+    assert task.blank == task.tokenizer.mask_token_id
+    with pytest.raises(ValueError, match="there should be sentences"):
+        task.batch([])
+
+
+def test_a_classifier_that_is_not_there_is_an_error_with_advice(reviews):
+    p = params(corpora=["sst"], folder=str(reviews), classifier=str(reviews))
+    with pytest.raises(ModelUnavailable, match="could not be loaded as a text classifier"):
+        p.setup(p.runs()[-1])

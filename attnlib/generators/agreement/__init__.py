@@ -12,5 +12,6 @@ its verb, and has to find the subject among nouns of the other number. Two examp
 from attnlib.generators.agreement.corpora import gulordava, linzen
 from attnlib.generators.agreement.sentences import Sentence, SentenceTask, vocabulary_of
 from attnlib.generators.agreement.templates import templates
+from attnlib.generators.agreement.tokenized import TokenizedTask
 
-__all__ = ["Sentence", "SentenceTask", "gulordava", "linzen", "templates", "vocabulary_of"]
+__all__ = ["Sentence", "SentenceTask", "TokenizedTask", "gulordava", "linzen", "templates", "vocabulary_of"]

@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from attnlib.models.attention.forward import Mask
 from attnlib.models.pretrained import ModelUnavailable
 
 
@@ -52,7 +53,7 @@ class TextClassifier(nn.Module):
     def forward(
         self,
         input_ids: Int[Tensor, "batch token"],
-        attention_mask: Int[Tensor, "batch token"] | None = None,
+        attention_mask: Mask = None,
         position_ids: Int[Tensor, "batch token"] | None = None,
         logits_to_keep: int = 0,
     ) -> SimpleNamespace:
@@ -63,7 +64,8 @@ class TextClassifier(nn.Module):
                 f"with query=0, not {input_ids.shape[1] - logits_to_keep}."
             )
         given = {} if position_ids is None else {"position_ids": position_ids}
-        logits = self.classifier(input_ids=input_ids, attention_mask=attention_mask, **given).logits
+        mask = None if attention_mask is None else attention_mask.long()
+        logits = self.classifier(input_ids=input_ids, attention_mask=mask, **given).logits
         if logits.ndim != 2:
             raise ValueError(
                 f"{type(self.classifier).__name__} should give a row of logits per text, [batch class]. Got "

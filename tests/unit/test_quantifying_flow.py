@@ -206,7 +206,10 @@ def reviews(tmp_path):
     """A folder of reviews, and one with a DistilBERT of random weights that reads characters."""
     rng = np.random.default_rng(0)
     for split, n in (("train", 40), ("validation", 20), ("test", 24)):
-        lines = [f"{4 * (row % 2)}\tgood {rng.integers(10**6)} film bad" for row in range(n)]
+        words = [
+            rng.choice(["good", "bad", "film", "plot", "long", "short", "fine", "dull"], 6) for _ in range(n)
+        ]
+        lines = [f"{4 * (row % 2)}\t{' '.join(each)}" for row, each in enumerate(words)]
         (tmp_path / f"{split}.tsv").write_text("label\ttext\n" + "\n".join(lines) + "\n")
     tokenizer = char_tokenizer()
     tokenizer.add_special_tokens({"mask_token": "~"})

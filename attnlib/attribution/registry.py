@@ -166,8 +166,10 @@ def explained(model: nn.Module, prompts: Prompts, names: list[str]) -> Iterator[
 
 
 def _works(model: nn.Module, input_ids: Int[Tensor, "1 token"], name: str) -> bool:
-    try:
-        METHODS[name](model, input_ids, counterfactual=input_ids)
-    except (ValueError, RuntimeError, TypeError, AttributeError, NotImplementedError):
-        return False
-    return True
+    for query in (-1, 0):  # where language models predict, and where classifiers do
+        try:
+            METHODS[name](model, input_ids, query=query, counterfactual=input_ids)
+        except (ValueError, RuntimeError, TypeError, AttributeError, NotImplementedError):
+            continue
+        return True
+    return False

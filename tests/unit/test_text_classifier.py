@@ -31,8 +31,21 @@ def model(request):
     return request.param()
 
 
-def test_every_method_but_those_over_a_causal_null(model):
+TAKEN_APART = {
+    *("value-weighted attention", "mean value-weighted attention", "rollout of value-weighted attention"),
+    *("ALTI", "information flow routes", "value zeroing"),
+}
+
+
+def test_methods_that_take_layers_apart_say_that_these_are_not_known(model):
+    for name in TAKEN_APART:
+        with pytest.raises(ValueError, match=r"cannot give .* It can give .*'integrated gradients'"):
+            attributions(TextClassifier(model), IDS, name, query=0)
+
+
+def test_every_other_method_but_those_over_a_causal_null(model):
     names = [name for name in METHODS if "null" not in name and "sink" not in name]  # the sink is what asks
+    names = [name for name in names if name not in TAKEN_APART]
     mask = torch.ones_like(IDS)
     mask[0, 12:] = 0
     found = attributions(TextClassifier(model), IDS, names, mask, query=0, target=2, counterfactual=OTHER)

@@ -31,6 +31,7 @@ from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.transformer import TransformerOutput
 
 Ids = Int64[Tensor, "batch token"]
+Lengths = Int64[Tensor, " batch"]
 Vectors = Float[Tensor, "batch token width"]
 
 
@@ -72,7 +73,9 @@ class SingleHead(nn.Module, ABC):
         return input_ids
 
     @abstractmethod
-    def _scored(self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]) -> TransformerOutput:
+    def _scored(
+        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
+    ) -> TransformerOutput:
         """The output on rows of such lengths, of the vectors that stand for their tokens."""
 
 
@@ -92,7 +95,9 @@ class ReadDocuments(SingleHead):
     def __init__(self, model: Classifier) -> None:
         super().__init__(model, model.embedding.weight, UNK_ID)
 
-    def _scored(self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]) -> TransformerOutput:
+    def _scored(
+        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
+    ) -> TransformerOutput:
         weight, ids = _apart(vectors)
         found = functional_call(self.model, {"embedding.weight": weight}, (ids, lengths))
         logits = torch.stack([torch.zeros_like(found.logits), found.logits], -1)
@@ -114,7 +119,9 @@ class ReadAndWritten(SingleHead):
     def _words(self, input_ids: Ids) -> Ids:
         return input_ids % self.embedding.num_embeddings
 
-    def _scored(self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]) -> TransformerOutput:
+    def _scored(
+        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
+    ) -> TransformerOutput:
         weight, ids = _apart(vectors)
         weight = torch.cat([weight, self.embedding.weight[self.start][None]])
         place = torch.arange(input_ids.shape[1], device=input_ids.device)
@@ -138,7 +145,10 @@ class ReadAndWritten(SingleHead):
 
     @abstractmethod
     def _written_on(
-        self, weight: Float[Tensor, "words width"], source: Ids, target: Ids
+        self,
+        weight: Float[Tensor, "words width"],
+        source: Int64[Tensor, "batch source"],
+        target: Int64[Tensor, "batch target"],
     ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
         """Logits and attention of what is written on sources of one length."""
 
@@ -152,7 +162,10 @@ class ReadSentences(ReadAndWritten):
         super().__init__(model, model.embedding.weight, UNK_ID)
 
     def _written_on(
-        self, weight: Float[Tensor, "words width"], source: Ids, target: Ids
+        self,
+        weight: Float[Tensor, "words width"],
+        source: Int64[Tensor, "batch source"],
+        target: Int64[Tensor, "batch target"],
     ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
         lengths = torch.full_like(source[:, 0], source.shape[1])
         decoded = functional_call(self.model, {"embedding.weight": weight}, (source, lengths, target))
@@ -164,14 +177,15 @@ class ReadCopies(ReadAndWritten):
 
     Args:
         model: whose sources and targets are the same ids (`shared`).
-        seed: of the one that is asked.
+        seed: of the one that is asked; the first, if left out.
 
     Raises:
         ValueError: there is no model of that seed; or it reads other ids than it writes.
     """
 
-    def __init__(self, model: Copier, seed: int) -> None:
+    def __init__(self, model: Copier, seed: int | None = None) -> None:
         config = model.config
+        seed = config.seeds[0] if seed is None else seed
         if seed not in config.seeds or not config.shared:
             raise ValueError(
                 f"seed should be one of {config.seeds}, of a copier with shared vectors; got {seed}, "
@@ -185,7 +199,10 @@ class ReadCopies(ReadAndWritten):
         self.start = config.vocabulary - 1
 
     def _written_on(
-        self, weight: Float[Tensor, "words width"], source: Ids, target: Ids
+        self,
+        weight: Float[Tensor, "words width"],
+        source: Int64[Tensor, "batch source"],
+        target: Int64[Tensor, "batch target"],
     ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
         copied = functional_call(self.model, {"embedding": weight[None]}, (source[None], target[None]))
         return copied.logits[0], copied.alpha[0].mean(1)

@@ -1,4 +1,4 @@
-"""The same text with another right answer: what a task's algorithm needs is exchanged, and what has to follow.
+"""The same text with another right answer: what a task's algorithm needs is exchanged, and what follows from it.
 
 Every function keeps the text's length and form, and takes the other answer from the generator itself. `None`
 stands for: there is no such text.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 
@@ -32,10 +33,17 @@ def exchanged_values(
     """
     values = _TOLD.findall(sample.text)
     for value in rng.permutation([each for each in values if each != sample.answer]).tolist():
-        swap = {value: sample.answer, sample.answer: value}
-        told = re.sub(r"\d+", lambda found, swap=swap: swap.get(found[0], found[0]), sample.text)
+        told = re.sub(
+            rf"\b({value}|{sample.answer})\b",
+            partial(_swapped, {value: sample.answer, sample.answer: value}),
+            sample.text,
+        )
         other = generator.annotate(told)
         first = sample.n_prompt
         if other.n_prompt == first and other.input_ids[first] != sample.input_ids[first]:
             return other
     return None
+
+
+def _swapped(values: dict[str, str], found: re.Match) -> str:
+    return values[found[0]]

@@ -1,0 +1,87 @@
+"""The settings of `where_attention_tells`: whose models they take, and that each of them can be asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import yaml
+
+from attnlib.attribution.single_head import SINGLE_HEAD
+from attnlib.chapters.tells_setting import MOST_SEEDS, chapter_with
+from attnlib.chapters.tells_settings import NEEDS, SETTINGS
+from attnlib.measures.asked.question import predicted
+
+ROOT = Path(__file__).parents[2]
+SMALL = [name for name in SETTINGS if name not in ("reverse", "string reversal, supervised")]
+"""Those that the `smoke` profiles have models of."""
+
+
+def wanted(models, train=False, questions=3):
+    return SimpleNamespace(models=models, train=train, questions=questions)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """Models of these tests are kept for these tests only."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNLIB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        chapter_with.cache_clear()
+        yield
+        chapter_with.cache_clear()
+
+
+def test_the_pipeline_knows_what_the_settings_need():
+    declared = yaml.safe_load((ROOT / "notebooks/needs.yaml").read_text())
+    assert declared["where_attention_tells"] == list(NEEDS)
+    for name in NEEDS:
+        assert (ROOT / f"notebooks/{name}.ipynb").exists()
+
+
+def test_seeds_are_those_of_the_chapters_and_further_ones_are_asked_for():
+    own = {name: setting.seeds(wanted("quick")) for name, setting in SETTINGS.items()}
+    assert own["sort"] == own["addition"] == [0] and own["multiplication"] == []
+    assert own["arithmetic"] == own["copying"] == [0, 1, 2] and own["translation"] == [20, 13, 14]
+    more = {name: setting.seeds(wanted("quick", train=True)) for name, setting in SETTINGS.items()}
+    assert more["sort"] == more["multiplication"] == [0, 1, 2]
+    assert more["translation"] == own["translation"] and more["sort, compiled"] == more["needle"] == [0]
+    assert max(map(len, more.values())) == MOST_SEEDS
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_setting_can_be_asked(name):
+    p, setting = wanted("smoke"), SETTINGS[name]
+    model, questions = setting.make(p, setting.seeds(p)[0])
+    assert 0 < len(questions) <= 2 * p.questions and questions.truth.any(1).all()
+    assert not questions.candidates[torch.arange(len(questions)), questions.query].any()
+    assert (questions.foil != questions.target).all()
+    differs = questions.input_ids != questions.counterfactual
+    assert (differs & questions.truth).any(1).all()
+    assert setting.transformer or set(SINGLE_HEAD)
+    said = predicted(model, questions.input_ids, questions.attention_mask, questions.query)
+    assert torch.equal(said == questions.target, questions.right)
+
+
+def test_what_is_not_kept_is_trained_and_said_once(capsys):
+    p, setting = wanted("smoke", train=True), SETTINGS["reverse"]
+    model, questions = setting.make(p, 1)
+    assert "rasp_languages: reverse, seed 1 was trained here" in capsys.readouterr().out
+    again, same = setting.make(p, 1)
+    assert again is model and "trained here" not in capsys.readouterr().out
+    assert torch.equal(same.input_ids, questions.input_ids)
+    chapter_with.cache_clear()
+    kept = setting.make(p, 1)[0]
+    assert "trained here" not in capsys.readouterr().out
+    assert torch.equal(kept.embedding.weight, model.embedding.weight)
+
+
+def test_data_and_models_without_known_sources_are_refused():
+    with pytest.raises(ValueError, match=r"rasp_languages has the profiles paper, .*got 'best'"):
+        SETTINGS["sort"].seeds(wanted("best"))
+    with pytest.raises(ValueError, match="seed should be one of"):
+        SETTINGS["copying"].make(wanted("smoke"), 77)
+    own = chapter_with("classification_dynamics", "smoke").model_copy(update={"data": "imdb"})
+    with pytest.raises(ValueError, match="in imdb nobody knows which words decide"):
+        SETTINGS["documents"].ask(own, None, 3)

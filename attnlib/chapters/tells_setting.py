@@ -19,6 +19,9 @@ from attnlib.measures.questions import Questions
 MOST_SEEDS = 3
 """Of how many seeds models are asked, where a chapter trains more."""
 
+SPARE = 3
+"""How many texts are drawn for each question that is wanted: not every text has one."""
+
 Asked = tuple[nn.Module, Questions]
 """A model, as it is asked, and the questions."""
 
@@ -81,10 +84,14 @@ class RunPerSeed(Setting):
         return [*kept, *islice(more, p.train * MOST_SEEDS)][:MOST_SEEDS]
 
     def make(self, p: Wanted, seed: int) -> Asked:
-        """See `Setting`."""
+        """See `Setting`; nothing is trained that sources are not known of."""
         chapter = self.chapter(p)
+        self.check(chapter)
         run = next((each for each in chapter.runs() if self.has(each) and each.seed == seed), None)
         return self.ask(chapter, trained(chapter, run or self.another(chapter, seed)), p.questions)
+
+    def check(self, chapter: Any) -> None:
+        """Raise a `ValueError` if the chapter's data are such that nobody knows the sources."""
 
     @abstractmethod
     def has(self, run: Any) -> bool:
@@ -117,8 +124,9 @@ def chapter_with(notebook: str, profile: str) -> Chapter:
 
 def trained(chapter: Chapter, run: Run) -> Any:
     """The model of a run: the one that is kept, or trained now, which is said."""
-    if run.name in chapter.trained:
-        return chapter.trained[run.name].model
+    found = chapter.trained.get(run.name)
+    if found is not None and found.run == run:
+        return found.model
     started = time.time()
     found = chapter.train(run)
     folder = found.history.folder

@@ -66,7 +66,9 @@ class SingleHead(nn.Module, ABC):
             there = attention_mask.bool()
             real = there.flip(1).cummax(1).values.flip(1)
             input_ids = input_ids.masked_fill(real & ~there, self.unknown)
-        return self._scored(input_ids, self.embedding(self._words(input_ids)), real.sum(1))
+        vectors = self.embedding(self._words(input_ids))
+        with torch.backends.cudnn.flags(enabled=False):  # whose LSTM differentiates in training mode only
+            return self._scored(input_ids, vectors, real.sum(1))
 
     def _words(self, input_ids: Ids) -> Ids:
         """Which row of the embedding each token has."""

@@ -26,6 +26,7 @@ from attnlib.measures.asked import (
     about_sentences,
     about_sums,
     gathered,
+    some,
 )
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.classifier import Classifier, ClassifierConfig
@@ -226,7 +227,7 @@ def test_what_a_word_translates_is_the_truth(languages):
 def test_with_a_unit_exchanged_a_sentence_has_another_translation(languages):
     data, model = languages
     translator = Translator()
-    words = {unit: kind for unit, kind in translator.kinds.items()}
+    words = [*translator.kinds]
     asked = [sound(q) for q in about_sentences(model, data.subwords, data.test, translator)]
     assert len(asked) > 25
     for question in asked:
@@ -274,6 +275,17 @@ def test_values_that_begin_alike_are_not_exchanged():
 
 
 # ---- many questions ---------------------------------------------------------------------------------------
+
+
+def test_some_are_different_prompts_in_which_a_measure_can_be_wrong():
+    successor, one = task("successor", char_tokenizer()), task("string_reversal", char_tokenizer())
+    series = [successor.annotate(text) for text in ("7 8 9 ", "7 8 ", "5 6 7 8 ")]
+    asked = [q for seed in SEEDS for q in about_answers(successor, series, seed=seed)]
+    prompts = [successor.tokenizer.decode(q.ids, skip_special_tokens=True) for q in some(9, asked)]
+    assert sorted(prompts) == ["5 6 ", "5 6 7 ", "7 8 "]  # and not "7 ", which is all that is needed
+    letters = [one.annotate(text) for text in ("a=a", "ab=ba", "abc=cba")]
+    first, second = (about_answers(one, letters, in_distribution=known) for known in (True, False))
+    assert [q.in_distribution for q in some(1, first, second)] == [True, False]
 
 
 def test_gathered_questions_are_padded_and_know_which_are_right():

@@ -82,6 +82,11 @@ def test_data_and_models_without_known_sources_are_refused():
         SETTINGS["sort"].seeds(wanted("best"))
     with pytest.raises(ValueError, match="seed should be one of"):
         SETTINGS["copying"].make(wanted("smoke"), 77)
-    own = chapter_with("classification_dynamics", "smoke").model_copy(update={"data": "imdb"})
-    with pytest.raises(ValueError, match="in imdb nobody knows which words decide"):
-        SETTINGS["documents"].ask(own, None, 3)
+    other = {"documents": "imdb", "translation": "multi30k", "addition": "HuggingFaceTB/SmolLM2-135M"}
+    for name, data in other.items():
+        setting = SETTINGS[name]
+        field = "model" if name == "addition" else "data"
+        chapter = chapter_with(setting.needs, "smoke").model_copy(update={field: data})
+        with pytest.raises(ValueError, match=data):
+            setting.check(chapter)
+        setting.check(chapter_with(setting.needs, "smoke"))

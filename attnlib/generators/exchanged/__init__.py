@@ -1,4 +1,4 @@
-"""The same text with another right answer: what a task's algorithm needs is exchanged, and what follows from it.
+"""The same text with another right answer: its sources are exchanged, and what follows from them.
 
 Every function keeps the text's length and form, and takes the other answer from the generator itself. `None`
 stands for: there is no such text.

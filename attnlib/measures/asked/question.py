@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,24 @@ class Question(NamedTuple):
     foil: int
     counterfactual: Int64[Tensor, " token"]
     in_distribution: bool
+
+
+def some(n: int, *parts: Iterable[Question]) -> Iterator[Question]:
+    """The first `n` of each part, each prompt once, in which a measure can be wrong.
+
+    Where all candidates are sources there is nothing to find.
+    """
+    for part in parts:
+        yield from islice(_different(part), n)
+
+
+def _different(questions: Iterable[Question]) -> Iterator[Question]:
+    seen = set[tuple[int, ...]]()
+    for each in questions:
+        prompt = (each.query, *each.ids.tolist())
+        if prompt not in seen and bool((each.candidates & ~each.truth).any()):
+            yield each
+        seen.add(prompt)
 
 
 def gathered(setting: str, model: nn.Module, questions: Iterable[Question], padding: int = 0) -> Questions:

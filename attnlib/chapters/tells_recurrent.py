@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from jaxtyping import Int64
+from torch import Tensor
+
 from attnlib.chapters.base import Run
 from attnlib.chapters.classification_dynamics import ClassificationDynamics, DynamicsRun
 from attnlib.chapters.sequence_copying import CopyRun, SequenceCopying
@@ -61,6 +64,10 @@ class PlantedDocuments(RunPerSeed):
         ]
         return reader, gathered("documents", reader, some(n, *parts))
 
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Words."""
+        return self.chapter(p).corpus.vocabulary.decode(ids.tolist())
+
 
 def long_documents(vocabulary: Vocabulary, planting: Planting, n: int) -> Documents:
     """Documents of another planting, in the words that a model knows."""
@@ -101,6 +108,11 @@ class InventedSentences(RunPerSeed):
         ]
         return reader, gathered("translation", reader, some(n, *asked))
 
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Words, of both languages."""
+        subwords = self.chapter(p).bitext.subwords
+        return subwords.tokens((ids % len(subwords)).tolist())
+
 
 def long_sentences(n: int, longest: int) -> Pairs:
     """Sentences of more source tokens, of up to twice the clauses."""
@@ -140,3 +152,10 @@ class Copies(Setting):
 
     def _stacks(self, chapter: SequenceCopying) -> list[CopyRun]:
         return [run for run in chapter.runs() if getattr(run, "group", None) == chapter.easy.name]
+
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Numbers of symbols, and the end."""
+        task: Copying = self.chapter(p).easy
+        # behind the ids of the task is one of `ReadCopies` that says nothing
+        found = (ids % (task.vocabulary + 1)).tolist()
+        return [str(each) if each != task.end else "<end>" for each in found]

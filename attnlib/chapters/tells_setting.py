@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, islice
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import yaml
-from torch import nn
+from jaxtyping import Int64
+from torch import Tensor, nn
 
+from attnlib.attribution.prompts import Method
+from attnlib.attribution.single_head import SINGLE_HEAD
 from attnlib.chapters.base import Chapter, Run
 from attnlib.chapters.storing import NOTEBOOKS, chapter_of
 from attnlib.measures.questions import Questions
@@ -39,7 +43,7 @@ class Wanted(Protocol):
         """The profile of the other chapters whose models are taken: "quick"."""
 
     @property
-    def train(self) -> bool:
+    def train_more(self) -> bool:
         """Whether models that those chapters do not train with this profile are trained, too."""
 
 
@@ -49,8 +53,8 @@ class Setting(ABC):
 
     Attributes:
         needs: the chapter whose models they are, and that the pipeline executes before; `None` if none is.
-        transformer: whether every measure can be asked about them. Others are recurrent, and explained by
-            `attnlib.attribution.single_head.SINGLE_HEAD`.
+        transformer: whether every measure can be asked about them. Others are recurrent models with a single
+            head, which `attnlib.models.single_head` makes into such as can be asked.
     """
 
     needs: ClassVar[str | None]
@@ -68,6 +72,15 @@ class Setting(ABC):
             ValueError: there is no such model; or with this profile nobody knows its sources.
         """
 
+    @abstractmethod
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """What tokens of a question are called."""
+
+    def methods(self, names: Iterable[str]) -> dict[str, str | Method]:
+        """The measures of these names that its models are explained by, as `attributions` takes them."""
+        own = {} if self.transformer else SINGLE_HEAD
+        return {name: own.get(name, name) for name in names}
+
     def chapter(self, p: Wanted) -> Any:
         """The chapter that it needs, with the parameters of its profile."""
         assert self.needs is not None
@@ -81,7 +94,7 @@ class RunPerSeed(Setting):
         """Those of the chapter's runs; further ones, if they are to be trained."""
         kept = [run.seed for run in self.chapter(p).runs() if self.has(run)]
         more = (seed for seed in count() if seed not in kept)
-        return [*kept, *islice(more, p.train * MOST_SEEDS)][:MOST_SEEDS]
+        return [*kept, *islice(more, p.train_more * MOST_SEEDS)][:MOST_SEEDS]
 
     def make(self, p: Wanted, seed: int) -> Asked:
         """See `Setting`; nothing is trained that sources are not known of."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
+from typing import Any
 
-from torch import nn
+from jaxtyping import Int64
+from torch import Tensor, nn
 
 from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
@@ -75,6 +78,10 @@ class Program(RunPerSeed):
         padding = int(lang.tokenizer.pad_token_id)
         return model, gathered(self.name, model, some(n, *parts), padding)
 
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Symbols."""
+        return self.chapter(p).lang(self.name).tokenizer.convert_ids_to_tokens(ids.tolist())
+
 
 @dataclass(frozen=True)
 class CompiledProgram(Setting):
@@ -93,10 +100,18 @@ class CompiledProgram(Setting):
 
     def make(self, p: Wanted, seed: int) -> Asked:
         """All sequences are in the distribution: there is no other."""
-        found = compiled(language(self.name, 10, bos=True), COMPILED_LENGTH)
+        found = compiled(self._language, COMPILED_LENGTH)
         asked = program_questions(found.language, p.questions, (2, COMPILED_LENGTH), True)
         padding = int(found.language.tokenizer.pad_token_id)
         return found.model, gathered(found.run, found.model, some(p.questions, asked), padding)
+
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Symbols."""
+        return self._language.tokenizer.convert_ids_to_tokens(ids.tolist())
+
+    @property
+    def _language(self) -> Language:
+        return language(self.name, 10, bos=True)
 
 
 @dataclass(frozen=True)
@@ -143,6 +158,10 @@ class Task(RunPerSeed):
         padding = int(chapter.tokenizer.pad_token_id)
         return model, gathered(self.name.replace("_", " "), model, some(n, *parts), padding)
 
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Characters."""
+        return self.chapter(p).tokenizer.convert_ids_to_tokens(ids.tolist())
+
 
 @dataclass(frozen=True)
 class Sums(RunPerSeed):
@@ -166,6 +185,16 @@ class Sums(RunPerSeed):
         asked = about_sums(task, task.samples(problems))
         return model, gathered("arithmetic", model, some(n, asked), int(task.tokenizer.pad_token_id))
 
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Characters."""
+        return self.chapter(p).task(LensRun("", 0, "+")).tokenizer.convert_ids_to_tokens(ids.tolist())
+
+
+@lru_cache(maxsize=1)
+def language_model(name: str, device: str) -> tuple[Any, Any]:
+    """A language model and its tokenizer, loaded once."""
+    return load_language_model(name, device=device)
+
 
 @dataclass(frozen=True)
 class Facts(Setting):
@@ -180,7 +209,12 @@ class Facts(Setting):
     def make(self, p: Wanted, seed: int) -> Asked:
         """The chapter's prompts; no others are out of the distribution of what such models have read."""
         chapter: GenerativeRollout = self.chapter(p)
-        model, tokenizer = load_language_model(chapter.model, device=chapter.device)
+        model, tokenizer = language_model(chapter.model, chapter.device)
         generator = NeedleGenerator(tokenizer, seed=chapter.seed, facts=chapter.facts)
         asked = about_facts(generator, generator.generate_samples())
         return model, gathered("needle", model, some(p.questions, asked), tokenizer.pad_token_id or 0)
+
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """Pieces of text."""
+        tokenizer = language_model(self.chapter(p).model, self.chapter(p).device)[1]
+        return [tokenizer.decode([index]) for index in ids.tolist()]

@@ -19,8 +19,11 @@ SMALL = [name for name in SETTINGS if name not in ("reverse", "string reversal, 
 """Those that the `smoke` profiles have models of."""
 
 
-def wanted(models, train=False, questions=3):
-    return SimpleNamespace(models=models, train=train, questions=questions)
+BLANKED = SINGLE_HEAD["blank-out"]
+
+
+def wanted(models, train_more=False, questions=3):
+    return SimpleNamespace(models=models, train_more=train_more, questions=questions)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,7 +47,7 @@ def test_seeds_are_those_of_the_chapters_and_further_ones_are_asked_for():
     own = {name: setting.seeds(wanted("quick")) for name, setting in SETTINGS.items()}
     assert own["sort"] == own["addition"] == [0] and own["multiplication"] == []
     assert own["arithmetic"] == own["copying"] == [0, 1, 2] and own["translation"] == [20, 13, 14]
-    more = {name: setting.seeds(wanted("quick", train=True)) for name, setting in SETTINGS.items()}
+    more = {name: setting.seeds(wanted("quick", train_more=True)) for name, setting in SETTINGS.items()}
     assert more["sort"] == more["multiplication"] == [0, 1, 2]
     assert more["translation"] == own["translation"] and more["sort, compiled"] == more["needle"] == [0]
     assert max(map(len, more.values())) == MOST_SEEDS
@@ -59,13 +62,29 @@ def test_every_setting_can_be_asked(name):
     assert (questions.foil != questions.target).all()
     differs = questions.input_ids != questions.counterfactual
     assert (differs & questions.truth).any(1).all()
-    assert setting.transformer or set(SINGLE_HEAD)
+    words = setting.words(p, questions.input_ids[0][questions.attention_mask[0]])
+    assert len(words) == questions.attention_mask[0].sum() and all(isinstance(word, str) for word in words)
+    methods = setting.methods(["rollout", "blank-out"])
+    assert methods == {"rollout": "rollout", "blank-out": "blank-out" if setting.transformer else BLANKED}
     said = predicted(model, questions.input_ids, questions.attention_mask, questions.query)
     assert torch.equal(said == questions.target, questions.right)
 
 
+@pytest.mark.parametrize(
+    "name, ids, words",
+    [
+        ("sort", [1, 4, 6], ["<bos>", "a", "c"]),
+        ("documents", [1, 3, 2], ["<bos>", "<unk>", "<eos>"]),
+        ("copying", [5, 0, 6, 9 + 5], ["5", "0", "<end>", "5"]),
+        ("needle", [5, 6], ["1", "2"]),
+    ],
+)
+def test_tokens_are_called_what_they_stand_for(name, ids, words):
+    assert SETTINGS[name].words(wanted("smoke"), torch.tensor(ids)) == words
+
+
 def test_what_is_not_kept_is_trained_and_said_once(capsys):
-    p, setting = wanted("smoke", train=True), SETTINGS["reverse"]
+    p, setting = wanted("smoke", train_more=True), SETTINGS["reverse"]
     model, questions = setting.make(p, 1)
     assert "rasp_languages: reverse, seed 1 was trained here" in capsys.readouterr().out
     again, same = setting.make(p, 1)

@@ -40,6 +40,11 @@ class PlantedDocuments(RunPerSeed):
     needs = "classification_dynamics"
     transformer = False
 
+    @property
+    def title(self) -> str:
+        """What is classified."""
+        return "documents"
+
     def check(self, chapter: ClassificationDynamics) -> None:
         """Documents should be planted."""
         if chapter.data != "planted":
@@ -62,7 +67,7 @@ class PlantedDocuments(RunPerSeed):
             about_documents(vocabulary, chapter.corpus.test, known),
             about_documents(vocabulary, long_documents(vocabulary, longer, n), longer, in_distribution=False),
         ]
-        return reader, gathered("documents", reader, some(n, *parts))
+        return reader, gathered(self.title, reader, some(n, *parts))
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
         """Words."""
@@ -85,6 +90,11 @@ class InventedSentences(RunPerSeed):
     needs = "translation_dynamics"
     transformer = False
 
+    @property
+    def title(self) -> str:
+        """What the models do."""
+        return "translation"
+
     def check(self, chapter: TranslationDynamics) -> None:
         """Sentences should be invented."""
         if chapter.data.lower() != "invented":
@@ -106,7 +116,7 @@ class InventedSentences(RunPerSeed):
             about_sentences(reader, data.subwords, pairs, Translator(), in_distribution=known)
             for pairs, known in ((data.test[: SPARE * n], True), (longer, False))
         ]
-        return reader, gathered("translation", reader, some(n, *asked))
+        return reader, gathered(self.title, reader, some(n, *asked))
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
         """Words, of both languages."""
@@ -128,6 +138,11 @@ class Copies(Setting):
     needs = "sequence_copying"
     transformer = False
 
+    @property
+    def title(self) -> str:
+        """What the models do."""
+        return "copying"
+
     def seeds(self, p: Wanted) -> list[int]:
         """Those that the chapter trains, which are side by side in one model."""
         chapter: SequenceCopying = self.chapter(p)
@@ -148,7 +163,7 @@ class Copies(Setting):
         parts = [
             about_copies(reader, each, p.questions, in_distribution=each == task) for each in (task, longer)
         ]
-        return reader, gathered("copying", reader, some(p.questions, *parts))
+        return reader, gathered(self.title, reader, some(p.questions, *parts))
 
     def _stacks(self, chapter: SequenceCopying) -> list[CopyRun]:
         return [run for run in chapter.runs() if getattr(run, "group", None) == chapter.easy.name]

@@ -60,6 +60,11 @@ class Setting(ABC):
     needs: ClassVar[str | None]
     transformer: ClassVar[bool] = True
 
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What the setting is called."""
+
     @abstractmethod
     def seeds(self, p: Wanted) -> list[int]:
         """The seeds of the models that there are, `MOST_SEEDS` at most; none where a profile trains none."""

@@ -7,25 +7,27 @@ from attnlib.chapters.tells_setting import Setting
 from attnlib.chapters.tells_transformers import CompiledProgram, Facts, Program, Sums, Task
 from attnlib.models.compiled import PROGRAMS
 
-SETTINGS: dict[str, Setting] = {
-    **{f"{name}, compiled": CompiledProgram(name) for name in PROGRAMS},
-    "reverse": Program("reverse"),
-    "sort": Program("sort"),
-    "sort, supervised": Program("sort", supervised=True),
-    "hist, supervised": Program("hist", supervised=True),
-    "addition": Task("long_addition"),
-    "multiplication": Task("long_multiplication"),
-    "string reversal": Task("string_reversal"),
-    "string reversal, supervised": Task("string_reversal", supervised=True),
-    "successor": Task("successor"),
-    "value assignment": Task("value_assignment"),
-    "flip-flop": Task("flip_flop"),
-    "arithmetic": Sums(),
-    "documents": PlantedDocuments(),
-    "translation": InventedSentences(),
-    "copying": Copies(),
-    "needle": Facts(),
-}
+_EVERY: tuple[Setting, ...] = (
+    *map(CompiledProgram, PROGRAMS),
+    Program("reverse"),
+    Program("sort"),
+    Program("sort", supervised=True),
+    Program("hist", supervised=True),
+    Task("long_addition"),
+    Task("long_multiplication"),
+    Task("string_reversal"),
+    Task("string_reversal", supervised=True),
+    Task("successor"),
+    Task("value_assignment"),
+    Task("flip_flop"),
+    Sums(),
+    PlantedDocuments(),
+    InventedSentences(),
+    Copies(),
+    Facts(),
+)
+
+SETTINGS = {setting.title: setting for setting in _EVERY}
 """Name -> setting, of every model of the book whose sources are known."""
 
 NEEDS = tuple(sorted({setting.needs for setting in SETTINGS.values() if setting.needs}))

@@ -59,6 +59,11 @@ class Program(RunPerSeed):
     supervised: bool = False
     needs = "rasp_languages"
 
+    @property
+    def title(self) -> str:
+        """The language, and whether it is supervised."""
+        return self.name + ", supervised" * self.supervised
+
     def has(self, run: RaspRun) -> bool:
         """Whether it is of the language, in full size, at the chapter's own rates."""
         plain = not (run.ablation or run.learning_rate or run.gamma)
@@ -76,7 +81,7 @@ class Program(RunPerSeed):
         if chapter.longest > end:
             parts.append(program_questions(lang, n, (end + 1, chapter.longest), False))
         padding = int(lang.tokenizer.pad_token_id)
-        return model, gathered(self.name, model, some(n, *parts), padding)
+        return model, gathered(self.title, model, some(n, *parts), padding)
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
         """Symbols."""
@@ -98,12 +103,17 @@ class CompiledProgram(Setting):
         """There is one model."""
         return [0]
 
+    @property
+    def title(self) -> str:
+        """The language, and that it is compiled."""
+        return f"{self.name}, compiled"
+
     def make(self, p: Wanted, seed: int) -> Asked:
         """All sequences are in the distribution: there is no other."""
         found = compiled(self._language, COMPILED_LENGTH)
         asked = program_questions(found.language, p.questions, (2, COMPILED_LENGTH), True)
         padding = int(found.language.tokenizer.pad_token_id)
-        return found.model, gathered(found.run, found.model, some(p.questions, asked), padding)
+        return found.model, gathered(self.title, found.model, some(p.questions, asked), padding)
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
         """Symbols."""
@@ -126,6 +136,11 @@ class Task(RunPerSeed):
     name: str
     supervised: bool = False
     needs = "algorithmic_reasoning"
+
+    @property
+    def title(self) -> str:
+        """The task, and whether it is supervised."""
+        return self.name.removeprefix("long_").replace("_", " ") + ", supervised" * self.supervised
 
     def check(self, chapter: AlgorithmicReasoning) -> None:
         """Models should read one token per character, and nothing around a text."""
@@ -156,7 +171,7 @@ class Task(RunPerSeed):
             ]
             parts.append(chain(*rounds))
         padding = int(chapter.tokenizer.pad_token_id)
-        return model, gathered(self.name.replace("_", " "), model, some(n, *parts), padding)
+        return model, gathered(self.title, model, some(n, *parts), padding)
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
         """Characters."""
@@ -168,6 +183,11 @@ class Sums(RunPerSeed):
     """The main models of the arithmetic lens; all problems are in the distribution."""
 
     needs = "arithmetic_lens"
+
+    @property
+    def title(self) -> str:
+        """What the chapter is about."""
+        return "arithmetic"
 
     def has(self, run: LensRun) -> bool:
         """Whether it writes as usual, and learns from given answers, without overlap of splits."""
@@ -183,7 +203,7 @@ class Sums(RunPerSeed):
         task = chapter.task(run)
         problems = chapter.splits(run).test[: SPARE * n]
         asked = about_sums(task, task.samples(problems))
-        return model, gathered("arithmetic", model, some(n, asked), int(task.tokenizer.pad_token_id))
+        return model, gathered(self.title, model, some(n, asked), int(task.tokenizer.pad_token_id))
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
         """Characters."""
@@ -202,6 +222,11 @@ class Facts(Setting):
 
     needs = "generative_rollout"
 
+    @property
+    def title(self) -> str:
+        """The test."""
+        return "needle"
+
     def seeds(self, p: Wanted) -> list[int]:
         """There is one model."""
         return [0]
@@ -212,7 +237,7 @@ class Facts(Setting):
         model, tokenizer = language_model(chapter.model, chapter.device)
         generator = NeedleGenerator(tokenizer, seed=chapter.seed, facts=chapter.facts)
         asked = about_facts(generator, generator.generate_samples())
-        return model, gathered("needle", model, some(p.questions, asked), tokenizer.pad_token_id or 0)
+        return model, gathered(self.title, model, some(p.questions, asked), tokenizer.pad_token_id or 0)
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
         """Pieces of text."""

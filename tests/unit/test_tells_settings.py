@@ -57,6 +57,7 @@ def test_seeds_are_those_of_the_chapters_and_further_ones_are_asked_for():
 def test_every_setting_can_be_asked(name):
     p, setting = wanted("smoke"), SETTINGS[name]
     model, questions = setting.make(p, setting.seeds(p)[0])
+    assert questions.setting == setting.title == name
     assert 0 < len(questions) <= 2 * p.questions and questions.truth.any(1).all()
     assert not questions.candidates[torch.arange(len(questions)), questions.query].any()
     assert (questions.foil != questions.target).all()

@@ -7,6 +7,8 @@
 import sys
 from pathlib import Path
 
+import yaml
+
 PROFILE = config.get("profile", "quick")
 # What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
 # seen to take (the status page has it) with room to spare; those of paper were reckoned from the sizes of models.
@@ -34,6 +36,14 @@ def files(folder: str, *suffixes: str) -> list[str]:
 def chapters(profile: str) -> list[str]:
     """The notebooks that have this profile."""
     return sorted(path.parent.name for path in Path("notebooks/profiles").glob(f"*/{profile}.yaml"))
+
+
+def needed(wildcards) -> list[str]:
+    """How the runs of those chapters went whose models this one takes: they come first."""
+    declared = Path("notebooks/needs.yaml")
+    needs = yaml.safe_load(declared.read_text()) if declared.exists() else {}
+    both = set(needs.get(wildcards.notebook, [])) & set(chapters(wildcards.profile))
+    return expand("build/{profile}/runs/{notebook}.json", profile=wildcards.profile, notebook=sorted(both))
 
 
 def executed(profile: str) -> list[str]:
@@ -68,6 +78,7 @@ rule notebook:
     input:
         notebook="notebooks/{notebook}.ipynb",
         parameters="notebooks/profiles/{notebook}/{profile}.yaml",
+        models=needed,
         records=lambda wildcards: files(f"results/{wildcards.notebook}"),
         package=PACKAGE,
         environment="constraints.txt",

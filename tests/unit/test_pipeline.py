@@ -119,6 +119,16 @@ def test_a_second_run_does_nothing_and_a_changed_package_runs_the_chapters_again
 
 
 @pytest.mark.slow
+def test_a_chapter_that_takes_another_ones_models_comes_after_it(project: Path) -> None:
+    first = "build/smoke/notebooks/first.ipynb"
+    assert "notebook=second" not in snakemake(project, "--dry-run", first)
+    (project / "notebooks/needs.yaml").write_text("first: [second, without_this_profile]\nto_come: [first]\n")
+    plan = snakemake(project, "--dry-run", first)
+    assert plan.index("notebook=second") < plan.index("notebook=first")
+    assert "without_this_profile" not in plan and "to_come" not in plan
+
+
+@pytest.mark.slow
 def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(project: Path) -> None:
     write_chapter(project, "second", "ok = True", "\n# the ratio\nratio = 1 / 0", "never = 1")
     failed = make(project)

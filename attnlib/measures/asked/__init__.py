@@ -1,0 +1,27 @@
+"""Where questions come from: texts of the book's tasks, of which the sources of every answer are known.
+
+One question per text, as a rule. Every one has a counterfactual, from `attnlib.generators.exchanged`, and the
+right answer there as its foil: a prediction that has none is not asked for. Questions to a causal model end
+where they are asked, since what comes later is not seen.
+"""
+
+from attnlib.measures.asked.answers import about_answers, about_sums
+from attnlib.measures.asked.copies import about_copies
+from attnlib.measures.asked.documents import about_documents
+from attnlib.measures.asked.facts import about_facts
+from attnlib.measures.asked.programs import about_programs
+from attnlib.measures.asked.question import Question, gathered, some
+from attnlib.measures.asked.sentences import about_sentences
+
+__all__ = [
+    "Question",
+    "about_answers",
+    "about_copies",
+    "about_documents",
+    "about_facts",
+    "about_programs",
+    "about_sentences",
+    "about_sums",
+    "gathered",
+    "some",
+]

@@ -1,0 +1,61 @@
+"""Questions about outputs of the RASP languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from attnlib.generators.base import IGNORE
+from attnlib.generators.exchanged import exchanged_symbols
+from attnlib.generators.rasp import Language, Sequences
+from attnlib.measures.asked.question import Question, but, in_random_order
+
+
+def about_programs(
+    lang: Language, sequences: Sequences, *, in_distribution: bool = True, seed: int = 0
+) -> Iterator[Question]:
+    """A question about one output of every sequence, drawn from those that have a source.
+
+    The truth are the symbols that the program's last selector looks at, as in
+    `attnlib.measures.known_sources`: the mirrored place (reverse), the token that belongs here (sort), the
+    other occurrences of the symbol (hist). Candidates are all symbols but the query's own: the one in the
+    middle of a sequence to reverse, and one that stands alone in hist, have no source among them.
+
+    Args:
+        lang: with heads whose algorithm is known.
+        sequences: of any lengths.
+        in_distribution: whether models were trained on such.
+        seed: of what is drawn.
+
+    Raises:
+        ValueError: no program of the language is known.
+    """
+    if not lang.definition.heads:
+        raise ValueError(f"no program is known for {lang.name}, so its sources are not, either")
+    batch, last = lang.batch(sequences), max(lang.definition.heads)
+    for row in range(len(sequences)):
+        rng, alone = np.random.default_rng([seed, row]), sequences[slice(row, row + 1)]
+        n = int(batch.attention_mask[row].sum())
+        ids, targets = batch.input_ids[row, :n], batch.target_ids[row, :n]
+        symbols = targets != IGNORE
+        selected = batch.target_attention[last][row, :n, :n] & symbols
+        for query in in_random_order(symbols, rng):
+            truth = but(selected[query], query)
+            if not truth.any():
+                continue
+            other = exchanged_symbols(lang, alone, query - lang.bos, truth[int(lang.bos) :], rng)
+            if other is None:
+                continue
+            twin = lang.batch(other, target_attention=False)
+            yield Question(
+                ids,
+                query,
+                int(targets[query]),
+                truth,
+                but(symbols, query),
+                int(twin.target_ids[0, query]),
+                twin.input_ids[0],
+                in_distribution,
+            )
+            break

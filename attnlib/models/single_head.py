@@ -1,0 +1,210 @@
+r"""Recurrent models asked as language models are: one row of tokens in, a prediction at a position of it.
+
+So what explains predictions of transformers can be asked about these, too. A document is its own row, and its
+class is predicted at its last word. An encoder and a decoder read one row, the source and behind it what has
+been written so far, in ids of its own (`written`): with a vocabulary of $V$, the id $V + y$ for $y$. So
+
+    source  <bos> the cat <eos>    written so far  die      ->   <bos> the cat <eos> V+die
+
+and the next word is predicted at the row's last token, the first one at the source's. Tokens that
+`attention_mask` takes out of the middle of a row leave their place behind, with the unknown word in it; those
+it takes from its end are padding.
+
+Each token is looked up once, in one call of `get_input_embeddings()`: whoever puts vectors in place of those
+decides what the model reads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from attnlib.generators.translation.pairs import BOS_ID, UNK_ID
+from attnlib.models.classifier import Classifier
+from attnlib.models.copier import Copier
+from attnlib.models.seq2seq import Seq2Seq
+from attnlib.models.transformer import TransformerOutput
+
+Ids = Int64[Tensor, "batch token"]
+Lengths = Int64[Tensor, " batch"]
+Vectors = Float[Tensor, "batch token width"]
+
+
+class SingleHead(nn.Module, ABC):
+    """A recurrent model whose prediction at every position is asked for.
+
+    Attributes:
+        model: the model itself.
+        unknown: the id that says nothing: what stands in the place of a token that is taken out.
+    """
+
+    def __init__(self, model: nn.Module, vectors: Float[Tensor, "word width"], unknown: int) -> None:
+        super().__init__()
+        self.model, self.unknown = model, unknown
+        self.embedding = nn.Embedding.from_pretrained(vectors, freeze=False)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """What looks tokens up, as Hugging Face's models have it."""
+        return self.embedding
+
+    def forward(
+        self, input_ids: Ids, attention_mask: Bool[Tensor, "batch token"] | Ids | None = None
+    ) -> TransformerOutput:
+        """Score every class at every position, and show where the model looked.
+
+        Args:
+            input_ids: the rows, padded on the right with anything.
+            attention_mask: 1 for tokens that are there.
+        """
+        real = torch.ones_like(input_ids, dtype=torch.bool)
+        if attention_mask is not None:
+            there = attention_mask.bool()
+            real = there.flip(1).cummax(1).values.flip(1)
+            input_ids = input_ids.masked_fill(real & ~there, self.unknown)
+        vectors = self.embedding(self._words(input_ids))
+        with torch.backends.cudnn.flags(enabled=False):  # whose LSTM differentiates in training mode only
+            return self._scored(input_ids, vectors, real.sum(1))
+
+    def _words(self, input_ids: Ids) -> Ids:
+        """Which row of the embedding each token has."""
+        return input_ids
+
+    @abstractmethod
+    def _scored(
+        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
+    ) -> TransformerOutput:
+        """The output on rows of such lengths, of the vectors that stand for their tokens."""
+
+
+def _apart(vectors: Vectors) -> tuple[Float[Tensor, "words width"], Ids]:
+    """The vectors as a vocabulary in which every token of a batch is a word of its own, and their ids."""
+    return vectors.flatten(0, 1), torch.arange(vectors[..., 0].numel(), device=vectors.device).view(
+        vectors.shape[:2]
+    )
+
+
+class ReadDocuments(SingleHead):
+    r"""A `Classifier`, whose two classes have the logits 0 and $s$: $p(y = 1) = \sigma(s)$ as it has it.
+
+    It predicts at every position the same. Attention is that of the one head from everywhere.
+    """
+
+    def __init__(self, model: Classifier) -> None:
+        super().__init__(model, model.embedding.weight, UNK_ID)
+
+    def _scored(
+        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
+    ) -> TransformerOutput:
+        weight, ids = _apart(vectors)
+        found = functional_call(self.model, {"embedding.weight": weight}, (ids, lengths))
+        logits = torch.stack([torch.zeros_like(found.logits), found.logits], -1)
+        n = input_ids.shape[1]
+        attention = found.alpha[:, None, None, None].expand(-1, 1, 1, n, -1)
+        return TransformerOutput(logits[:, None].expand(-1, n, -1), attention)
+
+
+class ReadAndWritten(SingleHead):
+    """A model that reads a source and writes; see the module for how both are one row.
+
+    Positions of the source but its last predict nothing: logits and attention there are 0.
+    """
+
+    def written(self, ids: Int64[Tensor, "*some"]) -> Int64[Tensor, "*some"]:
+        """The ids of what was written so far, as they stand in a row."""
+        return ids + self.embedding.num_embeddings
+
+    def _words(self, input_ids: Ids) -> Ids:
+        return input_ids % self.embedding.num_embeddings
+
+    def _scored(
+        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
+    ) -> TransformerOutput:
+        weight, ids = _apart(vectors)
+        weight = torch.cat([weight, self.embedding.weight[self.start][None]])
+        place = torch.arange(input_ids.shape[1], device=input_ids.device)
+        in_source = (input_ids < self.embedding.num_embeddings) & (place < lengths[:, None])
+        sources = in_source.sum(1)
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for n in sources.unique().tolist():  # encoders that cannot tell padding read sources of one length
+            (rows,) = (sources == n).nonzero(as_tuple=True)
+            target = torch.cat([torch.full_like(ids[rows, :1], len(weight) - 1), ids[rows, n:]], 1)
+            logits, alpha = self._written_on(weight, ids[rows, :n], target)
+            before = logits.new_zeros(len(rows), n - 1, logits.shape[-1])
+            rest = place.numel() - n
+            alpha = nn.functional.pad(alpha, (0, rest, n - 1, 0))
+            parts.append((rows, torch.cat([before, logits], 1), alpha))
+        rows, logits, alpha = (torch.cat(each) for each in zip(*parts, strict=True))
+        order = rows.argsort()
+        return TransformerOutput(logits[order], alpha[order][:, None, None])
+
+    start: int
+    """The id that a target begins with."""
+
+    @abstractmethod
+    def _written_on(
+        self,
+        weight: Float[Tensor, "words width"],
+        source: Int64[Tensor, "batch source"],
+        target: Int64[Tensor, "batch target"],
+    ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
+        """Logits and attention of what is written on sources of one length."""
+
+
+class ReadSentences(ReadAndWritten):
+    """A `Seq2Seq`."""
+
+    start = BOS_ID
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__(model, model.embedding.weight, UNK_ID)
+
+    def _written_on(
+        self,
+        weight: Float[Tensor, "words width"],
+        source: Int64[Tensor, "batch source"],
+        target: Int64[Tensor, "batch target"],
+    ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
+        lengths = torch.full_like(source[:, 0], source.shape[1])
+        decoded = functional_call(self.model, {"embedding.weight": weight}, (source, lengths, target))
+        return self.model.to_vocabulary(decoded.joined), decoded.alpha  # type: ignore[operator]
+
+
+class ReadCopies(ReadAndWritten):
+    """One of the models of a `Copier`, which has no unknown word: a vector of zeros says nothing here.
+
+    Args:
+        model: whose sources and targets are the same ids (`shared`).
+        seed: of the one that is asked; the first, if left out.
+
+    Raises:
+        ValueError: there is no model of that seed; or it reads other ids than it writes.
+    """
+
+    def __init__(self, model: Copier, seed: int | None = None) -> None:
+        config = model.config
+        seed = config.seeds[0] if seed is None else seed
+        if seed not in config.seeds or not config.shared:
+            raise ValueError(
+                f"seed should be one of {config.seeds}, of a copier with shared vectors; got {seed}, "
+                f"shared={config.shared}"
+            )
+        one = Copier(replace(config, seeds=(seed,)))
+        at = config.seeds.index(seed)
+        one.load_state_dict({name: weight[at : at + 1] for name, weight in model.state_dict().items()})
+        vectors = nn.functional.pad(one.embedding[0].detach(), (0, 0, 0, 1))
+        super().__init__(one.to(vectors.device).eval(), vectors, config.vocabulary)
+        self.start = config.vocabulary - 1
+
+    def _written_on(
+        self,
+        weight: Float[Tensor, "words width"],
+        source: Int64[Tensor, "batch source"],
+        target: Int64[Tensor, "batch target"],
+    ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
+        copied = functional_call(self.model, {"embedding": weight[None]}, (source[None], target[None]))
+        return copied.logits[0], copied.alpha[0].mean(1)

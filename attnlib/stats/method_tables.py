@@ -1,0 +1,209 @@
+r"""Measures beside each other: normalised numbers with intervals, paired differences, ranks, stability.
+
+Rows have a `value` for every `setting`, `seed` (of the model), `item`, `method` and `metric`, and beside it
+what is known of the item: the level of `chance` $c_i$, and the `perfect` number $p_i$. Of a measure's values
+$v_i$ on items of one model,
+
+$$\bar v = \frac{\sum_i (v_i - c_i)}{\sum_i (p_i - c_i)}$$
+
+is 0 at chance and 1 at best, also where small numbers are better. Where chance is nearly perfect there is
+nothing to find, and no number: see `LEAST`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from attnlib.stats.comparisons import corrected
+from attnlib.stats.intervals import interval, redrawn
+from attnlib.stats.rank_measures import kendall_tau
+from attnlib.stats.resampling import Statistic
+from attnlib.stats.seeds import over_seeds
+
+LEAST = 0.02
+"""How far chance has to be from perfect, on average, for a normalised number."""
+
+FLIPS = 100_000
+"""Of signs, in a paired test: enough for Holm's correction over hundreds of pairs."""
+
+_BLOCK = 5_000
+
+
+def normalised(rows: pd.DataFrame, metric: str, by: Sequence[str] = ("setting", "method")) -> pd.DataFrame:
+    """Normalised numbers of one metric, with intervals.
+
+    Args:
+        rows: see the module.
+        metric: which.
+        by: columns to split by; groups come in the order in which they appear.
+
+    Returns:
+        Columns `by`, `value`, `low`, `high`, `mean` (as it is, not normalised), `chance`, `n` (items) and
+        `seeds`. The interval is by drawing items again; of several seeds, over the seeds, too (see
+        `over_seeds`).
+
+    Raises:
+        ValueError: a column is missing.
+    """
+    part = _of_metric(rows, metric, by)
+    table = []
+    for key, group in part.groupby(list(by), sort=False, observed=True):
+        found = _over_items(group)
+        means = {"mean": group["value"].mean(), "chance": group["chance"].mean(), "n": len(group)}
+        value, low, high = _estimate(found)
+        numbers = {"value": value, "low": low, "high": high, **means, "seeds": len(found)}
+        table.append(dict(zip(by, key, strict=True)) | numbers)
+    return pd.DataFrame(table, columns=[*by, "value", "low", "high", "mean", "chance", "n", "seeds"])
+
+
+def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Measures in the order of their normalised number, the mean over settings.
+
+    Args:
+        rows: see the module.
+        metric: which.
+
+    Returns:
+        Columns `method`, `value`, `low`, `high` (items drawn again, within each setting and model; settings
+        are what they are), `rank` and `rank_low`, `rank_high` (where it stands in 95 % of the draws) and
+        `settings`, how many have a number. Measures that are not there for all settings have no rank, and
+        stand last.
+    """
+    part = _of_metric(rows, metric, ["setting", "method"])
+    found: dict[str, list[Statistic]] = {}
+    for (_, method), group in part.groupby(["setting", "method"], sort=False, observed=True):
+        per_seed = _over_items(group)
+        mean = np.mean([each.draws for each in per_seed], axis=0)
+        one = Statistic(float(np.mean([each.value for each in per_seed])), mean, len(group))
+        found.setdefault(str(method), []).extend([one] if np.isfinite(one.value) else [])
+    most = max((len(each) for each in found.values()), default=0)
+    table = list[dict[str, Any]]()
+    for method, parts in found.items():
+        draws = np.mean([each.draws for each in parts], axis=0) if parts else np.full(1, np.nan)
+        value = float(np.mean([each.value for each in parts])) if parts else np.nan
+        low, high = interval(draws) if parts else (np.nan, np.nan)
+        row = {"method": method, "value": value, "low": low, "high": high, "settings": len(parts)}
+        table.append(row | {"draws": draws, "whole": bool(parts) and len(parts) == most})
+    return _ranked(pd.DataFrame(table))
+
+
+def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = None) -> pd.DataFrame:
+    r"""Whether two measures differ on the same items: sign flips, with Holm's correction within each setting.
+
+    Under the hypothesis that it makes no difference which of two measures is which, every item's difference
+    $d_i$ might as well be $-d_i$: $p$ is how often $|\sum_i \pm d_i| \ge |\sum_i d_i|$. Items are those of
+    all seeds of a setting, and the hypothesis is about these models.
+
+    Args:
+        rows: see the module.
+        metric: which.
+        reference: compare only with this measure; all pairs by default.
+
+    Returns:
+        Columns `setting`, `first`, `second`, `difference` (of means, not normalised), `n`, `p`, `p_holm`.
+
+    Raises:
+        ValueError: a column is missing; or no row is of the reference.
+    """
+    part = _of_metric(rows, metric, ["setting", "method"])
+    if reference is not None and reference not in set(part["method"]):
+        raise ValueError(f"reference should be one of {sorted(set(part['method']))}; got {reference!r}")
+    tables = []
+    for setting, group in part.groupby("setting", sort=False, observed=True):
+        wide = group.pivot_table(index=["seed", "item"], columns="method", values="value", sort=False)
+        pairs = [p for p in itertools.combinations(wide, 2) if reference is None or reference in p]
+        apart = np.stack([wide[a] - wide[b] for a, b in pairs], 1) if pairs else np.empty((len(wide), 0))
+        there = ~np.isnan(apart)
+        p = _by_flips(np.where(there, apart, 0.0))
+        found = pd.DataFrame(pairs, columns=["first", "second"]).assign(setting=setting)
+        numbers = {"difference": np.nanmean(apart, 0) if pairs else [], "n": there.sum(0), "p": p}
+        tables.append(found.assign(**numbers, p_holm=corrected(p, "holm")))
+    names = ["setting", "first", "second", "difference", "n", "p", "p_holm"]
+    return pd.concat([pd.DataFrame(columns=names), *tables][bool(tables) :], ignore_index=True)[names]
+
+
+def seed_stability(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Do models of other seeds rank measures alike? Kendall's tau of their normalised numbers, pair by pair.
+
+    Returns:
+        Columns `setting`, `value` (mean over pairs of seeds), `least`, `pairs` and `methods`, of settings
+        with two seeds or more.
+    """
+    numbers = normalised(rows, metric, ["setting", "seed", "method"])
+    table = []
+    for setting, group in numbers.groupby("setting", sort=False, observed=True):
+        wide = group.pivot(index="method", columns="seed", values="value").dropna()
+        pairs = list(itertools.combinations(wide, 2))
+        if pairs and len(wide) > 1:
+            taus = np.array([kendall_tau(wide[a].to_numpy(), wide[b].to_numpy()) for a, b in pairs])
+            table.append((setting, float(taus.mean()), float(taus.min()), len(pairs), len(wide)))
+    return pd.DataFrame(table, columns=["setting", "value", "least", "pairs", "methods"])
+
+
+def _of_metric(rows: pd.DataFrame, metric: str, by: Sequence[str]) -> pd.DataFrame:
+    needed = [*by, "seed", "item", "metric", "value", "chance", "perfect"]
+    if missing := [name for name in needed if name not in rows]:
+        raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
+    part = rows[(rows["metric"] == metric) & rows["value"].notna()]
+    if part.empty:
+        raise ValueError(f"metric should be one of {sorted(set(rows['metric']))}; got {metric!r}")
+    return part
+
+
+def _over_items(group: pd.DataFrame) -> list[Statistic]:
+    """The normalised number of every seed, and what it is when its items are drawn again."""
+    found = []
+    for _, items in group.groupby("seed", sort=False):
+        parts = (items["value"] - items["chance"]).to_numpy(float)
+        wholes = (items["perfect"] - items["chance"]).to_numpy(float)
+        if abs(wholes.mean()) < LEAST:
+            found.append(Statistic(np.nan, np.full(1, np.nan), len(items)))
+            continue
+        with np.errstate(invalid="ignore", divide="ignore"):
+            draws = np.concatenate([(times @ parts) / (times @ wholes) for times in redrawn(len(items))])
+        found.append(Statistic(float(parts.sum() / wholes.sum()), draws, len(items)))
+    return found
+
+
+def _estimate(found: Sequence[Statistic]) -> tuple[float, float, float]:
+    defined = [each for each in found if np.isfinite(each.value)]
+    if not defined:
+        return np.nan, np.nan, np.nan
+    draws = np.mean([each.draws for each in defined], axis=0)
+    if len(defined) == 1:
+        return (defined[0].value, *interval(draws))
+    estimate = over_seeds([each.value for each in defined], draws)
+    return estimate.value, estimate.low, estimate.high
+
+
+def _ranked(table: pd.DataFrame) -> pd.DataFrame:
+    """Ranks among those that are whole, in every draw."""
+    whole = table[table["whole"]]
+    draws = np.stack(list(whole["draws"])) if len(whole) else np.empty((0, 1))
+    places = (-draws).argsort(0).argsort(0) + 1
+    ends = [interval(line.astype(float)) for line in places]
+    ranks = whole.assign(
+        rank=whole["value"].rank(ascending=False, method="min"),
+        rank_low=[low for low, _ in ends],
+        rank_high=[high for _, high in ends],
+    )
+    columns = ["method", "value", "low", "high", "rank", "rank_low", "rank_high", "settings"]
+    rest = table[~table["whole"]].assign(rank=np.nan, rank_low=np.nan, rank_high=np.nan)
+    parts = [each.sort_values("value", ascending=False) for each in (ranks, rest) if len(each)]
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def _by_flips(apart: Float[np.ndarray, "item pair"], seed: int = 0) -> Float[np.ndarray, " pair"]:
+    """How often flipped signs do as well; the one arrangement that was seen counts among them."""
+    rng, as_large = np.random.default_rng(seed), np.zeros(apart.shape[1])
+    seen = np.abs(apart.sum(0)) - 1e-9
+    for _ in range(FLIPS // _BLOCK):
+        signs: Bool[np.ndarray, "flip item"] = rng.random((_BLOCK, len(apart))) < 0.5
+        as_large += (np.abs(np.where(signs, 1.0, -1.0) @ apart) >= seen).sum(0)
+    return (as_large + 1) / (FLIPS + 1)

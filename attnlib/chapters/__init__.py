@@ -8,6 +8,7 @@ from attnlib.chapters.generative_rollout import GenerativeRollout
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 from attnlib.chapters.sequence_copying import CopyRun, SequenceCopying
 from attnlib.chapters.translation_dynamics import TranslationDynamics, TranslationRun
+from attnlib.chapters.where_attention_tells import WhereAttentionTells
 
 __all__ = [
     "AlgorithmicReasoning",
@@ -28,4 +29,5 @@ __all__ = [
     "Trained",
     "TranslationDynamics",
     "TranslationRun",
+    "WhereAttentionTells",
 ]

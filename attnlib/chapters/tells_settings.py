@@ -2,67 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import ClassVar, Protocol
 
 import torch
-from torch import nn
+from jaxtyping import Int64
+from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE
 from attnlib.generators.rasp.language import language
 from attnlib.measures.questions import Questions
-from attnlib.models.compiled import compiled
+from attnlib.models.compiled import PROGRAMS, compiled
 
 LENGTH = 10
 """Symbols of a sequence."""
 
+SPARE = 3
+"""How many sequences are drawn for each question that is wanted: not every output has a source elsewhere."""
+
+
+class Wanted(Protocol):
+    """What settings are asked for by: the chapter's parameters."""
+
+    @property
+    def questions(self) -> int:
+        """How many of a setting."""
+
 
 @dataclass(frozen=True)
 class Setting:
-    """A model, and questions about it whose sources are known.
+    """A compiled program, and one output of each sequence, which its last selector says the source of.
 
     Attributes:
-        needs: the chapter whose models it takes; None where nothing is trained.
-        make: from the chapter's parameters and a seed to the model and its questions.
+        name: the language.
+        needs: the chapter whose models are asked; None where nothing is trained.
+        transformer: whether every measure can be asked about its models.
     """
 
-    needs: str | None
-    make: Callable[[Any, int], tuple[nn.Module, Questions]]
+    name: str
+    needs: ClassVar[str | None] = None
+    transformer: ClassVar[bool] = True
+
+    def seeds(self, p: Wanted) -> list[int]:
+        """The seeds of the models: there is one."""
+        return [0]
+
+    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+        """What tokens are called."""
+        tokens: list[str] = language(self.name, 10, bos=True).tokenizer.convert_ids_to_tokens(ids.tolist())
+        return tokens
+
+    def make(self, p: Wanted, seed: int) -> tuple[nn.Module, Questions]:
+        """The model of a seed, and what it is asked."""
+        found = compiled(language(self.name, 10, bos=True), LENGTH)
+        n, lengths = SPARE * p.questions, {"min_length": LENGTH, "max_length": LENGTH}
+        batch = found.language.batch(found.language.sequences(n, split="test", **lengths))
+        rows, query = torch.arange(n), 1 + torch.arange(n) % LENGTH
+        others = batch.target_ids != IGNORE
+        others[rows, query] = False
+        truth = batch.target_attention[max(found.heads)][rows, query] & others
+        with torch.no_grad():
+            predicted = found.model(batch.input_ids).logits.argmax(-1)[rows, query]
+        target, there = batch.target_ids[rows, query], truth.any(1)
+        asked = Questions(
+            setting=found.run,
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            query=query,
+            target=target,
+            truth=truth,
+            candidates=others,
+            right=predicted == target,
+            in_distribution=torch.ones(n, dtype=torch.bool),
+        )
+        return found.model, asked.where(there & (there.cumsum(0) <= p.questions))
 
 
-def program(name: str, p: Any, seed: int) -> tuple[nn.Module, Questions]:
-    """A compiled program: one output of each sequence, which its last selector says the source of."""
-    found = compiled(language(name, 10, bos=True), LENGTH)
-    sequences = found.language.sequences(
-        3 * p.questions, split="test", seed=seed, min_length=LENGTH, max_length=LENGTH
-    )
-    batch = found.language.batch(sequences)
-    n, rows = len(batch), torch.arange(len(batch))
-    query = 1 + rows % LENGTH
-    others = batch.target_ids != IGNORE
-    others[rows, query] = False
-    truth = batch.target_attention[max(found.heads)][rows, query] & others
-    with torch.no_grad():
-        predicted = found.model(batch.input_ids).logits.argmax(-1)[rows, query]
-    target = batch.target_ids[rows, query]
-    asked = Questions(
-        setting=found.run,
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask,
-        query=query,
-        target=target,
-        truth=truth,
-        candidates=others,
-        right=predicted == target,
-        in_distribution=torch.ones(n, dtype=torch.bool),
-    )
-    there = truth.any(1)
-    return found.model, asked.where(there & (there.cumsum(0) <= p.questions))
-
-
-SETTINGS: dict[str, Setting] = {
-    f"{name}, compiled": Setting(None, partial(program, name)) for name in ("reverse", "hist", "sort")
-}
+SETTINGS: dict[str, Setting] = {f"{name}, compiled": Setting(name) for name in PROGRAMS}
 """By name."""

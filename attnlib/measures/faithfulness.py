@@ -1,7 +1,7 @@
 r"""What a model predicts on some of the tokens only: does it use those that a measure puts first?
 
-A token that is removed is masked as a key, for every query in all layers, and the others keep their
-positions; or another token stands in its place. What is asked of the model is
+A token that is removed is masked as a key, for every query in all layers, and the others keep their positions
+(recurrent models read their unknown word there); or another token stands in its place. The model is asked for
 
     p = p(y)        or, with a foil z,        p = p(y) / (p(y) + p(z))
 
@@ -51,8 +51,8 @@ def probabilities(
     """`p` of every question on some of its tokens only; equal ones are computed once.
 
     Args:
-        model: an attnlib `Transformer`, or a model of Hugging Face's that takes positions; with a
-            `replacement`, any that scores classes at every token.
+        model: one that scores classes at every token, and takes a mask under which the others keep their
+            positions; or, with a `replacement`, any.
         questions: what is asked.
         kept: the tokens that are left, in as many variants as wanted.
         replacement: put this token in the place of the others instead of masking them.
@@ -62,10 +62,10 @@ def probabilities(
         ValueError: tokens of this model cannot be masked; the message says what to do.
     """
     asked = questions.to(next(model.parameters()).device)
-    if replacement is None and not _masks(model):
+    if replacement is None and "attention_mask" not in inspect.signature(model.forward).parameters:
         raise ValueError(
-            f"{type(model).__name__} does not take a mask and positions, so tokens cannot be left out: say "
-            "which token is to stand in their place (replacement=...)."
+            f"{type(model).__name__} does not take a mask, so tokens cannot be left out: say which token "
+            "is to stand in their place (replacement=...)."
         )
     kept = kept.to(asked.input_ids.device) & asked.attention_mask[:, None]
     item = torch.arange(len(asked), device=kept.device)[:, None].expand(kept.shape[:2])
@@ -143,14 +143,6 @@ def _flat(ways: Bool[np.ndarray, "item way measure budget token"]) -> Bool[np.nd
     return ways.reshape(len(ways), -1, ways.shape[-1])
 
 
-def _masks(model: nn.Module) -> bool:
-    """Whether keys can be masked while the others keep their positions."""
-    if isinstance(model, Transformer):
-        return True
-    known = inspect.signature(model.forward).parameters
-    return {"attention_mask", "position_ids"} <= set(known)
-
-
 def _alike(
     questions: Questions, items: Int[Tensor, " row"], batch_size: int
 ) -> Iterator[tuple[int, int, Int[Tensor, " some"]]]:
@@ -168,7 +160,9 @@ def _logits(
     """The logits at the query, of tokens that see those that are left only."""
     if replacement is not None:
         return logits_of(model, prompts.ids.masked_fill(~left, replacement), start=prompts.query)[:, 0]
-    causal = model.config.causal if isinstance(model, Transformer) else model.can_generate()
+    causal = model.config.causal if isinstance(model, Transformer) else getattr(model, "can_generate", bool)()
     n = prompts.query + 1 if causal else prompts.ids.shape[1]
-    places = torch.arange(n, device=prompts.ids.device).expand(len(prompts.ids), -1)
-    return logits_of(model, prompts.ids[:, :n], left[:, :n], prompts.query, position_ids=places)[:, 0]
+    given: dict[str, Any] = {}
+    if "position_ids" in inspect.signature(model.forward).parameters:
+        given["position_ids"] = torch.arange(n, device=prompts.ids.device).expand(len(prompts.ids), -1)
+    return logits_of(model, prompts.ids[:, :n], left[:, :n], prompts.query, **given)[:, 0]

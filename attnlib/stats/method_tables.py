@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Float
+from scipy import stats
 
 from attnlib.stats.comparisons import corrected
-from attnlib.stats.intervals import interval, redrawn
+from attnlib.stats.intervals import Estimate, interval, redrawn
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.resampling import Statistic
 from attnlib.stats.seeds import over_seeds
@@ -75,13 +76,9 @@ def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         `settings`, how many have a number. Measures that are not there for all settings have no rank, and
         stand last.
     """
-    part = _of_metric(rows, metric, ["setting", "method"])
     found: dict[str, list[Statistic]] = {}
-    for (_, method), group in part.groupby(["setting", "method"], sort=False, observed=True):
-        per_seed = _over_items(group)
-        mean = np.mean([each.draws for each in per_seed], axis=0)
-        one = Statistic(float(np.mean([each.value for each in per_seed])), mean, len(group))
-        found.setdefault(str(method), []).extend([one] if np.isfinite(one.value) else [])
+    for (_, method), one in _over_seeds(_of_metric(rows, metric, ["setting", "method"])).items():
+        found.setdefault(method, []).extend([one] if np.isfinite(one.value) else [])
     most = max((len(each) for each in found.values()), default=0)
     table = list[dict[str, Any]]()
     for method, parts in found.items():
@@ -91,6 +88,29 @@ def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
         row = {"method": method, "value": value, "low": low, "high": high, "settings": len(parts)}
         table.append(row | {"draws": draws, "whole": bool(parts) and len(parts) == most})
     return _ranked(pd.DataFrame(table))
+
+
+def method_difference(rows: pd.DataFrame, metric: str, first: str, second: str) -> Estimate:
+    """How much higher one measure's normalised number is than another's, the mean over settings.
+
+    Returns:
+        The difference; its interval, by drawing items again, the same for both; and how many settings have
+        both. NaN where none has.
+
+    Raises:
+        ValueError: a column is missing.
+    """
+    found = _over_seeds(_of_metric(rows, metric, ["setting", "method"]))
+    pairs = [
+        (one, found[setting, second])
+        for (setting, name), one in found.items()
+        if name == first and (setting, second) in found
+    ]
+    apart = [(a.value - b.value, a.draws - b.draws) for a, b in pairs if np.isfinite(a.value - b.value)]
+    if not apart:
+        return Estimate(np.nan, np.nan, np.nan, 0)
+    values, draws = zip(*apart, strict=True)
+    return Estimate(float(np.mean(values)), *interval(np.mean(draws, axis=0)), len(apart))
 
 
 def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = None) -> pd.DataFrame:
@@ -171,6 +191,18 @@ def _over_items(group: pd.DataFrame) -> list[Statistic]:
     return found
 
 
+def _over_seeds(part: pd.DataFrame) -> dict[tuple[str, str], Statistic]:
+    """The mean over seeds, by setting and measure."""
+    found = {}
+    for (setting, method), group in part.groupby(["setting", "method"], sort=False, observed=True):
+        seeds = _over_items(group)
+        draws: np.ndarray = np.mean([each.draws for each in seeds], axis=0)
+        found[str(setting), str(method)] = Statistic(
+            float(np.mean([each.value for each in seeds])), draws, len(group)
+        )
+    return found
+
+
 def _estimate(found: Sequence[Statistic]) -> tuple[float, float, float]:
     defined = [each for each in found if np.isfinite(each.value)]
     if not defined:
@@ -186,10 +218,10 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
     """Ranks among those that are whole, in every draw."""
     whole = table[table["whole"]]
     draws = np.stack(list(whole["draws"])) if len(whole) else np.empty((0, 1))
-    places = (-draws).argsort(0).argsort(0) + 1
+    places = stats.rankdata(-draws.round(9), method="min", axis=0)
     ends = [interval(line.astype(float)) for line in places]
     ranks = whole.assign(
-        rank=whole["value"].rank(ascending=False, method="min"),
+        rank=whole["value"].round(9).rank(ascending=False, method="min"),
         rank_low=[low for low, _ in ends],
         rank_high=[high for _, high in ends],
     )
@@ -201,9 +233,9 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
 
 def _by_flips(apart: Float[np.ndarray, "item pair"], seed: int = 0) -> Float[np.ndarray, " pair"]:
     """How often flipped signs do as well; the one arrangement that was seen counts among them."""
-    rng, as_large = np.random.default_rng(seed), np.zeros(apart.shape[1])
-    seen = np.abs(apart.sum(0)) - 1e-9
+    rng, as_large, small = np.random.default_rng(seed), np.zeros(apart.shape[1]), apart.astype(np.float32)
+    seen = np.abs(small.sum(0)) - 1e-5  # rounding
     for _ in range(FLIPS // _BLOCK):
-        signs: Bool[np.ndarray, "flip item"] = rng.random((_BLOCK, len(apart))) < 0.5
-        as_large += (np.abs(np.where(signs, 1.0, -1.0) @ apart) >= seen).sum(0)
+        signs = 2 * rng.integers(0, 2, (_BLOCK, len(apart)), dtype=np.int8) - 1
+        as_large += (np.abs(signs.astype(np.float32) @ small) >= seen).sum(0)
     return (as_large + 1) / (FLIPS + 1)

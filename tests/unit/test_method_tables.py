@@ -7,6 +7,7 @@ from scipy.stats import binomtest
 
 from attnlib.stats.method_tables import (
     method_comparisons,
+    method_difference,
     method_ranking,
     normalised,
     seed_stability,
@@ -117,6 +118,16 @@ def test_the_ranking_is_over_settings_and_says_how_sure_it_is():
     assert np.isnan(found.loc["only once", "rank"]) and found.loc["only once", "settings"] == 1
     assert found.loc["good", "settings"] == 2
     assert found.loc["good", "value"] == pytest.approx((0.85 - 0.2) / 0.8, abs=0.02)
+
+
+def test_a_difference_is_over_settings_that_have_both_with_the_same_items():
+    rng = np.random.default_rng(0)
+    luck = rng.random(30)
+    tables = [rows({"a": luck + 0.08, "b": luck}, setting) for setting in ("s", "t")]
+    found = method_difference(pd.concat([*tables, rows({"a": luck}, "only a")]), METRIC, "a", "b")
+    assert found.n == 2 and found[:3] == pytest.approx((0.1, 0.1, 0.1))
+    nowhere = method_difference(rows({"a": luck}), METRIC, "a", "b")
+    assert nowhere.n == 0 and np.isnan(nowhere.value)
 
 
 def test_seeds_that_rank_alike_have_a_tau_of_one():

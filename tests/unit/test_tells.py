@@ -195,12 +195,12 @@ def test_padding_and_batches_change_nothing():
         torch.testing.assert_close(found[1:2], probabilities(model, short, kept[1:2, :, :4]))
 
 
-def test_a_model_without_positions_needs_a_replacement():
+def test_a_model_without_a_mask_needs_a_replacement():
     class Recurrent(torch.nn.Linear):
         def forward(self, input_ids):
             return super().forward(input_ids)
 
-    with pytest.raises(ValueError, match=r"Recurrent does not take a mask and positions.*replacement="):
+    with pytest.raises(ValueError, match=r"Recurrent does not take a mask.*replacement="):
         probabilities(Recurrent(2, 2), asked(TYPED, [5, 5, 5]), torch.ones(3, 1, 6, dtype=torch.bool))
 
 

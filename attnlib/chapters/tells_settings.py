@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Int64
@@ -21,14 +21,6 @@ SPARE = 3
 """How many sequences are drawn for each question that is wanted: not every output has a source elsewhere."""
 
 
-class Wanted(Protocol):
-    """What settings are asked for by: the chapter's parameters."""
-
-    @property
-    def questions(self) -> int:
-        """How many of a setting."""
-
-
 @dataclass(frozen=True)
 class Setting:
     """A compiled program, and one output of each sequence, which its last selector says the source of.
@@ -43,16 +35,16 @@ class Setting:
     needs: ClassVar[str | None] = None
     transformer: ClassVar[bool] = True
 
-    def seeds(self, p: Wanted) -> list[int]:
+    def seeds(self, p: Any) -> list[int]:
         """The seeds of the models: there is one."""
         return [0]
 
-    def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
+    def words(self, p: Any, ids: Int64[Tensor, " token"]) -> list[str]:
         """What tokens are called."""
         tokens: list[str] = language(self.name, 10, bos=True).tokenizer.convert_ids_to_tokens(ids.tolist())
         return tokens
 
-    def make(self, p: Wanted, seed: int) -> tuple[nn.Module, Questions]:
+    def make(self, p: Any, seed: int) -> tuple[nn.Module, Questions]:
         """The model of a seed, and what it is asked."""
         found = compiled(language(self.name, 10, bos=True), LENGTH)
         n, lengths = SPARE * p.questions, {"min_length": LENGTH, "max_length": LENGTH}

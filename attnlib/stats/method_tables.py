@@ -27,7 +27,7 @@ from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.resampling import Statistic
 from attnlib.stats.seeds import over_seeds
 
-LEAST = 0.02
+LEAST = 0.05
 """How far chance has to be from perfect, on average, for a normalised number."""
 
 FLIPS = 100_000

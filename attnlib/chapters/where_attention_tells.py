@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from attnlib.chapters.base import Chapter
 from attnlib.chapters.tells_settings import SETTINGS
 from attnlib.measures.costs import cost_table
 from attnlib.measures.faithfulness import faithfulness_rows
-from attnlib.measures.questions import Questions
+from attnlib.measures.questions import ID, OOD, Questions
 from attnlib.measures.tells import Scored, plausibility_rows, scored
 from attnlib.models.twins import untrained
 
@@ -162,13 +162,24 @@ def first_of_each_split(questions: Questions, n: int) -> Bool[Tensor, " item"]:
     return torch.where(known, known.cumsum(0), (~known).cumsum(0)) <= n
 
 
-def words_of(p: WhereAttentionTells, asked: Sequence[Asked]) -> Iterator[tuple[Asked, int, list[str]]]:
-    """The first questions of the first model of each setting, as words: what an explorer shows."""
-    firsts = {each.setting: each for each in reversed(asked)}
+def explored(p: WhereAttentionTells, asked: Sequence[Asked]) -> dict[str, dict[str, Any]]:
+    """The first questions of the first model of each setting, as `widgets.MeasureExplorer` takes them."""
+    firsts, found = {each.setting: each for each in reversed(asked)}, dict[str, dict[str, Any]]()
     for each in [firsts[name] for name in dict.fromkeys(one.setting for one in asked)]:
-        for item in first_of_each_split(each.questions, p.shown).nonzero()[:, 0].tolist():
-            ids = each.questions.input_ids[item][each.questions.attention_mask[item]].cpu()
-            yield each, item, SETTINGS[each.setting].words(p, ids)
+        q = each.questions.to("cpu")
+        for item in first_of_each_split(q, p.shown).nonzero()[:, 0].tolist():
+            n, split = int(q.attention_mask[item].sum()), ID if q.in_distribution[item] else OOD
+            scores = {name: score[item, :n].nan_to_num() for name, score in each.scores.items()}
+            answer = "right" if q.right[item] else "wrong"
+            found[f"{each.setting}, question {item + 1} ({split}, answered {answer})"] = {
+                "tokens": SETTINGS[each.setting].words(p, q.input_ids[item, :n]),
+                "scores": scores,
+                "truth": q.truth[item, :n],
+                "candidates": q.candidates[item, :n],
+                "query": int(q.query[item]),
+                "missing": each.missing,
+            }
+    return found
 
 
 def _renamed(found: dict[str, T]) -> dict[str, T]:

@@ -78,10 +78,11 @@ def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str
 def _means(axis: Axes, ranking: pd.DataFrame, order: list[str]) -> None:
     rows = ranking.set_index("method").reindex(order)
     whole = rows["rank"].notna()
+    some = rows["value"].notna() & ~whole
     axis.axvline(0, color=BASELINE, lw=0.8, ls=":")
-    for part, colour, label in ((whole, colours()[0], "all settings"), (~whole, BASELINE, "some settings")):
+    for part, colour, label in ((whole, colours()[0], "all settings"), (some, BASELINE, "some settings")):
         if part.any():
-            points(axis, rows[part], np.flatnonzero(part).tolist(), colour, label)
+            points(axis, rows[part], np.flatnonzero(part).astype(float).tolist(), colour, label)
     axis.set_xlabel("mean over settings", fontsize=8)
     axis.tick_params("x", labelsize=7)
     axis.tick_params("y", length=0)

@@ -14,8 +14,9 @@ from attnlib.chapters.tells_predictions import (
     prediction_table,
 )
 from attnlib.chapters.tells_tables import decision_table, missing_table, recorded, setting_table
-from attnlib.chapters.where_attention_tells import first_of_each_split, words_of
+from attnlib.chapters.where_attention_tells import explored, first_of_each_split
 from attnlib.stats import method_ranking, normalised
+from attnlib.widgets import MeasureExplorer
 from tests.parameters import profile, quick
 
 NAME = "where_attention_tells"
@@ -91,10 +92,16 @@ def test_fewer_questions_of_a_setting():
     assert [len(each.questions) for each in few.ask_all(progress=False)] == [6, 2]
 
 
-def test_words_are_those_of_the_tokens(asked):
-    each, item, words = next(words_of(chapter(), asked))
-    assert each.setting == "reverse, compiled" and item == 0
-    assert len(words) == 11 and all(len(word) == 1 for word in words[1:])
+def test_the_explorer_gets_the_first_questions_of_every_setting(asked):
+    found = explored(chapter(), asked)
+    assert [*found] == [
+        f"{name}, question 1 (ID, answered right)" for name in ("reverse, compiled", "hist, compiled")
+    ]
+    explorer = MeasureExplorer(found)
+    question = explorer.documents[0]
+    assert len(question["tokens"]) == 11 and question["query"] == 1 and question["truth"] == [10]
+    assert question["found"]["rollout"] == [1] and question["found"]["even attention"] == [9]
+    assert "rollout over null" in question["missing"] and "rollout over null" in explorer.names
 
 
 def test_what_is_to_be_used_within_a_cost_is_the_first_of_the_ranking_there():

@@ -28,6 +28,10 @@ def question(**changes):
     return parts | changes
 
 
+def explorer(**settings):
+    return MeasureExplorer({"one": question(), "two": question(truth=TRUTH.roll(1))}, **settings)
+
+
 def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
     explorer = MeasureExplorer({"one": question()})
     (shown,) = explorer.documents

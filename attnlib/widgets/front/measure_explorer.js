@@ -11,7 +11,7 @@ import { connect, dropDown, field, folded, labelOf, offer, tableHead, tableRow, 
 import { number, ordinal, unpackDocument } from "./document_data.js";
 import "./measure_explorer.css";
 
-const SIDES = ["first", "second"];
+const SIDES = ["first", "second"]; // the traits that name the measures
 
 class MeasureView extends View {
   constructor(model, el) {
@@ -24,6 +24,7 @@ class MeasureView extends View {
   // The model may be ahead of the question: another one can have fewer tokens.
   get token() { const token = this.model.get("token"); return token < this.data.tokens.length ? token : -1; }
   get focus() { return this.hover ?? this.token; }
+  get measures() { return { first: this.model.get("first"), second: this.model.get("second") }; }
 
   // ---- built once
 
@@ -72,7 +73,7 @@ class MeasureView extends View {
   write() {
     const { data } = this, spaced = data.tokens.some((token) => token.length > 1) && !data.tokens.some((token) => token.startsWith(" "));
     for (const side of this.sides) {
-      const name = this.model.get(side.trait), score = data.scores.find((each) => each.name === name);
+      const name = this.measures[side.trait], score = data.scores.find((each) => each.name === name);
       Object.assign(side, { name, score: score ?? null, nodes: [], select: side.select });
       side.select.value = name;
       side.text.setAttribute("aria-label", `Tokens by ${name}; the arrow keys move`);

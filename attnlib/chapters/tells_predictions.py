@@ -9,7 +9,8 @@ import pandas as pd
 
 from attnlib.measures.faithfulness import COMPREHENSIVENESS
 from attnlib.measures.tells import AVERAGE_PRECISION
-from attnlib.stats.method_tables import method_difference
+from attnlib.stats.intervals import Estimate
+from attnlib.stats.method_tables import method_differences
 
 PLAUSIBILITY, FAITHFULNESS = AVERAGE_PRECISION, COMPREHENSIVENESS
 """The metrics that the two questions are answered by, where there is room for one each."""
@@ -98,12 +99,19 @@ def prediction_table(rows: pd.DataFrame, predictions: Sequence[Prediction] = PRE
         or "not asked"; and the difference of normalised numbers, `value`, `low`, `high`, the mean over the
         `n` settings that have both measures.
     """
-    there, table = set(rows.loc[rows["value"].notna(), "metric"]), []
-    for each in predictions:
-        if each.metric not in there:
-            table.append((each.words, "not asked", *[float("nan")] * 3, 0))
-            continue
-        found = method_difference(rows, each.metric, each.first, each.second)
-        verdict = "yes" if found.low > 0 else "no" if found.high < 0 else "not settled"
-        table.append((each.words, verdict if found.n else "not asked", *found))
+    found: dict[Prediction, Estimate] = {}
+    for metric in set(rows.loc[rows["value"].notna(), "metric"]):
+        some = [each for each in predictions if each.metric == metric]
+        pairs = [(each.first, each.second) for each in some]
+        found |= zip(some, method_differences(rows, metric, pairs), strict=True)
+    nowhere = Estimate(float("nan"), float("nan"), float("nan"), 0)
+    table = [
+        (each.words, _verdict(found.get(each, nowhere)), *found.get(each, nowhere)) for each in predictions
+    ]
     return pd.DataFrame(table, columns=["prediction", "came out", "value", "low", "high", "n"])
+
+
+def _verdict(apart: Estimate) -> str:
+    if not apart.n:
+        return "not asked"
+    return "yes" if apart.low > 0 else "no" if apart.high < 0 else "not settled"

@@ -34,6 +34,10 @@ def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
     return together.reset_index()[["method", "settings", "reason"]]
 
 
+TOLD = ("activation patching", "attribution patching")
+"""Measures that are told where the sources are, by another prompt, in which these have changed, and what
+follows from them: they never name what is the same in both."""
+
 LIMITS = {
     "attention of one pass": 1.5,
     "one pass there and back": 4.0,
@@ -42,8 +46,15 @@ LIMITS = {
 """How many forward passes a measure may cost."""
 
 
+def untold(ranking: pd.DataFrame) -> pd.DataFrame:
+    """A ranking without those that are `TOLD`, and without those that some settings lack."""
+    return ranking[ranking["rank"].notna() & ~ranking["method"].isin(TOLD)].reset_index(drop=True)
+
+
 def decision_table(rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame) -> pd.DataFrame:
     """The first of every ranking among the measures within each of `LIMITS`, with the number behind it.
+
+    Those that are `TOLD` are left out.
 
     Args:
         rankings: of `stats.method_ranking`, by the question that they answer.
@@ -52,7 +63,7 @@ def decision_table(rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame) ->
     passes = costs.loc[costs["method"] != FORWARD, ["method", "passes"]]
     rows = []
     for question, ranking in rankings.items():
-        there = ranking.dropna(subset=["rank"]).merge(passes, on="method")
+        there = untold(ranking).merge(passes, on="method")
         for words, limit in LIMITS.items():
             within = there[there["passes"] <= limit].nlargest(1, "value")
             rows.append(within.assign(question=question, cost=words))

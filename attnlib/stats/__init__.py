@@ -26,7 +26,7 @@ from attnlib.stats.learning import (
 from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.method_tables import (
     method_comparisons,
-    method_difference,
+    method_differences,
     method_ranking,
     normalised,
     seed_stability,
@@ -85,7 +85,7 @@ __all__ = [
     "median_over_seeds",
     "median_steps",
     "method_comparisons",
-    "method_difference",
+    "method_differences",
     "method_ranking",
     "normalised",
     "not_yet_learned",

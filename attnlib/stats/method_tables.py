@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from attnlib.stats.seeds import over_seeds
 LEAST = 0.05
 """How far chance has to be from perfect, on average, for a normalised number."""
 
-FLIPS = 100_000
+FLIPS = 50_000
 """Of signs, in a paired test: enough for Holm's correction over hundreds of pairs."""
 
 _BLOCK = 5_000
@@ -90,27 +91,38 @@ def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return _ranked(pd.DataFrame(table))
 
 
-def method_difference(rows: pd.DataFrame, metric: str, first: str, second: str) -> Estimate:
+def method_differences(rows: pd.DataFrame, metric: str, pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
     """How much higher one measure's normalised number is than another's, the mean over settings.
 
+    Args:
+        rows: see the module.
+        metric: which.
+        pairs: of measures.
+
     Returns:
-        The difference; its interval, by drawing items again, the same for both; and how many settings have
-        both. NaN where none has.
+        Of each pair the difference; its interval, by drawing items again, the same for both; and how many
+        settings have both. NaN where none has.
 
     Raises:
         ValueError: a column is missing.
     """
     found = _over_seeds(_of_metric(rows, metric, ["setting", "method"]))
-    pairs = [
-        (one, found[setting, second])
-        for (setting, name), one in found.items()
-        if name == first and (setting, second) in found
-    ]
-    apart = [(a.value - b.value, a.draws - b.draws) for a, b in pairs if np.isfinite(a.value - b.value)]
-    if not apart:
-        return Estimate(np.nan, np.nan, np.nan, 0)
-    values, draws = zip(*apart, strict=True)
-    return Estimate(float(np.mean(values)), *interval(np.mean(draws, axis=0)), len(apart))
+    settings = dict.fromkeys(setting for setting, _ in found)
+    estimates = []
+    for pair in pairs:
+        both = [
+            [found[setting, name] for name in pair]
+            for setting in settings
+            if all((setting, name) in found for name in pair)
+        ]
+        apart = [(a.value - b.value, a.draws - b.draws) for a, b in both if np.isfinite(a.value - b.value)]
+        if not apart:
+            estimates.append(Estimate(np.nan, np.nan, np.nan, 0))
+            continue
+        values, draws = zip(*apart, strict=True)
+        ends = interval(np.mean(draws, axis=0))
+        estimates.append(Estimate(float(np.mean(values)), *ends, len(apart)))
+    return estimates
 
 
 def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = None) -> pd.DataFrame:
@@ -137,15 +149,24 @@ def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = 
     tables = []
     for setting, group in part.groupby("setting", sort=False, observed=True):
         wide = group.pivot_table(index=["seed", "item"], columns="method", values="value", sort=False)
-        pairs = [p for p in itertools.combinations(wide, 2) if reference is None or reference in p]
-        apart = np.stack([wide[a] - wide[b] for a, b in pairs], 1) if pairs else np.empty((len(wide), 0))
-        there = ~np.isnan(apart)
-        p = _by_flips(np.where(there, apart, 0.0))
-        found = pd.DataFrame(pairs, columns=["first", "second"]).assign(setting=setting)
-        numbers = {"difference": np.nanmean(apart, 0) if pairs else [], "n": there.sum(0), "p": p}
-        tables.append(found.assign(**numbers, p_holm=corrected(p, "holm")))
-    names = ["setting", "first", "second", "difference", "n", "p", "p_holm"]
-    return pd.concat([pd.DataFrame(columns=names), *tables][bool(tables) :], ignore_index=True)[names]
+        names, values = [*wide], wide.to_numpy(float)
+        pairs = [
+            pair
+            for pair in itertools.combinations(range(len(names)), 2)
+            if reference in (None, *(names[i] for i in pair))
+        ]
+        if not pairs:
+            continue
+        first, second = (list(side) for side in zip(*pairs, strict=True))
+        there = ~np.isnan(values[:, first] - values[:, second])
+        apart = np.where(there, values[:, first] - values[:, second], 0.0)
+        n, p = there.sum(0), _by_flips(apart)
+        found = pd.DataFrame({"first": [names[i] for i in first], "second": [names[i] for i in second]})
+        means = apart.sum(0) / np.maximum(n, 1)
+        numbers = {"difference": means, "n": n, "p": p, "p_holm": corrected(p, "holm")}
+        tables.append(found.assign(setting=setting, **numbers))
+    columns = ["setting", "first", "second", "difference", "n", "p", "p_holm"]
+    return pd.concat([pd.DataFrame(columns=columns), *tables][bool(tables) :], ignore_index=True)[columns]
 
 
 def seed_stability(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -186,7 +207,7 @@ def _over_items(group: pd.DataFrame) -> list[Statistic]:
             found.append(Statistic(np.nan, np.full(1, np.nan), len(items)))
             continue
         with np.errstate(invalid="ignore", divide="ignore"):
-            draws = np.concatenate([(times @ parts) / (times @ wholes) for times in redrawn(len(items))])
+            draws = (_times(len(items)) @ parts) / (_times(len(items)) @ wholes)
         found.append(Statistic(float(parts.sum() / wholes.sum()), draws, len(items)))
     return found
 
@@ -201,6 +222,12 @@ def _over_seeds(part: pd.DataFrame) -> dict[tuple[str, str], Statistic]:
             float(np.mean([each.value for each in seeds])), draws, len(group)
         )
     return found
+
+
+@lru_cache(maxsize=8)
+def _times(n: int) -> Float[np.ndarray, "draw item"]:
+    """How often each of n items is in each draw."""
+    return np.concatenate([*redrawn(n)]).astype(np.float64)
 
 
 def _estimate(found: Sequence[Statistic]) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 
 from attnlib.stats.method_tables import (
     method_comparisons,
-    method_difference,
+    method_differences,
     method_ranking,
     normalised,
     seed_stability,
@@ -124,9 +124,10 @@ def test_a_difference_is_over_settings_that_have_both_with_the_same_items():
     rng = np.random.default_rng(0)
     luck = rng.random(30)
     tables = [rows({"a": luck + 0.08, "b": luck}, setting) for setting in ("s", "t")]
-    found = method_difference(pd.concat([*tables, rows({"a": luck}, "only a")]), METRIC, "a", "b")
+    every = pd.concat([*tables, rows({"a": luck}, "only a")])
+    found, back, nowhere = method_differences(every, METRIC, [("a", "b"), ("b", "a"), ("a", "c")])
     assert found.n == 2 and found[:3] == pytest.approx((0.1, 0.1, 0.1))
-    nowhere = method_difference(rows({"a": luck}), METRIC, "a", "b")
+    assert back[:3] == pytest.approx((-0.1, -0.1, -0.1))
     assert nowhere.n == 0 and np.isnan(nowhere.value)
 
 

@@ -107,15 +107,18 @@ def test_the_explorer_gets_the_first_questions_of_every_setting(asked):
 def test_what_is_to_be_used_within_a_cost_is_the_first_of_the_ranking_there():
     ranking = pd.DataFrame(
         {
-            "method": ["dear", "cheap", "nearest first", "elsewhere"],
-            "value": [0.9, 0.5, 0.7, 1.0],
+            "method": ["activation patching", "dear", "cheap", "nearest first", "elsewhere"],
+            "value": [0.95, 0.9, 0.5, 0.7, 1.0],
             "low": 0.0,
             "high": 1.0,
-            "rank": [1, 3, 2, None],
+            "rank": [1, 2, 4, 3, None],
         }
     )
     costs = pd.DataFrame(
-        {"method": ["one forward pass", "dear", "cheap", "elsewhere"], "passes": [1.0, 50.0, 1.1, 1.0]}
+        {
+            "method": ["one forward pass", "dear", "cheap", "elsewhere", "activation patching"],
+            "passes": [1.0, 50.0, 1.1, 1.0, 20.0],
+        }
     )
     found = decision_table({"plausibility": ranking}, costs)
     assert found["method"].tolist() == ["cheap", "cheap", "dear"]

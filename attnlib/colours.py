@@ -62,4 +62,9 @@ OUTLINE = ORANGE
 BASELINE = "#666666"
 """What chance or even attention would give."""
 
+SIGNED = [*reversed(THEMES["light"]["oranges"]), WHITE, *THEMES["light"]["blues"]]
+"""From what is below zero to what is above, as stops of a scale."""
+NOTHING = "#e3e6eb"
+"""Where there is no number."""
+
 LOGO = {"weight": "#3b78b5", "reference": ORANGE}

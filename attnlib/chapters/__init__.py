@@ -9,6 +9,7 @@ from attnlib.chapters.quantifying_flow import FlowRun, QuantifyingFlow
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 from attnlib.chapters.sequence_copying import CopyRun, SequenceCopying
 from attnlib.chapters.translation_dynamics import TranslationDynamics, TranslationRun
+from attnlib.chapters.where_attention_tells import WhereAttentionTells
 
 __all__ = [
     "AlgorithmicReasoning",
@@ -31,4 +32,5 @@ __all__ = [
     "Trained",
     "TranslationDynamics",
     "TranslationRun",
+    "WhereAttentionTells",
 ]

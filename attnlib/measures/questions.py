@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int64
@@ -28,7 +30,7 @@ class Questions:
         in_distribution: whether the model was trained on questions like this one.
         foil: what else might have stood there; None where nothing is near at hand.
         counterfactual: the same prompts with the tokens of `truth`, and others that have to follow, so that
-            the right answer is another one (the foil, where there is one); None where there is no such prompt.
+            the right answer is another one (the foil, where there is one); None where there is none.
     """
 
     setting: str
@@ -53,10 +55,12 @@ class Questions:
 
     def where(self, chosen: Bool[Tensor, " item"]) -> Questions:
         """Some of them."""
-        parts = {name: value[chosen] for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **parts)
+        return self._each(lambda part: part[chosen])
 
     def to(self, device: torch.device | str) -> Questions:
         """The same on another device."""
-        parts = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return self._each(lambda part: part.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Questions:
+        parts: Any = {name: change(part) for name, part in vars(self).items() if isinstance(part, Tensor)}
         return replace(self, **parts)

@@ -14,6 +14,7 @@ from attnlib.plots.reasoning import (
     reinforcement_curves,
 )
 from attnlib.plots.style import table, visible
+from attnlib.plots.tells import measures_by_setting
 
 __all__ = [
     "accuracy_by_length",
@@ -30,6 +31,7 @@ __all__ = [
     "learning_curves",
     "looks_over_training",
     "masses",
+    "measures_by_setting",
     "over_training",
     "plateaus",
     "reinforcement_curves",

@@ -24,6 +24,13 @@ from attnlib.stats.learning import (
     shares_learned,
 )
 from attnlib.stats.masses import mass_table, sample_rows
+from attnlib.stats.method_tables import (
+    method_comparisons,
+    method_differences,
+    method_ranking,
+    normalised,
+    seed_stability,
+)
 from attnlib.stats.ragged import Ragged, RunScores, split_rows
 from attnlib.stats.rank_correlation import rank_correlation
 from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
@@ -77,6 +84,10 @@ __all__ = [
     "mass_table",
     "median_over_seeds",
     "median_steps",
+    "method_comparisons",
+    "method_differences",
+    "method_ranking",
+    "normalised",
     "not_yet_learned",
     "over_seeds",
     "paired_over_seeds",
@@ -88,6 +99,7 @@ __all__ = [
     "reference_mass",
     "run_grades",
     "sample_rows",
+    "seed_stability",
     "shares_learned",
     "spearman",
     "split_rows",

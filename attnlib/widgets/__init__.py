@@ -7,6 +7,7 @@ from attnlib.widgets.alignment_explorer import AlignmentExplorer
 from attnlib.widgets.attention_explorer import AttentionExplorer
 from attnlib.widgets.dynamics_explorer import DynamicsExplorer
 from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
+from attnlib.widgets.measure_explorer import MeasureExplorer
 from attnlib.widgets.model_explorer import ModelExplorer
 from attnlib.widgets.training_explorer import TrainingExplorer
 
@@ -16,6 +17,7 @@ __all__ = [
     "DynamicsExplorer",
     "GenerationExplorer",
     "LiveGenerationExplorer",
+    "MeasureExplorer",
     "ModelExplorer",
     "TrainingExplorer",
 ]

@@ -63,7 +63,7 @@ def test_no_other_file_holds_a_colour() -> None:
 
 
 def test_the_explorers_know_every_colour_that_their_styles_name() -> None:
-    for explorer in ("attention", "training", "dynamics", "generation", "model"):
+    for explorer in ("attention", "training", "dynamics", "generation", "measure", "model"):
         script, style = front_end(f"{explorer}_explorer.js")
         own = {"part"}  # how far a slider or a bar reaches
         for mode, theme in colours.THEMES.items():

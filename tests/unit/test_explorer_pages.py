@@ -9,6 +9,7 @@ import pytest
 from tests.explorers import state_of
 from tests.unit import test_dynamics_explorer as dynamics
 from tests.unit import test_generation_explorer as generation
+from tests.unit import test_measure_explorer as measure
 from tests.unit import test_model_explorer as model
 from tests.unit import test_training_explorer as training
 from tests.unit import test_widgets as attention
@@ -17,6 +18,7 @@ EXPLORERS = {
     "attention": (attention.two_examples, {"layer": 1}),
     "dynamics": (dynamics.explorer, {"token": 1}),
     "generation": (generation.two_examples, {"layer": 0}),
+    "measure": (measure.explorer, {"question": 1}),
     "model": (model.explorer, {"layer": 1}),
     "training": (training.explorer, {"checkpoint": 0}),
 }

@@ -1,0 +1,87 @@
+"""Tables of the chapter `where_attention_tells`: what was asked, and what is to be used when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from attnlib.chapters.where_attention_tells import Asked
+from attnlib.measures.costs import FORWARD
+
+
+def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
+    """What was asked: a row per setting, with means over its questions and models."""
+    rows = []
+    for each in asked:
+        q = each.questions
+        row: dict[str, Any] = {"setting": each.setting, "questions": len(q)}
+        row["out of distribution"] = int((~q.in_distribution).sum())
+        row["right"] = q.right.double().mean().item()
+        row["candidates"] = q.candidates.sum(1).double().mean().item()
+        row["sources"] = q.truth.sum(1).double().mean().item()
+        rows.append(row)
+    groups = pd.DataFrame(rows).groupby("setting", sort=False)
+    return groups.mean().assign(models=groups.size()).reset_index()
+
+
+def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
+    """What could not be given, and why: `method`, `settings` and `reason`."""
+    rows = [(method, each.setting, reason) for each in asked for method, reason in each.missing.items()]
+    found = pd.DataFrame(rows, columns=["method", "settings", "reason"]).drop_duplicates()
+    together = found.groupby(["method", "reason"], sort=False)["settings"].agg(", ".join)
+    return together.reset_index()[["method", "settings", "reason"]]
+
+
+TOLD = ("activation patching", "attribution patching")
+"""Measures that are told where the sources are, by another prompt, in which these have changed, and what
+follows from them: they never name what is the same in both."""
+
+LIMITS = {
+    "attention of one pass": 1.5,
+    "one pass there and back": 4.0,
+    "as many passes as it takes": float("inf"),
+}
+"""How many forward passes a measure may cost."""
+
+
+def untold(ranking: pd.DataFrame) -> pd.DataFrame:
+    """A ranking without those that are `TOLD`, and without those that some settings lack."""
+    return ranking[ranking["rank"].notna() & ~ranking["method"].isin(TOLD)].reset_index(drop=True)
+
+
+def decision_table(rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame) -> pd.DataFrame:
+    """The first of every ranking among the measures within each of `LIMITS`, with the number behind it.
+
+    Those that are `TOLD` are left out.
+
+    Args:
+        rankings: of `stats.method_ranking`, by the question that they answer.
+        costs: of `measures.costs.cost_table`.
+    """
+    passes = costs.loc[costs["method"] != FORWARD, ["method", "passes"]]
+    rows = []
+    for question, ranking in rankings.items():
+        there = untold(ranking).merge(passes, on="method")
+        for words, limit in LIMITS.items():
+            within = there[there["passes"] <= limit].nlargest(1, "value")
+            rows.append(within.assign(question=question, cost=words))
+    columns = ["question", "cost", "method", "value", "low", "high", "passes"]
+    return pd.concat(rows, ignore_index=True)[columns]
+
+
+def recorded(tables: Mapping[str, pd.DataFrame], rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """What is kept of a run: normalised numbers by setting and measure, and their means over settings.
+
+    Args:
+        tables: of `stats.normalised`, by metric.
+        rankings: of `stats.method_ranking`, by metric.
+    """
+    parts = [table.assign(run=table["setting"], of=metric) for metric, table in tables.items()]
+    for metric, ranking in rankings.items():
+        parts.append(ranking.assign(run="all settings", of=metric, n=ranking["settings"]))
+    found = pd.concat(parts, ignore_index=True).dropna(subset=["value"])
+    found["metric"] = found["of"] + ": " + found["method"]
+    ranks = ["rank", "rank_low", "rank_high"]
+    return found[["run", "metric", "value", "low", "high", "n", "mean", "chance", "seeds", *ranks]]

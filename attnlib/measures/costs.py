@@ -1,0 +1,150 @@
+r"""What a measure costs, in units of one forward pass of the same model on the same prompt.
+
+`passes`
+    multiplications and additions of matrix products, over those of a forward pass: the same on any machine.
+    What is not a product of matrices (a maximum flow, a softmax) is not counted.
+`seconds`
+    processor time, over that of a forward pass: the median over repetitions, between which forward passes are
+    run by turns, so that a machine that slows down slows both.
+`megabytes`
+    the most that tensors hold at once beyond the model and the prompt, and beside it that of a forward pass.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import pandas as pd
+import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.weak import WeakIdKeyDictionary
+
+from attnlib.attribution.registry import METHODS, Methods, named
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.forward import logits_of
+
+FORWARD = "one forward pass"
+"""The row that the others are measured by."""
+
+SEVERAL = 5
+"""Forward passes in a turn."""
+
+ENOUGH = 2.0
+"""Seconds after which a call is not repeated."""
+
+_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_CPU_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+_MORE_FLOPS = {  # torch's own table has the kernels of GPUs
+    _CPU: lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value),
+    _CPU_BACKWARD: lambda grad, query, key, value, *_, **__: sdpa_backward_flop_count(
+        grad, query, key, value
+    ),
+}
+
+
+def cost_table(
+    model: nn.Module,
+    input_ids: Int64[Tensor, "1 token"],
+    methods: Methods = tuple(METHODS),
+    *,
+    counterfactual: Int64[Tensor, "1 token"] | None = None,
+    repetitions: int = 5,
+) -> pd.DataFrame:
+    """What every measure costs on one prompt, at its last position.
+
+    Args:
+        model: in float32, say, on the CPU: time is the processor's.
+        input_ids: the prompt.
+        methods: as in `attributions`.
+        counterfactual: another prompt, for measures that need one.
+        repetitions: of the timing, at most: see `ENOUGH`.
+
+    Returns:
+        Columns `method`, `passes`, `seconds` and `megabytes` (see the module) and `note`, why there are no
+        numbers. The first row is `FORWARD`, with its seconds in `note`.
+    """
+    asked: dict[str, Any] = {"query": input_ids.shape[1] - 1}
+    if counterfactual is not None:
+        asked["counterfactual"] = counterfactual
+
+    @torch.no_grad()
+    def forward() -> None:
+        with evaluating(model):
+            logits_of(model, input_ids, start=asked["query"])
+
+    flops, peak = counted(forward)
+    rows = [(FORWARD, 1.0, 1.0, peak / 1e6, f"{_seconds(forward):.3f} s here")]
+    for name, method in named(methods).items():
+
+        def call(method: Callable[..., Any] = method) -> None:
+            method(model, input_ids, **asked)
+
+        try:
+            call()
+        except ValueError as error:
+            rows.append((name, float("nan"), float("nan"), float("nan"), str(error)))
+            continue
+        own, peak = counted(call)
+        rows.append((name, own / flops, _time_ratio(call, forward, repetitions), peak / 1e6, ""))
+    return pd.DataFrame(rows, columns=["method", "passes", "seconds", "megabytes", "note"])
+
+
+def counted(call: Callable[[], Any]) -> tuple[int, int]:
+    """Multiplications and additions of a call's matrix products; the most bytes its tensors hold at once."""
+    with _Live() as live, FlopCounterMode(display=False, custom_mapping=_MORE_FLOPS) as counter:
+        call()
+    return int(counter.get_total_flops()), live.peak
+
+
+class _Live(TorchDispatchMode):
+    """Follows the storage of every tensor that is made, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: Any = WeakIdKeyDictionary()
+        self.now = self.peak = 0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        self._note([args, kwargs], made=False)
+        found = function(*args, **kwargs)
+        self._note(found, made=True)
+        return found
+
+    def _note(self, values: Any, made: bool) -> None:
+        for each in tree_leaves(values):
+            if not isinstance(each, Tensor) or (storage := each.untyped_storage()) in self.known:
+                continue
+            self.known[storage] = True
+            if made:
+                self.now += storage.nbytes()
+                self.peak = max(self.peak, self.now)
+                weakref.finalize(storage, self._let_go, storage.nbytes())
+
+    def _let_go(self, size: int) -> None:
+        self.now -= size
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def _time_ratio(call: Callable[[], Any], forward: Callable[[], Any], repetitions: int) -> float:
+    """By turns; a forward pass is short, so each turn has several."""
+    long, short = list[float](), list[float]()
+    while len(long) < repetitions and (not long or sum(long) < ENOUGH):
+        long.append(_seconds(call))
+        short.append(_seconds(lambda: [forward() for _ in range(SEVERAL)]) / SEVERAL)
+    return median(long) / median(short)

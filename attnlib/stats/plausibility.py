@@ -1,0 +1,159 @@
+r"""Does a score put the right tokens first? Hit at k and average precision, with exact levels of chance.
+
+An item has $n$ candidates, $R$ of which are right (its truth), and a score per candidate. Sorted from the
+largest score, with $R_p$ the right ones among the first $p$,
+
+    hit at k             1 if R_k > 0, else 0
+    average precision    (1 / R) sum over right tokens, at places p, of R_p / p
+
+**Ties** are broken blindly: the number is the mean over all orders of equal scores, in closed form, so that a
+constant score gets what chance gets. Scores closer than `ROUNDING` are equal.
+
+**NaN** is no score: such tokens stand behind all others, and those of them that are right are never found.
+
+References:
+    McSherry and Najork 2008, *Computing information retrieval performance measures efficiently in the
+    presence of tied scores*.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import gammaln
+
+ROUNDING = 1e-6
+"""Scores that differ by less than this share of the item's largest magnitude are the same, up to float32."""
+
+Scores = Float[np.ndarray, "item token"]
+Mask = Bool[np.ndarray, "item token"]
+Numbers = Float[np.ndarray, " item"]
+
+
+class _Sorted(NamedTuple):
+    """Tokens from the largest score on; those without one come last.
+
+    Attributes:
+        start: how many have a larger score.
+        size: how many have this one.
+        right_before: how many right ones have a larger score.
+        right_within: how many right ones have this one.
+    """
+
+    start: Int[np.ndarray, "item token"]
+    size: Int[np.ndarray, "item token"]
+    right_before: Int[np.ndarray, "item token"]
+    right_within: Int[np.ndarray, "item token"]
+
+
+def hit_at_k(scores: Scores, truth: Mask, candidates: Mask, k: int) -> Numbers:
+    r"""How probable it is that a right token is among the `k` first, over all orders of equal scores.
+
+    With $a$ candidates above the score at place $k$ and $g$ of that score, $m$ of them right:
+
+    $$1 \;\text{if a right one is above, else}\; 1 - \binom{g - m}{k - a} \Big/ \binom{g}{k - a}$$
+
+    Args:
+        scores: a number per token.
+        truth: the right tokens, all of them candidates.
+        candidates: the tokens that are ranked.
+        k: how many are looked at; where there are fewer candidates, all.
+
+    Returns:
+        A number per item; NaN where nothing is right.
+
+    Raises:
+        ValueError: k is below 1, or what is right is no candidate.
+    """
+    if k < 1:
+        raise ValueError(f"k should be at least 1; got {k}")
+    found = _sorted(scores, truth, candidates)
+    rows, last = np.arange(len(scores)), np.minimum(k, candidates.sum(1)) - 1
+    start, size, before, within = (each[rows, np.maximum(last, 0)] for each in found)
+    missed = _drawn_without(size, within, last + 1 - start)
+    return _where_defined(np.where(before > 0, 1.0, 1 - missed), truth)
+
+
+def average_precision(scores: Scores, truth: Mask, candidates: Mask) -> Numbers:
+    r"""Average precision, its mean over all orders of equal scores.
+
+    Of $g$ tokens of one score, behind $s$ others of which $b$ are right, the one at place $s + i$ is right
+    with probability $m / g$, and then has $b + 1 + (i - 1) (m - 1) / (g - 1)$ right ones up to itself.
+
+    Arguments and NaN as in `hit_at_k`.
+
+    Raises:
+        ValueError: what is right is no candidate.
+    """
+    found = _sorted(scores, truth, candidates)
+    place = np.arange(1, scores.shape[1] + 1)
+    behind = place - found.start - 1
+    up_to = found.right_before + 1 + behind * (found.right_within - 1) / np.maximum(found.size - 1, 1)
+    parts = found.right_within / found.size * up_to / place
+    return _where_defined(parts.sum(1) / np.maximum(truth.sum(1), 1), truth)
+
+
+def hit_at_k_by_chance(truth: Mask, candidates: Mask, k: int) -> Numbers:
+    r"""`hit_at_k` of a blind order: $1 - \binom{n - R}{k} / \binom{n}{k}$."""
+    n, right = candidates.sum(1), truth.sum(1)
+    return _where_defined(1 - _drawn_without(n, right, np.minimum(k, n)), truth)
+
+
+def average_precision_by_chance(truth: Mask, candidates: Mask) -> Numbers:
+    r"""The mean of `average_precision` over all orders.
+
+    $$\frac{1}{n} \Big( H_n + \frac{R - 1}{n - 1} (n - H_n) \Big), \qquad H_n = \sum_{i \le n} 1 / i$$
+    """
+    n, right = candidates.sum(1), truth.sum(1)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1.0, candidates.shape[1] + 1))])[n]
+    more = (right - 1) / np.maximum(n - 1, 1) * (n - harmonic)
+    return _where_defined((harmonic + more) / np.maximum(n, 1), truth)
+
+
+def above_chance(value: Numbers, chance: Numbers, perfect: Numbers | float = 1.0) -> Numbers:
+    r"""A number so normalised that chance is 0 and perfect is 1: $(v - c) / (p - c)$.
+
+    Returns:
+        Below 0 where a score is worse than chance; NaN where chance is perfect.
+    """
+    possible = perfect - chance
+    return np.divide(value - chance, possible, out=np.full(len(value), np.nan), where=possible != 0)
+
+
+def comparable(scores: Scores, candidates: Mask) -> Scores:
+    """Scores of candidates as multiples of `ROUNDING`: equal where they differ by rounding errors only."""
+    values = np.where(candidates, scores, np.nan).astype(np.float64)
+    largest = np.where(np.isfinite(values), np.abs(values), 0.0).max(1, keepdims=True, initial=0.0)
+    return np.round(values / np.where(largest > 0, largest * ROUNDING, 1.0))
+
+
+def _sorted(scores: Scores, truth: Mask, candidates: Mask) -> _Sorted:
+    if (outside := truth & ~candidates).any():
+        raise ValueError(f"tokens of the truth should be candidates; {int(outside.sum())} are not")
+    values = comparable(scores, candidates)
+    order = np.argsort(-values, axis=1, kind="stable")  # NaN last
+    values, right = (np.take_along_axis(each, order, 1) for each in (values, truth & ~np.isnan(values)))
+    place, n = np.arange(values.shape[1]), values.shape[1]
+    new = np.ones(values.shape, dtype=bool)
+    new[:, 1:] = values[:, 1:] != values[:, :-1]
+    start = np.maximum.accumulate(np.where(new, place, 0), axis=1)
+    following = np.concatenate([np.where(new, place, n)[:, 1:], np.full((len(new), 1), n)], axis=1)
+    end = np.minimum.accumulate(following[:, ::-1], axis=1)[:, ::-1]
+    so_far = np.concatenate([np.zeros((len(right), 1), dtype=np.int64), right.cumsum(1)], axis=1)
+    before, up_to = (np.take_along_axis(so_far, each, 1) for each in (start, end))
+    return _Sorted(start, end - start, before, up_to - before)
+
+
+def _drawn_without(n: np.ndarray, right: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """How probable it is that none of `right` is among `drawn` of `n`."""
+    with np.errstate(invalid="ignore"):
+        log = (
+            gammaln(n - right + 1) - gammaln(n - right - drawn + 1) - gammaln(n + 1) + gammaln(n - drawn + 1)
+        )
+        return np.where(n - right >= drawn, np.exp(log), 0.0)
+
+
+def _where_defined(numbers: np.ndarray, truth: Mask) -> Numbers:
+    return np.where(truth.any(1), numbers, np.nan)

@@ -1,0 +1,92 @@
+"""The explorer of two measures: what it checks, and what it tells its page."""
+
+import numpy as np
+import pytest
+import torch
+import traitlets
+
+from attnlib.widgets import MeasureExplorer
+from tests.explorers import HOSTILE, is_harmless, state_of
+
+TOKENS = ["a", "b", "c", "=", "b"]
+TRUTH = torch.tensor([False, True, False, False, False])
+
+
+def question(**changes):
+    parts = {
+        "tokens": TOKENS,
+        "scores": {
+            "rollout": torch.tensor([0.1, 0.4, 0.3, 0.9, 0.0]),
+            "blank-out": np.array([-1.0, -0.5, 0.2, np.nan, 0.0]),
+            "even": torch.ones(5),
+        },
+        "truth": TRUTH,
+        "candidates": torch.tensor([True, True, True, False, False]),
+        "query": 3,
+        "missing": {"flow": "no layers"},
+    }
+    return parts | changes
+
+
+def explorer(**settings):
+    return MeasureExplorer({"one": question(), "two": question(truth=TRUTH.roll(1))}, **settings)
+
+
+def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
+    explorer = MeasureExplorer({"one": question()})
+    (shown,) = explorer.documents
+    assert shown["found"] == {"rollout": [1], "blank-out": [2], "even": [3]}
+    assert shown["truth"] == [1] and shown["candidates"] == [0, 1, 2] and shown["query"] == 3
+    assert explorer.names == ["rollout", "blank-out", "even", "flow"]
+    assert (explorer.first, explorer.second) == ("rollout", "blank-out")
+    assert repr(explorer) == "MeasureExplorer: 1 question, measures rollout, blank-out, even, flow"
+
+
+def test_scores_that_are_negative_for_one_question_have_signs_in_all():
+    positive = question(scores={"blank-out": torch.rand(5)})
+    explorer = MeasureExplorer({"one": question(), "two": positive})
+    assert explorer.documents[1]["scores"][0]["signed"]
+    assert sum(each["bytes"] for each in explorer.documents) == len(explorer.weights)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"truth": TRUTH.int()}, r"question 'one': truth must be bool \[token\] = \(5,\); got int32"),
+        ({"truth": TRUTH[:4]}, r"truth must be bool .*got bool \(4,\)"),
+        ({"truth": TRUTH.roll(2)}, r"truth must be candidates; tokens \[3\] are not"),
+        ({"query": 5}, "query must be a place from 0 to 4; got 5"),
+        ({"scores": {"rollout": torch.rand(4)}}, r"score 'rollout' must have the shape \[token\] = \(5,\)"),
+        ({"scores": {"rollout": torch.full((5,), torch.nan)}}, "'rollout' holds nan"),
+        ({"scores": {}}, "there is no score"),
+        ({"words": 1}, "must hold tokens, scores, truth and query"),
+    ],
+)
+def test_what_is_not_valid_is_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        MeasureExplorer({"one": question(**changes)})
+
+
+def test_a_measure_or_question_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="there is no measure 'x'; the questions have rollout, blank-out"):
+        MeasureExplorer({"one": question()}, first="x")
+    with pytest.raises(traitlets.TraitError, match="document must be from 0 to 0; got 1"):
+        MeasureExplorer({"one": question()}, question=1)
+
+
+def test_another_question_has_none_of_the_tokens_that_it_lacks():
+    short = question(tokens=["a", "b"], scores={"rollout": torch.ones(2)}, query=0)
+    short |= {"truth": torch.tensor([False, True]), "candidates": None}
+    explorer = MeasureExplorer({"one": question(), "two": short})
+    explorer.token = 4
+    explorer.document = 1
+    assert explorer.token == -1
+
+
+def test_a_page_shows_hostile_tokens_as_text():
+    tokens = [*HOSTILE, "a"]
+    parts = {"scores": {HOSTILE[0]: torch.rand(5)}, "missing": {HOSTILE[3]: HOSTILE[1]}}
+    explorer = MeasureExplorer({HOSTILE[2]: question(tokens=tokens, **parts)}, title="</script><b>")
+    page = explorer.to_html()
+    assert is_harmless(page)
+    assert state_of(page)["documents"][0]["tokens"] == tokens

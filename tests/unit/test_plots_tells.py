@@ -1,0 +1,38 @@
+"""The figure of all measures and settings."""
+
+import pandas as pd
+
+from attnlib.plots import measures_by_setting
+from attnlib.plots.tells import LEFT_OUT
+
+TABLE = pd.DataFrame(
+    {
+        "setting": ["s", "t", "s", "t"],
+        "method": ["rollout", "rollout", "flow", "flow"],
+        "value": [1.0, -0.25, 0.5, None],
+    }
+)
+RANKING = pd.DataFrame(
+    {
+        "method": ["rollout", "flow"],
+        "value": [0.375, 0.5],
+        "low": [0.2, 0.4],
+        "high": [0.5, 0.6],
+        "rank": [1, None],
+    }
+)
+
+
+def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
+    figure = measures_by_setting(
+        {"plausibility": TABLE, "faithfulness": TABLE},
+        {"plausibility": RANKING, "faithfulness": RANKING},
+        ["ALTI"],
+    )
+    cells, means, other, _ = figure.axes
+    assert [label.get_text() for label in cells.get_yticklabels()] == ["rollout", "flow", "ALTI"]
+    assert [label.get_text() for label in other.get_xticklabels()] == ["s", "t"]
+    assert sorted(text.get_text() for text in cells.texts) == ["-0.25", "0.50", "1.00"]
+    assert [title.get_text() for title in figure.legends[0].get_texts()] == [LEFT_OUT]
+    assert len(means.containers) == 2  # those with a rank, and those without
+    assert cells.get_title(loc="left") == "plausibility"

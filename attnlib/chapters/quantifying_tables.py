@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from attnlib.measures.layer_agreement import FLOW, OVER_NULL, RAW, ROLLOUT
+from attnlib.measures.layer_agreement import BLANK_OUT, FLOW, GRADIENT, OVER_NULL, RAW, ROLLOUT, WORDS
 from attnlib.stats import summarise
 from attnlib.stats.seeds import table_over_seeds
 
@@ -17,7 +17,7 @@ MODEL = ["data", "causal", "untrained", "seed"]
 SETTINGS = ["tested on", "slip", "relevance", "items", "way", "layer"]
 """What tells the numbers of a model apart; "" (of layers, 0) where it does not apply."""
 
-RECORDED = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread"]
+RECORDED = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread", "chance"]
 
 AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
     *("correlation", "better than raw attention by", "names the subject", "accuracy", "what a slip changes"),
@@ -36,20 +36,25 @@ def by_layer(rows: pd.DataFrame, by: Sequence[str] = ("relevance", "items", "way
         by: what to split each model by.
 
     Returns:
-        Columns `MODEL`, `by`, `value`, `low`, `high`, `n` (sentences), and `spread`, the standard deviation
-        over sentences.
+        Columns `MODEL`, `by`, `value`, `low`, `high`, `n` (sentences), `spread`, the standard deviation over
+        sentences, and of subjects, `chance`.
     """
     value = "found" if "found" in rows else "value"
     table = summarise(rows, [*MODEL, *by], value)
-    spread = rows.groupby([*MODEL, *by], sort=False)[value].std().rename("spread").reset_index()
-    return table.merge(spread, on=[*MODEL, *by])
+    groups = rows.groupby([*MODEL, *by], sort=False)
+    more = groups[value].std().rename("spread").reset_index()
+    if "chance" in rows:
+        more = more.assign(chance=groups["chance"].mean().to_numpy())
+    return table.merge(more, on=[*MODEL, *by])
 
 
 def of_all_seeds(means: pd.DataFrame) -> pd.DataFrame:
     """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences."""
     if means["seed"].nunique() == 1:
         return means.drop(columns="seed")
-    by = [str(name) for name in means if name not in ("seed", "value", "low", "high", "n", "spread")]
+    by = [
+        str(name) for name in means if name not in ("seed", "value", "low", "high", "n", "spread", "chance")
+    ]
     table = table_over_seeds(means, by)
     if "spread" in means:
         table = table.merge(means.groupby(by, sort=False)["spread"].mean().reset_index(), on=by)
@@ -94,6 +99,7 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
         else "in part".
     """
     deep = found[found["layer"] >= FROM_LAYER]
+    columns = [*MODEL, "relevance", "items", "way", "better", "worse", "unsettled", "smallest", "verdict"]
     tables = []
     for key, group in deep.groupby([*MODEL, "relevance", "items", "way"], sort=False):
         better, worse = group["low"] > 0, group["high"] < 0
@@ -105,7 +111,7 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
         verdict = "holds" if better.all() else "in part" if better.any() else "does not"
         about = dict(zip([*MODEL, "relevance", "items", "way"], key, strict=True))
         tables.append(about | named | {"smallest": group["value"].min(), "verdict": verdict})
-    return pd.DataFrame(tables)
+    return pd.DataFrame(tables, columns=columns)
 
 
 def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
@@ -211,6 +217,56 @@ def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
     for name, value in where.items():
         kept = kept[kept[name] == value]
     return of_all_seeds(kept[[name for name in RECORDED if name != "metric"]])
+
+
+def told(rows: pd.DataFrame) -> dict[str, float | int]:
+    """The numbers of a record that the text quotes, by what they are; -1 or NaN where there is none.
+
+    Args:
+        rows: of `recorded`.
+    """
+    found: dict[str, float | int] = {
+        "recorded models": len(rows[~rows["untrained"].astype(bool)].drop_duplicates(MODEL)),
+        "recorded n": int(rows.loc[rows["metric"] == SUBJECT, "n"].max()) if len(rows) else 0,
+    }
+    claims = _claims(rows)
+    found["recorded: compared"] = len(claims[claims["way"] == ROLLOUT])
+    for way in (ROLLOUT, FLOW):
+        for verdict in ("holds", "in part"):
+            those = claims[(claims["way"] == way) & (claims["verdict"] == verdict)]
+            found[f"recorded: {way}, {verdict}"] = len(those)
+    last = rows["layer"].max()
+    trained = {"untrained": False, "causal": False}
+    blanks: dict[str, object] = {"relevance": BLANK_OUT, "items": WORDS}
+    for way in (RAW, ROLLOUT, FLOW):
+        where = {"data": "linzen", "way": way, "layer": last}
+        found[f"recorded: {way}, {last}, linzen"] = _one(rows, AGREEMENT, **where, **trained, **blanks)
+    for way, layer in ((RAW, last), (ROLLOUT, last), (FLOW, last), (BLANK_OUT, 0)):
+        value = _one(rows, SUBJECT, way=way, layer=layer, **trained)
+        found[f"recorded names: {way}, {layer}"] = 100 * value
+    by_chance = rows.loc[(rows["metric"] == SUBJECT) & (rows["way"] == BLANK_OUT), "chance"]
+    found["recorded names: chance"] = 100 * by_chance.mean()
+    for way in (ROLLOUT, OVER_NULL):
+        value = _one(rows, SUBJECT, way=way, layer=last, untrained=False, causal=True)
+        found[f"recorded back: {way}"] = 100 * value
+        where = {"way": way, "layer": 2, "untrained": True, "causal": True, "items": WORDS}
+        value = _one(rows, AGREEMENT, relevance=GRADIENT, **where)
+        found[f"recorded back: untrained {way}, gradient"] = value
+    where = {"data": "sst", "slip": "dense ranks", "way": FLOW, "layer": last}
+    found[f"recorded: dense ranks, flow, {last}, sst"] = _one(rows, SLIP, **where, **blanks)
+    return found
+
+
+def _claims(rows: pd.DataFrame) -> pd.DataFrame:
+    """`verdicts` on words alone, with blank-out, of trained models that look both ways."""
+    better = rows[(rows["metric"] == ADVANTAGE) & (rows["relevance"] == BLANK_OUT) & (rows["items"] == WORDS)]
+    return verdicts(better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)])
+
+
+def _one(rows: pd.DataFrame, metric: str, **where: object) -> float:
+    """A number over all seeds."""
+    found = of_record(rows, metric, **where)
+    return float(found["value"].mean()) if len(found) else float("nan")
 
 
 def _listed(layers: pd.Series) -> str:

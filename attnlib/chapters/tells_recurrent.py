@@ -58,14 +58,15 @@ class PlantedDocuments(RunPerSeed):
         """Another seed."""
         return DynamicsRun(f"seed {seed}", seed, uniform=False)
 
-    def ask(self, chapter: ClassificationDynamics, model: Classifier, n: int) -> Asked:
+    def ask(self, chapter: ClassificationDynamics, model: Classifier, n: int, others: bool) -> Asked:
         """About test documents, and as many of twice the length."""
         known = Planting(difficulty=chapter.difficulty, confounding=chapter.confounding)
         longer = replace(known, min_words=known.max_words + 1, max_words=2 * known.max_words)
+        drawn = long_documents(chapter.corpus.vocabulary, longer, n)
         vocabulary, reader = chapter.corpus.vocabulary, ReadDocuments(model).eval()
         parts = [
-            about_documents(vocabulary, chapter.corpus.test, known),
-            about_documents(vocabulary, long_documents(vocabulary, longer, n), longer, in_distribution=False),
+            about_documents(vocabulary, chapter.corpus.test, known, others=others),
+            about_documents(vocabulary, drawn, longer, others=others, in_distribution=False),
         ]
         return reader, gathered(self.title, reader, some(n, *parts))
 
@@ -108,13 +109,20 @@ class InventedSentences(RunPerSeed):
         """Another seed."""
         return TranslationRun(f"seed {seed}", seed)
 
-    def ask(self, chapter: TranslationDynamics, model: Seq2Seq, n: int) -> Asked:
+    def ask(self, chapter: TranslationDynamics, model: Seq2Seq, n: int, others: bool) -> Asked:
         """About test sentences, and longer ones."""
         data, reader = chapter.bitext, ReadSentences(model).eval()
         longer = long_sentences(n, int(data.train.source_lengths.max()))
         asked = [
-            about_sentences(reader, data.subwords, pairs, Translator(), in_distribution=known)
-            for pairs, known in ((data.test[: SPARE * n], True), (longer, False))
+            about_sentences(
+                reader,
+                data.subwords,
+                pairs,
+                Translator(),
+                others=pairs if others else None,
+                in_distribution=known,
+            )
+            for pairs, known in ((data.test, True), (longer, False))
         ]
         return reader, gathered(self.title, reader, some(n, *asked))
 
@@ -148,7 +156,7 @@ class Copies(Setting):
         chapter: SequenceCopying = self.chapter(p)
         return [seed for run in self._stacks(chapter) for seed in run.seeds][:MOST_SEEDS]
 
-    def make(self, p: Wanted, seed: int) -> Asked:
+    def make(self, p: Wanted, seed: int, others: bool = False) -> Asked:
         """About unseen sequences of the task's length, and of half as many symbols more.
 
         Raises:
@@ -161,7 +169,8 @@ class Copies(Setting):
         task, reader = chapter.easy, ReadCopies(trained(chapter, stack), seed).eval()
         longer = Copying(min(task.length * 3 // 2, task.symbols), task.symbols)
         parts = [
-            about_copies(reader, each, p.questions, in_distribution=each == task) for each in (task, longer)
+            about_copies(reader, each, p.questions, others=others, in_distribution=each == task)
+            for each in (task, longer)
         ]
         return reader, gathered(self.title, reader, some(p.questions, *parts))
 

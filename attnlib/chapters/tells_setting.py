@@ -70,8 +70,15 @@ class Setting(ABC):
         """The seeds of the models that there are, `MOST_SEEDS` at most; none where a profile trains none."""
 
     @abstractmethod
-    def make(self, p: Wanted, seed: int) -> Asked:
+    def make(self, p: Wanted, seed: int, others: bool = False) -> Asked:
         """The model of a seed, trained if it is not kept, and what it is asked.
+
+        Args:
+            p: what is wanted.
+            seed: one of `seeds`.
+            others: whether counterfactuals are texts of their own, of the same form, rather than the same
+                texts with their sources exchanged. What patches one token after another into the text finds
+                sources of the latter by construction, where nothing else is another.
 
         Raises:
             ValueError: there is no such model; or with this profile nobody knows its sources.
@@ -101,12 +108,13 @@ class RunPerSeed(Setting):
         more = (seed for seed in count() if seed not in kept)
         return [*kept, *islice(more, p.train_more * MOST_SEEDS)][:MOST_SEEDS]
 
-    def make(self, p: Wanted, seed: int) -> Asked:
+    def make(self, p: Wanted, seed: int, others: bool = False) -> Asked:
         """See `Setting`; nothing is trained that sources are not known of."""
         chapter = self.chapter(p)
         self.check(chapter)
         run = next((each for each in chapter.runs() if self.has(each) and each.seed == seed), None)
-        return self.ask(chapter, trained(chapter, run or self.another(chapter, seed)), p.questions)
+        model = trained(chapter, run or self.another(chapter, seed))
+        return self.ask(chapter, model, p.questions, others)
 
     def check(self, chapter: Any) -> None:
         """Raise a `ValueError` if the chapter's data are such that nobody knows the sources."""
@@ -120,7 +128,7 @@ class RunPerSeed(Setting):
         """A run of a seed that the chapter does not have."""
 
     @abstractmethod
-    def ask(self, chapter: Any, model: Any, n: int) -> Asked:
+    def ask(self, chapter: Any, model: Any, n: int, others: bool) -> Asked:
         """The model as it is asked, and `n` questions in the distribution and out of it each."""
 
 

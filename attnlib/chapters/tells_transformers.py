@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from jaxtyping import Int64
@@ -35,15 +35,20 @@ from attnlib.models.pretrained import load_language_model
 ROUNDS = 4
 """How often texts of a task are gone through for another question, where there are too few of them."""
 
+POOL, FACTS = 4000, 300
+"""Texts of a task, and prompts of the needle test, that others of the same form are taken from."""
+
 COMPILED_LENGTH = 12
 """Symbols of the longest sequence for compiled models, as in the chapter on RASP languages."""
 
 
-def program_questions(lang: Language, n: int, lengths: tuple[int, int], known: bool) -> Iterator[Question]:
+def program_questions(
+    lang: Language, n: int, lengths: tuple[int, int], known: bool, others: bool
+) -> Iterator[Question]:
     """Questions about unseen sequences of such lengths; `known`: whether models were trained on such."""
     shortest, longest = lengths
     drawn = lang.sequences(SPARE * n, split="test", min_length=shortest, max_length=longest)
-    return about_programs(lang, drawn, in_distribution=known)
+    return about_programs(lang, drawn, others=others, in_distribution=known)
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,12 @@ class Program(RunPerSeed):
         run = chapter.run(self.name, self.supervised, seed)
         return replace(run, name=f"{run.name.removesuffix(f', seed {seed}')}, seed {seed}")
 
-    def ask(self, chapter: RaspLanguages, model: nn.Module, n: int) -> Asked:
+    def ask(self, chapter: RaspLanguages, model: nn.Module, n: int, others: bool) -> Asked:
         """About lengths up to that of training, and up to the longest that is tested."""
         lang, end = chapter.lang(self.name), chapter.length
-        parts = [program_questions(lang, n, (2, end), True)]
+        parts = [program_questions(lang, n, (2, end), True, others)]
         if chapter.longest > end:
-            parts.append(program_questions(lang, n, (end + 1, chapter.longest), False))
+            parts.append(program_questions(lang, n, (end + 1, chapter.longest), False, others))
         padding = int(lang.tokenizer.pad_token_id)
         return model, gathered(self.title, model, some(n, *parts), padding)
 
@@ -108,10 +113,10 @@ class CompiledProgram(Setting):
         """The language, and that it is compiled."""
         return f"{self.name}, compiled"
 
-    def make(self, p: Wanted, seed: int) -> Asked:
+    def make(self, p: Wanted, seed: int, others: bool = False) -> Asked:
         """All sequences are in the distribution: there is no other."""
         found = compiled(self._language, COMPILED_LENGTH)
-        asked = program_questions(found.language, p.questions, (2, COMPILED_LENGTH), True)
+        asked = program_questions(found.language, p.questions, (2, COMPILED_LENGTH), True, others)
         padding = int(found.language.tokenizer.pad_token_id)
         return found.model, gathered(self.title, found.model, some(p.questions, asked), padding)
 
@@ -159,14 +164,16 @@ class Task(RunPerSeed):
         run = ReasoningRun("", seed, self.name, self.supervised)
         return ReasoningRun(f"{run.kind}, seed {seed}", seed, self.name, self.supervised)
 
-    def ask(self, chapter: AlgorithmicReasoning, model: nn.Module, n: int) -> Asked:
+    def ask(self, chapter: AlgorithmicReasoning, model: nn.Module, n: int, others: bool) -> Asked:
         """About test texts in the ranges of training, and out of them; several times where they are few."""
         parts = []
         for part in ("id", "ood"):
             generator = chapter.generator(self.name, part, plain=True)
             once = {sample.text: sample for sample in generator.samples(SPARE * n)}.values()
+            unlabelled = chapter.generator(self.name, part, plain=True, generate_attn_labels=False)
+            pool = unlabelled.samples(others * POOL)
             rounds = [
-                about_answers(generator, once, in_distribution=part == "id", seed=seed)
+                about_answers(generator, once, others=pool, in_distribution=part == "id", seed=seed)
                 for seed in range(ROUNDS)
             ]
             parts.append(chain(*rounds))
@@ -197,12 +204,13 @@ class Sums(RunPerSeed):
         """Another seed."""
         return LensRun(f"{chapter.kind}, seed {seed}", seed, "+")
 
-    def ask(self, chapter: ArithmeticLens, model: nn.Module, n: int) -> Asked:
+    def ask(self, chapter: ArithmeticLens, model: nn.Module, n: int, others: bool) -> Asked:
         """About test problems."""
         run = LensRun("", 0, "+")
         task = chapter.task(run)
         problems = chapter.splits(run).test[: SPARE * n]
-        asked = about_sums(task, task.samples(problems))
+        pool = [*task.samples(chapter.splits(run).test[: others * POOL])]
+        asked = about_sums(task, task.samples(problems), others=pool)
         return model, gathered(self.title, model, some(n, asked), int(task.tokenizer.pad_token_id))
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:
@@ -231,12 +239,14 @@ class Facts(Setting):
         """There is one model."""
         return [0]
 
-    def make(self, p: Wanted, seed: int) -> Asked:
+    def make(self, p: Wanted, seed: int, others: bool = False) -> Asked:
         """The chapter's prompts; no others are out of the distribution of what such models have read."""
         chapter: GenerativeRollout = self.chapter(p)
         model, tokenizer = language_model(chapter.model, chapter.device)
         generator = NeedleGenerator(tokenizer, seed=chapter.seed, facts=chapter.facts)
-        asked = about_facts(generator, generator.generate_samples())
+        elsewhere = NeedleGenerator(tokenizer, seed=chapter.seed + 1, facts=chapter.facts)
+        pool = islice(elsewhere.generate_samples(), others * FACTS)
+        asked = about_facts(generator, generator.generate_samples(), others=pool)
         return model, gathered(self.title, model, some(p.questions, asked), tokenizer.pad_token_id or 0)
 
     def words(self, p: Wanted, ids: Int64[Tensor, " token"]) -> list[str]:

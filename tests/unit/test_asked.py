@@ -150,6 +150,50 @@ def test_the_counterfactual_of_an_answer_is_a_text_of_the_task(name):
     assert len(asked) >= 10
 
 
+def test_another_text_of_the_same_form_may_be_the_counterfactual():
+    generator = task("long_addition", char_tokenizer())
+    texts = ["1240+4335=5575", "2270+1111=3381", "12+34=46", "1240+4336=5576"]
+    text, *others = (generator.annotate(each) for each in texts)
+    for seed in SEEDS:
+        for question in about_answers(generator, [text], others=others, seed=seed):
+            place = question.query
+            allowed = [each[: place + 1] for each in (texts[1], texts[3]) if each[place] != texts[0][place]]
+            prompt = generator.tokenizer.decode(question.counterfactual, skip_special_tokens=True)
+            assert prompt + generator.tokenizer.decode(question.foil) in allowed
+    sums = arithmetic("+")
+    (question,) = about_sums(sums, [sums.annotate("12+34=46")], others=[sums.annotate("20+50=70")])
+    assert sums.tokenizer.decode(question.counterfactual[1:7]) == "20+50="
+    assert [*about_sums(sums, [sums.annotate("12+34=46")], others=[sums.annotate("1+5=6")])] == []
+
+
+def test_other_sequences_documents_and_prompts_may_be_counterfactuals(languages):
+    lang = language("sort", 10, bos=True)
+    drawn = lang.sequences(6, split="test", min_length=4, max_length=9)
+    for question in about_programs(lang, drawn, others=True):
+        text = lang.tokenizer.decode(question.counterfactual[1:])
+        assert lang.outputs(text)[question.query - 1] == lang.classes[question.foil]
+        assert question.foil != question.target
+    corpus = planted(train_documents=300, validation_documents=20, test_documents=60)
+    rows = [(tuple(d.tolist())) for d in corpus.test.tokens.split(corpus.test.lengths.tolist())]
+    label = dict(zip(rows, corpus.test.labels.tolist(), strict=True))
+    asked = [*about_documents(corpus.vocabulary, corpus.test, others=True)]
+    assert len(asked) > 20
+    for question in asked:
+        assert label[tuple(question.counterfactual.tolist())] == question.foil != question.target
+    data, model = languages
+    asked = [*about_sentences(model, data.subwords, data.test, Translator(), others=data.test)]
+    whole = {tuple(data.test[slice(i, i + 1)].source.tolist()): data.test[slice(i, i + 1)] for i in range(30)}
+    assert len(asked) > 10
+    for question in asked:
+        n = int((question.ids < len(data.subwords)).sum())
+        other = whole[tuple(question.counterfactual[:n].tolist())]
+        assert other.target[len(question.ids) - n + 1] == question.foil != question.target
+    generator = NeedleGenerator(char_tokenizer(), opening="")
+    other = TEXT.replace("Kira", "Nina").replace("1936", "2000")
+    found = about_facts(generator, [generator.annotate(TEXT)], others=[generator.annotate(other)])
+    assert [generator.tokenizer.decode(question.foil) for question in found] == ["2"]
+
+
 @pytest.mark.parametrize(
     "numbers, text, truth",
     [  # of 58 + 67, no other sum as long begins otherwise
@@ -238,6 +282,14 @@ def test_with_a_unit_exchanged_a_sentence_has_another_translation(languages):
         was, becomes = (data.subwords.decode([each]) for each in (question.target, question.foil))
         assert any(old in " ".join(u.source) and was in u.target for u in words)
         assert any(new in " ".join(u.source) and becomes in u.target for u in words)
+
+
+def test_every_symbol_of_another_sequence_to_copy_is_another():
+    task = Copying(4, 6)
+    model = ReadCopies(Copier(CopierConfig(task.vocabulary, 8)))
+    for question in about_copies(model, task, 20, others=True):
+        same = question.ids == question.counterfactual
+        assert places(same) == {4} and question.counterfactual[question.query - 4] == question.foil
 
 
 @pytest.mark.parametrize("task", [Copying(4, 6), Copying(4, 4), Copying(4, 3, repetition=True)])

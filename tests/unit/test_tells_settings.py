@@ -84,6 +84,16 @@ def test_tokens_are_called_what_they_stand_for(name, ids, words):
     assert SETTINGS[name].words(wanted("smoke"), torch.tensor(ids)) == words
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_counterfactuals_of_their_own_differ_everywhere(name):
+    p, setting = wanted("smoke"), SETTINGS[name]
+    questions = setting.make(p, setting.seeds(p)[0], others=True)[1]
+    assert (questions.foil != questions.target).all()
+    differs = (questions.input_ids != questions.counterfactual) & questions.candidates
+    assert (differs & questions.truth).any(1).all()
+    assert (differs & ~questions.truth).any() or name == "arithmetic"  # of few digits, all are sources
+
+
 def test_what_is_not_kept_is_trained_and_said_once(capsys):
     p, setting = wanted("smoke", train_more=True), SETTINGS["reverse"]
     model, questions = setting.make(p, 1)

@@ -3,6 +3,10 @@
 One question per text, as a rule. Every one has a counterfactual, from `attnlib.generators.exchanged`, and the
 right answer there as its foil: a prediction that has none is not asked for. Questions to a causal model end
 where they are asked, since what comes later is not seen.
+
+A counterfactual is the same text with its sources exchanged. Often nothing else is another in it, and then
+whatever compares the two token by token finds the sources by construction: to ask patching, say `others`, and
+it is a text of its own, of the same form.
 """
 
 from attnlib.measures.asked.answers import about_answers, about_sums

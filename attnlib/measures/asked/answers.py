@@ -10,7 +10,7 @@ import numpy as np
 from attnlib.generators.algorithmic import AlgorithmicGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.base import Sample
-from attnlib.generators.exchanged import exchanged_problem, exchanged_text
+from attnlib.generators.exchanged import Alike, exchanged_problem, exchanged_text, form
 from attnlib.measures.asked.question import Question, but, in_random_order
 
 Exchange = Callable[[str, int, Sequence[int], np.random.Generator], Sample | None]
@@ -21,6 +21,7 @@ def about_answers(
     generator: AlgorithmicGenerator,
     samples: Iterable[Sample],
     *,
+    others: Iterable[Sample] = (),
     in_distribution: bool = True,
     seed: int = 0,
 ) -> Iterator[Question]:
@@ -33,24 +34,46 @@ def about_answers(
     Args:
         generator: of texts without instruction, examples or chat.
         samples: of it.
+        others: texts that counterfactuals are taken from, if they are to be texts of their own in which
+            everything is another: of the same form, with another answer.
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
     """
-    return _about(samples, partial(exchanged_text, generator), in_distribution, seed)
+    exchange = _another(others) or partial(exchanged_text, generator)
+    return _about(samples, exchange, in_distribution, seed)
 
 
 def about_sums(
-    task: Arithmetic, samples: Iterable[Sample], *, in_distribution: bool = True, seed: int = 0
+    task: Arithmetic,
+    samples: Iterable[Sample],
+    *,
+    others: Iterable[Sample] = (),
+    in_distribution: bool = True,
+    seed: int = 0,
 ) -> Iterator[Question]:
     """A question about one digit of every problem's answer; the truth are its column, and the carry's.
 
     Args:
         task: that does not ask for operands.
         samples: of it.
+        others: see `about_answers`.
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
     """
-    return _about(samples, partial(exchanged_problem, task), in_distribution, seed)
+    exchange = _another(others) or partial(exchanged_problem, task)
+    return _about(samples, exchange, in_distribution, seed)
+
+
+def _another(others: Iterable[Sample]) -> Exchange | None:
+    """What takes another one of the same form, if there are any."""
+    alike = Alike(others, lambda sample: form(sample.text))
+    if not alike.by_form:
+        return None
+
+    def exchange(text: str, place: int, keys: Sequence[int], rng: np.random.Generator) -> Sample | None:
+        return alike.draw(form(text), lambda sample: sample.text[place] != text[place], rng)
+
+    return exchange
 
 
 def _about(

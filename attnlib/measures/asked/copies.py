@@ -13,7 +13,13 @@ from attnlib.models.single_head import ReadCopies
 
 
 def about_copies(
-    model: ReadCopies, task: Copying, n: int, *, in_distribution: bool = True, seed: int = 0
+    model: ReadCopies,
+    task: Copying,
+    n: int,
+    *,
+    others: bool = False,
+    in_distribution: bool = True,
+    seed: int = 0,
 ) -> Iterator[Question]:
     """A question about one symbol of every copy: where does it stand in the source?
 
@@ -25,6 +31,7 @@ def about_copies(
         model: which is asked: its rows are source and what was written.
         task: with the ids that the model knows.
         n: how many.
+        others: whether counterfactuals are sequences of their own, in which everything is another.
         in_distribution: whether the model was trained on such.
         seed: of what is drawn.
     """
@@ -32,10 +39,13 @@ def about_copies(
         rng = np.random.default_rng([seed, row])
         symbols = task.sequences(1, rng)[0]
         place = int(rng.integers(task.length))
-        others = np.setdiff1d(np.arange(task.symbols), symbols)
-        other = int(rng.choice(others if len(others) else symbols[symbols != symbols[place]]))
+        free = np.setdiff1d(np.arange(task.symbols), symbols)
+        other = int(rng.choice(free if len(free) else symbols[symbols != symbols[place]]))
         swap = np.arange(task.symbols)
         swap[[symbols[place], other]] = swap[[other, symbols[place]]]
+        if others:  # a permutation that moves every symbol
+            swap = np.roll(np.arange(task.symbols), int(rng.integers(1, task.symbols)))
+            other = int(swap[symbols[place]])
         rows = [
             torch.cat([torch.tensor([*one, task.end]), model.written(torch.tensor(one[:place]))])
             for one in (symbols, swap[symbols])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 
 from attnlib.generators.classification import Documents, Planting, Vocabulary
 from attnlib.generators.classification.vocabulary import SPECIAL
-from attnlib.generators.exchanged import opposites
+from attnlib.generators.exchanged import Alike, opposites
 from attnlib.measures.asked.question import Question
 
 
@@ -17,7 +18,9 @@ def about_documents(
     documents: Documents,
     planting: Planting | None = None,
     *,
+    others: bool = False,
     in_distribution: bool = True,
+    seed: int = 0,
 ) -> Iterator[Question]:
     """A question about every document: what speaks for its class?
 
@@ -29,7 +32,10 @@ def about_documents(
         vocabulary: of the corpus that models were trained on.
         documents: whose relevance is known.
         planting: how they were made.
+        others: whether counterfactuals are documents of their own: others of these, as long, of the other
+            class.
         in_distribution: whether models were trained on such.
+        seed: of what is drawn.
 
     Raises:
         ValueError: their relevance is not known.
@@ -41,17 +47,21 @@ def about_documents(
         if one in known and other in known:
             swap[known[one]] = known[other]
     relevance = documents.toward_label(documents.relevance)
-    rows = zip(
-        documents.tokens.split(documents.lengths.tolist()),
-        relevance.split(documents.lengths.tolist()),
-        documents.labels.tolist(),
-        strict=True,
-    )
-    for ids, speaks, label in rows:
+    tokens, labels = documents.tokens.split(documents.lengths.tolist()), documents.labels.tolist()
+    alike = Alike(zip(tokens, labels, strict=True), lambda each: (len(each[0]), each[1]))
+    rows = zip(tokens, relevance.split(documents.lengths.tolist()), labels, strict=True)
+    for row, (ids, speaks, label) in enumerate(rows):
         words = ids >= len(SPECIAL)
         truth = (speaks > 0) & words
         if (swap[ids] == ids)[truth].any() or not truth.any():  # of too rare a keyword, or its opposite
             continue
+        counterfactual = torch.where(truth, swap[ids], ids)
+        if others:
+            rng = np.random.default_rng([seed, row])
+            found = alike.draw((len(ids), 1 - label), lambda each: True, rng)
+            if found is None:
+                continue
+            counterfactual = found[0]
         yield Question(
             ids,
             len(ids) - 1,
@@ -59,6 +69,6 @@ def about_documents(
             truth,
             words,
             1 - label,
-            torch.where(truth, swap[ids], ids),
+            counterfactual,
             in_distribution,
         )

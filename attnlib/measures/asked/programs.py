@@ -11,9 +11,17 @@ from attnlib.generators.exchanged import exchanged_symbols
 from attnlib.generators.rasp import Language, Sequences
 from attnlib.measures.asked.question import Question, but, in_random_order
 
+DRAWN = 20
+"""Sequences that another one with another output is taken from."""
+
 
 def about_programs(
-    lang: Language, sequences: Sequences, *, in_distribution: bool = True, seed: int = 0
+    lang: Language,
+    sequences: Sequences,
+    *,
+    others: bool = False,
+    in_distribution: bool = True,
+    seed: int = 0,
 ) -> Iterator[Question]:
     """A question about one output of every sequence, drawn from those that have a source.
 
@@ -25,6 +33,7 @@ def about_programs(
     Args:
         lang: with heads whose algorithm is known.
         sequences: of any lengths.
+        others: whether counterfactuals are sequences of their own, as long, in which everything is another.
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
 
@@ -44,7 +53,10 @@ def about_programs(
             truth = but(selected[query], query)
             if not truth.any():
                 continue
-            other = exchanged_symbols(lang, alone, query - lang.bos, truth[int(lang.bos) :], rng)
+            if others:
+                other = other_sequence(lang, alone, query - lang.bos, rng)
+            else:
+                other = exchanged_symbols(lang, alone, query - lang.bos, truth[int(lang.bos) :], rng)
             if other is None:
                 continue
             twin = lang.batch(other, target_attention=False)
@@ -59,3 +71,15 @@ def about_programs(
                 in_distribution,
             )
             break
+
+
+def other_sequence(
+    lang: Language, sequence: Sequences, query: int, rng: np.random.Generator
+) -> Sequences | None:
+    """A sequence as long, with another output at one position; `None` if none of those drawn has."""
+    (length,) = sequence.lengths.tolist()
+    seed, size = int(rng.integers(2**31)), {"min_length": length, "max_length": length}
+    drawn = lang.sequences(DRAWN, split="test", seed=seed, **size)
+    outputs = lang.definition.outputs
+    differs = (outputs(drawn)[:, query] != outputs(sequence)[0, query]).nonzero()
+    return drawn[differs[0]] if len(differs) else None

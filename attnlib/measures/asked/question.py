@@ -34,9 +34,10 @@ class Question(NamedTuple):
 
 
 def some(n: int, *parts: Iterable[Question]) -> Iterator[Question]:
-    """The first `n` of each part, each prompt once, in which a measure can be wrong.
+    """The first `n` of each part, each prompt once, in which a measure can be wrong, and right.
 
-    Where all candidates are sources there is nothing to find.
+    Where all candidates are sources there is nothing to find; where a counterfactual has the same sources,
+    nothing that would tell it.
     """
     for part in parts:
         yield from islice(_different(part), n)
@@ -46,7 +47,8 @@ def _different(questions: Iterable[Question]) -> Iterator[Question]:
     seen = set[tuple[int, ...]]()
     for each in questions:
         prompt = (each.query, *each.ids.tolist())
-        if prompt not in seen and bool((each.candidates & ~each.truth).any()):
+        differs = each.ids != each.counterfactual
+        if prompt not in seen and bool((each.candidates & ~each.truth).any() and differs[each.truth].any()):
             yield each
         seen.add(prompt)
 

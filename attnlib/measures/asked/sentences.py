@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
 
-from attnlib.generators.exchanged import Translator
+from attnlib.generators.exchanged import Alike, Exchanged, Translator
 from attnlib.generators.translation import Pairs, Subwords
 from attnlib.measures.asked.question import Question, in_random_order
 from attnlib.models.single_head import ReadSentences
@@ -19,6 +20,7 @@ def about_sentences(
     pairs: Pairs,
     translator: Translator,
     *,
+    others: Pairs | None = None,
     in_distribution: bool = True,
     seed: int = 0,
 ) -> Iterator[Question]:
@@ -32,6 +34,8 @@ def about_sentences(
         subwords: whole words.
         pairs: whose alignment is known.
         translator: of their grammar.
+        others: sentences that counterfactuals are taken from, if they are to be sentences of their own, as
+            long as the source, with another word at the place that is asked about.
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
 
@@ -40,6 +44,8 @@ def about_sentences(
     """
     if pairs.alignment is None:
         raise ValueError("sentences should be invented ones, whose alignment is known")
+    texts = [] if others is None else [Exchanged(*(side.split() for side in text)) for text in others.texts]
+    alike = Alike(texts, lambda each: len(each.source) + 2)  # with `<bos>` and `<eos>`
     for row in range(len(pairs)):
         rng, pair = np.random.default_rng([seed, row]), pairs[slice(row, row + 1)]
         assert pair.alignment is not None
@@ -47,7 +53,10 @@ def about_sentences(
         aligned = pair.alignment.view(-1, n)
         said, written = (text.split() for text in pair.texts[0])
         for place in in_random_order(aligned.any(1), rng):
-            other = translator.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
+            if others is None:
+                other = translator.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
+            else:
+                other = alike.draw(n, partial(_differs, place, written[place]), rng)
             if other is None:
                 continue
             source, target = (torch.tensor(ids) for ids in subwords.encode([*map(" ".join, other)]))
@@ -68,3 +77,8 @@ def about_sentences(
                 in_distribution,
             )
             break
+
+
+def _differs(place: int, word: str, sentence: Exchanged) -> bool:
+    """Whether another word stands at a place of its translation."""
+    return place < len(sentence.target) and sentence.target[place] != word

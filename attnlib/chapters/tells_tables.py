@@ -27,11 +27,12 @@ def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
 
 
 def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
-    """What could not be given, and why: `method`, `settings` and `reason`."""
-    rows = [(method, each.setting, reason) for each in asked for method, reason in each.missing.items()]
-    found = pd.DataFrame(rows, columns=["method", "settings", "reason"]).drop_duplicates()
-    together = found.groupby(["method", "reason"], sort=False)["settings"].agg(", ".join)
-    return together.reset_index()[["method", "settings", "reason"]]
+    """What could not be given, and why: `methods`, `settings` and `reason`."""
+    rows = [(each.setting, reason, method) for each in asked for method, reason in each.missing.items()]
+    found = pd.DataFrame(rows, columns=["settings", "reason", "methods"]).drop_duplicates()
+    by_method = found.groupby(["methods", "reason"], sort=False, as_index=False).agg("; ".join)
+    together = by_method.groupby(["settings", "reason"], sort=False, as_index=False).agg("; ".join)
+    return together[["methods", "settings", "reason"]]
 
 
 TOLD = ("activation patching", "attribution patching")

@@ -25,6 +25,9 @@ from attnlib.models.twins import untrained
 
 T = TypeVar("T")
 
+NOT_ASKED = "not asked here: it takes too many passes of a large model"
+"""Why a measure is not among those that are asked for a setting only."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -54,6 +57,7 @@ class WhereAttentionTells(Chapter):
     methods: list[str]
     questions: int = Field(ge=2, le=2000)
     fewer: dict[str, int]
+    only: dict[str, list[str]]
     models: str
     train_more: bool
     seeds: int = Field(ge=1, le=3)
@@ -80,8 +84,10 @@ class WhereAttentionTells(Chapter):
                 raise ValueError(f"{name} should be among {', '.join(METHODS)}; got {unknown}")
         if self.standard not in self.asked_for:
             raise ValueError(f"standard should be among the methods; got {self.standard!r}")
-        if unknown := [name for name in self.fewer if name not in SETTINGS]:
-            raise ValueError(f"fewer should name settings; got {unknown}")
+        if unknown := [name for name in (*self.fewer, *self.only) if name not in SETTINGS]:
+            raise ValueError(f"fewer and only should name settings; got {unknown}")
+        if unknown := [name for names in self.only.values() for name in names if name not in METHODS]:
+            raise ValueError(f"only should name measures among {', '.join(METHODS)}; got {unknown}")
         if wrong := [n for n in [*self.k, *self.fewer.values()] if n < 1]:
             raise ValueError(f"k and fewer should be numbers of at least 1; got {wrong}")
         if none := [each for each in self.budgets if each <= 0 or (each > 1 and each % 1)]:
@@ -115,10 +121,12 @@ class WhereAttentionTells(Chapter):
         model = model.to(self.torch_device)
         if setting in self.fewer:
             questions = questions.where(first_of_each_split(questions, self.fewer[setting]))
-        found = scored(model, questions, self.asked_for)
+        here = self.only.get(setting, self.asked_for)
+        found = scored(model, questions, [name for name in self.asked_for if name in here])
         twin = self._twin(model, questions, seed)
         scores = found.scores | twin.scores | scored(model, questions, BASELINES).scores
-        return Asked(setting, seed, model, questions, scores, found.missing | twin.missing)
+        missing = {name: NOT_ASKED for name in self.asked_for if name not in here}
+        return Asked(setting, seed, model, questions, scores, missing | found.missing | twin.missing)
 
     def _twin(self, model: nn.Module, questions: Questions, seed: int) -> Scored:
         """What some measures say of a model that learned nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
+from attnlib.attribution.prompts import Method
 from attnlib.generators.base import IGNORE
 from attnlib.generators.rasp.language import language
 from attnlib.measures.questions import Questions
@@ -44,8 +46,12 @@ class Setting:
         tokens: list[str] = language(self.name, 10, bos=True).tokenizer.convert_ids_to_tokens(ids.tolist())
         return tokens
 
-    def make(self, p: Any, seed: int) -> tuple[nn.Module, Questions]:
-        """The model of a seed, and what it is asked."""
+    def methods(self, names: Iterable[str]) -> dict[str, str | Method]:
+        """The measures of these names that its models are explained by."""
+        return {name: name for name in names}
+
+    def make(self, p: Any, seed: int, others: bool = False) -> tuple[nn.Module, Questions]:
+        """The model of a seed, and what it is asked, without counterfactuals of either kind."""
         found = compiled(language(self.name, 10, bos=True), LENGTH)
         n, lengths = SPARE * p.questions, {"min_length": LENGTH, "max_length": LENGTH}
         batch = found.language.batch(found.language.sequences(n, split="test", **lengths))

@@ -36,8 +36,8 @@ def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
 
 
 TOLD = ("activation patching", "attribution patching")
-"""Measures that are told where the sources are, by another prompt, in which these have changed, and what
-follows from them: they never name what is the same in both."""
+"""Measures that are told where the sources are, if the prompt that they compare with is the same but for
+these, and what follows from them: they never name what is the same in both."""
 
 LIMITS = {
     "attention of one pass": 1.5,
@@ -47,24 +47,31 @@ LIMITS = {
 """How many forward passes a measure may cost."""
 
 
-def untold(ranking: pd.DataFrame) -> pd.DataFrame:
-    """A ranking without those that are `TOLD`, and without those that some settings lack."""
-    return ranking[ranking["rank"].notna() & ~ranking["method"].isin(TOLD)].reset_index(drop=True)
+def untold(ranking: pd.DataFrame, others: bool = False) -> pd.DataFrame:
+    """A ranking without measures that some settings lack, and without those that are `TOLD`.
+
+    Args:
+        ranking: of `stats.method_ranking`.
+        others: whether they compare with prompts of their own: then they are told nothing, and stay.
+    """
+    told = ranking["method"].isin(() if others else TOLD)
+    return ranking[ranking["rank"].notna() & ~told].reset_index(drop=True)
 
 
-def decision_table(rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame) -> pd.DataFrame:
+def decision_table(
+    rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame, others: bool = False
+) -> pd.DataFrame:
     """The first of every ranking among the measures within each of `LIMITS`, with the number behind it.
-
-    Those that are `TOLD` are left out.
 
     Args:
         rankings: of `stats.method_ranking`, by the question that they answer.
         costs: of `measures.costs.cost_table`.
+        others: see `untold`.
     """
     passes = costs.loc[costs["method"] != FORWARD, ["method", "passes"]]
     rows = []
     for question, ranking in rankings.items():
-        there = untold(ranking).merge(passes, on="method")
+        there = untold(ranking, others).merge(passes, on="method")
         for words, limit in LIMITS.items():
             within = there[there["passes"] <= limit].nlargest(1, "value")
             rows.append(within.assign(question=question, cost=words))

@@ -60,6 +60,7 @@ class WhereAttentionTells(Chapter):
     only: dict[str, list[str]]
     models: str
     train_more: bool
+    others: bool
     seeds: int = Field(ge=1, le=3)
     k: list[int] = Field(min_length=1)
     faithful: int = Field(ge=0, le=2000)
@@ -117,12 +118,13 @@ class WhereAttentionTells(Chapter):
 
     def ask(self, setting: str, seed: int) -> Asked:
         """What measures, baselines and untrained twins say of one model."""
-        model, questions = SETTINGS[setting].make(self, seed)
+        model, questions = SETTINGS[setting].make(self, seed, others=self.others)
         model = model.to(self.torch_device)
         if setting in self.fewer:
             questions = questions.where(first_of_each_split(questions, self.fewer[setting]))
         here = self.only.get(setting, self.asked_for)
-        found = scored(model, questions, [name for name in self.asked_for if name in here])
+        there = SETTINGS[setting].methods(name for name in self.asked_for if name in here)
+        found = scored(model, questions, there)
         twin = self._twin(model, questions, seed)
         scores = found.scores | twin.scores | scored(model, questions, BASELINES).scores
         missing = {name: NOT_ASKED for name in self.asked_for if name not in here}

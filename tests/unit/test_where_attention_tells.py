@@ -126,6 +126,8 @@ def test_what_is_to_be_used_within_a_cost_is_the_first_of_the_ranking_there():
     )
     found = decision_table({"plausibility": ranking}, costs)
     assert found["method"].tolist() == ["cheap", "cheap", "dear"]
+    fair = decision_table({"plausibility": ranking}, costs, others=True)
+    assert fair["method"].tolist() == ["cheap", "cheap", "activation patching"]
     assert found["passes"].tolist() == [1.1, 1.1, 50.0]
 
 

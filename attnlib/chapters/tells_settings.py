@@ -56,9 +56,9 @@ class Setting:
         n, lengths = SPARE * p.questions, {"min_length": LENGTH, "max_length": LENGTH}
         batch = found.language.batch(found.language.sequences(n, split="test", **lengths))
         rows, query = torch.arange(n), 1 + torch.arange(n) % LENGTH
-        others = batch.target_ids != IGNORE
-        others[rows, query] = False
-        truth = batch.target_attention[max(found.heads)][rows, query] & others
+        among = batch.target_ids != IGNORE
+        among[rows, query] = False
+        truth = batch.target_attention[max(found.heads)][rows, query] & among
         with torch.no_grad():
             predicted = found.model(batch.input_ids).logits.argmax(-1)[rows, query]
         target, there = batch.target_ids[rows, query], truth.any(1)
@@ -69,7 +69,7 @@ class Setting:
             query=query,
             target=target,
             truth=truth,
-            candidates=others,
+            candidates=among,
             right=predicted == target,
             in_distribution=torch.ones(n, dtype=torch.bool),
         )

@@ -161,9 +161,18 @@ class WhereAttentionTells(Chapter):
 
     def costs(self, each: Asked) -> pd.DataFrame:
         """What every measure costs on a prompt of a model, of `cost_tokens` tokens repeated from its own."""
-        real = each.questions.input_ids[0][each.questions.attention_mask[0]]
-        ids = real.repeat(-(-self.cost_tokens // len(real)))[None, : self.cost_tokens]
-        return cost_table(each.model, ids.to(self.torch_device), self.asked_for)
+        q, there = each.questions, SETTINGS[each.setting].methods(self.asked_for)
+        ids, other = (self._repeated(part, q.attention_mask) for part in (q.input_ids, q.counterfactual))
+        assert ids is not None
+        return cost_table(each.model, ids, there, counterfactual=other)
+
+    def _repeated(self, ids: Tensor | None, real: Bool[Tensor, "item token"]) -> Tensor | None:
+        if ids is None:
+            return None
+        first = ids[0][real[0]]
+        return first.repeat(-(-self.cost_tokens // len(first)))[None, : self.cost_tokens].to(
+            self.torch_device
+        )
 
 
 def first_of_each_split(questions: Questions, n: int) -> Bool[Tensor, " item"]:

@@ -27,16 +27,17 @@ def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
 
 
 def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
-    """What could not be given, and why: `method`, `settings` and `reason`."""
-    rows = [(method, each.setting, reason) for each in asked for method, reason in each.missing.items()]
-    found = pd.DataFrame(rows, columns=["method", "settings", "reason"]).drop_duplicates()
-    together = found.groupby(["method", "reason"], sort=False)["settings"].agg(", ".join)
-    return together.reset_index()[["method", "settings", "reason"]]
+    """What could not be given, and why: `methods`, `settings` and `reason`."""
+    rows = [(each.setting, reason, method) for each in asked for method, reason in each.missing.items()]
+    found = pd.DataFrame(rows, columns=["settings", "reason", "methods"]).drop_duplicates()
+    by_method = found.groupby(["methods", "reason"], sort=False, as_index=False).agg("; ".join)
+    together = by_method.groupby(["settings", "reason"], sort=False, as_index=False).agg("; ".join)
+    return together[["methods", "settings", "reason"]]
 
 
 TOLD = ("activation patching", "attribution patching")
-"""Measures that are told where the sources are, by another prompt, in which these have changed, and what
-follows from them: they never name what is the same in both."""
+"""Measures that are told where the sources are, if the prompt that they compare with is the same but for
+these, and what follows from them: they never name what is the same in both."""
 
 LIMITS = {
     "attention of one pass": 1.5,
@@ -46,24 +47,31 @@ LIMITS = {
 """How many forward passes a measure may cost."""
 
 
-def untold(ranking: pd.DataFrame) -> pd.DataFrame:
-    """A ranking without those that are `TOLD`, and without those that some settings lack."""
-    return ranking[ranking["rank"].notna() & ~ranking["method"].isin(TOLD)].reset_index(drop=True)
+def untold(ranking: pd.DataFrame, others: bool = False) -> pd.DataFrame:
+    """A ranking without measures that some settings lack, and without those that are `TOLD`.
+
+    Args:
+        ranking: of `stats.method_ranking`.
+        others: whether they compare with prompts of their own: then they are told nothing, and stay.
+    """
+    told = ranking["method"].isin(() if others else TOLD)
+    return ranking[ranking["rank"].notna() & ~told].reset_index(drop=True)
 
 
-def decision_table(rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame) -> pd.DataFrame:
+def decision_table(
+    rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame, others: bool = False
+) -> pd.DataFrame:
     """The first of every ranking among the measures within each of `LIMITS`, with the number behind it.
-
-    Those that are `TOLD` are left out.
 
     Args:
         rankings: of `stats.method_ranking`, by the question that they answer.
         costs: of `measures.costs.cost_table`.
+        others: see `untold`.
     """
     passes = costs.loc[costs["method"] != FORWARD, ["method", "passes"]]
     rows = []
     for question, ranking in rankings.items():
-        there = untold(ranking).merge(passes, on="method")
+        there = untold(ranking, others).merge(passes, on="method")
         for words, limit in LIMITS.items():
             within = there[there["passes"] <= limit].nlargest(1, "value")
             rows.append(within.assign(question=question, cost=words))

@@ -25,6 +25,9 @@ from attnlib.models.twins import untrained
 
 T = TypeVar("T")
 
+NOT_ASKED = "not asked here: it takes too many passes of a large model"
+"""Why a measure is not among those that are asked for a setting only."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -54,8 +57,10 @@ class WhereAttentionTells(Chapter):
     methods: list[str]
     questions: int = Field(ge=2, le=2000)
     fewer: dict[str, int]
+    only: dict[str, list[str]]
     models: str
     train_more: bool
+    others: bool
     seeds: int = Field(ge=1, le=3)
     k: list[int] = Field(min_length=1)
     faithful: int = Field(ge=0, le=2000)
@@ -80,8 +85,10 @@ class WhereAttentionTells(Chapter):
                 raise ValueError(f"{name} should be among {', '.join(METHODS)}; got {unknown}")
         if self.standard not in self.asked_for:
             raise ValueError(f"standard should be among the methods; got {self.standard!r}")
-        if unknown := [name for name in self.fewer if name not in SETTINGS]:
-            raise ValueError(f"fewer should name settings; got {unknown}")
+        if unknown := [name for name in (*self.fewer, *self.only) if name not in SETTINGS]:
+            raise ValueError(f"fewer and only should name settings; got {unknown}")
+        if unknown := [name for names in self.only.values() for name in names if name not in METHODS]:
+            raise ValueError(f"only should name measures among {', '.join(METHODS)}; got {unknown}")
         if wrong := [n for n in [*self.k, *self.fewer.values()] if n < 1]:
             raise ValueError(f"k and fewer should be numbers of at least 1; got {wrong}")
         if none := [each for each in self.budgets if each <= 0 or (each > 1 and each % 1)]:
@@ -111,14 +118,17 @@ class WhereAttentionTells(Chapter):
 
     def ask(self, setting: str, seed: int) -> Asked:
         """What measures, baselines and untrained twins say of one model."""
-        model, questions = SETTINGS[setting].make(self, seed)
+        model, questions = SETTINGS[setting].make(self, seed, others=self.others)
         model = model.to(self.torch_device)
         if setting in self.fewer:
             questions = questions.where(first_of_each_split(questions, self.fewer[setting]))
-        found = scored(model, questions, self.asked_for)
+        here = self.only.get(setting, self.asked_for)
+        there = SETTINGS[setting].methods(name for name in self.asked_for if name in here)
+        found = scored(model, questions, there)
         twin = self._twin(model, questions, seed)
         scores = found.scores | twin.scores | scored(model, questions, BASELINES).scores
-        return Asked(setting, seed, model, questions, scores, found.missing | twin.missing)
+        missing = {name: NOT_ASKED for name in self.asked_for if name not in here}
+        return Asked(setting, seed, model, questions, scores, missing | found.missing | twin.missing)
 
     def _twin(self, model: nn.Module, questions: Questions, seed: int) -> Scored:
         """What some measures say of a model that learned nothing."""
@@ -151,9 +161,18 @@ class WhereAttentionTells(Chapter):
 
     def costs(self, each: Asked) -> pd.DataFrame:
         """What every measure costs on a prompt of a model, of `cost_tokens` tokens repeated from its own."""
-        real = each.questions.input_ids[0][each.questions.attention_mask[0]]
-        ids = real.repeat(-(-self.cost_tokens // len(real)))[None, : self.cost_tokens]
-        return cost_table(each.model, ids.to(self.torch_device), self.asked_for)
+        q, there = each.questions, SETTINGS[each.setting].methods(self.asked_for)
+        ids, other = (self._repeated(part, q.attention_mask) for part in (q.input_ids, q.counterfactual))
+        assert ids is not None
+        return cost_table(each.model, ids, there, counterfactual=other)
+
+    def _repeated(self, ids: Tensor | None, real: Bool[Tensor, "item token"]) -> Tensor | None:
+        if ids is None:
+            return None
+        first = ids[0][real[0]]
+        return first.repeat(-(-self.cost_tokens // len(first)))[None, : self.cost_tokens].to(
+            self.torch_device
+        )
 
 
 def first_of_each_split(questions: Questions, n: int) -> Bool[Tensor, " item"]:

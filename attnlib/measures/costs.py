@@ -27,7 +27,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 from torch.utils.weak import WeakIdKeyDictionary
 
-from attnlib.attribution.registry import METHODS, Methods, named
+from attnlib.attribution.prompts import Method
+from attnlib.attribution.registry import METHODS, Methods, attributions, named
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 
@@ -84,13 +85,13 @@ def cost_table(
     rows = [(FORWARD, 1.0, 1.0, peak / 1e6, f"{_seconds(forward):.3f} s here")]
     for name, method in named(methods).items():
 
-        def call(method: Callable[..., Any] = method) -> None:
-            method(model, input_ids, **asked)
+        def call(name: str = name, method: Method = method) -> None:
+            attributions(model, input_ids, {name: method}, **asked)
 
         try:
             call()
         except ValueError as error:
-            rows.append((name, float("nan"), float("nan"), float("nan"), str(error)))
+            rows.append((name, float("nan"), float("nan"), float("nan"), str(error.__cause__ or error)))
             continue
         own, peak = counted(call)
         rows.append((name, own / flops, _time_ratio(call, forward, repetitions), peak / 1e6, ""))

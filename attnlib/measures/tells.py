@@ -9,13 +9,14 @@ what the algorithm needs.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnlib.attribution.attention import shares_a_pass
 from attnlib.attribution.prompts import Method
 from attnlib.attribution.registry import METHODS, Methods, attributions, named
 from attnlib.measures.question_rows import row_table
@@ -58,24 +59,20 @@ def scored(
     Raises:
         ValueError: there is no such method, or there are no questions.
     """
-    chosen = named(methods)
+    left = named(methods)
     if not len(questions):
         raise ValueError(f"there should be questions of {questions.setting}; got none")
     asked = questions.to(next(model.parameters()).device)
-    one = asked.where(torch.arange(len(asked), device=asked.query.device) == 0)
-    reasons = {name: _reason(model, one, {name: method}) for name, method in chosen.items()}
-    missing = {name: reason for name, reason in reasons.items() if reason is not None}
-    given = {name: method for name, method in chosen.items() if name not in missing}
-    scores = {name: torch.zeros(asked.input_ids.shape) for name in given}
-    if given:
-        lengths = asked.attention_mask.sum(1)
-        kinds = torch.stack([asked.query, lengths], 1)
-        for kind in kinds.unique(dim=0):
-            for some in (kinds == kind).all(1).nonzero()[:, 0].split(batch_size):
-                found = _asked(model, _rows(asked, some), given)
-                for name, each in found.items():
-                    scores[name][some.cpu(), : each.shape[1]] = each.detach().float().cpu()
-    return Scored(scores, missing)
+    scores, missing = dict[str, Tensor](), dict[str, str]()
+    kinds = torch.stack([asked.query, asked.attention_mask.sum(1)], 1)
+    for kind in kinds.unique(dim=0):
+        for some in (kinds == kind).all(1).nonzero()[:, 0].split(batch_size):
+            found = _asked(model, _rows(asked, some), left, None if scores else missing)
+            left = {name: left[name] for name in found}
+            for name, each in found.items():
+                whole = scores.setdefault(name, torch.zeros(asked.input_ids.shape))
+                whole[some.cpu(), : each.shape[1]] = each.detach().float().cpu()
+    return Scored({name: scores[name] for name in named(methods) if name in scores}, missing)
 
 
 def plausibility_rows(
@@ -103,23 +100,36 @@ def plausibility_rows(
     return pd.concat(tables, ignore_index=True)
 
 
-def _asked(model: nn.Module, questions: Questions, methods: Mapping[str, Method]) -> dict[str, Tensor]:
-    """The scores of questions of one query and length."""
+def _asked(
+    model: nn.Module,
+    questions: Questions,
+    methods: Mapping[str, Method],
+    missing: dict[str, str] | None,
+) -> dict[str, Tensor]:
+    """The scores of questions of one query and length; why a measure cannot be given goes into `missing`.
+
+    Raises:
+        ValueError: a measure cannot be given, and nothing may be missing any more.
+    """
     length, query = int(questions.attention_mask[0].sum()), int(questions.query[0])
-    more: dict[str, Any] = {}
+    ids, how = questions.input_ids[:, :length], {"target": questions.target, "foil": questions.foil}
     if questions.counterfactual is not None:
-        more["counterfactual"] = questions.counterfactual[:, :length]
-    target, foil = questions.target, questions.foil
-    return attributions(model, questions.input_ids[:, :length], methods, None, query, target, foil, **more)
-
-
-def _reason(model: nn.Module, one: Questions, method: Mapping[str, Method]) -> str | None:
-    """Why a model cannot give a measure, or None if it can."""
-    try:
-        _asked(model, one, method)
-    except ValueError as error:
-        return str(error.__cause__ or error)
-    return None
+        how["counterfactual"] = questions.counterfactual[:, :length]
+    together = {name: method for name, method in methods.items() if shares_a_pass(method)}
+    alone = [{name: method} for name, method in methods.items() if name not in together]
+    waiting, found = [part for part in (together, *alone) if part], dict[str, Tensor]()
+    while waiting:
+        some = waiting.pop(0)
+        try:
+            found |= attributions(model, ids, some, None, query, **how)
+        except ValueError as error:
+            if missing is None:
+                raise
+            if len(some) == 1:
+                missing |= dict.fromkeys(some, str(error.__cause__ or error))
+            else:  # whichever of them it is
+                waiting = [*({name: method} for name, method in some.items()), *waiting]
+    return found
 
 
 def _rows(questions: Questions, rows: Tensor) -> Questions:

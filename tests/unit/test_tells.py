@@ -139,6 +139,22 @@ def test_what_a_model_cannot_give_is_named_with_the_reason():
     }
 
 
+def test_what_fails_later_on_is_an_error_and_what_works_is_asked_once():
+    calls = []
+
+    def fussy(model, input_ids, attention_mask=None, query=-1, target=None, foil=None):
+        calls.append(len(input_ids))
+        if int(input_ids[0, 0]) == 4:
+            raise ValueError("no fours")
+        return torch.zeros(input_ids.shape)
+
+    questions = asked(TYPED, [5, 5, 5])
+    found = scored(MODELS["gpt2"], questions.where(torch.tensor([True, False, True])), fussy)
+    assert [*found.scores] == ["fussy"] and calls == [2]
+    with pytest.raises(ValueError, match="no fours"):
+        scored(MODELS["gpt2"], questions, fussy, batch_size=1)
+
+
 def test_no_questions_and_no_such_measure_are_refused():
     questions = asked(TYPED, [5, 3, 2])
     with pytest.raises(ValueError, match="there should be questions of typed; got none"):

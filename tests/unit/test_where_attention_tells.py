@@ -14,7 +14,7 @@ from attnlib.chapters.tells_predictions import (
     prediction_table,
 )
 from attnlib.chapters.tells_tables import decision_table, missing_table, recorded, setting_table
-from attnlib.chapters.where_attention_tells import explored, first_of_each_split
+from attnlib.chapters.where_attention_tells import NOT_ASKED, explored, first_of_each_split
 from attnlib.stats import method_ranking, normalised
 from attnlib.widgets import MeasureExplorer
 from tests.parameters import profile, quick
@@ -43,7 +43,8 @@ def rows(asked):
         ({"methods": ["rolout"]}, r"methods should be among .*; got \['rolout'\]"),
         ({"untrained": ["x"]}, r"untrained should be among .*; got \['x'\]"),
         ({"standard": "flow"}, "standard should be among the methods; got 'flow'"),
-        ({"fewer": {"chess": 3}}, r"fewer should name settings; got \['chess'\]"),
+        ({"fewer": {"chess": 3}}, r"fewer and only should name settings; got \['chess'\]"),
+        ({"only": {"hist, compiled": ["x"]}}, r"only should name measures among .*; got \['x'\]"),
         ({"budgets": [0.5, 1.5]}, r"whole numbers of tokens; got \[1.5\]"),
         ({"k": [0]}, r"numbers of at least 1; got \[0\]"),
         ({"seeds": 9}, "seeds: should be less than or equal to 3; got 9"),
@@ -65,8 +66,8 @@ def test_every_setting_is_asked_and_what_is_missing_has_a_reason(asked):
         (table["questions"] == 6).all() and (table["right"] == 1).all() and (table["candidates"] == 9).all()
     )
     missing = missing_table(asked)
-    assert missing["method"].tolist() == ["rollout over null"]
-    assert missing["settings"].item() == "reverse, compiled, hist, compiled"
+    assert missing["methods"].tolist() == ["rollout over null"]
+    assert missing["settings"].item() == "reverse, compiled; hist, compiled"
     assert "earlier tokens only" in missing["reason"].item()
     names = set(asked[0].scores)
     assert {"rollout", "rollout, untrained", "even attention", "nearest first", "blank-out"} <= names
@@ -87,9 +88,12 @@ def test_the_first_of_each_split_are_taken(asked):
     assert first_of_each_split(changed, 2).tolist() == [True, True, True, False, True, False]
 
 
-def test_fewer_questions_of_a_setting():
-    few = chapter(fewer={"hist, compiled": 2}, methods=["rollout", "blank-out"], untrained=[])
-    assert [len(each.questions) for each in few.ask_all(progress=False)] == [6, 2]
+def test_fewer_questions_and_measures_of_a_setting():
+    less = {"fewer": {"hist, compiled": 2}, "only": {"hist, compiled": ["rollout"]}}
+    found = chapter(**less, methods=["rollout", "blank-out"], untrained=[]).ask_all(progress=False)
+    assert [len(each.questions) for each in found] == [6, 2]
+    assert "blank-out" in found[0].scores and "blank-out" not in found[1].scores
+    assert found[1].missing == {"blank-out": NOT_ASKED} and not found[0].missing
 
 
 def test_the_explorer_gets_the_first_questions_of_every_setting(asked):
@@ -122,6 +126,8 @@ def test_what_is_to_be_used_within_a_cost_is_the_first_of_the_ranking_there():
     )
     found = decision_table({"plausibility": ranking}, costs)
     assert found["method"].tolist() == ["cheap", "cheap", "dear"]
+    fair = decision_table({"plausibility": ranking}, costs, others=True)
+    assert fair["method"].tolist() == ["cheap", "cheap", "activation patching"]
     assert found["passes"].tolist() == [1.1, 1.1, 50.0]
 
 

@@ -21,6 +21,7 @@ from attnlib.measures.costs import cost_table
 from attnlib.measures.faithfulness import faithfulness_rows
 from attnlib.measures.questions import ID, OOD, Questions
 from attnlib.measures.tells import Scored, plausibility_rows, scored
+from attnlib.models.attention.forward import context_of
 from attnlib.models.twins import untrained
 
 T = TypeVar("T")
@@ -159,20 +160,22 @@ class WhereAttentionTells(Chapter):
         how: dict[str, Any] = {"budgets": self.budgets, "orders": self.orders, "standard": standard}
         return faithfulness_rows(each.model, each.questions.where(some), scores, **how)
 
-    def costs(self, each: Asked) -> pd.DataFrame:
-        """What every measure costs on a prompt of a model, of `cost_tokens` tokens repeated from its own."""
-        q, there = each.questions, SETTINGS[each.setting].methods(self.asked_for)
-        ids, other = (self._repeated(part, q.attention_mask) for part in (q.input_ids, q.counterfactual))
-        assert ids is not None
-        return cost_table(each.model, ids, there, counterfactual=other)
+    def costs(self, asked: Sequence[Asked]) -> tuple[str, pd.DataFrame]:
+        """What every measure costs, on the transformer that takes the longest prompts; and which that is.
 
-    def _repeated(self, ids: Tensor | None, real: Bool[Tensor, "item token"]) -> Tensor | None:
-        if ids is None:
-            return None
+        The prompt is one of its questions, again and again, up to `cost_tokens` or as many as it takes.
+        """
+        transformers = [each for each in asked if SETTINGS[each.setting].transformer] or asked
+        each = max(transformers, key=lambda one: context_of(one.model) or 0)
+        n = min(self.cost_tokens, context_of(each.model) or self.cost_tokens)
+        q, there = each.questions, SETTINGS[each.setting].methods(self.asked_for)
+        ids = self._repeated(q.input_ids, q.attention_mask, n)
+        other = None if q.counterfactual is None else self._repeated(q.counterfactual, q.attention_mask, n)
+        return f"{each.setting}, {n} tokens", cost_table(each.model, ids, there, counterfactual=other)
+
+    def _repeated(self, ids: Tensor, real: Bool[Tensor, "item token"], n: int) -> Tensor:
         first = ids[0][real[0]]
-        return first.repeat(-(-self.cost_tokens // len(first)))[None, : self.cost_tokens].to(
-            self.torch_device
-        )
+        return first.repeat(-(-n // len(first)))[None, :n].to(self.torch_device)
 
 
 def first_of_each_split(questions: Questions, n: int) -> Bool[Tensor, " item"]:

@@ -24,7 +24,12 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import (
+    flop_registry,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+    shape_wrapper,
+)
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attnlib.attribution.prompts import Method
@@ -43,10 +48,10 @@ ENOUGH = 2.0
 
 _CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _CPU_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-_MORE_FLOPS = {  # torch's own table has the kernels of GPUs
-    _CPU: lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value),
-    _CPU_BACKWARD: lambda grad, query, key, value, *_, **__: sdpa_backward_flop_count(
-        grad, query, key, value
+_FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry) | {  # which has the kernels of GPUs
+    _CPU: shape_wrapper(lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)),
+    _CPU_BACKWARD: shape_wrapper(
+        lambda grad, query, key, value, *_, **__: sdpa_backward_flop_count(grad, query, key, value)
     ),
 }
 
@@ -100,25 +105,32 @@ def cost_table(
 
 def counted(call: Callable[[], Any]) -> tuple[int, int]:
     """Multiplications and additions of a call's matrix products; the most bytes its tensors hold at once."""
-    with _Live() as live, FlopCounterMode(display=False, custom_mapping=_MORE_FLOPS) as counter:
+    with _Counted() as counted:
         call()
-    return int(counter.get_total_flops()), live.peak
+    return counted.flops, counted.peak
 
 
-class _Live(TorchDispatchMode):
-    """Follows the storage of every tensor that is made, until it is let go."""
+class _Counted(TorchDispatchMode):
+    """Counts what operations multiply, and follows the storage of what they make, until it is let go."""
 
     def __init__(self) -> None:
         super().__init__()
         self.known: Any = WeakIdKeyDictionary()
-        self.now = self.peak = 0
+        self.now = self.peak = self.flops = 0
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
+        kwargs, kind = kwargs or {}, function._overloadpacket
         self._note([args, kwargs], made=False)
+        if kind not in _FLOPS:
+            with self:  # what it is made of
+                parts = function.decompose(*args, **kwargs)
+            if parts is not NotImplemented:
+                return parts
         found = function(*args, **kwargs)
+        if kind in _FLOPS:
+            self.flops += _FLOPS[kind](*args, **kwargs, out_val=found)
         self._note(found, made=True)
         return found
 

@@ -108,6 +108,13 @@ def test_the_explorer_gets_the_first_questions_of_every_setting(asked):
     assert "rollout over null" in question["missing"] and "rollout over null" in explorer.names
 
 
+def test_costs_are_of_a_prompt_that_the_model_takes(asked):
+    prompt, table = chapter(cost_tokens=500, methods=["rollout", "blank-out"]).costs(asked)
+    assert prompt == "reverse, compiled, 11 tokens"
+    assert table["method"].tolist() == ["one forward pass", "rollout", "blank-out"]
+    assert table["passes"].iloc[2] > table["passes"].iloc[1] >= 1
+
+
 def test_what_is_to_be_used_within_a_cost_is_the_first_of_the_ranking_there():
     ranking = pd.DataFrame(
         {

@@ -93,3 +93,32 @@ def recorded(tables: Mapping[str, pd.DataFrame], rankings: Mapping[str, pd.DataF
     found["metric"] = found["of"] + ": " + found["method"]
     ranks = ["rank", "rank_low", "rank_high"]
     return found[["run", "metric", "value", "low", "high", "n", "mean", "chance", "seeds", *ranks]]
+
+
+def widest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of all records of the chapter, the one that asked the most models; empty if there is none.
+
+    Args:
+        rows: of `attnlib.records.records`.
+    """
+    if rows.empty:
+        return pd.DataFrame(columns=["run", "metric", "value", "seeds"])
+    return rows[rows["record"] == rows.groupby("record")["seeds"].sum().idxmax()]
+
+
+def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
+    """What `recorded` was given: the numbers by setting and measure, and the rankings, by question.
+
+    Args:
+        rows: of `widest`.
+    """
+    split = rows["metric"].str.split(": ", n=1, expand=True)
+    rows = rows.assign(of=split[0], method=split[1])
+    whole = rows["run"] == "all settings"
+    tables = {name: part.rename(columns={"run": "setting"}) for name, part in rows[~whole].groupby("of")}
+    rankings = {
+        name: part.sort_values("value", ascending=False).assign(settings=part["n"].astype(int))
+        for name, part in rows[whole].groupby("of")
+    }
+    order = [name for name in ("plausibility", "faithfulness") if name in tables]
+    return {name: tables[name] for name in order}, {name: rankings[name] for name in order}

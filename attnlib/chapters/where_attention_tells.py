@@ -106,6 +106,12 @@ class WhereAttentionTells(Chapter):
         """The measures that are asked for: all, unless some are named."""
         return self.methods or [*METHODS]
 
+    @property
+    def transformers(self) -> list[str]:
+        """The settings that means and ranks are over: recurrent models have too few measures to be among them."""
+        found = [name for name in self.settings if SETTINGS[name].transformer]
+        return found or self.settings
+
     # ---- what measures say ---------------------------------------------------------------------------
 
     def ask_all(self, progress: bool = True) -> list[Asked]:

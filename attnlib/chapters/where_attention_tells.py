@@ -108,7 +108,7 @@ class WhereAttentionTells(Chapter):
 
     @property
     def transformers(self) -> list[str]:
-        """The settings that means and ranks are over: recurrent models have too few measures to be among them."""
+        """The settings that means and ranks are over: recurrent models have too few of the measures."""
         found = [name for name in self.settings if SETTINGS[name].transformer]
         return found or self.settings
 

@@ -112,6 +112,8 @@ def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd
     Args:
         rows: of `widest`.
     """
+    if rows.empty:
+        return {}, {}
     split = rows["metric"].str.split(": ", n=1, expand=True)
     rows = rows.assign(of=split[0], method=split[1])
     whole = rows["run"] == "all settings"

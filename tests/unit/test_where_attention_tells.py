@@ -13,7 +13,14 @@ from attnlib.chapters.tells_predictions import (
     Prediction,
     prediction_table,
 )
-from attnlib.chapters.tells_tables import decision_table, missing_table, recorded, setting_table
+from attnlib.chapters.tells_tables import (
+    decision_table,
+    missing_table,
+    of_record,
+    recorded,
+    setting_table,
+    widest,
+)
 from attnlib.chapters.where_attention_tells import NOT_ASKED, explored, first_of_each_split
 from attnlib.stats import method_ranking, normalised
 from attnlib.widgets import MeasureExplorer
@@ -63,7 +70,9 @@ def test_every_setting_is_asked_and_what_is_missing_has_a_reason(asked):
     table = setting_table(asked)
     assert table["setting"].tolist() == ["reverse, compiled", "hist, compiled"]
     assert (
-        (table["questions"] == 6).all() and (table["right"] == 1).all() and (table["candidates"] == 9).all()
+        (table["questions"] == 6).all()
+        and (table["right"] == 1).all()
+        and table["candidates"].between(2, 11).all()
     )
     missing = missing_table(asked)
     assert missing["methods"].tolist() == ["rollout over null"]
@@ -103,14 +112,15 @@ def test_the_explorer_gets_the_first_questions_of_every_setting(asked):
     ]
     explorer = MeasureExplorer(found)
     question = explorer.documents[0]
-    assert len(question["tokens"]) == 11 and question["query"] == 1 and question["truth"] == [10]
-    assert question["found"]["rollout"] == [1] and question["found"]["even attention"] == [9]
+    length = len(question["tokens"])
+    assert question["tokens"][0] == "<bos>" and question["truth"] == [length - question["query"]]
+    assert question["found"]["rollout"] == [1] and question["found"]["even attention"] == [length - 2]
     assert "rollout over null" in question["missing"] and "rollout over null" in explorer.names
 
 
 def test_costs_are_of_a_prompt_that_the_model_takes(asked):
     prompt, table = chapter(cost_tokens=500, methods=["rollout", "blank-out"]).costs(asked)
-    assert prompt == "reverse, compiled, 11 tokens"
+    assert prompt == "reverse, compiled, 13 tokens"
     assert table["method"].tolist() == ["one forward pass", "rollout", "blank-out"]
     assert table["passes"].iloc[2] > table["passes"].iloc[1] >= 1
 
@@ -163,3 +173,18 @@ def test_what_is_recorded_is_finite_and_has_a_row_per_number(rows):
     found = recorded(tables, rankings)
     assert found["value"].notna().all() and not found.duplicated(["run", "metric"]).any()
     assert set(found["run"]) == {"reverse, compiled", "hist, compiled", "all settings"}
+    kept_tables, kept_rankings = of_record(widest(found.assign(record="here")))
+    columns = ["setting", "method", "value", "low", "high", "n"]
+    back = kept_tables["plausibility"][columns].sort_values(columns, ignore_index=True)
+    assert back.equals(tables["plausibility"][columns].sort_values(columns, ignore_index=True))
+    best = rankings["plausibility"]["method"].iloc[0]
+    assert kept_rankings["plausibility"]["value"].iloc[0] == pytest.approx(
+        rankings["plausibility"].set_index("method")["value"][best]
+    )
+    assert of_record(widest(pd.DataFrame())) == ({}, {})
+
+
+def test_means_and_ranks_are_over_transformers():
+    assert chapter().transformers == ["reverse, compiled", "hist, compiled"]
+    assert chapter(settings=["documents", "sort"]).transformers == ["sort"]
+    assert chapter(settings=["documents"]).transformers == ["documents"]

@@ -35,16 +35,17 @@ def measures_by_setting(
     known = [name for ranking in rankings.values() for name in ranking["method"]]
     order = list(dict.fromkeys([*known, *also]))
     settings = {name: list(dict.fromkeys(table["setting"])) for name, table in tables.items()}
-    widths = [part for name in names for part in (1.2 + 0.52 * len(settings[name]), 2.1)]
-    size = (sum(widths) + 2.2, 1.9 + 0.26 * len(order))
-    figure, axes = plt.subplots(1, len(widths), figsize=size, sharey=True, squeeze=False, width_ratios=widths)
-    for number, name in enumerate(names):
-        cells, means = axes[0, 2 * number : 2 * number + 2]
+    widths = [1.2 + 0.52 * max(map(len, settings.values())), 2.1]
+    size = (sum(widths) + 2.2, (1.9 + 0.26 * len(order)) * len(names))
+    figure, axes = plt.subplots(len(names), 2, figsize=size, squeeze=False, width_ratios=widths)
+    for name, (cells, means) in zip(names, axes, strict=True):
         _cells(cells, tables[name], order, settings[name])
         _means(means, rankings[name], order)
         cells.set_title(name, fontsize=9, loc="left")
-    axes[0, 0].set(yticks=range(len(order)), yticklabels=order)
-    axes[0, 0].set_ylim(len(order) - 0.5, -0.5)
+        cells.set(yticks=range(len(order)), yticklabels=order)
+        means.set_yticks([])
+        for axis in (cells, means):
+            axis.set_ylim(len(order) - 0.5, -0.5)
     gap = Patch(facecolor=NOTHING, hatch="////", edgecolor=BASELINE, lw=0, label=LEFT_OUT)
     figure.legend(handles=[gap], loc="outside lower center", frameon=False, fontsize=8)
     return finished(figure, axes=False)

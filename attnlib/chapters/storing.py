@@ -21,8 +21,6 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
-import papermill
-
 from attnlib import chapters
 from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
 from attnlib.chapters.base import Chapter
@@ -84,6 +82,8 @@ def _(chapter: ArithmeticLens, run: LensRun) -> tuple[Task, dict[str, Any]]:
 
 def defaults_of(notebook: str) -> dict[str, Any]:
     """The values in a notebook's cell of parameters, which the `quick` profile runs with."""
+    import papermill  # of the extra `book`: who only trains models has none
+
     cell = papermill.inspect_notebook(NOTEBOOKS / f"{notebook}.ipynb")
     return {name: ast.literal_eval(parameter["default"]) for name, parameter in cell.items()}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from attnlib.chapters import quantifying_tables
 from attnlib.chapters.rasp_tables import of_scale, trained_models
 from attnlib.records import records
 from tests.parameters import quick
@@ -213,3 +214,24 @@ def test_the_python_example_runs_and_gives_what_it_says():
 def test_every_file_it_points_to_is_there():
     for target in re.findall(r"\]\(([^)#:]+)\)|src=\"([^\"]+)\"", README):
         assert (ROOT / (target[0] or target[1])).exists(), target
+
+
+def test_the_figures_on_quantifying_flow_are_the_recorded_ones():
+    told = quantifying_tables.told(quantifying_tables.recorded(records("quantifying_flow")))
+    claimed = re.search(
+        r"in every layer in (\d+) of (\d+) small models .*the rank correlation is ([\d.]+) for rollout, ([\d.]+) for "
+        r"flow and ([\d.]+) for raw attention .*names it in (\d+) % of the sentences, rollout in (\d+), flow in "
+        r"(\d+); .* rollout in (\d+) %, and divided by that of even attention in (\d+) %",
+        README,
+    )
+    assert claimed
+    counts = ["recorded: rollout, holds", "recorded: compared"]
+    correlations = [f"recorded: {way}, 6, linzen" for way in ("rollout", "flow", "raw attention")]
+    shares = [f"recorded names: {way}, 6" for way in ("raw attention", "rollout", "flow")]
+    shares += [f"recorded back: {way}" for way in ("rollout", "rollout over null")]
+    assert list(claimed.groups()) == [
+        *(f"{told[key]:d}" for key in counts),
+        *(f"{told[key]:.2f}" for key in correlations),
+        *(f"{told[key]:.0f}" for key in shares),
+    ]
+    assert told["recorded: flow, holds"] == 0

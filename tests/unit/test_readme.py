@@ -220,8 +220,8 @@ def test_the_figures_on_quantifying_flow_are_the_recorded_ones():
     told = quantifying_tables.told(quantifying_tables.recorded(records("quantifying_flow")))
     claimed = re.search(
         r"in every layer in (\d+) of (\d+) small models .*the rank correlation is ([\d.]+) for rollout, "
-        r"([\d.]+) for flow and ([\d.]+) for raw attention .*names it in (\d+) % of the sentences, rollout in "
-        r"(\d+), flow in (\d+); .* rollout in (\d+) %, and divided by that of even attention in (\d+) %",
+        r"([\d.]+) for flow and ([\d.]+) for raw attention .*names it in (\d+) % of the sentences, rollout "
+        r"in (\d+), flow in (\d+); .* rollout in (\d+) %, and divided by that of even attention in (\d+) %",
         README,
     )
     assert claimed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from attnlib.chapters import quantifying_tables
+from attnlib.chapters import quantifying_tables, tells_tables
 from attnlib.chapters.rasp_tables import of_scale, trained_models
 from attnlib.records import records
 from tests.parameters import quick
@@ -235,3 +235,25 @@ def test_the_figures_on_quantifying_flow_are_the_recorded_ones():
         *(f"{told[key]:.0f}" for key in shares),
     ]
     assert told["recorded: flow, holds"] == 0
+
+
+def test_the_figures_on_all_measures_are_the_recorded_ones():
+    _, rankings = tells_tables.of_record(tells_tables.widest(records("where_attention_tells")))
+    claimed = re.search(
+        r"\((\d+) settings, .*AttnLRP finds .* best: ([\d.]+) \[([\d.]+), ([\d.]+)\] .* rollout ([\d.]+), "
+        r"attention of the last layer ([\d.]+), rollout of untrained models ([\d.]+)\. .* one by one, "
+        r"([\d.]+) \[([\d.]+), ([\d.]+)\], and .* by AttnLRP, ([\d.]+); rollout gets (\d\.\d+)",
+        README,
+    )
+    assert claimed
+    found, used = (rankings[name].set_index("method") for name in ("plausibility", "faithfulness"))
+    whole = found[found["rank"].notna()]
+    assert whole.index[0] == "AttnLRP" and used[used["rank"].notna()].index[0] == "blank-out"
+    names = ["rollout", "raw attention, last layer", "rollout, untrained"]
+    assert list(claimed.groups()) == [
+        f"{whole['settings'].iloc[0]:d}",
+        *(f"{found.loc['AttnLRP', key]:.2f}" for key in ("value", "low", "high")),
+        *(f"{found.loc[name, 'value']:.2f}" for name in names),
+        *(f"{used.loc['blank-out', key]:.2f}" for key in ("value", "low", "high")),
+        *(f"{used.loc[name, 'value']:.2f}" for name in ("AttnLRP", "rollout")),
+    ]

@@ -7,8 +7,8 @@ carries little, and heads may bring opposite things. With `near(z, m) = max(0, |
 much `m` gets shorter without its part `z`,
 
     value-weighted attention    |sum_h A_h[q, j] u_h(j)|_2,  and its rollout
-    ALTI                        C[i, j] ~ near(T_i(j), m_i)
-                                T_i(j) = sum_h A_h[i, j] L_i(u_h(j)) + [i = j] L_i(x_i)
+    ALTI                        C[i, j] ~ near(T_i(j), m_i),
+    with                        T_i(j) = sum_h A_h[i, j] L_i(u_h(j)) + [i = j] L_i(x_i)
     information flow routes     C[i, j] ~ near(sum_h A_h[i, j] L_i(u_h(j)), m_i) + [i = j] near(L_i(x_i), m_i)
 
 where `~` says that rows are divided by their sums. The last two, which differ in whether what a token keeps

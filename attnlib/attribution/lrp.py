@@ -7,11 +7,11 @@ taken as linear, each in its own way:
 
     norm              y = w (x - mean x) / c + b, with c, the deviation or root mean square, a constant
     activation        y = c x, with c = f(x) / x a constant
-    product of two    y = u v: half of the gradient to each of `u` and `v` (a gate and what it gates;
-                      attention and values; queries and keys)
+    product of two    y = u v: half of the gradient to each of `u` and `v`
     softmax           its gradient (a Taylor expansion whose bias is left out)
 
-and token `k` gets `e_k . g_k`. This is "AttnLRP". With the softmax's output taken as a constant instead,
+(products of two: a gate and what it gates, attention and values, queries and keys), and token `k` gets
+`e_k . g_k`. This is "AttnLRP". With the softmax's output taken as a constant instead,
 queries and keys get nothing, values all: "LRP, attention held constant" (the attention part of CP-LRP).
 
 With attention held constant all is linear, and a model without biases hands on everything: its tokens' scores

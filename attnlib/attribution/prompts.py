@@ -3,9 +3,7 @@ r"""What every measure of attribution is given, and what it gives back.
 All of them answer the same question: *which tokens did the prediction at one position draw on?*, and so have
 one signature:
 
-    method(
-        model, input_ids, attention_mask=None, query=-1, target=None, foil=None, counterfactual=None
-    ) -> scores
+    method(model, input_ids, attention_mask=None, query=-1, target=None, foil=None, counterfactual=None)
 
 with `input_ids` and `scores` `[batch token]`. `query` is the position that predicts, counted among an
 example's own tokens (negative ones from their end), so that padding on either side changes nothing. `target`

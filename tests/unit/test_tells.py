@@ -19,7 +19,8 @@ from attnlib.measures.tells import plausibility_rows, scored
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.twins import untrained
 
-P = SimpleNamespace(questions=24)
+P = SimpleNamespace(questions=24, models="quick", train_more=False)
+COMPILED = [name for name in SETTINGS if name.endswith(", compiled")]
 
 
 @pytest.fixture(scope="module")
@@ -72,18 +73,20 @@ TYPED = [[1, 5, 7, 2, 9, 3], [4, 4, 8, 1, 0, 0], [2, 6, 3, 3, 10, 7]]
 def test_the_truth_scores_one_its_opposite_below_zero_and_a_blind_order_near_it(reverse):
     _, questions = reverse
     truth = questions.truth.double()
-    noise = torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
-    rows = plausibility_rows(questions, {"truth": truth, "opposite": -truth, "blind": noise}, k=(1, 3))
-    above = (rows["value"] - rows["chance"]) / (rows["perfect"] - rows["chance"])
-    means = above.groupby([rows["method"], rows["metric"]]).mean().unstack()
-    assert (means.loc["truth"] == 1).all()
+    noise = torch.rand((100, *truth.shape), generator=torch.Generator().manual_seed(0))
+    blind = {f"blind {number}": order for number, order in enumerate(noise)}
+    rows = plausibility_rows(questions, {"truth": truth, "opposite": -truth} | blind, k=(1, 3))
+    rows["method"] = rows["method"].str.replace(r"blind \d+", "blind", regex=True)
+    sums = rows.groupby(["method", "metric"])[["value", "chance", "perfect"]].sum()
+    means = ((sums["value"] - sums["chance"]) / (sums["perfect"] - sums["chance"])).unstack()
+    assert means.loc["truth"].to_numpy() == pytest.approx(1)
     assert (means.loc["opposite"] < 0).all()
-    assert means.loc["blind"].abs().max() < 0.25
+    assert means.loc["blind"].abs().max() < 0.08
     assert set(rows["metric"]) == {"average precision", "hit at 1", "hit at 3"}
-    assert len(rows) == 9 * len(questions) and set(rows["split"]) == {"ID"} and rows["right"].all()
+    assert len(rows) == 3 * 102 * len(questions) and set(rows["split"]) == {"ID"} and rows["right"].all()
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", COMPILED)
 def test_what_the_program_looks_at_last_is_found_by_the_last_layer_and_the_gradient(name):
     model, questions = SETTINGS[name].make(P, 0)
     assert questions.right.all() and questions.truth.any(1).all() and len(questions) == P.questions
@@ -230,11 +233,11 @@ def test_the_source_is_what_the_compiled_model_needs_and_the_rest_is_not(reverse
     )
     means = rows.groupby(["metric", "method"])[["value", "chance", "perfect"]].mean()
     needed, enough = means.loc["comprehensiveness"], means.loc["sufficiency"]
-    assert needed.loc["truth", "value"] == pytest.approx(0.9, abs=0.02)  # then all ten symbols are as likely
+    assert needed.loc["truth", "value"] == pytest.approx(0.5, abs=0.01)  # then the foil is as likely
     assert needed.loc["opposite", "value"] == pytest.approx(0, abs=1e-6)
     assert needed.loc["even", "value"] == pytest.approx(needed.loc["even", "chance"], abs=0.15)
     assert enough.loc["truth", "value"] == pytest.approx(0, abs=1e-6)
-    assert enough.loc["opposite", "value"] == pytest.approx(0.9, abs=0.02)
+    assert enough.loc["opposite", "value"] == pytest.approx(0.5, abs=0.01)
     assert (needed["perfect"] > 0.99).all() and (enough["perfect"] == 0).all()
     agreement = means.loc["agreement with truth", "value"]
     assert agreement["opposite"] == pytest.approx(-1) and agreement["even"] == 0 and "truth" not in agreement
@@ -246,7 +249,7 @@ def test_a_program_that_counts_needs_every_token_to_be_there(reverse):
     model, questions = reverse
     opposite = -questions.truth.float()
     rows = faithfulness_rows(model, questions, {"opposite": opposite}, budgets=[1])
-    assert rows.query("metric == 'comprehensiveness'")["value"].mean() > 0.7
+    assert rows.query("metric == 'comprehensiveness'")["value"].mean() > 0.3  # of 0.5
 
 
 def test_every_measure_loses_the_same_when_everything_goes(reverse):

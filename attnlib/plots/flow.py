@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
 from attnlib.colours import BASELINE
-from attnlib.plots.panels import colours, finished, legend_of, line, row_of_panels
+from attnlib.plots.panels import colours, finished, legend_of, line
 
 
 def agreement_by_layer(
@@ -22,7 +23,11 @@ def agreement_by_layer(
         label: what the numbers are.
         rivals: a number without layers that stands in every panel as a dotted line, by name.
     """
-    figure, axes = row_of_panels(len(tables), height=3.2, sharey=True)
+    down = -(-len(tables) // 2)
+    figure, grid = plt.subplots(down, 2, figsize=(8.5, 2.7 * down), sharex=True, sharey=True, squeeze=False)
+    axes = list(grid.flat[: len(tables)])
+    for unused in grid.flat[len(tables) :]:
+        unused.set_axis_off()
     ways = list(dict.fromkeys(way for table in tables.values() for way in table["way"]))
     for axis, (title, table) in zip(axes, tables.items(), strict=True):
         for way, colour in zip(ways, colours(), strict=False):
@@ -34,6 +39,7 @@ def agreement_by_layer(
             )
         axis.axhline(0, color=BASELINE, lw=0.6)
         axis.set(title=title, xlabel="layer")
-    axes[0].set_ylabel(label)
+    for axis in axes[::2]:
+        axis.set_ylabel(label)
     legend_of(axes[0])
     return finished(figure)

@@ -1,7 +1,7 @@
 """Subject-verb agreement: is the verb to come a singular or a plural one?
 
 The task on which rollout and flow were introduced (Abnar and Zuidema 2020): a model reads a sentence up to
-its verb, and has to find the subject among nouns of the other number. Two examples (the subject is in capitals
+its verb, and has to find the subject among nouns of the other number. Two examples (subjects are in capitals
 here only), and the verb's number:
 
     <bos> the KEYS to the cabinet near our door                          plural, 2 attractors

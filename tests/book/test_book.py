@@ -80,7 +80,7 @@ def test_the_book_follows_the_readers_colour_scheme(
         assert (text > background) == dark and abs(text - background) > 120, "text does not stand out"
 
 
-@pytest.mark.parametrize("document", ["index", *CHAPTERS, "book/api/stats", "book/api/training"])
+@pytest.mark.parametrize("document", ["index", *CHAPTERS, "book/api/stats", "book/api/models"])
 def test_mathematics_is_set(html: Path, browser: Browser, document: str) -> None:
     with watched_page(browser) as (page, _):
         visit(page, html / f"{document}.html")
@@ -98,11 +98,11 @@ def test_a_narrow_page_does_not_scroll_sideways(html: Path, browser: Browser, do
 
 
 DYNAMICS = "notebooks/classification_dynamics"
-OTHERS = ("notebooks/quantifying_flow", "notebooks/where_attention_tells")
-"""Chapters without heads to choose: the explorer of measures has a test of its own."""
+MEASURES = "notebooks/where_attention_tells"
+"""Its explorer chooses among measures, and has a test of its own (test_measure_explorer_in_browser)."""
 
 
-@pytest.mark.parametrize("chapter", [each for each in CHAPTERS if each not in (DYNAMICS, *OTHERS)])
+@pytest.mark.parametrize("chapter", [each for each in CHAPTERS if each not in (DYNAMICS, MEASURES)])
 def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: str) -> None:
     """Layer, head and hover each change the picture, not only a number beside it."""
     with watched_page(browser) as (page, problems):
@@ -150,8 +150,8 @@ def test_every_link_inside_the_book_leads_somewhere(html: Path) -> None:
         for tag, attribute in (("a", "href"), ("img", "src"), ("script", "src"), ("link", "href")):
             for found in soup.find_all(tag, attrs={attribute: True}):
                 url = urlsplit(found[attribute])
-                if url.scheme or url.netloc or found[attribute] in ("#", "builtins.html"):
-                    continue  # Sphinx lists the module of built-in functions, which has no page
+                if url.scheme or url.netloc or found[attribute] == "#":
+                    continue
                 target = (path.parent / unquote(url.path)).resolve() if url.path else path
                 missing = not target.exists()
                 if missing or (
@@ -176,7 +176,7 @@ def test_no_page_loads_anything_from_elsewhere(html: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_pages_are_small(html: Path, document: str) -> None:
-    allowed = 3 * LIMIT if document in CHAPTERS or "/api/" in document else LIMIT
+    allowed = 3 * LIMIT if document in CHAPTERS else 2 * LIMIT if "/api/" in document else LIMIT
     if document == "notebooks/rasp_languages":  # it has the weights of models in it: widgets.trying.ROOM
         allowed += LIMIT
     assert (html / f"{document}.html").stat().st_size < allowed

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlib.generators.public import PublicFile
 from attnlib.generators.translation import (
     DATASETS,
     Grammar,
@@ -20,7 +21,7 @@ from attnlib.generators.translation import (
     sources,
 )
 from attnlib.generators.translation.bitext import encode
-from attnlib.generators.translation.sources import Public, Recipe, read_public
+from attnlib.generators.translation.sources import Recipe, read_public
 
 NUMBERS = "one two three four five six seven eight nine ten".split()  # noqa: SIM905
 ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn".split()  # noqa: SIM905
@@ -169,14 +170,14 @@ def test_a_public_file_is_read_once_and_has_to_be_what_it_was(tmp_path, monkeypa
     for name, content in data.items():
         (tmp_path / f"{name}.gz").write_bytes(content)
     public = {
-        name: Public((tmp_path / f"{name}.gz").as_uri(), hashlib.sha256(content).hexdigest())
+        name: PublicFile((tmp_path / f"{name}.gz").as_uri(), hashlib.sha256(content).hexdigest())
         for name, content in data.items()
     }
     recipe = Recipe("two", "two", ("de", "en"), public)
     kept = tmp_path / "kept"
     wanted = {split: [(f"{split} de", f"{split} en")] for split in ("train", "test")}
     assert read_public(recipe, ("de", "en"), kept) == wanted
-    monkeypatch.setattr(sources.urllib.request, "urlopen", None)
+    monkeypatch.setattr("urllib.request.urlopen", None)
     assert read_public(recipe, ("de", "en"), kept) == wanted
     monkeypatch.undo()
     next(kept.iterdir()).write_bytes(b"flipped")
@@ -187,7 +188,8 @@ def test_a_public_file_is_read_once_and_has_to_be_what_it_was(tmp_path, monkeypa
     with pytest.raises(ConnectionError, match="is not the file it was"):
         read_public(recipe, ("de", "en"), kept)
     with pytest.raises(ConnectionError, match="could not be read"):
-        read_public(Recipe("x", "x", ("de", "en"), {"all": Public("file:///gone", "0")}), ("de", "en"), kept)
+        gone = {"all": PublicFile("file:///gone", "0")}
+        read_public(Recipe("x", "x", ("de", "en"), gone), ("de", "en"), kept)
     with pytest.raises(ValueError, match="there is no nl"):
         read_public(recipe, ("de", "nl"), kept)
     with pytest.raises(ConnectionError, match="no public source of iwslt14 de-en is known"):

@@ -24,7 +24,7 @@ from attnlib.generators.translation.bitext import Bitext
 from attnlib.generators.translation.by_name import bitext
 from attnlib.generators.translation.invented import Grammar, Lexicon, invented, lexicon
 from attnlib.generators.translation.pairs import PairBatch, Pairs
-from attnlib.generators.translation.sources import DATASETS, Public, Recipe
+from attnlib.generators.translation.sources import DATASETS, Recipe
 from attnlib.generators.translation.subwords import Subwords
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Lexicon",
     "PairBatch",
     "Pairs",
-    "Public",
     "Recipe",
     "Subwords",
     "bitext",

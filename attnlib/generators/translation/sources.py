@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
-import urllib.request
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attnlib.files import write_atomically
 from attnlib.generators.folders import DATA_VARIABLE, unknown_set
+from attnlib.generators.public import PublicFile
 
 Lines = list[tuple[str, str]]
 """Sentences and their translations."""
-
-
-@dataclass(frozen=True)
-class Public:
-    """A file of a public source: gzip-compressed lines, or a zip archive with a file of lines per language.
-
-    Attributes:
-        url: where it is, at a fixed revision or version.
-        sha256: what it has to be.
-    """
-
-    url: str
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -39,8 +24,8 @@ class Recipe:
         title: its name for people.
         folder: its folder among folders of TSV files.
         languages: source and target, as the study has them.
-        public: files of its public source, by split and language, or by split alone; empty: none is known
-            that could be pinned.
+        public: files of its public source: by split and language, gzip-compressed lines; or by split alone,
+            zip archives with a file of lines per language. Empty: none is known that could be pinned.
         files: which file of the folder is of which split, where its name does not say.
         differs: what is not as in the original, read from the public source; and from the folder.
     """
@@ -48,7 +33,7 @@ class Recipe:
     title: str
     folder: str
     languages: tuple[str, str]
-    public: Mapping[str, Public] = field(default_factory=dict)
+    public: Mapping[str, PublicFile] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     differs: tuple[str, str] = ("", "")
 
@@ -62,6 +47,7 @@ _MULTI30K_FILES = {
     "test.de": ("test_2016_flickr.de.gz", "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"),
     "test.en": ("test_2016_flickr.en.gz", "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"),
 }
+_INSTEAD = f"Give folder=..., or set {DATA_VARIABLE}: see attnlib.generators.translation."
 _OPUS = "https://object.pouta.csc.fi/OPUS-News-Commentary/v11/moses/"
 
 
@@ -71,7 +57,7 @@ def _news_commentary(source: str, target: str, sha256: str) -> Recipe:
         f"News Commentary {pair}",
         f"news_commentary_{source}_{target}",
         (source, target),
-        {"all": Public(f"{_OPUS}{pair}.txt.zip", sha256)},
+        {"all": PublicFile(f"{_OPUS}{pair}.txt.zip", sha256)},
         differs=("version 11 of OPUS in place of version 14; split here", "split here"),
     )
 
@@ -81,7 +67,7 @@ DATASETS: Mapping[str, Recipe] = {
         "multi30k",
         "multi30k_en_de",
         ("de", "en"),
-        {split: Public(_MULTI30K + file, sha256) for split, (file, sha256) in _MULTI30K_FILES.items()},
+        {split: PublicFile(_MULTI30K + file, sha256) for split, (file, sha256) in _MULTI30K_FILES.items()},
         {"train": "train", "validation": "validation", "test": "test_2016_flickr"},
         ("", ""),
     ),
@@ -132,8 +118,7 @@ def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dic
     """
     if not recipe.public:
         raise ConnectionError(
-            f"no public source of {recipe.title} is known that could be pinned to a revision. Give "
-            f"folder=..., or set {DATA_VARIABLE}: see attnlib.generators.translation."
+            f"no public source of {recipe.title} is known that could be pinned to a revision. {_INSTEAD}"
         )
     known = {name.partition(".")[2] for name in recipe.public} - {""} or set(recipe.languages)
     if missing := [code for code in languages if code not in known]:
@@ -143,34 +128,15 @@ def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dic
     found = {}
     for split in dict.fromkeys(name.partition(".")[0] for name in recipe.public):
         if split in recipe.public:
-            archive = zipfile.ZipFile(io.BytesIO(_fetched(recipe.public[split], folder)))
+            archive = zipfile.ZipFile(io.BytesIO(recipe.public[split].read(folder, _INSTEAD)))
             members = [next(n for n in archive.namelist() if n.endswith(f".{code}")) for code in languages]
             sides = [split_lines(archive.read(member)) for member in members]
         else:
             members = [f"{split}.{code}" for code in languages]
-            sides = [split_lines(gzip.decompress(_fetched(recipe.public[name], folder))) for name in members]
+            files = [recipe.public[name].read(folder, _INSTEAD) for name in members]
+            sides = [split_lines(gzip.decompress(file)) for file in files]
         found[split] = aligned(sides[0], sides[1], *members)
     return found
-
-
-def _fetched(file: Public, folder: Path) -> bytes:
-    """A public file, read from the web at most once."""
-    kept = folder / f"{file.sha256[:16]}-{file.url.rsplit('/', 1)[-1]}"
-    if kept.is_file() and hashlib.sha256(data := kept.read_bytes()).hexdigest() == file.sha256:
-        return data
-    try:
-        with urllib.request.urlopen(file.url, timeout=30) as answer:
-            data = answer.read()
-    except OSError as error:
-        raise ConnectionError(
-            f"{file.url} could not be read ({type(error).__name__}: {error}). Give folder=..., or set "
-            f"{DATA_VARIABLE}: see attnlib.generators.translation."
-        ) from error
-    if (found := hashlib.sha256(data).hexdigest()) != file.sha256:
-        raise ConnectionError(f"{file.url} is not the file it was: its SHA-256 is {found}, not {file.sha256}")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, data)
-    return data
 
 
 def aligned(source: list[str], target: list[str], *names: str) -> Lines:

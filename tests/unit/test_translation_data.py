@@ -18,7 +18,6 @@ from attnlib.generators.translation import (
     bitext,
     invented,
     lexicon,
-    sources,
 )
 from attnlib.generators.translation.bitext import encode
 from attnlib.generators.translation.sources import Recipe, read_public

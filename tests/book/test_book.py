@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import axe_playwright_python
 import pytest
 import yaml
 from bs4 import BeautifulSoup
@@ -27,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
 CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks/")]
 LIMIT = 300_000  # bytes of a page; API pages may have twice that, a chapter with its explorers three times
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 READY = "window.MathJax === undefined || window.MathJax.startup?.promise?.then(() => true)"
 
 pytestmark = pytest.mark.book
@@ -95,6 +97,24 @@ def test_a_narrow_page_does_not_scroll_sideways(html: Path, browser: Browser, do
     with watched_page(browser, width=390) as (page, _):
         visit(page, html / f"{document}.html")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+SERIOUS = """axe.run({resultTypes: ["violations"]}).then(found => found.violations
+  .filter(each => ["serious", "critical"].includes(each.impact))
+  .map(each => `${each.id}: ${each.nodes.length} x ${each.nodes[0].html.slice(0, 200)}`))"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_no_page_shuts_readers_out(html: Path, browser: Browser, dark: bool) -> None:
+    """axe-core: names that can be read out, roles that fit, contrast; of our markup and of the theme's."""
+    wrong = {}
+    with watched_page(browser, dark=dark) as (page, _):
+        for document in [*DOCUMENTS, "search", "genindex"]:
+            visit(page, html / f"{document}.html")
+            page.evaluate(AXE.read_text())
+            if found := page.evaluate(SERIOUS):
+                wrong[document] = found
+    assert wrong == {}
 
 
 DYNAMICS = "notebooks/classification_dynamics"

@@ -22,7 +22,7 @@ export const css = (rgb) => `rgb(${rgb.join(",")})`;
 /** Whether white is read better on a colour than black: by its relative luminance (WCAG 2). */
 function isDark(rgb) {
   const [red, green, blue] = rgb.map((part) => (part <= 10.3 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.19;
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179;
 }
 
 /** A colour behind a text, and the ink that can be read on it. */

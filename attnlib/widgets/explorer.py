@@ -28,6 +28,9 @@ class Explorer(StaticTwin, traitlets.HasTraits):
         """By trait: how many places there are, and what -1 stands for, if for anything."""
         return {}
 
+    def _addressed(self) -> list[str]:
+        return [*self._places()]
+
     @traitlets.validate("checkpoint", "document", "example", "generated", "head", "layer", "query", "token")
     def _exists(self, proposal: dict[str, Any]) -> int:
         name, value, places = proposal["trait"].name, proposal["value"], self._places()

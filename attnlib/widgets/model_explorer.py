@@ -105,6 +105,9 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
                 raise traitlets.TraitError(f"a swap must be one of {', '.join(SWAPS)}; got {swap!r}.")
         return dict(proposal["value"])
 
+    def _addressed(self) -> list[str]:
+        return [*super()._addressed(), "text"]
+
     def _sizes(self) -> str:
         labels = "; ".join(each["label"] for each in self.examples)
         return f"{counted(len(self.examples), 'model')}, {labels}"

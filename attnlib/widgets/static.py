@@ -3,7 +3,8 @@
 A widget's front end is one plain ES module whose last line is ``export default { render };``. In JupyterLab
 anywidget imports it and connects it to the kernel. In a built book or a file, `StaticTwin` puts the same
 source into the page as a classic script, together with the widget's state and a model of a few lines that
-stands in for the kernel. The page asks for nothing from outside, and equal widgets give equal bytes.
+stands in for the kernel, and that keeps what the reader chose in the page's address. The page asks for nothing
+from outside, and equal widgets give equal bytes.
 """
 
 import base64
@@ -23,10 +24,21 @@ EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
 STAND_IN = """
 (() => {
   const state = STATE;
+  const addressed = ADDRESSED;
   for (const [name, value] of Object.entries(state)) {
     if (value && typeof value.base64 === "string")
       state[name] = Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0));
   }
+  const el = document.querySelector('[data-attnlib="KEY"]:empty');
+  if (!el) return;
+  // What the reader chose stands in the page's address, as #explorer=2&layer=1: whoever is sent it sees the same.
+  const own = String([...document.querySelectorAll("[data-attnlib]")].indexOf(el)), chosen = new Set();
+  let waiting;
+  const tell = () => {
+    const told = new URLSearchParams({ explorer: own });
+    for (const name of addressed) if (chosen.has(name)) told.set(name, state[name]);
+    try { history.replaceState(null, "", "#" + told); } catch { /* a frame may have no address of its own */ }
+  };
   const listeners = {};
   const model = {
     get: (name) => state[name],
@@ -34,6 +46,10 @@ STAND_IN = """
       if (state[name] === value) return;
       state[name] = value;
       for (const listener of [...(listeners["change:" + name] ?? [])]) listener();
+      if (!addressed.includes(name)) return;
+      chosen.add(name);
+      clearTimeout(waiting);
+      waiting = setTimeout(tell, 300); // browsers refuse to be told at every move of a slider
     },
     on: (event, listener) => void (listeners[event] ??= []).push(listener),
     off: (event, listener) =>
@@ -41,8 +57,20 @@ STAND_IN = """
     save_changes() {},
     send() {},
   };
-  const el = document.querySelector('[data-attnlib="KEY"]:empty');
-  if (el) render({ model, el });
+  const read = () => {
+    const told = new URLSearchParams(location.hash.slice(1));
+    if (told.get("explorer") !== own) return false;
+    for (const name of addressed) {
+      const value = told.get(name);
+      if (value !== null && typeof state[name] === "string") model.set(name, value);
+      else if (/^(-1|[0-9]{1,6})$/.test(value)) model.set(name, Number(value));
+    }
+    return true;
+  };
+  const sent = read();
+  render({ model, el });
+  if (sent) addEventListener("load", () => el.scrollIntoView({ block: "center" }));
+  addEventListener("hashchange", read);
 })();
 """
 
@@ -109,7 +137,8 @@ class StaticTwin:
             raise ValueError("the front end must not hold '</' or '<!--': it would end the page's script")
         # Equal widgets share this key: each script fills the first place that is still empty, its own.
         key = hashlib.sha256("\0".join((module, style, state)).encode()).hexdigest()[:16]
-        script = STAND_IN.replace("KEY", key).replace("STATE", state)
+        addressed = json.dumps(self._addressed())
+        script = STAND_IN.replace("KEY", key).replace("ADDRESSED", addressed).replace("STATE", state)
         return (
             f'<div data-attnlib="{key}"></div>\n'
             f"<noscript><p>{html.escape(self.summary())} (interactive: needs JavaScript)</p></noscript>\n"
@@ -130,6 +159,10 @@ class StaticTwin:
         path = Path(path)
         path.write_text(whole_page(title or self.summary(), self.to_html()), encoding="utf-8")
         return path
+
+    def _addressed(self) -> list[str]:
+        """The traits, whole numbers from -1 or text, that the address of a static page can hold."""
+        return []
 
     def _state(self) -> dict[str, Any]:
         """The synced traits that the widget adds to those of every anywidget."""

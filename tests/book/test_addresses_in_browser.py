@@ -1,0 +1,73 @@
+"""What a reader chose in an explorer stands in the page's address, and whoever opens that sees the same."""
+
+import re
+
+import pytest
+
+from attnlib.widgets import AttentionExplorer, ModelExplorer
+from tests.book.test_model_explorer_in_browser import line, shown, typed
+from tests.book.test_widgets_in_browser import LETTERS, MAP, attention
+from tests.browser import canvas_hash, watched_page
+
+pytestmark = pytest.mark.book
+
+
+def sent(page):
+    """The address, once it has been told."""
+    page.wait_for_function("location.hash.startsWith('#explorer=')")
+    page.wait_for_timeout(350)
+    return page.url
+
+
+def test_the_address_holds_the_choice_of_one_explorer_among_several(opened, browser):
+    page = opened(*(AttentionExplorer(LETTERS, attention(), title=title) for title in ("first", "second")))
+    second = page.locator("section.attnx").nth(1)
+    second.get_by_label("Layer", exact=True).select_option("1")
+    second.get_by_label("Head", exact=True).select_option("2")
+    second.locator(".attnx-token").nth(3).click()
+    address = sent(page)
+    assert re.search(r"#explorer=1&layer=1&head=2&query=3$", address)
+    with watched_page(browser) as (other, problems):
+        other.goto(address)
+        other.wait_for_timeout(200)
+        places = [
+            [each.get_by_label(name, exact=True).input_value() for name in ("Layer", "Head")]
+            for each in other.locator("section.attnx").all()
+        ]
+        assert places == [["0", "0"], ["1", "2"]]
+        assert "'d' (3)" in other.locator(".attnx-readout").nth(1).inner_text()
+        assert other.locator("section.attnx").nth(1).bounding_box()["y"] < 720
+        other.evaluate("location.hash = '#explorer=1&layer=0&head=-1'")  # an address typed into an open page
+        other.wait_for_timeout(100)
+        assert other.locator("section.attnx").nth(1).get_by_label("Layer", exact=True).input_value() == "0"
+        assert problems == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["explorer=0&layer=999&head=77&query=400&example=8", "explorer=0&layer=-1&head=1e3&query=0x1&title=<b>",
+     "explorer=9&layer=1", "explorer=0&weights=AAAA&layer=%00", "section"],
+)  # fmt: skip
+def test_an_address_that_means_nothing_here_harms_nothing(opened, browser, address):
+    page = opened(AttentionExplorer(LETTERS, attention(), title="as it was"))
+    before = canvas_hash(page, MAP)
+    with watched_page(browser) as (other, problems):
+        other.goto(f"{page.url}#{address}")
+        other.wait_for_timeout(200)
+        assert other.locator(".attnx-title").inner_text() == "as it was"
+        if "999" not in address:  # beyond the last layer is the last
+            assert canvas_hash(other, MAP) == before
+        assert other.locator("b").count() == 0 and problems == []
+
+
+def test_a_typed_sequence_can_be_sent(opened, browser):
+    page = opened(ModelExplorer(shown("rasp_languages", "sort")))
+    typed(page, "hgfeda")
+    address = sent(page)
+    assert "text=hgfeda" in address
+    wrote = line(page, "writes")
+    with watched_page(browser) as (other, problems):
+        other.goto(address)
+        other.wait_for_timeout(300)
+        assert other.locator("input[type=text]").input_value() == "hgfeda"
+        assert line(other, "writes") == wrote == list("adefgh") and problems == []

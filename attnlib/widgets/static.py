@@ -3,8 +3,8 @@
 A widget's front end is one plain ES module whose last line is ``export default { render };``. In JupyterLab
 anywidget imports it and connects it to the kernel. In a built book or a file, `StaticTwin` puts the same
 source into the page as a classic script, together with the widget's state and a model of a few lines that
-stands in for the kernel, and that keeps what the reader chose in the page's address. The page asks for nothing
-from outside, and equal widgets give equal bytes.
+stands in for the kernel and keeps what the reader chose in the page's address. The page asks for nothing from
+outside, and equal widgets give equal bytes.
 """
 
 import base64
@@ -31,7 +31,7 @@ STAND_IN = """
   }
   const el = document.querySelector('[data-attnlib="KEY"]:empty');
   if (!el) return;
-  // What the reader chose stands in the page's address, as #explorer=2&layer=1: whoever is sent it sees the same.
+  // What the reader chose stands in the page's address, as #explorer=2&layer=1: who is sent it sees the same.
   const own = String([...document.querySelectorAll("[data-attnlib]")].indexOf(el)), chosen = new Set();
   let waiting;
   const tell = () => {

@@ -25,7 +25,8 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
         query_tokens: tokens of the queries where they are another sequence than the keys, as in
             cross-attention; None where they are the same.
         title: a line of text above the picture.
-        layer: the layer shown first.
+        layer: the layer shown first. If neither layer, head nor query is given, these are the head with the
+            largest share of its attention on its reference, and the query there.
         head: the head shown first; -1 is the mean of the layer's heads.
         query: the query row selected first; -1 is none.
         show_reference: whether reference cells are outlined at first.
@@ -59,14 +60,18 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
         references: References = None,
         query_tokens: Sequence[str] | None = None,
         title: str = "",
-        layer: int = 0,
-        head: int = 0,
-        query: int = -1,
+        layer: int | None = None,
+        head: int | None = None,
+        query: int | None = None,
         show_reference: bool = True,
     ) -> None:
         super().__init__(title=title, show_reference=show_reference)
-        self._show([Example.of("", tokens, attentions, references, query_tokens)])
-        self.layer, self.head, self.query = layer, head, query
+        example = Example.of("", tokens, attentions, references, query_tokens)
+        self._show([example])
+        if layer is head is query is None:
+            self.layer, self.head, self.query = example.most_on_reference()
+        else:
+            self.layer, self.head, self.query = layer or 0, head or 0, -1 if query is None else query
 
     def _sizes(self) -> str:
         layers, heads, queries, keys = self._shape

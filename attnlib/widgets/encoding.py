@@ -86,6 +86,24 @@ class Example:
         """The weights in order, as bytes."""
         return self.weights.tobytes()
 
+    def most_on_reference(self) -> tuple[int, int, int]:
+        """The layer and head with the largest share of attention on their reference, and the query there.
+
+        Shares are means over the queries that have a reference; without one, it is the first head, and no
+        query (-1).
+        """
+        best, found, cells = -1.0, (0, 0, -1), self.shape[2:]
+        for (layer, head), index in np.ndenumerate(np.array(self.mask_of)):
+            if index < 0:
+                continue
+            bits = np.frombuffer(self.masks[index], np.uint8)
+            mask = np.unpackbits(bits, count=int(np.prod(cells))).reshape(cells)
+            inside = (dequantise(self.weights[layer, head]) * mask).sum(1)
+            asked = np.flatnonzero(mask.any(1))
+            if len(asked) and (share := inside[asked].mean()) > best:
+                best, found = share, (int(layer), int(head), int(asked[inside[asked].argmax()]))
+        return found
+
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
         return {

@@ -42,6 +42,8 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
         show_reference: whether the program's cells are outlined at first.
         swaps: by the name of a head, such as "L0H1", what stands in place of its attention: "even", "program"
             or "off".
+        strength: how much of it does: $s$ in $(1 - s) A + s A'$, from 0 to 1, as in
+            `attnlib.models.attention.reinforced`; a slider for the reader.
 
     What is shown, from ``text`` on, are traits too: set them from Python, or ``observe`` what the reader
     chose. A ``text`` that cannot be asked, set later or typed, is refused in the page, with the reason. A
@@ -50,7 +52,8 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
     Raises:
         ValueError: a model of another kind, or not of its task; a text outside the alphabet, empty, or longer
             than the model's positions. The message names the model.
-        traitlets.TraitError: a model, layer, head, query or swap that does not exist.
+        traitlets.TraitError: a model, layer, head, query or swap that does not exist, or a strength outside
+            [0, 1].
 
     The page grows by about 2.3 bytes for each weight in half precision, as stored models have it
     (`attnlib.records.store_model`), and by about 5 otherwise.
@@ -68,6 +71,7 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
 
     text = traitlets.Unicode(help="What is typed.").tag(sync=True)
     swaps = traitlets.Dict(help="What stands in place of a head's attention, by its name.").tag(sync=True)
+    strength = traitlets.Float(1.0, min=0.0, max=1.0, help="How much of it does.").tag(sync=True)
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
         query: int = -1,
         show_reference: bool = True,
         swaps: Mapping[str, str] | None = None,
+        strength: float = 1.0,
     ) -> None:
         super().__init__(title=title, show_reference=show_reference)
         self._show(named(PackedModel.of, "model", models), example)
@@ -93,7 +98,7 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
                 raise ValueError(f"model {label!r}: {error}") from error
         self.text = text or self.examples[self.example]["task"]["texts"][0]["text"]
         self.layer, self.head, self.query = layer, head, query
-        self.swaps = dict(swaps or {})
+        self.swaps, self.strength = dict(swaps or {}), strength
 
     @traitlets.validate("swaps")
     def _can_be_swapped(self, proposal: dict[str, Any]) -> dict[str, str]:

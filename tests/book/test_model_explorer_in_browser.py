@@ -9,7 +9,7 @@ import torch
 
 from attnlib.generators import rasp
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.models.attention import heads_ablated
+from attnlib.models.attention import heads_ablated, reinforced
 from attnlib.records import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
@@ -201,6 +201,30 @@ def test_a_supervised_head_can_be_swapped_for_the_programs(opened):
     assert "100 % of the row on its reference" in looked
     assert f"It writes '{line(page, 'writes now')[2]}' with probability 0." in looked
     assert f"{1 / target[3].sum():.2f}" in looked
+
+
+def test_a_head_can_be_pushed_part_of_the_way_as_in_torch(opened):
+    """The slider is the strength of `reinforced`: the page writes and looks as torch does."""
+    page, kept = opened(explorer("hist, supervised")), stored_model("rasp_languages", "hist, supervised")
+    slider = page.get_by_label("How much of it, in per cent")
+    assert slider.is_hidden()
+    swapped(page, "program")
+    slider.fill("45")
+    assert said(page).startswith("With L0H0 the program's at 45 %: ")
+    reference = torch.as_tensor(kept.task.target_attention("cabbage")[0, 0])[None]
+    with torch.no_grad(), reinforced(kept.model, [(0, 0)], reference, 0.45):
+        assert line(page, "writes now") == written(kept, "cabbage")
+        read = kept.model(kept.task.annotate("cabbage").input_ids[None], output_attentions=True)
+    page.locator("button.attnx-token").nth(3).hover()
+    most = float(read.attentions[0, 0, 0, 3].max())
+    found = float(
+        re.search(r"looks most at '.+?' \(\d+\) ([\d.]+)", page.locator(".attnx-readout").inner_text())[1]
+    )
+    assert found == pytest.approx(most, abs=0.006)
+    weight = canvas_hash(page, MAP)
+    slider.fill("0")
+    assert said(page).endswith("(as trained: 7 of 7 outputs right)") and canvas_hash(page, MAP) != weight
+    assert line(page, "writes now") == line(page, "as trained")
 
 
 def test_only_heads_with_a_program_offer_it_and_the_mean_stands_for_all_heads(opened):

@@ -159,6 +159,23 @@ def test_a_smaller_example_keeps_layer_head_and_query_within_it():
     assert (explorer.layer, explorer.head, explorer.query) == (0, 1, -1)
 
 
+def test_it_opens_where_a_head_looks_most_at_its_reference():
+    weights = attention(2, 3, 5, 5)
+    weights[1, 2] = torch.eye(5).roll(1, 1)
+    weights[1, 2, 3] = 0.2
+    reference = torch.eye(5).roll(1, 1).bool()
+    reference[0] = False  # a query that is not asked
+    opened = AttentionExplorer(list("abcde"), weights, references=reference)
+    assert (opened.layer, opened.head, opened.query) == (1, 2, 1)
+    one = AttentionExplorer(list("abcde"), weights, references={(0, 1): reference})
+    assert (one.layer, one.head) == (0, 1) and one.query > 0
+    for chosen in ({"layer": 0}, {"head": 0}, {"query": -1}):
+        plain = AttentionExplorer(list("abcde"), weights, references=reference, **chosen)
+        assert (plain.layer, plain.head, plain.query) == (0, 0, -1)
+    without = AttentionExplorer(list("abcde"), weights)
+    assert (without.layer, without.head, without.query) == (0, 0, -1)
+
+
 def test_the_first_place_is_checked_in_the_example_shown_first():
     assert two_examples(example=1, head=1).head == 1
     with pytest.raises(traitlets.TraitError, match="head must be from -1 to 1"):

@@ -26,7 +26,7 @@ class ModelView extends AttentionView {
 
   place() {
     const swap = this.swapOf(this.chosenHeads);
-    return super.place() + (swap === OWN ? "" : `, ${swap === MIXED ? "some heads swapped" : SWAPS[swap]}`);
+    return super.place() + (swap === OWN ? "" : `, ${swap === MIXED ? "some heads swapped" : SWAPS[swap]}${this.inPart}`);
   }
 
   // ---- built once
@@ -57,7 +57,11 @@ class ModelView extends AttentionView {
     const controls = super.buildControls();
     this.swapSelect = dropDown("Attention of the chosen head", (swap) => this.swap(swap));
     this.reset = make("button", { type: "button", class: "attnx-save", click: () => this.choose({ swaps: {} }) }, "as trained");
-    this.headSelect.closest("label").after(field("Its attention", this.swapSelect), this.reset);
+    this.slider = make("input", { type: "range", min: 0, max: 100, step: 5, "aria-label": "How much of it, in per cent",
+      input: () => this.choose({ strength: Number(this.slider.value) / 100 }) });
+    this.share = make("span", { class: "attnm-share" });
+    this.shareField = field("how much of it", this.slider, this.share);
+    this.headSelect.closest("label").after(field("Its attention", this.swapSelect), this.shareField, this.reset);
     return controls;
   }
 
@@ -115,13 +119,17 @@ class ModelView extends AttentionView {
     };
   }
 
+  get strength() { return this.model.get("strength"); }
+  get inPart() { return this.strength < 1 ? ` at ${Math.round(100 * this.strength)} %` : ""; }
+
   hasProgram(head) { return this.task.programmed && head in this.targets; }
 
   /** The tokens that the model reads, its attention, and its outputs: `writes[i]`, {text, probability}, is at token i. */
   answer(chosen) {
     const { net, task, asked } = this, ids = task.ids(asked), tokens = task.names(asked), { n_classes, max_length } = net.config;
     const swaps = Object.fromEntries(Object.entries(chosen).map(([head, swap]) => [head, swap === "program" ? evenly(this.targets[head], ids.length) : swap]));
-    let read = net.read(ids, swaps);
+    const strength = this.strength;
+    let read = net.read(ids, swaps, strength);
     const output = (at) => {
       const { id, probability } = likeliest(read.logits.subarray(at * n_classes, (at + 1) * n_classes));
       return { id, probability, text: task.output(id) };
@@ -133,7 +141,7 @@ class ModelView extends AttentionView {
       if (next.id === task.end || ids.length === max_length) break;
       ids.push(next.id);
       tokens.push(next.text);
-      read = net.read(ids, swaps);
+      read = net.read(ids, swaps, strength);
     }
     const right = task.right(asked), texts = writes.slice(begin).map(({ text }) => text);
     const good = right && Array.from({ length: Math.max(right.length, texts.length) }, (_, i) => right[i] === texts[i]);
@@ -166,7 +174,9 @@ class ModelView extends AttentionView {
     const heads = this.chosenHeads, swap = this.swapOf(heads), program = heads.every((head) => this.hasProgram(head));
     offer(this.swapSelect, [...(swap === MIXED ? [[MIXED, "several"]] : []), ...Object.entries(SWAPS).filter(([name]) => name !== "program" || program)]);
     this.swapSelect.value = swap;
-    this.reset.hidden = !this.swapped;
+    this.reset.hidden = this.shareField.hidden = !this.swapped;
+    this.slider.value = 100 * this.strength;
+    this.share.textContent = `${Math.round(100 * this.strength)} %`;
   }
 
   swapOf(heads) {
@@ -184,7 +194,7 @@ class ModelView extends AttentionView {
     };
     const names = Object.entries(this.swaps).map(([head, swap]) => `${head} ${SWAPS[swap]}`).join(", ");
     const problem = task.generates ? task.asked(this.asked) : "";
-    this.said.textContent = this.swapped ? `With ${names}: ${problem}${verdict(run)} (as trained: ${verdict(own)})` : capital(problem + verdict(run));
+    this.said.textContent = this.swapped ? `With ${names}${this.inPart}: ${problem}${verdict(run)} (as trained: ${verdict(own)})` : capital(problem + verdict(run));
     const line = (name, texts, marks = []) => make("tr", {}, make("th", { scope: "row" }, name), ...range(columns - task.skipped).map((i) => {
       const at = i + task.skipped, text = texts[at], wrong = marks[at] === false, written = text === undefined ? "" : visible(text);
       return make("td", { ...(at < run.tokens.length ? { "data-query": at } : {}), ...(wrong ? { class: "attnm-wrong" } : {}) }, written, ...(wrong && written ? [make("span", { class: "attnx-hidden" }, " wrong")] : []));
@@ -214,7 +224,10 @@ class ModelView extends AttentionView {
     this.announce();
   }
 
-  reactions() { return { ...super.reactions(), example: () => this.onModel(), text: () => this.load(), swaps: () => { this.load(); this.announce(); } }; }
+  reactions() {
+    const loadAll = () => { this.load(); this.announce(); };
+    return { ...super.reactions(), example: () => this.onModel(), text: () => this.load(), swaps: loadAll, strength: loadAll };
+  }
 }
 
 /** Cells as bits, as masks come from Python. */

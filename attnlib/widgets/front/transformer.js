@@ -48,9 +48,10 @@ export class Transformer {
    *
    * `swaps`, by the name of a head ("L0H1"), stand in place of its attention, which is returned as it was used:
    * "even" (the same on every key that a query may look at), "off" (the head brings nothing), or weights [query key],
-   * where a row of zeros leaves the head its own attention, as `reinforced` does in Python.
+   * where a row of zeros leaves the head its own attention, as `reinforced` does in Python. So does `strength`, s in
+   * [0, 1]: (1 - s) of a head's own attention stays, and s of what stands in its place is added.
    */
-  read(ids, swaps = {}) {
+  read(ids, swaps = {}, strength = 1) {
     const { config, layers } = this, { width, n_heads, n_classes, max_length, vocabulary } = config, tokens = ids.length;
     if (tokens > max_length) throw new Error(`there are ${tokens} tokens, and this model reads at most ${max_length}`);
     for (const name of Object.keys(swaps)) if (!this.heads.includes(name)) throw new Error(`no head is called ${name}`);
@@ -65,7 +66,7 @@ export class Transformer {
       const qkv = project(pre ? normalised(x, layer.attentionNorm) : x, layer.qkv), mixed = new Float32Array(rows * width);
       for (let h = 0; h < n_heads; h++) {
         const from = (l * n_heads + h) * tokens * tokens, weights = attentions.subarray(from, from + tokens * tokens);
-        attend(qkv, weights, mixed, h, config, tokens, swaps[headName(l, h)]);
+        attend(qkv, weights, mixed, h, config, tokens, swaps[headName(l, h)], strength);
       }
       x = added(x, project(mixed, layer.out));
       if (!pre) x = normalised(x, layer.attentionNorm);
@@ -116,11 +117,12 @@ function project(x, { weight, bias, from, to }) {
 }
 
 /** One head: its attention into `weights` [query key], what it brings into its channels of `mixed` [token width]. */
-function attend(qkv, weights, mixed, head, { width, n_heads, causal }, tokens, swap) {
+function attend(qkv, weights, mixed, head, { width, n_heads, causal }, tokens, swap, strength) {
   const channels = width / n_heads, row = 3 * width, queries = head * channels, keys = width + queries, values = 2 * width + queries;
   for (let q = 0; q < tokens; q++) {
     const seen = causal ? q + 1 : tokens, at = q * tokens, given = ArrayBuffer.isView(swap) ? swap.subarray(at, at + tokens) : null;
-    if (swap === undefined || given?.every((weight) => weight === 0)) {
+    const own = swap === undefined || given?.every((weight) => weight === 0) ? 1 : 1 - strength;
+    if (own) {
       let highest = -Infinity, total = 0;
       for (let k = 0; k < seen; k++) {
         let score = 0;
@@ -129,9 +131,10 @@ function attend(qkv, weights, mixed, head, { width, n_heads, causal }, tokens, s
         highest = Math.max(highest, weights[at + k]);
       }
       for (let k = 0; k < seen; k++) total += weights[at + k] = Math.exp(weights[at + k] - highest);
-      for (let k = 0; k < seen; k++) weights[at + k] /= total;
-    } else if (swap === "even") weights.fill(1 / seen, at, at + seen);
-    else if (given) weights.set(given, at);
+      for (let k = 0; k < seen; k++) weights[at + k] *= own / total;
+    }
+    if (own < 1 && swap === "even") for (let k = 0; k < seen; k++) weights[at + k] += (1 - own) / seen;
+    if (own < 1 && given) for (let k = 0; k < tokens; k++) weights[at + k] += (1 - own) * given[k];
     for (let k = 0; k < tokens; k++) {
       const weight = weights[at + k];
       if (weight) for (let c = 0; c < channels; c++) mixed[q * width + queries + c] += weight * qkv[k * row + values + c];

@@ -105,6 +105,30 @@ def test_every_head_has_its_own_reference(opened):
         assert f"({(4 + head) % 5}) 1.00; 100 % of the row on its reference" in said
 
 
+def test_lines_between_tokens_can_stand_in_the_place_of_the_map(opened):
+    page = opened(explorer(query=-1))
+    form, drawn = page.get_by_label("How attention is drawn"), page.locator(".attnx-drawn")
+    assert drawn.is_hidden()
+    form.select_option("lines")
+    assert page.locator(".attnx-stage").is_hidden() and drawn.is_visible()
+    pictures = [canvas_hash(page, ".attnx-drawn")]  # of all rows
+    box = drawn.bounding_box()
+    for query in (2, 5):
+        page.mouse.move(box["x"] + 20, box["y"] + box["height"] * (query + 0.5) / 8)
+        assert page.locator(".attnx-readout").inner_text().startswith(f"Query '{LETTERS[query]}' ({query})")
+        pictures.append(canvas_hash(page, ".attnx-drawn"))
+    page.mouse.click(box["x"] + 20, box["y"] + box["height"] * 5.5 / 8)
+    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)  # keys are not asked; the chosen row stays
+    assert canvas_hash(page, ".attnx-drawn") == pictures[-1]
+    page.locator(".attnx-check input").click()  # the outline of its reference goes
+    pictures.append(canvas_hash(page, ".attnx-drawn"))
+    page.get_by_label("Head", exact=True).select_option("2")
+    pictures.append(canvas_hash(page, ".attnx-drawn"))
+    assert len(set(pictures)) == len(pictures)
+    form.select_option("map")
+    assert drawn.is_hidden() and page.locator(".attnx-stage").is_visible()
+
+
 def test_the_scale_can_end_at_the_largest_weight(opened):
     page = opened(AttentionExplorer(LETTERS, attention() / 4))
     before = canvas_hash(page, MAP)

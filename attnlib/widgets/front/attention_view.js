@@ -10,6 +10,7 @@ import { capital, clamp, format, make, range } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
 import { checkbox, dropDown, field, folded, labelOf, offer, savers, tableHead, tableRow, View } from "./view.js";
 import { HeatMap, savePicture } from "./heat_map.js";
+import { Lines } from "./lines.js";
 import { placeName, referenceOf, unpack } from "./attention_data.js";
 import { HeadPictures } from "./head_pictures.js";
 import "./attention_view.css";
@@ -46,7 +47,9 @@ export class AttentionView extends View {
 
   build(el) {
     this.map = new HeatMap({ hover: (place) => this.point(place), pick: (place) => this.pick(place), key: (event) => this.onMapKey(event) });
+    this.lines = new Lines({ hover: (place) => this.point(place), pick: (place) => this.pick(place) });
     this.heads = new HeadPictures((place) => this.choose(place));
+    this.map.frame.after(this.lines.node);
     this.panels = make("div", { class: "attnx-panels" }, this.heads.panel, this.map.node);
     this.readout = make("p", { class: "attnx-readout" });
     this.strips = make("div", { class: "attnx-strips" });
@@ -67,10 +70,18 @@ export class AttentionView extends View {
     this.exampleField = field(this.noun, this.exampleSelect);
     const scale = choose("What the strongest colour stands for", (value) => { this.stretched = value === "largest"; this.paint(); },
       [["one", "0 to 1"], ["largest", "0 to largest"]]);
+    const form = choose("How attention is drawn", (value) => this.drawAs(value), [["map", "heat map"], ["lines", "lines"]]);
     [this.referenceBox, this.referenceField] = checkbox((on) => this.choose({ show_reference: on }),
       { title: "Outline the cells where the query should look" }, make("span", { class: "attnx-swatch" }), make("span", {}, "reference"));
     return make("div", { class: "attnx-controls" }, this.exampleField, field("Layer", this.layerSelect), field("Head", this.headSelect),
-      field("Colours", scale), this.referenceField, savers("this heat map", (kind) => savePicture(this.view, kind)));
+      field("Drawn as", form), field("Colours", scale), this.referenceField, savers("this heat map", (kind) => savePicture(this.view, kind)));
+  }
+
+  /** The heat map, or lines between tokens: one stands in the place of the other. */
+  drawAs(form) {
+    this.map.frame.hidden = form === "lines";
+    this.lines.node.hidden = form !== "lines";
+    this.paint();
   }
 
   // ---- built for every example
@@ -140,6 +151,7 @@ export class AttentionView extends View {
     this.referenceBox.checked = outlined;
     this.heads.mark(layer, head);
     map.draw(this.view, this.theme);
+    this.lines.draw(this.view, this.theme, map.node.clientWidth);
     this.showFocus();
     this.tabulate();
   }
@@ -156,6 +168,7 @@ export class AttentionView extends View {
     if (!this.view) return;
     const { q, k } = this.focus;
     this.map.focus(q, k, this.hover && k >= 0 ? this.cellText(q, k) : "");
+    this.lines.focus(q, k);
     this.tint(q);
     this.readout.textContent = q < 0 ? "Point at a row or a token, or choose one with the arrow keys." : this.describe(q);
   }

@@ -31,8 +31,8 @@ export class HeatMap {
     this.caption = make("p", { class: "attnx-caption" });
     this.measureName = make("span", {});
     this.legend = make("div", { class: "attnx-legend", role: "img" }, this.measureName, make("div", {}, this.bar, this.ticks));
-    this.node = make("div", { class: "attnx-panel attnx-wide" }, this.caption,
-      make("div", { class: "attnx-frame" }, this.stage, this.tip), this.legend);
+    this.frame = make("div", { class: "attnx-frame" }, this.stage, this.tip);
+    this.node = make("div", { class: "attnx-panel attnx-wide" }, this.caption, this.frame, this.legend);
     this.measure("weight");
   }
 

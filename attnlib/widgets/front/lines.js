@@ -1,0 +1,66 @@
+// Lines: queries on the left, keys on the right, and a line for every weight, for who would rather follow a line
+// than find a cell. Which row is in focus, and what the numbers mean, is its owner's business.
+//
+// May be touched for: where tokens stand and how lines look.
+
+import { canvas, clamp, fit, FONT, make, surface } from "./common.js";
+import { css, shade } from "./themes.js";
+import "./lines.css";
+
+const STEP = 20; // pixels of a token
+const SEEN = 0.02; // the part of the scale from which a weight is drawn where no row is in focus
+
+export class Lines {
+  /** `react` holds what the owner does: hover({q, k} or null) and pick({q, k}); k is always -1. */
+  constructor(react) {
+    this.picture = canvas("attnx-drawn", 0, 0);
+    this.node = make("div", { class: "attnx-lines", hidden: "",
+      pointermove: (event) => react.hover(this.at(event)), pointerleave: () => react.hover(null),
+      click: (event) => { const place = this.at(event); if (place) react.pick(place); } }, this.picture);
+  }
+
+  /** `view`: values [query key] in one array, top (the weight of the last colour), reference, queries, keys. */
+  draw(view, theme, width) {
+    Object.assign(this, { view, theme, width: clamp(width, 150, 620) });
+    this.side = Math.min(150, this.width * 0.32);
+  }
+
+  /** Draws row q, its reference outlined, with key k in bold; all rows where there is none (-1). */
+  focus(q, k) {
+    if (this.node.hidden) return;
+    const { view, theme, width, side } = this, { queries, keys, values, top, reference } = view, columns = keys.length;
+    const pen = surface(this.picture, width, Math.max(queries.length, columns) * STEP);
+    const middle = (i) => (i + 0.5) * STEP, right = width - side;
+    const weights = [...values.entries()].filter(([i, weight]) =>
+      weight > 0 && (q < 0 ? weight >= SEEN * top : Math.floor(i / columns) === q)).sort((a, b) => a[1] - b[1]);
+    for (const [i, weight] of weights) {
+      const row = Math.floor(i / columns), column = i % columns, part = Math.min(weight / top, 1);
+      Object.assign(pen, { strokeStyle: css(theme.lut[shade(weight, top)]), lineWidth: 0.5 + 5 * part, globalAlpha: q < 0 ? 0.75 : 1 });
+      pen.beginPath();
+      pen.moveTo(side, middle(row));
+      pen.bezierCurveTo(width / 2, middle(row), width / 2, middle(column), right, middle(column));
+      pen.stroke();
+    }
+    pen.globalAlpha = 1;
+    const write = (token, i, chosen, align, at) => {
+      const ink = chosen || q < 0 ? theme.ink : theme.faint, font = `${chosen ? "700 " : ""}12px ${FONT}`;
+      Object.assign(pen, { font, fillStyle: ink, textAlign: align, textBaseline: "middle" });
+      pen.fillText(fit(pen, token, side - 14), at, middle(i));
+    };
+    queries.forEach((token, i) => write(token, i, i === q, "right", side - 6));
+    keys.forEach((token, i) => write(token, i, q >= 0 && (i === k || values[q * columns + i] >= 0.1 * top), "left", right + 6));
+    if (q < 0 || !reference) return;
+    Object.assign(pen, { strokeStyle: theme.reference, lineWidth: 2 });
+    pen.font = `700 12px ${FONT}`;
+    keys.forEach((token, i) => {
+      if (reference[q * columns + i]) pen.strokeRect(right + 1, i * STEP + 1, Math.min(pen.measureText(token).width + 10, side - 2), STEP - 2);
+    });
+  }
+
+  /** The query beside the pointer, in the left half; else null. */
+  at(event) {
+    const box = this.picture.getBoundingClientRect(), q = Math.floor((event.clientY - box.top) / STEP);
+    const inside = q >= 0 && q < this.view.queries.length && event.clientX - box.left < this.width / 2;
+    return inside ? { q, k: -1 } : null;
+  }
+}

@@ -3,6 +3,8 @@
 `python -m book.findings` prints it; `--readme` writes it into README.md; the book's first page shows it.
 """
 
+import functools
+
 from . import rasp, reasoning, rollout, tells, words
 from .finding import VERDICTS, Claim, Finding, find
 
@@ -21,9 +23,10 @@ CLAIMS = (*rasp.CLAIMS, *rollout.CLAIMS, *reasoning.CLAIMS, *words.CLAIMS, *tell
 """What is judged, in the same order."""
 
 
-def findings() -> list[Finding]:
+@functools.cache
+def findings() -> tuple[Finding, ...]:
     """Every claim with its verdict, from the records that there are now."""
-    return [find(claim) for claim in CLAIMS]
+    return tuple(find(claim) for claim in CLAIMS)
 
 
 __all__ = ["CLAIMS", "STUDIES", "VERDICTS", "Claim", "Finding", "findings"]

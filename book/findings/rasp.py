@@ -85,14 +85,14 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
         verdict = "in part"
     least = one(heads.reset_index().nsmallest(1, "value"))
     price = [
-        f"`{row.task}` falls from {100 * row.value_untold:.2f} to {percent(row, 2)} of tokens right by it."
+        f", and `{row.task}` falls from {100 * row.value_untold:.2f} to {percent(row, 2)} of tokens right"
         for row in _each(accuracies[fallen])
     ]
     return Outcome(
         verdict,
         f"The share of attention where the program looks rises in {risen.sum()} of {len(heads)} heads; least "
-        f"far in `{least.task}`, from {least.value_untold:.2f} to {number(least)}; {least.n} seeds each.",
-        " ".join(price),
+        f"far in `{least.task}`, from {least.value_untold:.2f} to {number(least)}{''.join(price)}; "
+        f"{least.n} seeds each.",
     )
 
 

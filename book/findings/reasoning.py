@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from attnlib.chapters.algorithmic_tables import correlations, extrapolation, recorded_verdicts
@@ -30,9 +32,9 @@ def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
     )
     return Outcome(
         verdict,
-        f"Put there, it brings longer reversals from {100 * taught.OOD:.0f} to {100 * taught.changed:.0f} % "
-        f"of tokens right where a head was taught to look there ({points(taught)}, {taught.seeds} seeds), "
-        f"and sums from {100 * addition.OOD:.0f} to {100 * addition.changed:.0f} % ({points(addition)}).",
+        f"Pushed there, attention takes longer reversals from {_risen(taught)} of tokens right where a head "
+        f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from {_risen(addition)} "
+        f"({points(addition)}).",
         f"Of {len(found)} tasks, attention is the cause in {cause.sum()} and a part of it in {part.sum()}. "
         f"Reversal that was not taught depends on the seed: {points(untaught)}.",
     )
@@ -97,6 +99,10 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
         f"{above.sum()} of {len(parts)} parts are shown by {parts['n'].iloc[0]:.0f} models that add "
         f"{100 * exact.min():.0f} to {100 * exact.max():.0f} % of unseen sums: differences of {listed}.",
     )
+
+
+def _risen(row: Any) -> str:
+    return f"{100 * row.OOD:.0f} to {100 * row.changed:.0f} %"
 
 
 def _supervised(rows: pd.DataFrame) -> pd.Series:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .explorer import explorer
-from .findings import listed
+from .findings import listed, tally
 from .gallery import gallery
 from .summary import summary
 
 PARTS: dict[str, Callable[[Path], str]] = {
     "findings": listed,
+    "tally": tally,
     "explorer": explorer,
     "summary": summary,
     "explorers": gallery,

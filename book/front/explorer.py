@@ -5,7 +5,8 @@ from pathlib import Path
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnlib.records import stored_model, stored_models
+from attnlib.generators.rasp import Language
+from attnlib.records import StoredModel, stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.readings import reading
 from attnlib.widgets.trying import to_try
@@ -20,12 +21,15 @@ SUMS = ["58+67", "99+9", "5+7"]
 def explorer(stage: Path) -> str:
     """A model that adds, shown at the head that looks most at what is needed, and models of languages."""
     adds = stored_model("arithmetic_lens", "addition, seed 0")
-    begin = {"model": adds.model, "task": adds.task, "texts": SUMS, "note": adds.note}
-    languages = to_try(stored_models("rasp_languages"), "sort", room=ROOM).models
+    stored = stored_models("rasp_languages")
+    languages = to_try(stored, "sort", room=ROOM).models
     read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
     layer, head, query = most_telling(read["attentions"], read["references"])
-    shown = ModelExplorer(
-        {"addition": begin, **languages},
+    widget = ModelExplorer(
+        {
+            "addition": {"model": adds.model, "task": adds.task, "texts": SUMS, "note": how_good(adds)},
+            **{name: shown | {"note": how_good(stored[name])} for name, shown in languages.items()},
+        },
         title="Type a sum or a sequence: where does the model look?",
         layer=layer,
         head=head,
@@ -33,8 +37,17 @@ def explorer(stage: Path) -> str:
     )
     page = stage / "book/_front/explorer.html"
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(shown.to_html(), encoding="utf-8")
+    page.write_text(widget.to_html(), encoding="utf-8")
     return "```{raw} html\n:file: book/_front/explorer.html\n```"
+
+
+def how_good(kept: StoredModel) -> str:
+    """In a line: how many of the samples that a model was not trained on it gets right."""
+    right = kept.accuracy["exact match"]
+    samples = "sequences" if isinstance(kept.task, Language) else "problems"
+    return (
+        f"It answers {100 * right['value']:.1f} % of {right['n']:,.0f} {samples} that it was not trained on."
+    )
 
 
 def most_telling(

@@ -8,15 +8,18 @@ from attnlib import plots
 from attnlib.chapters.tells_tables import of_record, widest
 from attnlib.records import records
 
-FIGURE = """\
-```{figure} /book/_front/summary.svg
-:name: front-summary
-:alt: A row per measure with two points and their intervals. The best are about half of the way to 1;
-  rollout of untrained models, the nearest token and even attention are at 0.
+ALT = (
+    "A row per measure with two points and their intervals. The best are about half of the way to 1; rollout "
+    "of untrained models, the nearest token and even attention are at 0."
+)
 
-How far each measure gets from chance (0) to perfect (1): on the tokens that the algorithm needs
-(circles), and on those that the model uses (squares). Means over settings with 95 % intervals;
-{ref}`by setting <tells-recorded>`.
+FIGURE = f"""\
+```{{figure}} /book/_front/summary.svg
+:name: front-summary
+:alt: {ALT}
+
+How far each measure gets from chance (0) to perfect (1): in plausibility (circles) and in faithfulness
+(squares). Means over settings with 95 % intervals; {{ref}}`by setting <tells-recorded>`.
 ```"""
 
 

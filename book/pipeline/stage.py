@@ -41,7 +41,7 @@ EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
 RECORDS_TABLE = re.compile(r"^% records$", re.MULTILINE)
 REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
 # Comments where parts are to stand that are made from the records: see book.front.
-MADE = re.compile(r"^% (findings|explorer|summary|explorers)$", re.MULTILINE)
+MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers)$", re.MULTILINE)
 
 
 class BookError(Exception):

@@ -33,8 +33,8 @@ def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
     return Outcome(
         verdict,
         f"Pushed there, attention takes longer reversals from {_risen(taught)} of tokens right where a head "
-        f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from {_risen(addition)} "
-        f"({points(addition)}).",
+        f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from "
+        f"{_risen(addition)} ({points(addition)}).",
         f"Of {len(found)} tasks, attention is the cause in {cause.sum()} and a part of it in {part.sum()}. "
         f"Reversal that was not taught depends on the seed: {points(untaught)}.",
     )

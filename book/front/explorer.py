@@ -45,9 +45,8 @@ def how_good(kept: StoredModel) -> str:
     """In a line: how many of the samples that a model was not trained on it gets right."""
     right = kept.accuracy["exact match"]
     samples = "sequences" if isinstance(kept.task, Language) else "problems"
-    return (
-        f"It answers {100 * right['value']:.1f} % of {right['n']:,.0f} {samples} that it was not trained on."
-    )
+    share = f"{100 * right['value']:.1f} % of {right['n']:,.0f} {samples}"
+    return f"Right: {share} that it was not trained on."
 
 
 def most_telling(

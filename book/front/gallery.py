@@ -67,7 +67,8 @@ def card(kind: str, stands: list[Place]) -> str:
     module: Any = sys.modules[getattr(widgets, kind).__module__]
     shows = (inspect.getdoc(module) or "").splitlines()[0]
     links = [
-        f"- {each.title}: [{each.section}](/{each.document}.ipynb#{slug(each.section)})" for each in stands
+        f"- [{each.section}](/{each.document}.ipynb#{slug(each.section)}), in *{each.title}*"
+        for each in stands
     ]
     title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).capitalize()
     return CARD.format(title=title, shows=shows, places="\n".join(dict.fromkeys(links)))

@@ -18,6 +18,9 @@ from attnlib.plots.panels import colours, finished, points
 LEFT_OUT = "cannot be given, or not asked"
 """What the legend calls a cell without a number."""
 
+MARKERS = "osD^"
+"""Of questions in one panel, which colours alone should not tell apart."""
+
 _LIGHT_FROM = 0.6  # numbers on darker cells are white
 
 
@@ -61,11 +64,11 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Figure:
     order = list(next(iter(tables.values())).index)
     figure, axis = plt.subplots(figsize=(6.5, 1 + 0.25 * len(order)))
     axis.axvline(0, color=BASELINE, lw=0.8, ls=":")
-    for number, (name, table) in enumerate(tables.items()):
+    for number, ((name, table), marker) in enumerate(zip(tables.items(), MARKERS, strict=False)):
         rows = table.reindex(order)
         heights = np.arange(len(order)) + 0.24 * (number - (len(tables) - 1) / 2)
         spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
-        look = {"marker": "os"[number], "color": colours()[number], "ms": 4, "lw": 1}
+        look = {"marker": marker, "color": colours()[number], "ms": 4, "lw": 1}
         axis.errorbar(rows["value"], heights, xerr=spread, ls="", label=name, **look)
     axis.set(yticks=range(len(order)), yticklabels=order, ylim=(len(order) - 0.4, -0.6))
     axis.set_xlabel("from chance (0) to perfect (1), mean over settings")

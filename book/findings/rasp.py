@@ -75,7 +75,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
     told, untold = (
         both[both["supervised"].astype(bool) == way].set_index(["task", "metric"]) for way in (True, False)
     )
-    pairs = some(told.join(untold, rsuffix="_untold", how="inner"))
+    pairs = some(told.merge(untold, on=["task", "metric"], suffixes=("", "_untold")))
     is_mass = pairs.index.get_level_values("metric") != "accuracy"
     heads, accuracies = pairs[is_mass], pairs[~is_mass]
     risen = heads["low"] > heads["high_untold"]

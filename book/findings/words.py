@@ -64,12 +64,11 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
     """
     rows = _reported(rows)
     relevance, attention = (
-        rows[rows["metric"] == f"step {FIRST}: A({name}_t, beta_uf)"].set_index("task")
-        for name in ("beta", "alpha")
+        rows[rows["metric"] == f"step {FIRST}: A({name}_t, beta_uf)"] for name in ("beta", "alpha")
     )
-    both = some(relevance.join(attention, rsuffix="_attention", how="inner"))
+    both = some(relevance.merge(attention, on="task", suffixes=("", "_attention")))
     first = both["low"] > both["high_attention"]
-    imdb = one(both.reset_index(), task="IMDB")
+    imdb = one(both, task="IMDB")
     return Outcome(
         how_many(first),
         f"After {FIRST} steps relevance is ahead of attention on {first.sum()} of {len(both)} data sets; "

@@ -100,7 +100,8 @@ rule notebook:
 rule book:
     input:
         lambda wildcards: executed(wildcards.profile),
-        records=files("results", ".parquet", ".json"),  # the status page says which this build reproduced
+        # The status page says which records this build reproduced; the first page judges claims by them, and has models.
+        records=files("results", ".parquet", ".json", ".safetensors"),
         prose=PROSE,
         package=PACKAGE,  # the API pages are its docstrings
         code=PIPELINE,

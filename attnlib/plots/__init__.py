@@ -14,7 +14,7 @@ from attnlib.plots.reasoning import (
     reinforcement_curves,
 )
 from attnlib.plots.style import table, visible
-from attnlib.plots.tells import measures_by_setting
+from attnlib.plots.tells import measures_by_setting, measures_ranked
 
 __all__ = [
     "accuracy_by_length",
@@ -32,6 +32,7 @@ __all__ = [
     "looks_over_training",
     "masses",
     "measures_by_setting",
+    "measures_ranked",
     "over_training",
     "plateaus",
     "reinforcement_curves",

@@ -18,6 +18,9 @@ from attnlib.plots.panels import colours, finished, points
 LEFT_OUT = "cannot be given, or not asked"
 """What the legend calls a cell without a number."""
 
+MARKERS = "osD^"
+"""Of questions in one panel, which colours alone should not tell apart."""
+
 _LIGHT_FROM = 0.6  # numbers on darker cells are white
 
 
@@ -49,6 +52,30 @@ def measures_by_setting(
     gap = Patch(facecolor=NOTHING, hatch="////", edgecolor=BASELINE, lw=0, label=LEFT_OUT)
     figure.legend(handles=[gap], loc="outside lower center", frameon=False, fontsize=8)
     return finished(figure, axes=False)
+
+
+def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Figure:
+    """Means over settings with intervals, a row per measure that all settings have, best of the first above.
+
+    Args:
+        rankings: of `stats.method_ranking`, by what the legend calls them.
+    """
+    tables = {name: table[table["rank"].notna()].set_index("method") for name, table in rankings.items()}
+    order = list(next(iter(tables.values())).index)
+    figure, axis = plt.subplots(figsize=(6.5, 1 + 0.25 * len(order)))
+    axis.axvline(0, color=BASELINE, lw=0.8, ls=":")
+    for number, ((name, table), marker) in enumerate(zip(tables.items(), MARKERS, strict=False)):
+        rows = table.reindex(order)
+        heights = np.arange(len(order)) + 0.24 * (number - (len(tables) - 1) / 2)
+        spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
+        look = {"marker": marker, "color": colours()[number], "ms": 4, "lw": 1}
+        axis.errorbar(rows["value"], heights, xerr=spread, ls="", label=name, **look)
+    axis.set(yticks=range(len(order)), yticklabels=order, ylim=(len(order) - 0.4, -0.6))
+    axis.set_xlabel("from chance (0) to perfect (1), mean over settings")
+    axis.tick_params("y", length=0)
+    axis.grid(axis="x", alpha=0.3)
+    axis.legend(loc="lower right", frameon=False)
+    return finished(figure)
 
 
 def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str]) -> None:

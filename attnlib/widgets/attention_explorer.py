@@ -1,4 +1,4 @@
-"""The heat map of every layer and head: live in JupyterLab, and without a kernel in the built book."""
+"""Every head of every layer on a text: where each token looks, beside where it should."""
 
 from collections.abc import Sequence
 

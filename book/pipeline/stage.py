@@ -39,6 +39,9 @@ COLUMNS = {
 EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
 # A comment in the source tree, where no build is compared with the records.
 RECORDS_TABLE = re.compile(r"^% records$", re.MULTILINE)
+REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
+# Comments where parts are to stand that are made from the records: see book.front.
+MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers)$", re.MULTILINE)
 
 
 class BookError(Exception):
@@ -97,7 +100,9 @@ def assemble(build: Path, stage: Path) -> None:
     config["execute"] = {"execute_notebooks": "off"}
 
     shutil.rmtree(stage, ignore_errors=True)
-    shutil.copytree("book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "__pycache__"))
+    shutil.copytree(
+        "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "findings", "front", "__pycache__")
+    )
     for document in documents(toc):
         if document.startswith("notebooks/"):
             executed = build / f"{document}.ipynb"
@@ -117,9 +122,20 @@ def assemble(build: Path, stage: Path) -> None:
     ours, theirs = build / "results", Path("results")
     found, origins = reproduced(ours, theirs), read_all(ours) | read_all(theirs)
     write_whole(build / "reproduced.txt", line(found))  # `make book` ends with it
-    for page in (stage / "book").rglob("*.md"):
+    for page in stage.rglob("*.md"):
         text = EXECUTION_TABLE.sub(lambda _: status_table(runs), page.read_text())
-        page.write_text(RECORDS_TABLE.sub(lambda _: records_table(found, origins), text))
+        text = RECORDS_TABLE.sub(lambda _: records_table(found, origins), text)
+        text = REPRODUCED.sub(lambda _: f"{line(found)}.", text)
+        page.write_text(MADE.sub(lambda part: made(part[1], stage), text))
+
+
+def made(part: str, stage: Path) -> str:
+    """A part of a page that is made from the records."""
+    from book.front import (
+        PARTS,
+    )  # loads every measure and every explorer: a book without such parts needs none
+
+    return PARTS[part](stage)
 
 
 def render(stage: Path, output: Path) -> Path:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from attnlib.plots import measures_by_setting
+from attnlib.plots import measures_by_setting, measures_ranked
 from attnlib.plots.tells import LEFT_OUT
 
 TABLE = pd.DataFrame(
@@ -36,3 +36,13 @@ def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
     assert [title.get_text() for title in figure.legends[0].get_texts()] == [LEFT_OUT]
     assert len(means.containers) == 2  # those with a rank, and those without
     assert cells.get_title(loc="left") == "plausibility"
+
+
+def test_measures_that_all_settings_have_are_ranked_by_the_first_question():
+    second = RANKING.assign(rank=1.0)
+    (axis,) = measures_ranked({"plausibility": RANKING, "faithfulness": second}).axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["rollout"]
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["plausibility", "faithfulness"]
+    first, other = (container.lines[0] for container in axis.containers)
+    assert first.get_xdata().tolist() == other.get_xdata().tolist() == [0.375]
+    assert first.get_marker() != other.get_marker()

@@ -1,0 +1,141 @@
+"""What became of the claims of Spiegel et al. 2025, and of Attention Lens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from attnlib.chapters.algorithmic_tables import correlations, extrapolation, recorded_verdicts
+from attnlib.stats import table_over_seeds
+
+from .finding import Claim, Outcome, against, number, one, percent, points, some
+
+TO_SHORTER = "OOD length 1-10"
+"""Of the ranges, what marks reversal that is tested on shorter strings than it was trained on."""
+
+
+def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
+    """A task's verdict is the chapter's: does pushing attention onto the reference bring back what was lost?
+
+    Judged are tasks with several seeds, on longer texts than in training. The claim holds if attention is
+    the cause in all, in part if it is the cause or a part of it in some; otherwise it is not settled: a push
+    that does not help may have been the wrong one.
+    """
+    found = recorded_verdicts(rows)
+    found = some(found[~found["ranges"].str.contains(TO_SHORTER, regex=False)])
+    cause, part = (found["verdict"].eq(each) for each in ("the cause", "a part of it"))
+    verdict = "holds" if cause.all() else "in part" if (cause | part).any() else "not settled"
+    taught, untaught, addition = (
+        one(found.assign(value=found["gain"]), kind=kind)
+        for kind in ("string reversal, supervised", "string reversal", "long addition")
+    )
+    return Outcome(
+        verdict,
+        f"Pushed there, attention takes longer reversals from {_risen(taught)} of tokens right where a head "
+        f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from "
+        f"{_risen(addition)} ({points(addition)}).",
+        f"Of {len(found)} tasks, attention is the cause in {cause.sum()} and a part of it in {part.sum()}. "
+        f"Reversal that was not taught depends on the seed: {points(untaught)}.",
+    )
+
+
+def fails_on_longer(rows: pd.DataFrame) -> Outcome:
+    """A task fails if the intervals of whole answers right do not touch, those of longer texts lower.
+
+    The claim holds if all do that are recorded with several seeds, in part if some.
+    """
+    rows = rows[
+        ~rows["ranges"].str.contains(TO_SHORTER, regex=False) & rows["run"].str.contains(r", seed \d")
+    ]
+    rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)") & ~_supervised(rows)]
+    right = table_over_seeds(some(rows), ["kind", "metric"])
+    inside, outside = (
+        right[right["metric"].str.endswith(f" {split}")].set_index("kind") for split in ("ID", "OOD")
+    )
+    fails = outside["high"].reindex(inside.index) < inside["low"]
+    none = outside["value"] == 0
+    most = one(outside.reset_index(), kind=outside["value"].idxmax())
+    listed = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in inside["value"].items())
+    verdict = "holds" if fails.all() else "in part" if fails.any() else "not settled"
+    return Outcome(
+        verdict,
+        f"No longer text is answered rightly as a whole in {none.sum()} of {len(outside)} tasks; {most.kind} "
+        f"goes on, {percent(most)} ({most.n} seeds each).",
+        f"In distribution: {listed}.",
+    )
+
+
+def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
+    """By the rank correlation over models, within tasks, of rollout on the reference (above even attention).
+
+    The claim holds if its interval is above 0, and does not if it is below.
+    """
+    found = correlations(extrapolation(rows))
+    within, over_all = (
+        one(found, attention="above uniform", over=over) for over in ("within tasks", "all models")
+    )
+    return Outcome(
+        against(within.low, within.high),
+        f"Out of distribution, the rank correlation of accuracy with attention on the reference is "
+        f"{number(within)} within tasks (n = {within.n} models).",
+        f"Between tasks as well: {number(over_all)}.",
+    )
+
+
+def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
+    """Each part is a difference of attention's shares between layers, by its interval over seeds.
+
+    The claim holds if all are above 0, in part if some are, and does not if all are below; else it is
+    not settled.
+    """
+    parts = some(rows[rows["metric"].str.startswith("claim: ")])
+    above, below = parts["low"] > 0, parts["high"] < 0
+    verdict = "holds" if above.all() else "in part" if above.any() else "not settled"
+    exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]["value"]
+    listed = ", ".join(f"{row.value:+.2f} [{row.low:+.2f}, {row.high:+.2f}]" for row in parts.itertuples())
+    return Outcome(
+        "does not" if below.all() else verdict,
+        f"{above.sum()} of {len(parts)} parts are shown by {parts['n'].iloc[0]:.0f} models that add "
+        f"{100 * exact.min():.0f} to {100 * exact.max():.0f} % of unseen sums: differences of {listed}.",
+    )
+
+
+def _risen(row: Any) -> str:
+    return f"{100 * row.OOD:.0f} to {100 * row.changed:.0f} %"
+
+
+def _supervised(rows: pd.DataFrame) -> pd.Series:
+    return rows["kind"].str.contains("supervised")
+
+
+CLAIMS = (
+    Claim(
+        "spiegel2025attend",
+        "Models that solve a task fail on longer inputs than they were trained on.",
+        "algorithmic_reasoning",
+        "In and out of distribution",
+        fails_on_longer,
+    ),
+    Claim(
+        "spiegel2025attend",
+        "They fail there because attention is not where the algorithm looks.",
+        "algorithmic_reasoning",
+        "A verdict for every task",
+        attention_causes_failure,
+    ),
+    Claim(
+        "spiegel2025attend",
+        "Models that look where the algorithm looks are the ones that get it right.",
+        "algorithmic_reasoning",
+        "Does looking at the reference tell who extrapolates?",
+        looking_goes_with_being_right,
+    ),
+    Claim(
+        "lens",
+        "Early layers look local, middle layers find the operator, late layers combine.",
+        "arithmetic_lens",
+        "What an answer's digits look at",
+        layers_divide_the_work,
+    ),
+)

@@ -1,0 +1,63 @@
+"""The explorer of the first page: stored models that the page computes itself, whatever the reader types."""
+
+from pathlib import Path
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attnlib.generators.rasp import Language
+from attnlib.records import StoredModel, stored_model, stored_models
+from attnlib.widgets import ModelExplorer
+from attnlib.widgets.readings import reading
+from attnlib.widgets.trying import to_try
+
+ROOM = 150_000
+"""How many weights of models of languages the page has beside those of the one that adds."""
+
+SUMS = ["58+67", "99+9", "5+7"]
+"""What the model that adds is asked at first."""
+
+
+def explorer(stage: Path) -> str:
+    """A model that adds, shown at the head that looks most at what is needed, and models of languages."""
+    adds = stored_model("arithmetic_lens", "addition, seed 0")
+    stored = stored_models("rasp_languages")
+    languages = to_try(stored, "sort", room=ROOM).models
+    read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
+    layer, head, query = most_telling(read["attentions"], read["references"])
+    widget = ModelExplorer(
+        {
+            "addition": {"model": adds.model, "task": adds.task, "texts": SUMS, "note": how_good(adds)},
+            **{name: shown | {"note": how_good(stored[name])} for name, shown in languages.items()},
+        },
+        title="Type a sum or a sequence: where does the model look?",
+        layer=layer,
+        head=head,
+        query=query,
+    )
+    page = stage / "book/_front/explorer.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(widget.to_html(), encoding="utf-8")
+    return "```{raw} html\n:file: book/_front/explorer.html\n```"
+
+
+def how_good(kept: StoredModel) -> str:
+    """In a line: how many of the samples that a model was not trained on it gets right."""
+    right = kept.accuracy["exact match"]
+    samples = "sequences" if isinstance(kept.task, Language) else "problems"
+    share = f"{100 * right['value']:.1f} % of {right['n']:,.0f} {samples}"
+    return f"Right: {share} that it was not trained on."
+
+
+def most_telling(
+    attentions: Float[Tensor, "layer head query key"], reference: Bool[Tensor, "query key"]
+) -> tuple[int, int, int]:
+    """The head with the largest share of its attention on the reference, and the first row that has one.
+
+    Returns:
+        Layer, head and query.
+    """
+    rows = reference.any(-1)
+    shares = (attentions * reference).sum(-1)[..., rows].mean(-1)
+    layer, head = divmod(int(shares.argmax()), shares.shape[1])
+    return layer, head, int(rows.nonzero()[0])

@@ -1,0 +1,35 @@
+"""The summary figure of "where attention tells", as its chapter draws it from the records."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+from attnlib import plots
+from attnlib.chapters.tells_tables import of_record, widest
+from attnlib.records import records
+
+ALT = (
+    "A row per measure with two points and their intervals. The best are about half of the way to 1; rollout "
+    "of untrained models, the nearest token and even attention are at 0."
+)
+
+FIGURE = f"""\
+```{{figure}} /book/_front/summary.svg
+:name: front-summary
+:alt: {ALT}
+
+How far each measure gets from chance (0) to perfect (1): in plausibility (circles) and in faithfulness
+(squares). Means over settings with 95 % intervals; {{ref}}`by setting <tells-recorded>`.
+```"""
+
+
+def summary(stage: Path) -> str:
+    """The figure, as SVG; or a line that says that its run was not done."""
+    _, rankings = of_record(widest(records("where_attention_tells")))
+    if not rankings:
+        return "*Not run yet*: `papermill` with the profile `seeds` of `where_attention_tells`."
+    path = stage / "book/_front/summary.svg"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with plt.rc_context({"svg.hashsalt": path.name}):  # or the same figure has other names inside each time
+        plots.measures_ranked(rankings).savefig(path, metadata={"Date": None})
+    return FIGURE

@@ -1,0 +1,90 @@
+"""What the first page and the gallery are filled with when the book is made."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import torch
+import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from attnlib.records import stored_model
+from attnlib.widgets.readings import reading
+from book.findings.finding import Claim, Finding, Outcome
+from book.front import PARTS
+from book.front.explorer import SUMS, explorer, most_telling
+from book.front.findings import HEADING, line
+from book.front.gallery import gallery, places
+from book.front.summary import summary
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_comment_of_a_page_names_a_part_that_is_made() -> None:
+    pages = [ROOT / "index.md", *(ROOT / "book").glob("*.md")]
+    comments = [each for page in pages for each in re.findall(r"^% (.+)$", page.read_text(), re.MULTILINE)]
+    assert set(PARTS) <= set(comments) <= {*PARTS, "records", "reproduced"}
+
+
+def test_the_tally_leads_to_the_claims() -> None:
+    assert f"## {HEADING}\n" in (ROOT / "index.md").read_text()
+
+
+def test_a_finding_shows_its_verdict_its_account_and_what_is_to_be_said_against_it() -> None:
+    holds = Outcome("holds", "")
+    claim = Claim("all", "Heads matter.", "arithmetic_lens", "What each head is for", lambda rows: holds)
+    shown = line(Finding(claim, Outcome("not settled", "0.1 [-0.2, 0.4]", "More."), "other code"))
+    assert "{container} finding not-settled\n" in shown and ">not settled</span>" in shown
+    assert "[Heads matter.](/notebooks/arithmetic_lens.ipynb#what-each-head-is-for)" in shown
+    assert "\n0.1 [-0.2, 0.4] (other code)\n" in shown and "More" not in shown
+
+
+def test_the_explorer_opens_on_the_head_that_looks_most_at_the_reference(tmp_path: Path) -> None:
+    assert ":file: book/_front/explorer.html" in explorer(tmp_path)
+    page = (tmp_path / "book/_front/explorer.html").read_text()
+    adds = stored_model("arithmetic_lens", "addition, seed 0")
+    read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
+    layer, head, query = most_telling(read["attentions"], read["references"])
+    assert re.search(rf'"layer": ?{layer}\b', page) and re.search(rf'"head": ?{head}\b', page)
+    assert read["tokens"][query] == "=", "the first digit of the answer is predicted there"
+
+
+def test_the_most_telling_head_is_found() -> None:
+    attentions = torch.full((2, 3, 4, 4), 0.1)
+    reference = torch.zeros(4, 4, dtype=torch.bool)
+    reference[2, 1] = reference[3, 0] = True
+    attentions[1, 2, 3, 0] = 0.9
+    attentions[0, 1, 1, 1] = 1.0  # in a row without a reference
+    assert most_telling(attentions, reference) == (1, 2, 2)
+
+
+def test_the_summary_is_the_same_file_each_time_and_says_when_nothing_was_run(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    drawn = []
+    for _ in range(2):
+        assert "{figure} /book/_front/summary.svg" in summary(tmp_path)
+        drawn.append((tmp_path / "book/_front/summary.svg").read_bytes())
+    assert drawn[0] == drawn[1]
+    monkeypatch.setattr("attnlib.records.runs.RECORDED", tmp_path)
+    assert summary(tmp_path).startswith("*Not run yet*")
+
+
+def test_the_gallery_finds_every_explorer_that_a_page_shows(tmp_path: Path) -> None:
+    cells = [
+        new_markdown_cell("(label)=\n# Adding"),
+        new_markdown_cell("Words.\n\n## Every head, now"),
+        new_code_cell("from attnlib.widgets import ModelExplorer\nModelExplorer(\n    {})"),
+        new_markdown_cell("## Out of sight"),
+        new_code_cell("AttentionExplorer.from_examples({})", metadata={"tags": ["remove-cell"]}),
+        new_code_cell("p.ModelExplorer(1)"),
+    ]
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks/adding.ipynb")
+    toc = {"root": "index", "chapters": [{"file": "notebooks/adding"}, {"file": "notebooks/not_there"}]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(toc))
+    (place,) = places(tmp_path, "notebooks/adding")
+    assert place == ("ModelExplorer", "notebooks/adding", "Adding", "Every head, now")
+    shown = gallery(tmp_path)
+    assert "{grid-item-card} Model explorer\nA model that runs in the page: type, and see" in shown
+    assert "- [Every head, now](/notebooks/adding.ipynb#every-head-now), in *Adding*" in shown
+    assert shown.count("grid-item-card") == 1

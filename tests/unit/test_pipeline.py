@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from attnlib.records import record
 from attnlib.records.reproduced import reproduced
 from attnlib.records.runs import read_all
+from attnlib.records.sealing import sealed
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
 
@@ -245,7 +246,8 @@ def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, 
     assert path
     told = json.loads(path.with_suffix(".json").read_text()) | {"recorded": "2026-01-01T", "steps": 2500}
     told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4}
-    path.with_suffix(".json").write_text(json.dumps(told | {"versions": told["versions"] | {"numpy": "1.0"}}))
+    told["versions"] |= {"numpy": "1.0"}
+    path.with_suffix(".json").write_text(json.dumps(sealed(told)))
     table = records_table(reproduced(tmp_path, tmp_path), read_all(tmp_path))
     assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| record |")
     stale = "other code, uncommitted changes, numpy 1.0"

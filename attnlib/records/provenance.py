@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlib.records.sealing import is_sealed
+from attnlib.sealing import is_sealed
 from attnlib.training.definitions import named_in, reached
 
 PACKAGE = Path(__file__).parents[1]
 
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
 
-_SHOWING = ("colours", "plots", "records", "widgets")  # no number depends on them
+_SHOWING = ("colours", "plots", "records", "sealing", "widgets")  # no number depends on them
 
 _STARTED = time.time()
 

@@ -21,8 +21,8 @@ import torch
 
 from attnlib.files import CheckpointError, write_atomically
 from attnlib.records.provenance import PACKAGE, caveats, origin
-from attnlib.records.sealing import read_sealed, sealed
 from attnlib.records.settings import completed, told_apart
+from attnlib.sealing import read_sealed, sealed
 
 log = logging.getLogger(__name__)
 
@@ -138,8 +138,8 @@ def record(
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CheckpointError(
-            f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name another "
-            "place in ATTNLIB_RESULTS, and make the same call again."
+            f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name "
+            "another place in ATTNLIB_RESULTS, and make the same call again."
         ) from error
     # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
     _write(path, told | ({"before": before[1]} if before else {}))
@@ -190,15 +190,19 @@ def records(notebook: str) -> pd.DataFrame:
     return rows.assign(**{name: rows[name] + mark for name in ("record", "setting") if name in rows})
 
 
-def read_all(folder: Path) -> dict[tuple[str, str], Record]:
+def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]:
     """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance.
 
     A folder in it without any provenance holds something else than a chapter's records.
 
+    Args:
+        folder: the one with a folder per chapter.
+        notebook: a single chapter.
+
     Raises:
         ValueError: if a record is damaged; see `read`.
     """
-    chapters = sorted({path.parent for path in folder.glob("*/*.json")})
+    chapters = sorted({path.parent for path in folder.glob(f"{notebook}/*.json")})
     files = [path for chapter in chapters for path in _paths(chapter)]
     return {(path.parent.name, path.stem): read(path) for path in files}
 

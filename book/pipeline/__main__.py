@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from .kept import discard_damaged
+
 PROFILES = ("smoke", "quick", "paper")
 
 
@@ -46,6 +48,8 @@ def main() -> int:
     args, extra = parser.parse_known_args()
 
     lock = take_lock(Path("build/.lock"))
+    for line in discard_damaged(Path("build", args.profile)):
+        print(line, flush=True)
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
     # Ctrl-C goes to Snakemake as well, which stops its jobs in order; this process only has to wait for it.

@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from attnlib.records import record
 from attnlib.records.reproduced import reproduced
 from attnlib.records.runs import read_all
-from attnlib.records.sealing import sealed
+from attnlib.sealing import sealed
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
 
@@ -53,7 +53,8 @@ def project(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "Snakefile", tmp_path)
     shutil.copytree(ROOT / "book/pipeline", tmp_path / "book/pipeline")
     shutil.copytree(ROOT / "attnlib/records", tmp_path / "attnlib/records")
-    shutil.copy(ROOT / "attnlib/files.py", tmp_path / "attnlib")
+    for name in ("files.py", "sealing.py"):
+        shutil.copy(ROOT / "attnlib" / name, tmp_path / "attnlib")
     (tmp_path / "attnlib/__init__.py").write_text('__version__ = "0"\n')
     (tmp_path / "constraints.txt").touch()
     (tmp_path / "index.md").write_text("# Two chapters\n\n```{tableofcontents}\n```\n")
@@ -261,3 +262,39 @@ def test_every_document_of_a_table_of_contents_is_found() -> None:
         "parts": [{"chapters": [{"file": "a", "sections": [{"file": "b"}]}, {"url": "c"}]}],
     }
     assert list(documents(toc)) == ["index", "a", "b"]
+
+
+@pytest.mark.slow
+def test_what_was_damaged_since_is_made_again(project: Path) -> None:
+    assert make(project).returncode == 0
+    build = project / "build/smoke"
+    for path in (build / "runs/first.json", build / "notebooks/second.ipynb"):
+        path.write_bytes(path.read_bytes()[:50])
+    again = make(project)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "first is made again: build/smoke/runs/first.json is damaged" in again.stdout
+    assert "second is made again: second.ipynb is not as the run left it" in again.stdout
+    assert json.loads((build / "runs/first.json").read_text())["notebook"] == "first"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!DOCTYPE html>\n<p>: [", "should be YAML that maps names to values"),
+        ("- seconds\n", "it holds list"),
+        ("\"seconds = 0; open('ran', 'w'); seconds\": 0\n", "second has no parameter"),
+        ("secnds: 0\n", "did you mean 'seconds'?"),
+    ],
+)
+def test_a_profile_that_is_none_runs_nothing(project: Path, text: str, message: str) -> None:
+    profile, out = project / "notebooks/profiles/second/smoke.yaml", project / "out.ipynb"
+    profile.write_text(text)
+    places = ["--results", "results/second", "--run", "run.json", "--log", "log.txt"]
+    command = [sys.executable, "-m", "book.pipeline.execute", "notebooks/second.ipynb", str(out)]
+    done = subprocess.run(
+        [*command, "--parameters", str(profile), *places], cwd=project, capture_output=True, text=True
+    )
+    said = (project / "log.txt").read_text()
+    assert done.returncode == 1 and str(profile) in said and message in said and said.count("\n") == 1
+    assert not out.exists() and not (project / "ran").exists() and done.stderr == ""

@@ -22,7 +22,7 @@ from attnlib.records import (
 from attnlib.records import runs as record_file
 from attnlib.records.provenance import code_hash
 from attnlib.records.runs import read
-from attnlib.records.sealing import sealed
+from attnlib.sealing import sealed
 from attnlib.training import definitions
 
 PARAMS = {"language": "sort", "steps": 100, "seeds": [0]}

@@ -30,7 +30,8 @@ def discard_damaged(build: Path) -> list[str]:
     for run in sorted((build / "runs").glob("*.json")):
         notebook, results = build / "notebooks" / f"{run.stem}.ipynb", build / "results" / run.stem
         try:
-            _check(run, [notebook, *(path for path in results.rglob("*") if path.is_file())])
+            # Snakemake leaves a file of its own in a folder, whose name begins with a dot.
+            _check(run, [notebook, *(path for path in results.rglob("[!.]*") if path.is_file())])
         except (ValueError, OSError) as error:
             for path in (run, notebook, results):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)

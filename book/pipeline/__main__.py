@@ -18,9 +18,18 @@ PROFILES = ("smoke", "quick", "paper")
 
 
 def take_lock(path: Path) -> IO[str]:
-    """Open and lock `path`, waiting for another run that holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = path.open("w")
+    """Open and lock `path`, waiting for another run that holds it.
+
+    Raises:
+        SystemExit: nothing can be written there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("w")
+    except OSError as error:
+        sys.exit(
+            f"{error.filename} cannot be written ({error.strerror}): a build needs a folder {path.parent}"
+        )
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -20,6 +20,7 @@ from attnlib.records import record
 from attnlib.records.reproduced import reproduced
 from attnlib.records.runs import read_all
 from attnlib.sealing import sealed
+from book.pipeline.__main__ import take_lock
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.glue import fill_absent
 from book.pipeline.profiles import ProfileError
@@ -302,6 +303,12 @@ def test_a_profile_that_is_none_runs_nothing(project: Path, text: str, message: 
     said = (project / "log.txt").read_text()
     assert done.returncode == 1 and str(profile) in said and message in said and said.count("\n") == 1
     assert not out.exists() and not (project / "ran").exists() and done.stderr == ""
+
+
+def test_a_file_in_place_of_the_build_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "build").touch()
+    with pytest.raises(SystemExit, match=r"build cannot be written \(File exists\)"):
+        take_lock(tmp_path / "build/.lock")
 
 
 # ---- sweeps

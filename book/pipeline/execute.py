@@ -20,7 +20,7 @@ from nbclient.exceptions import DeadKernelError
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError, strip_color
 
-from .glue import fill_absent
+from .absent import fill_absent
 from .kept import describing
 from .profiles import ProfileError, read_profile
 
@@ -221,10 +221,7 @@ def main() -> int:
         return 1
     wall_time = time.monotonic() - start
     if absent := fill_absent(notebook):
-        print(
-            f"{args.source.stem}  {len(absent)} numbers of its prose are not in this run: {absent}",
-            flush=True,
-        )
+        print(f"{args.source.stem}  its prose names what is not in this run: {', '.join(absent)}", flush=True)
     run = describe_run(args.source.stem, args.parameters.stem, wall_time)
     write_whole(args.target, nbformat.writes(clean(notebook)))
     write_whole(args.run, describing(run, [args.target, *args.results.glob("*")]))

@@ -9,8 +9,8 @@ import nbformat
 import pytest
 import yaml
 
+from book.pipeline.absent import ABSENT, fill_absent
 from book.pipeline.execute import clean
-from book.pipeline.glue import ABSENT, fill_absent
 from book.pipeline.profiles import read_profile
 from book.pipeline.stage import render
 from tests.conftest import ROOT

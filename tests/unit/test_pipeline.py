@@ -21,8 +21,8 @@ from attnlib.records.reproduced import reproduced
 from attnlib.records.runs import read_all
 from attnlib.sealing import sealed
 from book.pipeline.__main__ import take_lock
+from book.pipeline.absent import fill_absent
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
-from book.pipeline.glue import fill_absent
 from book.pipeline.profiles import ProfileError
 from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
 from book.pipeline.sweep import planned as sweep_of
@@ -372,17 +372,20 @@ def test_a_sweep_that_cannot_be_says_why(
 # ---- numbers inside prose
 
 
-def test_numbers_that_a_run_does_not_have_are_said_to_be_absent() -> None:
+def test_numbers_and_figures_that_a_run_does_not_have_are_said_to_be_absent() -> None:
     def glued(name: str, text: str) -> nbformat.NotebookNode:
         told = {"scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}}
         data = {"application/papermill.record/text/plain": text}
         return new_output("display_data", data=data, metadata=told)
 
     roles = ("keyword: alpha:.2f", "xi:.1f", "name", "of none:.3f")
-    prose = ", ".join(f"{{glue:text}}`{role}`" for role in roles)
+    prose = ", ".join(f"{{glue:text}}`{role}`" for role in roles) + "; {numref}`drawn`, {ref}`here <none>`"
     outputs = [glued("keyword: alpha", "0.5"), glued("xi", "'never'"), glued("name", "'sort'")]
     cells = [new_markdown_cell(prose), new_code_cell("glue()", outputs=outputs)]
+    for name, outputs in (("drawn", [new_output("display_data", data={"image/png": ""})]), ("none", [])):
+        cells.append(new_code_cell(outputs=outputs, metadata={"mystnb": {"figure": {"name": name}}}))
     notebook = new_notebook(cells=cells)
-    assert fill_absent(notebook) == ["of none"]
+    assert fill_absent(notebook) == ["of none", "none"]
     kept = "{glue:text}`keyword: alpha:.2f`, never, {glue:text}`name`, (not in this run)"
+    kept += "; {numref}`drawn`, (not in this run)"
     assert notebook.cells[0].source == kept

@@ -7,6 +7,7 @@ PYTHON  ?= python3#     the interpreter that makes .venv: 3.11 or newer
 PROFILE ?= quick#       smoke (seconds, to test), quick (minutes), paper (the papers' own scale)
 CORES   ?= 2#           notebooks run side by side, one thread each: small models are fastest so
 PORT    ?= 8000
+FLAGS   ?=#             more for Snakemake: --profile book/pipeline/slurm runs chapters as jobs of a cluster
 ADDRESS := 127.0.0.1
 
 BIN    := .venv/bin
@@ -17,7 +18,7 @@ ifneq ($(words $(PROFILE)) $(filter smoke quick paper,$(PROFILE)),1 $(PROFILE))
 $(error PROFILE must be smoke, quick or paper. Got '$(PROFILE)' instead)
 endif
 
-.PHONY: help book test serve lab sync lock clean
+.PHONY: help book sweep test serve lab sync lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -32,7 +33,10 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 book: $(STAMP) ## execute the notebooks and render the book [PROFILE=smoke|quick|paper]
-	@$(BIN)/python -m book.pipeline $(PROFILE) --cores $(CORES)
+	@$(BIN)/python -m book.pipeline $(PROFILE) --cores $(CORES) $(FLAGS)
+
+sweep: $(STAMP) ## a chapter with every combination of some parameters, and one table [FILE=sweep.yaml, FLAGS=...]
+	@$(BIN)/python -m book.pipeline.sweep $(FILE) --cores $(CORES) $(FLAGS)
 
 # One worker per file: it builds the book, or trains a model, once. Browser tests skip where no Chromium is found, and
 # the reason is printed.

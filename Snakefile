@@ -1,7 +1,7 @@
 """The one pipeline: notebook x profile -> executed notebook + results -> book.
 
 `make book` runs it; `snakemake --cores 2 build/quick/html/index.html` does the same by hand, and
-`snakemake --executor slurm --jobs 8 --config profile=paper` runs the chapters on a cluster.
+`make book FLAGS="--profile book/pipeline/slurm"` runs the chapters on a cluster. Sweeps are in the file that it includes.
 """
 
 import sys
@@ -55,13 +55,15 @@ def executed(profile: str) -> list[str]:
 # The package is an input of every chapter: change a line of it and the chapters run again. Trained models are
 # cached by the code that makes them, so an edit of a plot does not train anything anew.
 PACKAGE = files("attnlib", ".py", ".js", ".css", ".csv")
-PIPELINE = files("book/pipeline", ".py")
+PIPELINE = files("book/pipeline", ".py", ".smk")
 PROSE = ["index.md", "_config.yml", "_toc.yml", *(path for path in files("book") if path not in PIPELINE)]
 
 
 wildcard_constraints:
     profile="smoke|quick|paper",
     notebook="[A-Za-z0-9_]+",
+    sweep="[^/]+",
+    run="[0-9a-f]{10}",
 
 
 localrules:
@@ -114,15 +116,18 @@ rule book:
         "{sys.executable:q} -m book.pipeline.stage build/{wildcards.profile} --log {log:q}"
 
 
+include: "book/pipeline/sweep.smk"
+
+
 onstart:
     # A log exists only where something failed; those of an earlier run would be read as news.
-    for path in Path("build").glob("*/logs/*.txt"):
+    for path in Path("build").glob("**/logs/*.txt"):
         path.unlink()
 
 
 onerror:
     # Snakemake's own account is long and names a shell command; a reader needs the notebook and the cell.
-    for path in sorted(Path("build").glob("*/logs/*.txt")):
+    for path in sorted(Path("build").glob("**/logs/*.txt")):
         headline = path.read_text().strip().split("\n\n")[0]
         if headline:
             print(f"\n{headline}\nMore in {path}", file=sys.stderr)

@@ -211,6 +211,8 @@ def _read(path: Path) -> StoredModel:
         weights, header = load_tensors(path)
     except CheckpointError as error:
         raise CheckpointError(f"{error} {AGAIN}.") from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror}). {AGAIN}.") from error
     except (KeyError, TypeError, ValueError) as error:  # whole, but what it holds is not what we write
         raise CheckpointError(f"{path} has a header that is not ours ({error}). {AGAIN}.") from error
     stored = header.get("stored")
@@ -244,6 +246,8 @@ def _read(path: Path) -> StoredModel:
         found.note  # noqa: B018 - reads what is said of its accuracy and provenance
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} does not say what it should, in {error}. {AGAIN}.") from error
+    if (found.chapter, _file_name(found.name)) != (path.parent.name, path.stem):
+        raise CheckpointError(f"{path} is another model: {found.chapter}, {found.name!r}. {AGAIN}.")
     return found
 
 

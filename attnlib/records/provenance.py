@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attnlib.sealing import is_sealed
 from attnlib.training.definitions import named_in, reached
 
 PACKAGE = Path(__file__).parents[1]
 
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
 
-_SHOWING = ("colours", "plots", "records", "widgets")  # no number depends on them
+_SHOWING = ("colours", "plots", "records", "sealing", "widgets")  # no number depends on them
 
 _STARTED = time.time()
 
@@ -60,14 +61,16 @@ def code_hash(notebook: str) -> str:
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:
-    """What a record is marked with wherever it is shown: "other code", "uncommitted changes", both, or "".
+    """What a record is marked with wherever it is shown: "other code", "uncommitted changes", "no checksum".
 
-    Nothing is said against a record that today's code made in a clean tree, or in none.
+    Nothing ("") is said against a record that today's code made in a clean tree, or in none, and that shows
+    by its own checksum that it was not changed since; the oldest have none.
     """
     other = provenance["code"] != code_hash(provenance["notebook"])
     # Older records have a + behind the commit of a tree that was not clean.
     dirty = provenance.get("clean", not str(provenance["commit"]).endswith("+")) is False
-    return ", ".join(["other code"] * other + ["uncommitted changes"] * dirty)
+    said = {"other code": other, "uncommitted changes": dirty, "no checksum": not is_sealed(provenance)}
+    return ", ".join(words for words, so in said.items() if so)
 
 
 def other_versions(provenance: Mapping[str, Any]) -> str:

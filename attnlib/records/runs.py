@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,14 +19,21 @@ from typing import Any, Protocol, runtime_checkable
 import pandas as pd
 import torch
 
-from attnlib.files import write_atomically
+from attnlib.files import CheckpointError, write_atomically
 from attnlib.records.provenance import PACKAGE, caveats, origin
 from attnlib.records.settings import completed, told_apart
+from attnlib.sealing import read_sealed, sealed
 
 log = logging.getLogger(__name__)
 
 RECORDED = PACKAGE.parent / "results"
 """The records that came with the book."""
+
+_TOLD = {"notebook", "run", "parameters", "sha256", "commit", "code", "versions", "device", "recorded"}
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
+
+_LONGEST = 120  # characters of a label in a file's name; file systems take 255
 
 Record = tuple[pd.DataFrame, dict[str, Any]]
 """A record's rows, and its provenance."""
@@ -75,7 +83,8 @@ def record(
     Args:
         rows: one per run and metric; at least the columns `metric`, `value`, `low`, `high` and `n`.
         notebook: the chapter.
-        label: what the run is called for people; a hash of the parameters is added.
+        label: what the run is called for people. The files' name is made of its letters, digits, `_.+-` and
+            a hash of the parameters; the label itself stands in the provenance.
         params: the chapter's parameters, as JSON can hold them.
         seconds: wall time, for a chapter that trains nothing.
         device: what it ran on.
@@ -101,13 +110,14 @@ def record(
         log.warning("not recorded: training was interrupted (%s); run the chapter again", ", ".join(short))
         return None
     parameters = dict(params)
-    run = f"{label}-{hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:8]}"
+    run = _file_name(label, parameters)
     path = results_folder() / notebook / f"{run}.parquet"
     rows = rows.reset_index(drop=True)
     data = rows.to_parquet()
-    provenance = {
+    told: dict[str, Any] = {
         "notebook": notebook,
         "run": run,
+        "label": label,
         "parameters": parameters,
         "sha256": hashlib.sha256(data).hexdigest(),
         **origin(notebook),
@@ -121,15 +131,21 @@ def record(
     }
     before = _readable(path)
     if before and before[0].equals(rows):
-        if len(caveats(provenance)) >= len(caveats(before[1])):
+        if len(caveats(sealed(told))) >= len(caveats(before[1])):
             return path
-        data, provenance["sha256"] = path.read_bytes(), before[1]["sha256"]
-    path.parent.mkdir(parents=True, exist_ok=True)
+        data, told["sha256"] = path.read_bytes(), before[1]["sha256"]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name "
+            "another place in ATTNLIB_RESULTS, and make the same call again."
+        ) from error
     # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
-    _write(path, provenance | ({"before": before[1]} if before else {}))
+    _write(path, told | ({"before": before[1]} if before else {}))
     write_atomically(path, data)
     if before:
-        _write(path, provenance)
+        _write(path, told)
     return path
 
 
@@ -144,15 +160,16 @@ def records(notebook: str) -> pd.DataFrame:
     A run made here stands in place of one of the same name that came with the book. Columns `record` (its
     name), `device`, `commit` and `recorded` say where a row is from; in `setting`, runs whose settings read
     the same are told apart. What is to be said against a record (`provenance.caveats`: it is from other code
-    than today's, say) stands behind its name and its setting. A damaged record is an error, never left out.
-
-    Raises:
-        ValueError: if a record does not match its provenance.
+    than today's, say) stands behind its name and its setting. A damaged record is left out, and a warning
+    names it; the run that it is of writes it anew.
     """
-    files: dict[str, Path] = {}
+    found: dict[str, Record] = {}
     for folder in (RECORDED, results_folder()):
-        files |= {path.stem: path for path in sorted((folder / notebook).glob("*.parquet"))}
-    found = {name: read(path) for name, path in files.items()}
+        for path in _paths(folder / notebook):
+            try:
+                found[path.stem] = read(path)
+            except ValueError as error:
+                log.warning("left out: %s", error)
     if not found:
         return pd.DataFrame()
     columns = dict.fromkeys(str(name) for rows, _ in found.values() for name in rows)
@@ -173,16 +190,20 @@ def records(notebook: str) -> pd.DataFrame:
     return rows.assign(**{name: rows[name] + mark for name in ("record", "setting") if name in rows})
 
 
-def read_all(folder: Path) -> dict[tuple[str, str], Record]:
+def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]:
     """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance.
 
     A folder in it without any provenance holds something else than a chapter's records.
 
+    Args:
+        folder: the one with a folder per chapter.
+        notebook: a single chapter.
+
     Raises:
         ValueError: if a record is damaged; see `read`.
     """
-    chapters = sorted({path.parent for path in folder.glob("*/*.json")})
-    files = [path for chapter in chapters for path in sorted(chapter.glob("*.parquet"))]
+    chapters = sorted({path.parent for path in folder.glob(f"{notebook}/*.json")})
+    files = [path for chapter in chapters for path in _paths(chapter)]
     return {(path.parent.name, path.stem): read(path) for path in files}
 
 
@@ -193,30 +214,59 @@ def read(path: Path) -> Record:
         path: the parquet file.
 
     Raises:
-        ValueError: if there is no provenance beside it, or either file is damaged; the message names it.
+        ValueError: one of the two files is missing, damaged or changed, or they are a copy of another run's;
+            the message names it and says what to do.
     """
-    file = path.with_suffix(".json")
     try:
-        told = json.loads(file.read_text())
-        by_checksum = {told["sha256"]: told} | {
-            old["sha256"]: old for old in [told.pop("before", None)] if old
-        }
-    except FileNotFoundError:
-        raise ValueError(f"{path} has no provenance beside it; delete it and run the chapter again") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{file} is damaged; delete it and {path.name}, and run the chapter again") from None
-    provenance = by_checksum.get(hashlib.sha256(path.read_bytes()).hexdigest())
-    if provenance is None:
-        raise ValueError(f"{path} is not what its provenance says; delete both and run the chapter again")
-    return pd.read_parquet(path), provenance
+        told = _provenance(path)
+        return pd.read_parquet(path), told
+    except FileNotFoundError as error:
+        wrong = f"{error.filename} is missing"
+    except OSError as error:
+        wrong = f"{error.filename} cannot be read ({error.strerror})"
+    except ValueError as error:
+        wrong = str(error)
+    raise ValueError(
+        f"{wrong}. Delete {path.stem}.parquet and .json and run the chapter again, or take both files from "
+        "where they came from"
+    )
+
+
+def _provenance(path: Path) -> dict[str, Any]:
+    """What made the rows at `path`, as is certain from checksums and names."""
+    file = path.with_suffix(".json")
+    told = read_sealed(file)
+    before = told.pop("before", None) or {}
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    made = next((each for each in (told, before) if each.get("sha256") == checksum), None)
+    if made is None:
+        raise ValueError(f"{path} is not what {file.name} says that it is")
+    if missing := _TOLD - made.keys():
+        raise ValueError(f"{file} is damaged: it does not say {', '.join(sorted(missing))}")
+    if (made["notebook"], made["run"]) != (path.parent.name, path.stem):
+        raise ValueError(f"{path} is a copy: it is the record of {made['notebook']}/{made['run']}")
+    return made
+
+
+def _paths(folder: Path) -> list[Path]:
+    """Where the rows of every record in a folder are, or should be."""
+    names = {path.stem for kind in ("*.parquet", "*.json") for path in folder.glob(kind)}
+    return [folder / f"{name}.parquet" for name in sorted(names)]
+
+
+def _file_name(label: str, parameters: Mapping[str, Any]) -> str:
+    """A name that any file system takes, and that stays in its folder; the hash tells labels apart."""
+    safe = _UNSAFE.sub("-", label)[:_LONGEST].lstrip(".-") or "run"
+    return f"{safe}-{hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:8]}"
 
 
 def _readable(path: Path) -> Record | None:
     try:
         return read(path)
-    except (ValueError, OSError):
+    except ValueError:
         return None
 
 
 def _write(path: Path, provenance: Mapping[str, Any]) -> None:
-    write_atomically(path.with_suffix(".json"), json.dumps(provenance, indent=2).encode() + b"\n")
+    data = json.dumps(sealed(provenance), indent=2).encode() + b"\n"
+    write_atomically(path.with_suffix(".json"), data)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, TypeVar
 
 import traitlets
 
-from attnlib.widgets.naming import counted, named
+from attnlib.widgets.naming import counted, named, seen
 from attnlib.widgets.static import StaticTwin
 
 E = TypeVar("E", bound="NamedExamples")
@@ -15,6 +15,10 @@ class Explorer(StaticTwin, traitlets.HasTraits):
     """Mixin of all explorers; put it before ``anywidget.AnyWidget``."""
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
+
+    @traitlets.validate("title")
+    def _readable(self, proposal: dict[str, Any]) -> str:
+        return seen(proposal["value"])
 
     def summary(self) -> str:
         """The name, the title and the sizes, on one line."""

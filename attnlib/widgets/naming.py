@@ -1,10 +1,24 @@
 """Checks of what is shown by name: ``{label: parts}``, every error naming the label."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 Shown = TypeVar("Shown")
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters that turn the text around them (Unicode's bidirectional controls), or are no text at all."""
+
+
+def seen(text: str) -> str:
+    """A title or a label that cannot turn around what stands beside it: such characters as codes, U+202E.
+
+    An explorer's tokens are shown in the same way.
+    """
+    return _UNSEEN.sub(lambda found: f"U+{ord(found[0]):04X}", text)
 
 
 def named(
@@ -35,7 +49,7 @@ def named(
                 f"got {', '.join(map(str, given)) or 'nothing'}."
             )
         try:
-            built.append(build(label, **given, **settings))
+            built.append(build(seen(label), **given, **settings))
         except ValueError as error:
             raise ValueError(f"{noun} {label!r}: {error}") from error
     return built

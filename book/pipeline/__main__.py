@@ -12,13 +12,24 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from .kept import discard_damaged
+
 PROFILES = ("smoke", "quick", "paper")
 
 
 def take_lock(path: Path) -> IO[str]:
-    """Open and lock `path`, waiting for another run that holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = path.open("w")
+    """Open and lock `path`, waiting for another run that holds it.
+
+    Raises:
+        SystemExit: nothing can be written there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("w")
+    except OSError as error:
+        sys.exit(
+            f"{error.filename} cannot be written ({error.strerror}): a build needs a folder {path.parent}"
+        )
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,6 +57,8 @@ def main() -> int:
     args, extra = parser.parse_known_args()
 
     lock = take_lock(Path("build/.lock"))
+    for line in discard_damaged(Path("build", args.profile)):
+        print(line, flush=True)
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
     # Ctrl-C goes to Snakemake as well, which stops its jobs in order; this process only has to wait for it.

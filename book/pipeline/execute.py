@@ -4,7 +4,6 @@
 """
 
 import argparse
-import json
 import os
 import platform
 import resource
@@ -17,10 +16,13 @@ from typing import Any
 
 import nbformat
 import papermill
-import yaml
 from nbclient.exceptions import DeadKernelError
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError, strip_color
+
+from .absent import fill_absent
+from .kept import describing
+from .profiles import ProfileError, read_profile
 
 PACKAGES = ("attnlib", "torch", "transformers", "numpy", "pandas", "scipy", "jupyter-book")
 PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
@@ -213,14 +215,16 @@ def main() -> int:
 
     start = time.monotonic()
     try:
-        notebook = run_chapter(args.source, yaml.safe_load(args.parameters.read_text()) or {})
-    except ChapterError as error:
+        notebook = run_chapter(args.source, read_profile(args.parameters, args.source))
+    except (ChapterError, ProfileError) as error:
         write_whole(args.log, f"{error}\n")
         return 1
     wall_time = time.monotonic() - start
+    if absent := fill_absent(notebook):
+        print(f"{args.source.stem}  its prose names what is not in this run: {', '.join(absent)}", flush=True)
     run = describe_run(args.source.stem, args.parameters.stem, wall_time)
-    write_whole(args.run, json.dumps(run, indent=1))
     write_whole(args.target, nbformat.writes(clean(notebook)))
+    write_whole(args.run, describing(run, [args.target, *args.results.glob("*")]))
     print(f"{args.source.stem}  {wall_time:5.0f} s  done", flush=True)
     return 0
 

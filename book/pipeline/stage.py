@@ -6,7 +6,6 @@ moves the pages to build/quick/html when they are complete.
 """
 
 import argparse
-import json
 import re
 import shutil
 import subprocess
@@ -25,6 +24,7 @@ from attnlib.records.reproduced import line, reproduced, summary
 from attnlib.records.runs import Record, read_all
 
 from .execute import write_whole
+from .kept import runs_of
 
 COLUMNS = {
     "notebook": "chapter",
@@ -118,7 +118,7 @@ def assemble(build: Path, stage: Path) -> None:
     shutil.copy("_toc.yml", stage)
     (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False))
 
-    runs = [json.loads(path.read_text()) for path in sorted((build / "runs").glob("*.json"))]
+    runs = runs_of(build)
     ours, theirs = build / "results", Path("results")
     found, origins = reproduced(ours, theirs), read_all(ours) | read_all(theirs)
     write_whole(build / "reproduced.txt", line(found))  # `make book` ends with it
@@ -189,7 +189,7 @@ def main() -> int:
         shutil.rmtree(args.build / "html", ignore_errors=True)
         assemble(args.build, args.build / "stage")
         publish(render(args.build / "stage", output), args.build / "html")
-    except (BookError, ValueError) as error:  # of a damaged record
+    except (BookError, ValueError) as error:  # of a damaged file
         write_whole(args.log, f"{error}\n")
         return 1
     finally:

@@ -33,7 +33,9 @@ def test_a_sequence_that_the_stored_model_cannot_read(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     outputs = outputs_of(tmp_path).replace("\\", "")
     assert "xyz -> x y z" in outputs
-    said = "The stored model 'sort, supervised' cannot read 'xyz': sort is written with the symbols 'abcdefghij'"
+    said = (
+        "The stored model 'sort, supervised' cannot read 'xyz': sort is written with the symbols 'abcdefghij'"
+    )
     assert said in outputs and "Shown is 'cabbage'." in outputs
 
 

@@ -43,7 +43,7 @@ ROOMS = [
     "widgets",
     "chapters",
 ]
-ALONE = ["colours", "files", "stats"]  # import nothing of the house; anyone may use them
+ALONE = ["colours", "files", "sealing", "stats"]  # import nothing of the house; anyone may use them
 BESIDE = ["records", "plots", "widgets"]  # do not import each other
 
 

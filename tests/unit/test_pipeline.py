@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,8 +19,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from attnlib.records import record
 from attnlib.records.reproduced import reproduced
 from attnlib.records.runs import read_all
+from attnlib.sealing import sealed
+from book.pipeline.__main__ import take_lock
+from book.pipeline.absent import fill_absent
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
+from book.pipeline.profiles import ProfileError
 from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
+from book.pipeline.sweep import planned as sweep_of
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"tags": ["parameters"]})
@@ -52,7 +58,8 @@ def project(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "Snakefile", tmp_path)
     shutil.copytree(ROOT / "book/pipeline", tmp_path / "book/pipeline")
     shutil.copytree(ROOT / "attnlib/records", tmp_path / "attnlib/records")
-    shutil.copy(ROOT / "attnlib/files.py", tmp_path / "attnlib")
+    for name in ("files.py", "sealing.py"):
+        shutil.copy(ROOT / "attnlib" / name, tmp_path / "attnlib")
     (tmp_path / "attnlib/__init__.py").write_text('__version__ = "0"\n')
     (tmp_path / "constraints.txt").touch()
     (tmp_path / "index.md").write_text("# Two chapters\n\n```{tableofcontents}\n```\n")
@@ -245,7 +252,8 @@ def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, 
     assert path
     told = json.loads(path.with_suffix(".json").read_text()) | {"recorded": "2026-01-01T", "steps": 2500}
     told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4}
-    path.with_suffix(".json").write_text(json.dumps(told | {"versions": told["versions"] | {"numpy": "1.0"}}))
+    told["versions"] |= {"numpy": "1.0"}
+    path.with_suffix(".json").write_text(json.dumps(sealed(told)))
     table = records_table(reproduced(tmp_path, tmp_path), read_all(tmp_path))
     assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| record |")
     stale = "other code, uncommitted changes, numpy 1.0"
@@ -259,3 +267,125 @@ def test_every_document_of_a_table_of_contents_is_found() -> None:
         "parts": [{"chapters": [{"file": "a", "sections": [{"file": "b"}]}, {"url": "c"}]}],
     }
     assert list(documents(toc)) == ["index", "a", "b"]
+
+
+@pytest.mark.slow
+def test_what_was_damaged_since_is_made_again(project: Path) -> None:
+    assert make(project).returncode == 0
+    build = project / "build/smoke"
+    for path in (build / "runs/first.json", build / "notebooks/second.ipynb"):
+        path.write_bytes(path.read_bytes()[:50])
+    again = make(project)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "first is made again: build/smoke/runs/first.json is damaged" in again.stdout
+    assert "second is made again: second.ipynb is not as the run left it" in again.stdout
+    assert json.loads((build / "runs/first.json").read_text())["notebook"] == "first"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!DOCTYPE html>\n<p>: [", "should be YAML that maps names to values"),
+        ("- seconds\n", "it holds list"),
+        ("\"seconds = 0; open('ran', 'w'); seconds\": 0\n", "second has no parameter"),
+        ("secnds: 0\n", "did you mean 'seconds'?"),
+    ],
+)
+def test_a_profile_that_is_none_runs_nothing(project: Path, text: str, message: str) -> None:
+    profile, out = project / "notebooks/profiles/second/smoke.yaml", project / "out.ipynb"
+    profile.write_text(text)
+    places = ["--results", "results/second", "--run", "run.json", "--log", "log.txt"]
+    command = [sys.executable, "-m", "book.pipeline.execute", "notebooks/second.ipynb", str(out)]
+    done = subprocess.run(
+        [*command, "--parameters", str(profile), *places], cwd=project, capture_output=True, text=True
+    )
+    said = (project / "log.txt").read_text()
+    assert done.returncode == 1 and str(profile) in said and message in said and said.count("\n") == 1
+    assert not out.exists() and not (project / "ran").exists() and done.stderr == ""
+
+
+def test_a_file_in_place_of_the_build_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "build").touch()
+    with pytest.raises(SystemExit, match=r"build cannot be written \(File exists\)"):
+        take_lock(tmp_path / "build/.lock")
+
+
+# ---- sweeps
+
+SWEEP = "chapter: first\nparameters: {seconds: 0}\nlists:\n  seconds: [0, 1]\n"
+
+
+def sweep(project: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """What `make sweep FILE=many.yaml` runs."""
+    (project / "many.yaml").write_text(text)
+    command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "2"]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_a_sweep_does_what_is_left_and_its_table_has_what_is_there(project: Path) -> None:
+    fails = 'if seconds == 1 and not __import__("pathlib").Path("go").exists(): raise ValueError("not yet")'
+    write_chapter(project, "first", fails, RECORD)
+    failed = sweep(project, SWEEP)
+    folder = project / "build/sweeps/many"
+    assert (
+        failed.returncode != 0 and "1 of 2 runs done; 1 rows in build/sweeps/many/table.csv" in failed.stdout
+    )
+    assert "not done: " in failed.stdout and "ValueError: not yet" in failed.stderr
+    assert pd.read_csv(folder / "table.csv")["seconds"].tolist() == [0]
+
+    (project / "go").touch()
+    again = sweep(project, SWEEP)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "2 of 2 runs done; 2 rows" in again.stdout
+    rows = pd.read_csv(folder / "table.csv")
+    assert rows["seconds"].tolist() == [0, 1] and rows["value"].tolist() == [0.9, 0.9]
+    more = sweep(project, SWEEP.replace("[0, 1]", "[0, 1, 2]"))
+    assert more.stdout.count("first      ") and "3 of 3 runs done" in more.stdout
+    assert more.stdout.count("  done\n") == 1, "runs that are done stay"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter should be one of first, second; got 'thrid'"),
+        ("chapter: first\n", "lists should name parameters, each with a list of values; got None"),
+        ("chapter: first\nlists: {seconds: 3}\n", "lists should name parameters"),
+        ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),
+        ("chapter: first\nlists: {seconds: [0]}\nparameters: {secs: 1}\n", "did you mean 'seconds'?"),
+        ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
+        ("chapter: first\nlist: {seconds: [0]}\n", "it says list"),
+        ("- 1\n", "many.yaml should be YAML that maps names to values"),
+    ],
+)
+def test_a_sweep_that_cannot_be_says_why(
+    project: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "many.yaml").write_text(text)
+    with pytest.raises(ProfileError, match=re.escape(message)):
+        sweep_of(Path("many.yaml"))
+    assert not (project / "build").exists()
+
+
+# ---- numbers inside prose
+
+
+def test_numbers_and_figures_that_a_run_does_not_have_are_said_to_be_absent() -> None:
+    def glued(name: str, text: str) -> nbformat.NotebookNode:
+        told = {"scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}}
+        data = {"application/papermill.record/text/plain": text}
+        return new_output("display_data", data=data, metadata=told)
+
+    roles = ("keyword: alpha:.2f", "xi:.1f", "name", "of none:.3f")
+    prose = ", ".join(f"{{glue:text}}`{role}`" for role in roles) + "; {numref}`drawn`, {ref}`here <none>`"
+    outputs = [glued("keyword: alpha", "0.5"), glued("xi", "'never'"), glued("name", "'sort'")]
+    cells = [new_markdown_cell(prose), new_code_cell("glue()", outputs=outputs)]
+    for name, outputs in (("drawn", [new_output("display_data", data={"image/png": ""})]), ("none", [])):
+        cells.append(new_code_cell(outputs=outputs, metadata={"mystnb": {"figure": {"name": name}}}))
+    notebook = new_notebook(cells=cells)
+    assert fill_absent(notebook) == ["of none", "none"]
+    kept = "{glue:text}`keyword: alpha:.2f`, never, {glue:text}`name`, (not in this run)"
+    kept += "; {numref}`drawn`, (not in this run)"
+    assert notebook.cells[0].source == kept

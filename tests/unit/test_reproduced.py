@@ -149,5 +149,5 @@ def test_a_damaged_record_is_named(folders, monkeypatch):
     put(build, ROWS, monkeypatch)
     (path,) = (build / "chapter").glob("*.json")
     path.write_text(path.read_text()[:100])
-    with pytest.raises(ValueError, match=rf"{path} is damaged; delete it"):
+    with pytest.raises(ValueError, match=rf"{path} is damaged: it is no JSON. Delete run-27a68514"):
         reproduced(build, results)

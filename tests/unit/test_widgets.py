@@ -233,3 +233,21 @@ def test_a_front_end_that_would_break_the_page_is_refused(source, message):
 
     with pytest.raises(ValueError, match=message):
         Broken().to_html()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\u202egnp.exe", "U+202Egnp.exe"),
+        ("a\u2066b\u2069\0", "aU+2066bU+2069U+0000"),
+        ("\ud800", "U+D800"),
+        ("keys, عربي, 👩\u200d🔬", "keys, عربي, 👩\u200d🔬"),
+    ],
+)
+def test_titles_and_labels_turn_no_text_around(text, shown):
+    examples = {text: {"tokens": list("abcd"), "attentions": attention()}}
+    explorer = AttentionExplorer.from_examples(examples, title=text)
+    assert explorer.title == shown and explorer.examples[0]["label"] == shown
+    assert shown in state_of(explorer.to_html())["title"]
+    explorer.title = f"{text}: again"
+    assert explorer.title == f"{shown}: again"

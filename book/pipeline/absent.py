@@ -1,0 +1,70 @@
+"""What a chapter's prose speaks of and a run with other parameters does not have: numbers, and figures.
+
+A sentence about keywords, say, is of a corpus whose keywords are known. Where the chapter was run on another
+one, words stand in its place, so that every parameter set that a chapter accepts can be rendered, too.
+"""
+
+import re
+
+import nbformat
+from myst_nb.core.variables import format_plain_text
+
+ABSENT = "(not in this run)"
+
+_NUMBER = re.compile(r"\{glue:text\}`([^`]+)`")
+_FIGURE = re.compile(r"\{(?:numref|ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
+
+
+def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
+    """Put `ABSENT` in place of every number that no cell glued, and of links to figures that no cell drew.
+
+    A number that came out as a word ("never") is shown as that word, whatever its format.
+
+    Returns:
+        The names of what is absent.
+    """
+    glued, drawn = _glued(notebook), _drawn(notebook)
+    absent: dict[str, None] = {}
+
+    def number(role: re.Match[str]) -> str:
+        name, colon, form = role[1].rpartition(":")
+        name, form = (name, form) if colon else (form, "s")
+        if name not in glued:
+            absent[name] = None
+            return ABSENT
+        try:
+            format_plain_text(glued[name], form)
+        except ValueError:
+            return glued[name].strip("'\"")
+        return role[0]
+
+    def figure(role: re.Match[str]) -> str:
+        if drawn.get(role[1], True):
+            return role[0]
+        absent[role[1]] = None
+        return ABSENT
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _FIGURE.sub(figure, _NUMBER.sub(number, cell.source))
+    return list(absent)
+
+
+def _glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """Every number that a cell glued, as text."""
+    found = {}
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        told = output.get("metadata", {}).get("scrapbook")
+        if told:
+            found[told["name"]] = output["data"].get(f"{told['mime_prefix']}text/plain", "")
+    return found
+
+
+def _drawn(notebook: nbformat.NotebookNode) -> dict[str, bool]:
+    """Of each cell that has the name of a figure, whether it shows anything."""
+    found = {}
+    for cell in notebook.cells:
+        name = cell.metadata.get("mystnb", {}).get("figure", {}).get("name")
+        if name:
+            found[name] = any("data" in output for output in cell.get("outputs", []))
+    return found

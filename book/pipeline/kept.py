@@ -1,0 +1,52 @@
+"""What an earlier build left: taken as it is if nothing changed it since; made again if something did."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attnlib.sealing import is_sealed, read_sealed, sealed
+
+
+def describing(run: Mapping[str, Any], left: Iterable[Path]) -> str:
+    """How a run went, as JSON that also knows the bytes of every file that it left."""
+    return json.dumps(sealed({**run, "files": {path.name: _sha256(path) for path in left}}), indent=1)
+
+
+def runs_of(build: Path) -> list[dict[str, Any]]:
+    """How every run of a build went.
+
+    Raises:
+        ValueError: a file is damaged; `discard_damaged` mends that.
+    """
+    return [read_sealed(path) for path in sorted((build / "runs").glob("*.json"))]
+
+
+def discard_damaged(build: Path) -> list[str]:
+    """Remove all that is left of a chapter where a part of it is damaged; says of each what was wrong."""
+    said = []
+    for run in sorted((build / "runs").glob("*.json")):
+        notebook, results = build / "notebooks" / f"{run.stem}.ipynb", build / "results" / run.stem
+        try:
+            # Snakemake leaves a file of its own in a folder, whose name begins with a dot.
+            _check(run, [notebook, *(path for path in results.rglob("[!.]*") if path.is_file())])
+        except (ValueError, OSError) as error:
+            for path in (run, notebook, results):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            said.append(f"{run.stem} is made again: {error}")
+    return said
+
+
+def _check(run: Path, left: Iterable[Path]) -> None:
+    told = read_sealed(run)
+    if not is_sealed(told):
+        raise ValueError(f"{run} has no checksum")
+    found = {path.name: _sha256(path) for path in left}
+    if wrong := sorted(name for name, _ in found.items() ^ told.get("files", {}).items()):
+        raise ValueError(f"{', '.join(dict.fromkeys(wrong))} is not as the run left it")
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,69 @@
+"""Parameter sets from YAML files: names of the chapter's own parameters, and plain values.
+
+Papermill writes both into a cell as they stand, so a name that is more than a name would be run as code.
+"""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import papermill
+import yaml
+
+
+class ProfileError(ValueError):
+    """A file holds no parameters of its chapter: the message says which file, what is wrong, what to do."""
+
+
+def parameters_of(notebook: Path) -> list[str]:
+    """The names in a notebook's cell of parameters."""
+    return list(papermill.inspect_notebook(str(notebook)))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; an empty one if it only has comments.
+
+    Raises:
+        ProfileError: it cannot be read, is no YAML, or is not a mapping from texts.
+    """
+    shape = "should be YAML that maps names to values, such as `steps: 100`"
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProfileError(f"{path} cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ProfileError(f"{path} {shape}; it is no text in UTF-8") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        raise ProfileError(f"{path} {shape}; it cannot be read as YAML{line}") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise ProfileError(f"{path} {shape}; it holds {type(found).__name__} {str(found)[:60]!r}")
+    return found
+
+
+def read_profile(path: Path, notebook: Path) -> dict[str, Any]:
+    """The parameters in a YAML file, every name of them one of the notebook's.
+
+    Raises:
+        ProfileError: see `read_yaml`; or a name is not a parameter of the notebook.
+    """
+    return checked(read_yaml(path), notebook, path)
+
+
+def checked(given: Mapping[str, Any], notebook: Path, source: Path) -> dict[str, Any]:
+    """The same parameters, once every name is one of the notebook's.
+
+    Raises:
+        ProfileError: a name is not; names `source`, where they are from.
+    """
+    names = parameters_of(notebook)
+    for name in given:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names) or 'none'}"
+            raise ProfileError(f"{source}: {notebook.stem} has no parameter {name[:80]!r}; {hint}")
+    return dict(given)

@@ -1,0 +1,72 @@
+"""Every parameter set that a chapter accepts can be rendered: sets far from its own, in one strict build."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+
+from book.pipeline.absent import ABSENT, fill_absent
+from book.pipeline.execute import clean
+from book.pipeline.profiles import read_profile
+from book.pipeline.stage import render
+from tests.conftest import ROOT
+from tests.notebooks.one_kernel import executed
+
+FAR: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("far.yaml").read_text())
+BUILDS = range(max(map(len, FAR.values())) if os.environ.get("ATTNLIB_ALL_SETS") else 1)
+ELSEWHERE = re.compile(r"\{(doc|func|class|mod)\}(?=`)")  # links to pages that these builds leave out
+
+pytestmark = pytest.mark.book
+
+
+def test_every_chapter_has_three_sets() -> None:
+    chapters = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert FAR.keys() == chapters and min(map(len, FAR.values())) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("ATTNLIB_DATA"), reason="needs the public data sets: set ATTNLIB_DATA")
+@pytest.mark.parametrize("number", BUILDS)
+def test_sets_far_from_a_chapters_own_render_without_a_warning(tmp_path, monkeypatch, number) -> None:
+    monkeypatch.chdir(ROOT)
+    sets = {chapter: several[number] for chapter, several in FAR.items() if number < len(several)}
+    stage = staged(tmp_path / "stage", list(sets))
+    made = executed([with_smoke(chapter, far) for chapter, far in sets.items()], tmp_path)
+    absent = {}
+    for chapter, notebook in zip(sets, made, strict=True):
+        absent[chapter] = fill_absent(notebook)
+        for cell in clean(notebook).cells:
+            cell.source = ELSEWHERE.sub("", cell.source) if cell.cell_type == "markdown" else cell.source
+        (stage / f"notebooks/{chapter}.ipynb").write_text(nbformat.writes(notebook))
+    pages = render(stage, tmp_path / "out") / "notebooks"  # a warning is an error
+    for chapter, names in absent.items():
+        assert (ABSENT in (pages / f"{chapter}.html").read_text()) == bool(names)
+    assert number or "keyword: alpha" in absent["classification_dynamics"]
+
+
+def with_smoke(chapter: str, far: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """A notebook, and a set in place of some of its smoke profile."""
+    notebook = ROOT / f"notebooks/{chapter}.ipynb"
+    profile = read_profile(ROOT / f"notebooks/profiles/{chapter}/smoke.yaml", notebook)
+    return notebook, profile | {"device": "cpu"} | far
+
+
+def staged(stage: Path, chapters: list[str]) -> Path:
+    """A book of some chapters and the references, still without the chapters."""
+    (stage / "notebooks").mkdir(parents=True)
+    (stage / "book").mkdir()
+    for name in ("_static", "_ext", "assets", "references.bib", "references.md"):
+        (stage / "book" / name).symlink_to(ROOT / "book" / name)
+    config = yaml.safe_load((ROOT / "_config.yml").read_text())
+    config["execute"] = {"execute_notebooks": "off"}
+    (stage / "_config.yml").write_text(yaml.safe_dump(config))
+    files = [
+        {"file": name} for name in (*(f"notebooks/{chapter}" for chapter in chapters), "book/references")
+    ]
+    (stage / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book", "root": "index", "chapters": files}))
+    (stage / "index.md").write_text("# Far from home\n")
+    return stage

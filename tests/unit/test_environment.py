@@ -42,6 +42,8 @@ ROOMS = [
     "plots",
     "widgets",
     "chapters",
+    "commands",
+    "__main__",
 ]
 ALONE = ["colours", "files", "stats"]  # import nothing of the house; anyone may use them
 BESIDE = ["records", "plots", "widgets"]  # do not import each other
@@ -69,6 +71,8 @@ def imports(path: Path) -> set[str]:
 
 def is_public(name: str) -> bool:
     """Whether readers import from it: a package that names what it offers, or a module beside those."""
+    if name == "attnlib.__main__":
+        return False  # run, never imported from
     return name.count(".") == 1 or hasattr(importlib.import_module(name), "__all__")
 
 

@@ -42,9 +42,16 @@ STAND_IN = """
     send() {},
   };
   const el = document.querySelector('[data-attnlib="KEY"]:empty');
-  if (el) render({ model, el });
+  if (!el) return;
+  render({ model, el });
+  el.nextElementSibling.remove(); // the line for pages whose scripts do not run
 })();
 """
+
+WITHOUT = (
+    "interactive, but its script did not run: it needs JavaScript and, in JupyterLab, a trusted notebook"
+)
+"""What stands in the place of a widget where scripts are switched off or were taken out."""
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -112,7 +119,7 @@ class StaticTwin:
         script = STAND_IN.replace("KEY", key).replace("STATE", state)
         return (
             f'<div data-attnlib="{key}"></div>\n'
-            f"<noscript><p>{html.escape(self.summary())} (interactive: needs JavaScript)</p></noscript>\n"
+            f"<p>{html.escape(self.summary())} ({WITHOUT})</p>\n"
             f"<style>\n{style}</style>\n"
             f'<script>\n(() => {{\n"use strict";\n{module}{script}}})();\n</script>'
         )

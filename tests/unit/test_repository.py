@@ -43,7 +43,8 @@ def pages(folder: Path, url: str) -> dict[str, BeautifulSoup]:
     (folder / "_config.yml").write_text(yaml.safe_dump(config))
     (folder / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n  - file: notebooks/first\n")
     (folder / "index.md").write_text(
-        "# One chapter\n\n{cite:t}`abnar2020quantifying,spiegel2025attend,deiseroth2023atman`\n\n```{bibliography}\n```\n"
+        "# One chapter\n\n{cite:t}`abnar2020quantifying,spiegel2025attend,deiseroth2023atman`\n\n"
+        "```{bibliography}\n```\n"
     )
     shutil.copy(ROOT / "book/references.bib", folder)
     (folder / "notebooks").mkdir()

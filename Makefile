@@ -18,7 +18,7 @@ ifneq ($(words $(PROFILE)) $(filter smoke quick paper,$(PROFILE)),1 $(PROFILE))
 $(error PROFILE must be smoke, quick or paper. Got '$(PROFILE)' instead)
 endif
 
-.PHONY: help book sweep test serve lab sync lock clean
+.PHONY: help book sweep test serve lab sync wheel lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -50,11 +50,18 @@ serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PO
 	@test -f build/$(PROFILE)/html/index.html || { echo "There is no book yet: make book PROFILE=$(PROFILE)" >&2; exit 1; }
 	$(BIN)/python -m http.server $(PORT) --bind $(ADDRESS) --directory build/$(PROFILE)/html
 
+# One thread per kernel, as in `make book`: models this small are fastest so.
 lab: $(STAMP) ## open the chapters in JupyterLab, widgets live
-	$(BIN)/jupyter lab notebooks
+	OMP_NUM_THREADS=1 $(BIN)/jupyter lab notebooks
 
 sync: $(STAMP) ## bring notebooks/*.ipynb and notebooks/text/*.md to the newer of the two
+	$(BIN)/python -m book.pipeline.colab
 	$(BIN)/jupytext --sync notebooks/text/*.md
+
+wheel: $(STAMP) ## build the package by itself, for others to install
+	rm -rf build/wheel build/lib build/bdist.*
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
+	@rm -rf build/lib build/bdist.* && echo build/wheel/*.whl
 
 # Newest versions that resolve together, frozen. Local build tags (+cpu) and what only CUDA wheels need are dropped,
 # so the same file serves every platform.

@@ -1,7 +1,4 @@
-"""Explorers: pictures a reader can turn, live in JupyterLab and without a kernel in the built book.
-
-Needs the extra ``book``: ``pip install "attnlib[book]"``.
-"""
+"""Explorers: pictures a reader can turn, live in JupyterLab and without a kernel in the built book."""
 
 from attnlib.widgets.alignment_explorer import AlignmentExplorer
 from attnlib.widgets.attention_explorer import AttentionExplorer

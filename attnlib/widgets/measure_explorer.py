@@ -1,4 +1,4 @@
-"""Two measures of attribution side by side, on predictions whose sources are known."""
+"""Two measures of attribution side by side, on predictions whose sources may be known."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Question(Document):
     """A prompt, what measures say of its tokens, and which tokens the prediction needs.
 
     Attributes:
-        truth: the places of those.
+        truth: the places of those; None where they are not known.
         candidates: the places of the tokens that they are among.
         query: the place that predicts.
         found: by measure, where each of `truth` stands among the candidates, from 1; equal scores share the
@@ -30,7 +30,7 @@ class Question(Document):
         missing: of measures that cannot be given, why.
     """
 
-    truth: tuple[int, ...]
+    truth: tuple[int, ...] | None
     candidates: tuple[int, ...]
     query: int
     found: dict[str, tuple[int, ...]]
@@ -43,7 +43,7 @@ class Question(Document):
         *,
         tokens: Sequence[str],
         scores: Mapping[str, Array],
-        truth: Array,
+        truth: Array | None = None,
         query: int,
         candidates: Array | None = None,
         predicted: str = "",
@@ -56,7 +56,7 @@ class Question(Document):
             ValueError: a part is not valid.
         """
         flat = {name: numpy_of(score) for name, score in scores.items()}
-        needed = _mask("truth", truth, len(tokens))
+        needed = _mask("truth", np.zeros(len(tokens), bool) if truth is None else truth, len(tokens))
         among = _mask(
             "candidates", np.ones(len(tokens), bool) if candidates is None else candidates, len(tokens)
         )
@@ -75,14 +75,15 @@ class Question(Document):
             label, checkpoints=1, typed=False, gold=checked_text("expected", expected), **parts
         )
         found = {name: _places(score, needed, among) for name, score in flat.items()}
-        more: dict[str, Any] = {"truth": tuple(np.flatnonzero(needed).tolist()), "found": found}
+        known = None if truth is None else tuple(np.flatnonzero(needed).tolist())
+        more: dict[str, Any] = {"truth": known, "found": found}
         more["candidates"] = tuple(np.flatnonzero(among).tolist())
         return cls(**vars(made), **more, query=query, missing=dict(missing or {}))
 
     def describe(self, negative: set[str]) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
         return super().describe(negative) | {
-            "truth": list(self.truth),
+            "truth": None if self.truth is None else list(self.truth),
             "candidates": list(self.candidates),
             "query": self.query,
             "found": {name: list(places) for name, places in self.found.items()},
@@ -91,7 +92,7 @@ class Question(Document):
 
 
 class MeasureExplorer(Explorer, anywidget.AnyWidget):
-    """What two measures say of the same prediction, token by token, with the sources outlined.
+    """What two measures say of the same prediction, token by token, with the sources, if known, outlined.
 
     Each side is the prompt in the colours of one measure, which a drop-down chooses: blue for what speaks for
     the prediction, orange for what speaks against it, strongest at the measure's own largest score. Below it
@@ -102,8 +103,9 @@ class MeasureExplorer(Explorer, anywidget.AnyWidget):
         questions: ``{label: {"tokens": [...], "scores": {"rollout": ..., "blank-out": ...}, "truth": ...,
             "query": 7, "candidates": ..., "predicted": "...", "expected": "...", "missing": {...}}}``. Every
             score is float ``[token]``, torch or numpy, finite at candidates; truth and candidates are bool
-            ``[token]``, query is the place that predicts. Candidates (all tokens), the model's prediction,
-            what is right and the reasons why measures are missing may be left out.
+            ``[token]``, query is the place that predicts. Candidates (all tokens), the sources (where they
+            are not known), the model's prediction, what is right and the reasons why measures are missing may
+            be left out.
         title: a line of text above the picture.
         question: index of the question shown first.
         first: the measure on the left; the first there is, by default.

@@ -69,10 +69,16 @@ STAND_IN = """
   };
   const sent = read();
   render({ model, el });
+  el.nextElementSibling.remove(); // the line for pages whose scripts do not run
   if (sent) addEventListener("load", () => el.scrollIntoView({ block: "center" }));
   addEventListener("hashchange", read);
 })();
 """
+
+WITHOUT = (
+    "interactive, but its script did not run: it needs JavaScript and, in JupyterLab, a trusted notebook"
+)
+"""What stands in the place of a widget where scripts are switched off or were taken out."""
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -141,7 +147,7 @@ class StaticTwin:
         script = STAND_IN.replace("KEY", key).replace("ADDRESSED", addressed).replace("STATE", state)
         return (
             f'<div data-attnlib="{key}"></div>\n'
-            f"<noscript><p>{html.escape(self.summary())} (interactive: needs JavaScript)</p></noscript>\n"
+            f"<p>{html.escape(self.summary())} ({WITHOUT})</p>\n"
             f"<style>\n{style}</style>\n"
             f'<script>\n(() => {{\n"use strict";\n{module}{script}}})();\n</script>'
         )

@@ -142,7 +142,8 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
 
     The injected parameters are hidden behind a button; the defaults they replaced are left out of the page.
-    Progress bars (stderr) and per-cell times go, so that the same run gives the same file.
+    Progress bars (stderr, or widgets of other libraries) and per-cell times go, so that the same run gives
+    the same file. Explorers keep their static twin: without a kernel the live one is an error message.
     """
     injected = any(map(is_injected, notebook.cells))
     for cell in notebook.cells:
@@ -155,10 +156,18 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         elif injected and "parameters" in tags:
             cell.metadata["tags"] = [*tags, "remove-cell"]
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = [
+                output for output in cell.outputs if output.get("name") != "stderr" and stays(output)
+            ]
     notebook.metadata.pop("papermill", None)
     notebook.metadata.pop("widgets", None)
     return notebook
+
+
+def stays(output: nbformat.NotebookNode) -> bool:
+    """Takes the live view out of an output; returns whether anything but its bare name is left."""
+    live = output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    return live is None or "text/html" in output.data
 
 
 def describe_run(name: str, profile: str, wall_time: float) -> dict[str, object]:

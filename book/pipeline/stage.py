@@ -23,6 +23,7 @@ from attnlib.records.provenance import caveats, other_versions
 from attnlib.records.reproduced import line, reproduced, summary
 from attnlib.records.runs import Record, read_all
 
+from .download import write_out
 from .execute import write_whole
 from .kept import runs_of
 
@@ -170,6 +171,7 @@ def publish(pages: Path, html: Path) -> None:
     ):  # source maps, half of the bytes; the theme's templates
         for path in pages.rglob(pattern):
             path.unlink()
+    write_out(pages / "_sources")
     shutil.rmtree(html, ignore_errors=True)
     pages.replace(html)
 

@@ -59,7 +59,7 @@ def test_scores_that_are_negative_for_one_question_have_signs_in_all():
         ({"scores": {"rollout": torch.rand(4)}}, r"score 'rollout' must have the shape \[token\] = \(5,\)"),
         ({"scores": {"rollout": torch.full((5,), torch.nan)}}, "'rollout' holds nan"),
         ({"scores": {}}, "there is no score"),
-        ({"words": 1}, "must hold tokens, scores, truth and query"),
+        ({"words": 1}, "must hold tokens, scores and query"),
     ],
 )
 def test_what_is_not_valid_is_named(changes, message):

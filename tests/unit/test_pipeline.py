@@ -22,6 +22,7 @@ from attnlib.records.runs import read_all
 from attnlib.sealing import sealed
 from book.pipeline.__main__ import take_lock
 from book.pipeline.absent import fill_absent
+from book.pipeline.download import write_out
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.profiles import ProfileError
 from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
@@ -212,6 +213,39 @@ def test_the_page_shows_the_parameters_that_were_used_and_no_progress_bars() -> 
     assert not {"papermill", "widgets"} & set(notebook.metadata)
     # Without other parameters the defaults are what was used.
     assert "remove-cell" not in clean(new_notebook(cells=[copy.deepcopy(PARAMETERS)])).cells[0].metadata.tags
+
+
+def test_of_a_widget_only_the_static_twin_is_kept() -> None:
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "it"}
+    twin = new_output("execute_result", {**view, "text/html": "<div></div>"})
+    bar, figure = (
+        new_output("display_data", dict(view)),
+        new_output("display_data", {"text/plain": "<Figure>"}),
+    )
+    (cell,) = clean(new_notebook(cells=[new_code_cell("x", outputs=[bar, twin, figure])])).cells
+    assert [output.data for output in cell.outputs] == [
+        {"text/html": "<div></div>", "text/plain": "it"},
+        {"text/plain": "<Figure>"},
+    ]
+
+
+def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> None:
+    def glued(name: str, value: str) -> nbformat.NotebookNode:
+        told = {"scrapbook": {"mime_prefix": "application/papermill.record/", "name": name}}
+        return new_output("display_data", {"application/papermill.record/text/plain": value}, metadata=told)
+
+    kept = [glued("sort: accuracy", "0.98765"), glued("word", "'yes'"), glued("n: a", "'few'")]
+    text = (
+        "{glue:text}`sort: accuracy:.2f`, {glue:text}`word`, {glue:text}`n: a`; {glue:text}`x.ipynb::k:.1f`"
+    )
+    cells = [new_markdown_cell(text), new_code_cell("glue", outputs=kept)]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+    path = tmp_path / "notebooks/x.ipynb"
+    path.parent.mkdir()
+    nbformat.write(new_notebook(cells=cells), path)
+    write_out(tmp_path)
+    assert nbformat.read(path, 4).cells[0].source == "0.99, yes, few; {glue:text}`x.ipynb::k:.1f`"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ class MeasureView extends View {
     const sides = make("div", { class: "attnm-sides", pointerover: (event) => this.onPoint(event), pointerleave: () => this.point(null),
       click: (event) => this.onPick(event), keydown: (event) => this.onKey(event) }, ...this.sides.map(({ node }) => node));
     const swatch = make("span", { class: "attnx-swatch", "aria-hidden": "true" });
-    const legend = make("p", { class: "attnm-legend" }, make("span", {}, swatch, "what the answer needs"),
+    this.needed = make("span", {}, swatch, "what the answer needs");
+    const legend = make("p", { class: "attnm-legend" }, this.needed,
       make("span", {}, make("u", {}, "dotted"), "what predicts"), make("span", {}, "faint: no candidate"));
     this.readout = make("p", { class: "attnx-readout" });
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
@@ -60,7 +61,8 @@ class MeasureView extends View {
   load() {
     const documents = this.model.get("documents"), index = clamp(this.model.get("document"), 0, documents.length - 1);
     const data = (this.data = unpackDocument(this.model, index));
-    data.isSource = new Set(data.truth);
+    data.isSource = new Set(data.truth ?? []);
+    this.needed.hidden = data.truth === null;
     this.hover = null;
     this.field.hidden = documents.length < 2;
     offer(this.select, documents.map((each, i) => [i, labelOf(each)]));
@@ -134,8 +136,9 @@ class MeasureView extends View {
     const { data } = this, isCandidate = data.candidates.includes(at), given = this.sides.filter(({ score }) => score);
     const placed = ({ name }) => (data.isSource.has(at) ? ` (${ordinal(data.found[name][data.truth.indexOf(at)])} of ${data.candidates.length})` : "");
     const parts = given.map(({ score }) => `${score.name} ${number(score.values[0][at], score)}${placed(score)}`);
-    const what = data.isSource.has(at) ? "needed" : at === data.query ? "predicts" : isCandidate ? "not needed" : "no candidate";
-    return `'${data.names[at]}' (${at}), ${what}${isCandidate && parts.length ? `: ${parts.join(", ")}` : ""}.`;
+    const other = isCandidate ? data.truth && "not needed" : "no candidate";
+    const what = data.isSource.has(at) ? "needed" : at === data.query ? "predicts" : other;
+    return `'${data.names[at]}' (${at})${what ? `, ${what}` : ""}${isCandidate && parts.length ? `: ${parts.join(", ")}` : ""}.`;
   }
 
   announce() {

@@ -1,0 +1,8 @@
+"""`python -m attnlib look ...`: the console script, where it is not on the path."""
+
+import sys
+
+from attnlib.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main())

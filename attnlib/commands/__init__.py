@@ -1,0 +1,84 @@
+"""What `attnlib` does from a shell: `attnlib look MODEL "prompt"`, also as `python -m attnlib look`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import transformers
+
+from attnlib.attribution import METHODS
+from attnlib.commands.looking import NEW_TOKENS, look
+from attnlib.commands.page import checked_place, write_page
+from attnlib.files import CheckpointError
+from attnlib.models.pretrained import DEFAULT, ModelUnavailable
+
+__all__ = ["main"]
+
+REFUSALS = (ValueError, ModelUnavailable, CheckpointError, OSError)
+"""What says in words what cannot be done; anything else is an error of ours, with its traceback."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; progress and refusals go to stderr, the path of what was made to stdout.
+
+    Args:
+        arguments: of the command line, without the program's name; by default the shell's.
+
+    Returns:
+        The exit status: 0, or 1 where something cannot be done, 2 for a command line that is none, 130 where
+        it was stopped.
+    """
+    given = parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("attnlib").setLevel(logging.INFO)  # fetching a model takes minutes, and says so
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        place = checked_place(given.output)
+        seen = look(given.model, given.prompt, given.method, given.new_tokens, chat=given.chat, say=say)
+        print(write_page(seen, place))
+    except REFUSALS as error:
+        say(f"attnlib look: {' '.join(str(error).split())}")
+        return 1
+    except KeyboardInterrupt:
+        say("attnlib look: stopped; nothing was written.")
+        return 130
+    return 0
+
+
+def say(line: str) -> None:
+    """A line of progress, at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What the command line may hold."""
+    top = argparse.ArgumentParser(prog="attnlib", description="Where attention looks, from a shell.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="look")
+    command = commands.add_parser(
+        "look",
+        help="write one page that shows what a model's words drew on",
+        description="Writes one self-contained page: the prompt, what the model writes, and what each word "
+        "drew on. It opens from disk, with no network, and can be sent.",
+        epilog=f"Methods: {'; '.join(METHODS)}.",
+    )
+    command.add_argument(
+        "model",
+        help=f"a folder with a Hugging Face model, a name on its hub (owner/model), {DEFAULT}, or a model "
+        "that came with the book (rasp_languages/sort)",
+    )
+    command.add_argument("prompt", help="the text that the model is given")
+    command.add_argument("--method", help="a measure of attribution; rollout unless named", metavar="NAME")
+    command.add_argument(
+        "--new-tokens",
+        type=int,
+        metavar="N",
+        help=f"how many tokens to write at most; {NEW_TOKENS} unless named",
+    )
+    command.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
+    command.add_argument("-o", "--output", type=Path, default=Path("look.html"), help="the page; look.html")
+    return top

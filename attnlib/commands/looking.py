@@ -1,0 +1,210 @@
+"""From a model's name and a prompt to an explorer of what the model's words drew on.
+
+Three kinds of picture, by what is asked: for rollout and its variants, the matrix of generative rollout,
+layer by layer (`GenerationExplorer`); for any other measure of `METHODS`, one question for each written
+token, with the plainer measures to hold it against (`MeasureExplorer`); for a model that came with the book,
+the model itself, which the page computes (`ModelExplorer`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from tqdm import tqdm
+
+from attnlib.attribution import METHODS, attributions
+from attnlib.commands.page import Seen
+from attnlib.generators.prompts import encode
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.forward import logits_of
+from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
+from attnlib.records import stored_model
+from attnlib.records.models import STORED
+from attnlib.rollout import GenerativeRollout, generate_with_rollout
+from attnlib.rollout.generative import check_generation, generate
+from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
+from attnlib.widgets.recording import pieces
+
+NEW_TOKENS = 20
+"""How many tokens a model writes at most, unless told."""
+
+ROLLOUTS = {
+    "rollout": (None, False),
+    "sink-free rollout": ([0], False),
+    "rollout over null": (None, True),
+    "sink-free over null": ([0], True),
+}
+"""The measures that the matrix of generative rollout shows: its sink, and whether over the null model."""
+
+BESIDE = ("rollout", "mean attention", "raw attention, last layer")
+"""What other measures are held against: these share one pass."""
+
+Say = Callable[[str], None]
+
+
+def look(
+    name: str,
+    prompt: str,
+    method: str | None = None,
+    new_tokens: int | None = None,
+    *,
+    chat: bool = False,
+    say: Say = print,
+) -> Seen:
+    """What the words of a model drew on, on one prompt.
+
+    Args:
+        name: of a language model, as `load_language_model` takes it; or `chapter/name` of a model that came
+            with the book (`attnlib.records.stored_model`).
+        prompt: the text it is given.
+        method: a name of `METHODS`; rollout by default.
+        new_tokens: at most how many tokens it writes, always the likeliest; `NEW_TOKENS` by default.
+        chat: whether the prompt is put into the model's chat template.
+        say: told in a line what is done next.
+
+    Raises:
+        ValueError: there is no such method or folder; the prompt is empty, too long, or not in the alphabet;
+            or the model cannot be asked so, with the reason.
+        ModelUnavailable: the model is nowhere to be had.
+    """
+    if not prompt.strip():
+        raise ValueError("the prompt is empty; give the text that the model is to continue")
+    if _is_stored(name):
+        if method or new_tokens or chat:
+            raise ValueError(
+                f"{name} came with the book and shows every head in the page itself; --method, --new-tokens "
+                "and --chat are for language models"
+            )
+        return _stored(name, prompt, say)
+    method, new_tokens = _known(method or "rollout"), NEW_TOKENS if new_tokens is None else new_tokens
+    if new_tokens < 1:
+        raise ValueError(f"a model writes at least one token here (--new-tokens 1); got {new_tokens}")
+    _refuse_missing_folder(name)
+    say(f"Loading {name} ...")
+    model, tokenizer = load_language_model(name)
+    ids = encode(prompt, tokenizer, chat).to(model.device)
+    check_generation(model, ids, None, new_tokens, {})
+    refuse_bidirectional(model, ids)
+    say(f"Read: {ids.shape[1]} tokens. Writing up to {new_tokens}, and following them by {method} ...")
+    shown = _short(name)
+    title = f"{shown}: {method}"
+    make = _rolled if method in ROLLOUTS else _measured
+    explorer = make(model, tokenizer, ids, method, new_tokens, title)
+    say(f"Done: {explorer.summary()}.")
+    origin = "a folder" if Path(name).expanduser().is_dir() else model.loaded_from
+    return Seen(explorer, title, f"{shown}, from {origin}; it wrote the likeliest token each time.")
+
+
+def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
+    """Raise a `ValueError` for a model whose first token sees the second: it does not write one by one.
+
+    Encoders such as BERT load as causal language models and give numbers without meaning.
+    """
+    two = input_ids.repeat(1, 2)[:, :2]
+    with torch.no_grad(), evaluating(model):
+        alone, before = logits_of(model, two[:, :1])[:, 0], logits_of(model, two)[:, 0]
+    if (alone - before).abs().max() > 1e-3 * alone.std():
+        raise ValueError(
+            f"{type(model).__name__} looks at what comes later, too: it is an encoder, which fills gaps and "
+            "does not generate. Give a causal language model; an encoder's attention is shown by "
+            "AttentionExplorer, in a notebook"
+        )
+
+
+def _rolled(
+    model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, new_tokens: int, title: str
+) -> GenerationExplorer:
+    sink, _ = ROLLOUTS[method]
+    result = generate_with_rollout(model, ids, new_tokens, tokenizer=tokenizer, do_sample=False, sink=sink)
+    result = _on_cpu(result)
+    ways = {
+        name: result.over_null() if null else result for name, (of, null) in ROLLOUTS.items() if of == sink
+    }
+    return GenerationExplorer.of(ways, tokenizer, title=title, example=[*ways].index(method))
+
+
+def _on_cpu(result: GenerativeRollout) -> GenerativeRollout:
+    moved = {name: getattr(result, name).cpu() for name in ("tokens", "prompt", "matrix")}
+    return replace(result, **moved)
+
+
+def _measured(
+    model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, new_tokens: int, title: str
+) -> MeasureExplorer:
+    """A question for each token that the model writes: what did it draw on, of all that stands before it?"""
+    every = generate(model, ids, new_tokens, {"do_sample": False})[0]
+    words, start = pieces(every.tolist(), tokenizer), ids.shape[1]
+    beside, missing = _possible(model, every[:start], [name for name in BESIDE if name != method])
+    questions = {}
+    for at in tqdm(range(start, len(every)), desc="tokens", leave=False):
+        scores = attributions(model, every[:at], [method, *beside], target=int(every[at]))
+        moved = {name: score.detach().float().cpu() for name, score in scores.items()}
+        asked = {"tokens": words[:at], "query": at - 1, "predicted": words[at], "missing": missing}
+        among = torch.stack([*moved.values()]).isfinite().all(0)  # some measures leave out what predicts
+        questions[f"{at - start + 1}: {words[at]!r}"] = asked | {"scores": moved, "candidates": among}
+    return MeasureExplorer(questions, title=title, first=method)
+
+
+def _possible(
+    model: Any, prompt: Int[Tensor, " prompt"], methods: list[str]
+) -> tuple[list[str], dict[str, str]]:
+    """Which of these a model can give; and of the others, why not."""
+    missing = {}
+    for name in methods:
+        try:
+            METHODS[name](model, prompt[None, :1])
+        except ValueError as error:
+            missing[name] = str(error)
+    return [name for name in methods if name not in missing], missing
+
+
+def _stored(name: str, prompt: str, say: Say) -> Seen:
+    chapter, _, own = name.partition("/")
+    say(f"Loading {name} ...")
+    kept = stored_model(chapter, own)
+    shown = {"model": kept.model, "task": kept.task, "texts": [prompt], "note": kept.note}
+    explorer = ModelExplorer({kept.name: shown}, title=name)
+    say("Done: the page computes the model itself; other texts can be typed in it.")
+    return Seen(explorer, f"{name}: {prompt}", f"The model {kept.name!r} of the chapter {chapter}.")
+
+
+def _is_stored(name: str) -> bool:
+    """Whether the name begins with a chapter that has stored models, and no folder of that name lies here."""
+    chapters = {path.parent.name for path in STORED.glob("*/*.safetensors")}
+    return name.partition("/")[0] in chapters and not Path(name).expanduser().is_dir()
+
+
+def _known(method: str) -> str:
+    if method not in METHODS:
+        close = difflib.get_close_matches(method, METHODS, n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"there is no method {method!r}{meant}; there are {'; '.join(METHODS)}")
+    return method
+
+
+def _refuse_missing_folder(name: str) -> None:
+    """Raise a `ValueError` for a path that leads to no model; a name on the hub has one slash at most."""
+    folder = Path(name).expanduser()
+    is_path = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or folder.is_file()
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ValueError(
+            f"the folder {name} holds no model: it has no config.json. Give one that save_pretrained wrote"
+        )
+    if is_path and not folder.is_dir():
+        raise ValueError(
+            f"there is no folder {name}; give a folder with a Hugging Face model, a name on its hub "
+            f"(owner/model), {DEFAULT} or {TINY}"
+        )
+
+
+def _short(name: str) -> str:
+    """A folder's own name, without the way to it; any other name as it is."""
+    folder = Path(name).expanduser()
+    return folder.resolve().name if folder.is_dir() else name

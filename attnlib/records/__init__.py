@@ -1,5 +1,6 @@
 """What a run leaves behind, the models that came with the book, and the papers' figures to set beside it."""
 
+from attnlib.records.findings import in_words, one_number
 from attnlib.records.models import StoredModel, store_model, stored_model, stored_models
 from attnlib.records.papers import as_printed, paper_figures, paper_grid, paper_verdicts, paper_vs_here
 from attnlib.records.runs import Training, device_name, record, records
@@ -9,6 +10,8 @@ __all__ = [
     "Training",
     "as_printed",
     "device_name",
+    "in_words",
+    "one_number",
     "paper_figures",
     "paper_grid",
     "paper_verdicts",

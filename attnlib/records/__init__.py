@@ -2,7 +2,14 @@
 
 from attnlib.records.findings import in_words, one_number
 from attnlib.records.models import StoredModel, store_model, stored_model, stored_models
-from attnlib.records.papers import as_printed, paper_figures, paper_grid, paper_verdicts, paper_vs_here
+from attnlib.records.papers import (
+    as_printed,
+    paper_figures,
+    paper_grid,
+    paper_marks,
+    paper_verdicts,
+    paper_vs_here,
+)
 from attnlib.records.runs import Training, device_name, record, records
 
 __all__ = [
@@ -14,6 +21,7 @@ __all__ = [
     "one_number",
     "paper_figures",
     "paper_grid",
+    "paper_marks",
     "paper_verdicts",
     "paper_vs_here",
     "record",

@@ -35,9 +35,7 @@ def fold(app: Sphinx, document: str, source: list[str]) -> None:
     if not app.config.fold_code or not app.env.doc2path(document).endswith(".ipynb"):
         return
     notebook = json.loads(source[0])
-    notebook["cells"] = [
-        folded(cell) if cell["cell_type"] == "code" else cell for cell in notebook["cells"]
-    ]
+    notebook["cells"] = [folded(cell) if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]
     source[0] = json.dumps(notebook)
 
 

@@ -1,8 +1,8 @@
 /* One switch per chapter: all of its folded code at once. Tables in folds of their own stay as they are. */
 document.addEventListener("DOMContentLoaded", () => {
   const folds = document.querySelectorAll("details.hide.above-input:not(:has(.cell_output))");
-  const title = document.querySelector(".bd-article h1");
-  if (!title || folds.length === 0) return;
+  const bar = document.querySelector(".article-header-buttons");
+  if (!bar || folds.length === 0) return;
   const all = document.createElement("button");
   all.type = "button";
   all.className = "all-code";
@@ -16,5 +16,5 @@ document.addEventListener("DOMContentLoaded", () => {
     folds.forEach((fold) => { fold.open = open; });
     say(open);
   });
-  title.after(all);
+  bar.prepend(all);
 });

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from attnlib.records import in_words, one_number
+from attnlib.records import in_words, one_number, paper_marks
 
 ROWS = pd.DataFrame(
     {
@@ -50,3 +50,20 @@ def test_the_interval_of_a_share_ends_where_shares_do():
     few = {"value": 0.85, "low": -0.1, "high": 1.02, "n": 3}
     assert in_words(few, "%") == "85 % [0, 100; n = 3]"
     assert in_words(few, "points") == "85 points [-10, 102; n = 3]"
+
+
+def test_marks_are_chance_and_the_papers_figure_where_it_has_one():
+    table, metrics = "Approximating How Single Head Attention Learns Table 1", ["A(alpha, beta_uf)"]
+    places = {"IMDB-1": "imdb", "mine-2": "mine"}
+    rows = [
+        {"record": record, "task": task, "metric": metric, "value": value}
+        for record, task in places.items()
+        for metric, value in {"A(alpha, beta_uf)": 0.4, "A_hat": 0.08}.items()
+    ]
+    found = paper_marks(pd.DataFrame(rows), table, metrics, chance="A_hat")
+    assert found.set_index(["record", "mark"])["value"].to_dict() == {
+        ("IMDB-1", "chance"): 0.08,
+        ("IMDB-1", "the authors'"): 0.5255,
+        ("mine-2", "chance"): 0.08,
+    }
+    assert set(found["metric"]) == set(metrics)

@@ -7,6 +7,7 @@ from attnlib.plots.flow import agreement_by_layer
 from attnlib.plots.forest import forest
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
+from attnlib.plots.paths import paths
 from attnlib.plots.reasoning import (
     accuracy_by_position,
     extrapolation,
@@ -35,6 +36,7 @@ __all__ = [
     "masses",
     "measures_by_setting",
     "over_training",
+    "paths",
     "plateaus",
     "reinforcement_curves",
     "relevance_scatter",

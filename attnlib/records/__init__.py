@@ -1,6 +1,6 @@
 """What a run leaves behind, the models that came with the book, and the papers' figures to set beside it."""
 
-from attnlib.records.findings import in_words, one_number
+from attnlib.records.findings import came_with_the_book, in_words, one_number
 from attnlib.records.models import StoredModel, store_model, stored_model, stored_models
 from attnlib.records.papers import (
     as_printed,
@@ -16,6 +16,7 @@ __all__ = [
     "StoredModel",
     "Training",
     "as_printed",
+    "came_with_the_book",
     "device_name",
     "in_words",
     "one_number",

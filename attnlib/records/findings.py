@@ -6,10 +6,25 @@ from typing import Any
 
 import pandas as pd
 
+from attnlib.records import runs
+
 NOT_RUN = "not run"
 
 IN_HUNDREDTHS = ("%", "points")
 """Units of shares that are shown times 100."""
+
+
+def came_with_the_book(notebook: str) -> pd.DataFrame:
+    """`records` of a chapter, less those of a reader's own runs: what the page says first is the same in all.
+
+    Args:
+        notebook: the chapter.
+    """
+    rows = runs.records(notebook)
+    if rows.empty:
+        return rows
+    names = {path.stem for path in (runs.RECORDED / notebook).glob("*.parquet")}
+    return rows[rows["record"].str.partition(" [")[0].isin(names)]
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
@@ -50,7 +65,8 @@ def in_words(number: Any, unit: str = "", digits: int | None = None) -> str:
     if unit == "%":
         ends = [min(max(each, 0.0), 1.0) if each == each else each for each in ends]
     value, low, high = (
-        "never" if abs(each) == float("inf") else f"{scale * each:.{places}f}" for each in ends
+        "never" if abs(each) == float("inf") else f"{round(scale * each, places) + 0.0:.{places}f}"
+        for each in ends
     )
     interval = "no interval" if number["low"] != number["low"] else f"{low}, {high}"
     mark = str(number.get("record", "")).partition(" [")[2].removesuffix("]")

@@ -9,6 +9,9 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+HIDE = "Hide them"
+"""On an open fold whose label does not begin with "Show"."""
+
 OPEN = {"teaches", "hide-input", "hide-cell", "remove-cell", "remove-input"}
 """Tags of cells that are left as they are."""
 
@@ -24,9 +27,13 @@ def folded(cell: dict[str, Any]) -> dict[str, Any]:
             metadata.setdefault("mystnb", {}).setdefault("code_prompt_show", "Show the code and its output")
         else:
             metadata["tags"] = [*tags, "hide-input"]
+            if "parameters" in tags:
+                metadata.setdefault("mystnb", {}).setdefault("code_prompt_show", "Parameters of this run")
     labels = metadata.get("mystnb", {})
     if "code_prompt_show" in labels:
-        labels.setdefault("code_prompt_hide", labels["code_prompt_show"].replace("Show ", "Hide ", 1))
+        shown = labels["code_prompt_show"]
+        hide = shown.replace("Show ", "Hide ", 1) if shown.startswith("Show ") else HIDE
+        labels.setdefault("code_prompt_hide", hide)
     return cell
 
 

@@ -1,6 +1,7 @@
 """A Sphinx extension: a chapter's code is folded, but where it teaches, and every fold says what is in it.
 
-One setting, `fold_code` in _config.yml, unfolds all of it. A cell tagged `teaches` stays open; so does what a
+A chapter is what opens with its findings ("In one minute"); a page that shows how to do something shows its
+code. One setting, `fold_code` in _config.yml, unfolds all of it. A cell tagged `teaches` stays open; so does what a
 cell shows, unless the cell is tagged `hide-cell` (then its `code_prompt_show` says what is folded away).
 """
 
@@ -8,6 +9,9 @@ import json
 from typing import Any
 
 from sphinx.application import Sphinx
+
+FINDINGS = ":class: one-minute"
+"""In the first cell of a chapter."""
 
 HIDE = "Hide them"
 """On an open fold whose label does not begin with "Show"."""
@@ -39,7 +43,8 @@ def folded(cell: dict[str, Any]) -> dict[str, Any]:
 
 def fold(app: Sphinx, document: str, source: list[str]) -> None:
     """Fold a chapter as Sphinx reads it; the notebook itself stays as it is."""
-    if not app.config.fold_code or not app.env.doc2path(document).endswith(".ipynb"):
+    chapter = app.env.doc2path(document).endswith(".ipynb") and FINDINGS in source[0]
+    if not app.config.fold_code or not chapter:
         return
     notebook = json.loads(source[0])
     notebook["cells"] = [folded(cell) if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]

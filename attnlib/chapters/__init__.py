@@ -5,6 +5,7 @@ from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
 from attnlib.chapters.base import Chapter, ParameterError, Run, Setup, Trained
 from attnlib.chapters.classification_dynamics import ClassificationDynamics, DynamicsRun
 from attnlib.chapters.generative_rollout import GenerativeRollout
+from attnlib.chapters.methods import Methods
 from attnlib.chapters.quantifying_flow import FlowRun, QuantifyingFlow
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 from attnlib.chapters.sequence_copying import CopyRun, SequenceCopying
@@ -21,6 +22,7 @@ __all__ = [
     "FlowRun",
     "GenerativeRollout",
     "LensRun",
+    "Methods",
     "ParameterError",
     "QuantifyingFlow",
     "RaspLanguages",

@@ -4,8 +4,10 @@ from attnlib.plots.classification import over_training, relevance_scatter, with_
 from attnlib.plots.copying import curves_by_task, dose_response, survival_curves
 from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
 from attnlib.plots.flow import agreement_by_layer
+from attnlib.plots.forest import forest
 from attnlib.plots.heat_maps import attention_grid, token_map
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
+from attnlib.plots.paths import paths
 from attnlib.plots.reasoning import (
     accuracy_by_position,
     extrapolation,
@@ -26,6 +28,7 @@ __all__ = [
     "dose_response",
     "estimates",
     "extrapolation",
+    "forest",
     "head_table",
     "heads_grid",
     "learning_curves",
@@ -34,6 +37,7 @@ __all__ = [
     "measures_by_setting",
     "measures_ranked",
     "over_training",
+    "paths",
     "plateaus",
     "reinforcement_curves",
     "relevance_scatter",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
@@ -15,6 +14,7 @@ from matplotlib.figure import Figure
 
 from attnlib.colours import BASELINE, GROUPS
 from attnlib.plots.panels import BESIDE, colours, finished, line, row_of_panels
+from attnlib.plots.style import formulas
 
 
 def over_training(
@@ -34,7 +34,7 @@ def over_training(
     for axis, rows, label in zip(axes, panels, labels, strict=True):
         for metric, part in rows.groupby("metric", sort=False):
             colour, style = next(looks)
-            line(axis, part, "step", colour, ls=style, label=_math(str(metric)))
+            line(axis, part, "step", colour, ls=style, label=formulas(str(metric)))
         # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
         axis.set_xscale("symlog", linthresh=10)
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
@@ -76,7 +76,7 @@ def relevance_scatter(
             legend=axis is axes[-1] and hue is not None,
             ax=axis,
         )
-        axis.set(yscale="log", xlabel=_math(name), ylabel=r"attention $\alpha$")
+        axis.set(yscale="log", xlabel=formulas(name), ylabel=r"attention $\alpha$")
     if hue is not None:
         axes[-1].legend(fontsize=8, **BESIDE)
     return finished(figure)
@@ -104,16 +104,3 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
     }
     order = list(dict.fromkeys(metric for rows in tables.values() for metric in rows["metric"]))
     return pd.DataFrame(columns).loc[order].fillna("").rename_axis("metric")
-
-
-def _math(text: str) -> str:
-    """The names of scores in a text as formulas: beta_uf as a Greek letter with a mark above."""
-
-    def formula(found: re.Match[str]) -> str:
-        letter, mark = found.groups()
-        letter = "\\" + ("Delta" if letter == "delta" else letter)
-        if mark in (None, "t"):
-            return f"${letter}_t$" if mark else f"${letter}$"
-        return rf"${letter}^{{\mathrm{{{mark}}}}}$"
-
-    return re.sub(r"\b(alpha|beta|delta)(?:_(\w+))?\b", formula, text)

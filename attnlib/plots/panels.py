@@ -55,10 +55,12 @@ def line(axis: Axes, rows: pd.DataFrame, x: str, colour: Any, alpha: float = 0.2
         axis.fill_between(rows[x], rows["low"], rows["high"], color=colour, alpha=alpha, lw=0)
 
 
-def points(axis: Axes, rows: pd.DataFrame, places: Sequence[float], colour: Any, label: str) -> None:
+def points(
+    axis: Axes, rows: pd.DataFrame, places: Sequence[float], colour: Any, label: str, marker: str = "o"
+) -> None:
     """A point with its interval for every row, at heights `places`."""
     spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
-    axis.errorbar(rows["value"], places, xerr=spread, fmt="o", ms=4, capsize=2, color=colour, label=label)
+    axis.errorbar(rows["value"], places, xerr=spread, fmt=marker, ms=4, capsize=2, color=colour, label=label)
 
 
 def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, width: float = 0.8) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 import pandas as pd
 import seaborn as sns
@@ -32,3 +33,16 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Styler:
 def visible(word: str) -> str:
     """A token as a label: blanks and line ends can be seen, and nothing is taken for mathematics."""
     return word.replace("\n", "⏎").replace(" ", "␣").replace("$", r"\$") or "∅"
+
+
+def formulas(text: str) -> str:
+    """The names of scores in a text as formulas: beta_uf as a Greek letter with a mark above."""
+
+    def formula(found: re.Match[str]) -> str:
+        letter, mark = found.groups()
+        letter = "\\" + ("Delta" if letter == "delta" else letter)
+        if mark in (None, "t"):
+            return f"${letter}_t$" if mark else f"${letter}$"
+        return rf"${letter}^{{\mathrm{{{mark}}}}}$"
+
+    return re.sub(r"\b(alpha|beta|delta)(?:_(\w+))?\b", formula, text)

@@ -134,6 +134,39 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
     return pd.DataFrame(rows)
 
 
+def paper_marks(here: pd.DataFrame, table: str, metrics: Sequence[str], chance: str) -> pd.DataFrame:
+    """What each of our numbers is to be held against, as a figure marks it.
+
+    Args:
+        here: as for `paper_grid`, with `record`.
+        table: which of `paper_figures()`.
+        metrics: the columns.
+        chance: the metric that says what all of these are by chance.
+
+    Returns:
+        Columns `record`, `metric`, `value` (a share) and `mark`: "chance", or "the authors'" where the paper
+        has a figure.
+
+    Raises:
+        ValueError: if there is no such table.
+    """
+    paper, here = _paper_and_ours(table, here)
+    theirs = dict(zip(paper["task"], paper["value"] / 100, strict=True))
+    runs = here.drop_duplicates("record").set_index("record")["task"]
+    by_chance = here[here["metric"] == chance].drop_duplicates("record").set_index("record")["value"]
+    rows = [
+        {"record": record, "metric": metric, "value": value, "mark": mark}
+        for metric in metrics
+        for record, task in runs.items()
+        for mark, value in (
+            ("chance", by_chance.get(record)),
+            ("the authors'", theirs.get(f"{task}: {metric}")),
+        )
+        if value is not None
+    ]
+    return pd.DataFrame(rows, columns=["record", "metric", "value", "mark"])
+
+
 def _paper_and_ours(
     table: str, here: pd.DataFrame, more: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:

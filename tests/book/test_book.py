@@ -191,6 +191,37 @@ def test_the_explorer_of_tokens_over_training_answers(html: Path, browser: Brows
         assert problems == []
 
 
+OPEN_TABLES = 7
+"""So many tables of a chapter are open; more, and a reader looks for the one that matters."""
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_few_tables_are_open_and_code_only_where_it_teaches(html: Path, chapter: str) -> None:
+    article = BeautifulSoup((html / f"{chapter}.html").read_text(), "html.parser").find("article")
+    shown = [each for each in article.select("div.cell_output table") if not each.find_parent("details")]
+    assert len(shown) <= OPEN_TABLES
+    assert not [each for each in article.select("section.attnx, .attnx") if each.find_parent("details")]
+    cells = article.select("div.cell") if article.select_one(".one-minute") else []
+    unfolded = [
+        cell for cell in cells if cell.select_one("div.cell_input") and not cell.select_one("details")
+    ]
+    assert all("tag_teaches" in cell["class"] for cell in unfolded)
+
+
+def test_one_switch_opens_all_code_of_a_chapter(html: Path, browser: Browser) -> None:
+    with watched_page(browser) as (page, problems):
+        visit(page, html / f"{DYNAMICS}.html")
+        folds = page.locator("details.hide.above-input:not(:has(.cell_output))")
+        switch = page.get_by_role("button", name="Show all code")
+        switch.click()
+        assert folds.evaluate_all("all => all.every(fold => fold.open)")
+        tables = page.locator("details.hide:has(.cell_output)")
+        assert tables.evaluate_all("all => all.length > 0 && all.every(fold => !fold.open)")
+        page.get_by_role("button", name="Hide all code").click()
+        assert folds.evaluate_all("all => all.every(fold => !fold.open)")
+        assert problems == []
+
+
 def test_every_link_inside_the_book_leads_somewhere(html: Path) -> None:
     soups = {path: BeautifulSoup(path.read_text(), "html.parser") for path in html.rglob("*.html")}
     anchors = {path: {tag["id"] for tag in soup.find_all(id=True)} for path, soup in soups.items()}

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,9 @@ CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 PROFILES = ("smoke", "quick", "paper")
 GUIDES = {"own_model": "it shows how the package is used on a model of the reader's, and claims nothing"}
 """What is executed like a chapter, but reproduces nothing: it records no numbers and trains no model."""
+
+WITHOUT_RECORD = {*GUIDES, "methods"}
+"""`methods` works out examples by hand: there is nothing that another run could find otherwise."""
 
 each_chapter = pytest.mark.parametrize("name", CHAPTERS)
 each_study = pytest.mark.parametrize("name", [name for name in CHAPTERS if name not in GUIDES])
@@ -50,7 +54,7 @@ def test_it_runs_at_smoke_and_records_what_it_measured(
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     tables = sorted((tmp_path / "results" / name).glob("*.parquet"))
-    assert tables or name in GUIDES, "no record() in this chapter"
+    assert bool(tables) != (name in WITHOUT_RECORD), "a chapter records; what only shows does not"
     assert all(table.with_suffix(".json").exists() for table in tables), "records without provenance"
 
 
@@ -138,6 +142,30 @@ def test_cells_are_short_and_define_nothing_long(name: str) -> None:
             if isinstance(node, ast.FunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 assert length <= 10, f"{node.name} belongs in attnlib"
+
+
+@each_chapter
+def test_it_opens_with_what_came_out(name: str) -> None:
+    """Right behind the title: findings in numbers, and where to see them. The chapter glues what they name."""
+    read = nbformat.read(notebook(name), 4)
+    title, box, _ = read.cells[0].source.split("```", 2)
+    assert re.fullmatch(r"# .+\n\n", title), "the box stands right behind the title"
+    assert box.startswith("{admonition} In one minute\n:class: one-minute\n")
+    findings = [line for line in box.splitlines() if line.startswith("* ")]
+    assert 2 <= len(findings) <= 3
+    assert len(re.findall(r"\{glue:text\}`", box)) >= 2
+    assert re.search(r"\{numref\}`|\{ref\}`", box), "a figure or an explorer that shows it"
+    code = "\n".join(cell.source for cell in read.cells if cell.cell_type == "code")
+    assert "glue(" in code
+
+
+@each_chapter
+def test_its_folds_say_what_is_in_them(name: str) -> None:
+    """And no explorer is folded away."""
+    for cell in nbformat.read(notebook(name), 4).cells:
+        if "hide-cell" in cell.metadata.get("tags", []):
+            assert "Explorer" not in cell.source
+            assert cell.metadata.get("mystnb", {}).get("code_prompt_show", "").startswith("Show "), cell.source[:60]
 
 
 @each_chapter

@@ -1,0 +1,58 @@
+"""A Sphinx extension: a chapter's code is folded, but where it teaches, and every fold says what is in it.
+
+A chapter is what opens with its findings ("In one minute"); a page that shows how to do something shows its
+code. One setting, `fold_code` in _config.yml, unfolds all of it. A cell tagged `teaches` stays open; so does
+what a cell shows, unless the cell is tagged `hide-cell` (then its `code_prompt_show` says what is in the fold).
+"""
+
+import json
+from typing import Any
+
+from sphinx.application import Sphinx
+
+FINDINGS = ":class: one-minute"
+"""In the first cell of a chapter."""
+
+HIDE = "Hide them"
+"""On an open fold whose label does not begin with "Show"."""
+
+OPEN = {"teaches", "hide-input", "hide-cell", "remove-cell", "remove-input"}
+"""Tags of cells that are left as they are."""
+
+
+def folded(cell: dict[str, Any]) -> dict[str, Any]:
+    """A code cell with the tags and labels that fold it."""
+    metadata = cell["metadata"]
+    tags = metadata.get("tags", [])
+    if not OPEN & set(tags):
+        if "hide-output" in tags:  # one fold for both, in place of one in the other's shadow
+            tags = [tag for tag in tags if tag != "hide-output"]
+            metadata["tags"] = [*tags, "hide-cell"]
+            metadata.setdefault("mystnb", {}).setdefault("code_prompt_show", "Show the code and its output")
+        else:
+            metadata["tags"] = [*tags, "hide-input"]
+            if "parameters" in tags:
+                metadata.setdefault("mystnb", {}).setdefault("code_prompt_show", "Parameters of this run")
+    labels = metadata.get("mystnb", {})
+    if "code_prompt_show" in labels:
+        shown = labels["code_prompt_show"]
+        hide = shown.replace("Show ", "Hide ", 1) if shown.startswith("Show ") else HIDE
+        labels.setdefault("code_prompt_hide", hide)
+    return cell
+
+
+def fold(app: Sphinx, document: str, source: list[str]) -> None:
+    """Fold a chapter as Sphinx reads it; the notebook itself stays as it is."""
+    chapter = app.env.doc2path(document).endswith(".ipynb") and FINDINGS in source[0]
+    if not app.config.fold_code or not chapter:
+        return
+    notebook = json.loads(source[0])
+    notebook["cells"] = [folded(cell) if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]
+    source[0] = json.dumps(notebook)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.add_config_value("fold_code", True, "env", [bool])
+    app.connect("source-read", fold)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

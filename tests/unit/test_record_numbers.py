@@ -1,0 +1,69 @@
+"""Recorded numbers in words."""
+
+import pandas as pd
+import pytest
+
+from attnlib.records import in_words, one_number, paper_marks
+
+ROWS = pd.DataFrame(
+    {
+        "task": ["IMDB", "IMDB", "IMDB", "SST"],
+        "metric": "A",
+        "value": [0.1, 0.434, 0.433, 0.24],
+        "low": [0.0, 0.403, 0.402, float("nan")],
+        "high": [0.5, 0.4651, 0.464, float("nan")],
+        "n": [20, 1000, 1000, 3],
+        "recorded": ["2026-03", "2026-02", "2026-01", "2026-01"],
+        "record": ["a", "b", "c", "d [other code]"],
+    }
+)
+
+
+def test_of_several_runs_the_one_with_most_units_is_told_then_the_latest():
+    assert one_number(ROWS, task="IMDB", metric="A")["record"] == "b"
+
+
+@pytest.mark.parametrize("where", [{"task": "Yelp"}, {"never recorded": 1}])
+def test_what_was_not_run_is_said_so(where):
+    assert one_number(ROWS, **where) is None
+    assert in_words(one_number(ROWS, **where), "%") == "not run"
+    assert in_words(one_number(pd.DataFrame(), **where)) == "not run"
+
+
+def test_a_number_has_its_interval_and_its_units():
+    number = one_number(ROWS, task="IMDB")
+    assert in_words(number, "%") == "43 % [40, 47; n = 1,000]"
+    assert in_words(number, "points", digits=1) == "43.4 points [40.3, 46.5; n = 1,000]"
+    assert in_words(number) == "0.43 [0.40, 0.47; n = 1,000]"
+
+
+def test_a_lacking_interval_and_a_marked_record_are_said():
+    assert in_words(one_number(ROWS, task="SST"), "%") == "24 % [no interval; n = 3; other code]"
+
+
+def test_a_time_that_never_comes_is_called_never():
+    late = {"value": 80, "low": 70, "high": float("inf"), "n": 20}
+    assert in_words(late, "steps", 0) == "80 steps [70, never; n = 20]"
+
+
+def test_the_interval_of_a_share_ends_where_shares_do():
+    few = {"value": 0.85, "low": -0.1, "high": 1.02, "n": 3}
+    assert in_words(few, "%") == "85 % [0, 100; n = 3]"
+    assert in_words(few, "points") == "85 points [-10, 102; n = 3]"
+
+
+def test_marks_are_chance_and_the_papers_figure_where_it_has_one():
+    table, metrics = "Approximating How Single Head Attention Learns Table 1", ["A(alpha, beta_uf)"]
+    places = {"IMDB-1": "imdb", "mine-2": "mine"}
+    rows = [
+        {"record": record, "task": task, "metric": metric, "value": value}
+        for record, task in places.items()
+        for metric, value in {"A(alpha, beta_uf)": 0.4, "A_hat": 0.08}.items()
+    ]
+    found = paper_marks(pd.DataFrame(rows), table, metrics, chance="A_hat")
+    assert found.set_index(["record", "mark"])["value"].to_dict() == {
+        ("IMDB-1", "chance"): 0.08,
+        ("IMDB-1", "the authors'"): 0.5255,
+        ("mine-2", "chance"): 0.08,
+    }
+    assert set(found["metric"]) == set(metrics)

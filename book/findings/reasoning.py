@@ -18,12 +18,15 @@ TO_SHORTER = "OOD length 1-10"
 def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
     """A task's verdict is the chapter's: does pushing attention onto the reference bring back what was lost?
 
-    Judged are tasks with several seeds, on longer texts than in training. The claim holds if attention is
+    Judged are tasks with several seeds, on longer texts than in training, of models that have the positions
+    of a Llama; those with others are counted apart. The claim holds if attention is
     the cause in all, in part if it is the cause or a part of it in some; otherwise it is not settled: a push
     that does not help may have been the wrong one.
     """
     found = recorded_verdicts(rows)
     found = some(found[~found["ranges"].str.contains(TO_SHORTER, regex=False)])
+    other = found[_own_positions(found) & found["kind"].str.startswith("string reversal")]
+    found = some(found[~_own_positions(found)])
     cause, part = (found["verdict"].eq(each) for each in ("the cause", "a part of it"))
     verdict = "holds" if cause.all() else "in part" if (cause | part).any() else "not settled"
     taught, untaught, addition = (
@@ -36,7 +39,9 @@ def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
         f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from "
         f"{_risen(addition)} ({points(addition)}).",
         f"Of {len(found)} tasks, attention is the cause in {cause.sum()} and a part of it in {part.sum()}. "
-        f"Reversal that was not taught depends on the seed: {points(untaught)}.",
+        f"Reversal that was not taught depends on the seed: {points(untaught)}; in our own Transformer "
+        f"attention is the cause with {other['verdict'].eq('the cause').sum()} of {len(other)} kinds of "
+        f"positions ({other['seeds'].min():.0f} seeds each).",
     )
 
 
@@ -48,7 +53,8 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
     rows = rows[
         ~rows["ranges"].str.contains(TO_SHORTER, regex=False) & rows["run"].str.contains(r", seed \d")
     ]
-    rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)") & ~_supervised(rows)]
+    rows = rows[~_supervised(rows) & ~_own_positions(rows)]
+    rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
     right = table_over_seeds(some(rows), ["kind", "metric"])
     inside, outside = (
         right[right["metric"].str.endswith(f" {split}")].set_index("kind") for split in ("ID", "OOD")
@@ -69,14 +75,16 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
 def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
     """By the rank correlation over models, within tasks, of rollout on the reference (above even attention).
 
-    The claim holds if its interval is above 0, and does not if it is below.
+    "The ones" takes more than a tendency: the claim holds if its interval is above 0.5, in part if it is
+    above 0, and does not if it is below.
     """
     found = correlations(extrapolation(rows))
     within, over_all = (
         one(found, attention="above uniform", over=over) for over in ("within tasks", "all models")
     )
+    verdict = against(within.low, within.high)
     return Outcome(
-        against(within.low, within.high),
+        "in part" if verdict == "holds" and within.low <= 0.5 else verdict,
         f"Out of distribution, the rank correlation of accuracy with attention on the reference is "
         f"{number(within)} within tasks (n = {within.n} models).",
         f"Between tasks as well: {number(over_all)}.",
@@ -103,6 +111,10 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
 
 def _risen(row: Any) -> str:
     return f"{100 * row.OOD:.0f} to {100 * row.changed:.0f} %"
+
+
+def _own_positions(rows: pd.DataFrame) -> pd.Series:
+    return rows["kind"].str.endswith(" positions")
 
 
 def _supervised(rows: pd.DataFrame) -> pd.Series:

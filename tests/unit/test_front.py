@@ -65,7 +65,7 @@ def test_the_gallery_finds_every_explorer_that_a_page_shows(tmp_path: Path) -> N
     cells = [
         new_markdown_cell("(label)=\n# Adding"),
         new_markdown_cell("Words.\n\n## Every head, now"),
-        new_code_cell("from attnlib.widgets import ModelExplorer\nModelExplorer(\n    {})"),
+        new_code_cell("from attnlib.widgets import ModelExplorer\nshown = ModelExplorer(\n    {})"),
         new_markdown_cell("## Out of sight"),
         new_code_cell("AttentionExplorer.from_examples({})", metadata={"tags": ["remove-cell"]}),
         new_code_cell("p.ModelExplorer(1)"),

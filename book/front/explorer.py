@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from jaxtyping import Bool, Float
-from torch import Tensor
-
 from attnlib.generators.rasp import Language
 from attnlib.records import StoredModel, stored_model, stored_models
 from attnlib.widgets import ModelExplorer
+from attnlib.widgets.encoding import Example
 from attnlib.widgets.readings import reading
 from attnlib.widgets.trying import to_try
 
@@ -24,7 +22,7 @@ def explorer(stage: Path) -> str:
     stored = stored_models("rasp_languages")
     languages = to_try(stored, "sort", room=ROOM).models
     read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
-    layer, head, query = most_telling(read["attentions"], read["references"])
+    layer, head, query = Example.of("", **read).most_on_reference()
     widget = ModelExplorer(
         {
             "addition": {"model": adds.model, "task": adds.task, "texts": SUMS, "note": how_good(adds)},
@@ -47,17 +45,3 @@ def how_good(kept: StoredModel) -> str:
     samples = "sequences" if isinstance(kept.task, Language) else "problems"
     share = f"{100 * right['value']:.1f} % of {right['n']:,.0f} {samples}"
     return f"Right: {share} that it was not trained on."
-
-
-def most_telling(
-    attentions: Float[Tensor, "layer head query key"], reference: Bool[Tensor, "query key"]
-) -> tuple[int, int, int]:
-    """The head with the largest share of its attention on the reference, and the first row that has one.
-
-    Returns:
-        Layer, head and query.
-    """
-    rows = reference.any(-1)
-    shares = (attentions * reference).sum(-1)[..., rows].mean(-1)
-    layer, head = divmod(int(shares.argmax()), shares.shape[1])
-    return layer, head, int(rows.nonzero()[0])

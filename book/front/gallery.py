@@ -14,7 +14,7 @@ from attnlib import widgets
 from book.findings.finding import slug
 from book.pipeline.stage import documents
 
-CALL = re.compile(rf"^\s*({'|'.join(widgets.__all__)})[.(]", re.MULTILINE)
+CALL = re.compile(rf"^\s*(?:\w+ = )?({'|'.join(widgets.__all__)})[.(]", re.MULTILINE)
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 
 CARD = """\

@@ -132,9 +132,8 @@ def assemble(build: Path, stage: Path) -> None:
 
 def made(part: str, stage: Path) -> str:
     """A part of a page that is made from the records."""
-    from book.front import (
-        PARTS,
-    )  # loads every measure and every explorer: a book without such parts needs none
+    # It loads every measure and every explorer: a book without such parts needs none.
+    from book.front import PARTS
 
     return PARTS[part](stage)
 

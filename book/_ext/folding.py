@@ -2,7 +2,7 @@
 
 A chapter is what opens with its findings ("In one minute"); a page that shows how to do something shows its
 code. One setting, `fold_code` in _config.yml, unfolds all of it. A cell tagged `teaches` stays open; so does
-what a cell shows, unless the cell is tagged `hide-cell` (its `code_prompt_show` then says what is folded).
+what a cell shows, unless the cell is tagged `hide-cell`: then its `code_prompt_show` says what is in it.
 """
 
 import json

@@ -52,7 +52,8 @@ serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PO
 
 # One thread per kernel, as in `make book`: models this small are fastest so.
 lab: $(STAMP) ## open the chapters in JupyterLab, widgets live
-	OMP_NUM_THREADS=1 $(BIN)/jupyter lab notebooks
+	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) PYTHONSTARTUP=$(CURDIR)/book/pipeline/live_startup.py \
+	  $(BIN)/jupyter lab --ServerApp.contents_manager_class=book.pipeline.live.Chapters notebooks
 
 sync: $(STAMP) ## bring notebooks/*.ipynb and notebooks/text/*.md to the newer of the two
 	$(BIN)/python -m book.pipeline.colab

@@ -1,0 +1,81 @@
+"""`make lab` shows numbers in the text, as the pages do.
+
+A role that names a number of the run, `` {glue:text}`name:.2f` ``, means something to the book alone.
+JupyterLab (its extension jupyterlab-myst) asks the kernel for what stands in the role `eval`. So the server
+hands a chapter out with the one written as the other, and writes what is saved back as it was; and every
+kernel keeps what `glue` is given. Files never hold anything but the book's own role.
+"""
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+import myst_nb
+from jupyter_server.services.contents.largefilemanager import LargeFileManager
+
+GLUED = re.compile(r"\{glue:text\}`([^`]+)`")
+ASKED = re.compile(r"\{eval\}`glued\(('[^`]+'|\"[^`]+\")\)`")
+
+_given: dict[str, Any] = {}
+_original = myst_nb.glue
+
+
+class Number:
+    """What a role shows: the number as the book writes it, or its name while the run has not come to it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def glued(role: str) -> Number:
+    """The number that a role names, `name` or `name:format`."""
+    name, colon, form = (role, "", "") if role in _given else role.rpartition(":")
+    if name not in _given:
+        return Number(f"[{role}: run the cells above]")
+    return Number(format(float(_given[name]), form) if colon else str(_given[name]))
+
+
+def keeping(name: str, variable: Any, display: bool = True) -> None:
+    """What stands in the place of `myst_nb.glue` in a live kernel."""
+    _given[name] = variable
+    _original(name, variable, display)
+
+
+def asking(text: str) -> str:
+    """The text with roles that ask the kernel."""
+    return GLUED.sub(lambda role: f"{{eval}}`glued({role[1]!r})`", text)
+
+
+def naming(text: str) -> str:
+    """The text with the book's own roles again."""
+    return ASKED.sub(lambda role: f"{{glue:text}}`{ast.literal_eval(role[1])}`", text)
+
+
+class Chapters(LargeFileManager):
+    """Hands chapters out with roles that a live notebook understands."""
+
+    def get(self, path: str, *given: Any, **how: Any) -> dict[str, Any]:
+        """A file or folder, as JupyterLab is to see it."""
+        return _changed(super().get(path, *given, **how), asking)
+
+    def save(self, model: dict[str, Any], path: str = "") -> dict[str, Any]:
+        """Writes a file as the book is to have it."""
+        return super().save(_changed(model, naming), path)
+
+
+def _changed(model: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """A notebook or a chapter's text with other roles; anything else as it is."""
+    content = model.get("content")
+    if model.get("type") == "notebook" and content:
+        for cell in content["cells"]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = change("".join(cell["source"]))
+    elif (
+        model.get("type") == "file" and isinstance(content, str) and model.get("path", ".md").endswith(".md")
+    ):
+        model["content"] = change(content)
+    return model

@@ -1,0 +1,7 @@
+"""What IPython runs at the start of every kernel of `make lab` (PYTHONSTARTUP)."""
+
+import myst_nb
+
+from book.pipeline.live import glued, keeping  # noqa: F401 - the text asks for `glued`
+
+myst_nb.glue = keeping

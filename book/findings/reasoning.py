@@ -78,16 +78,19 @@ def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
     "The ones" takes more than a tendency: the claim holds if its interval is above 0.5, in part if it is
     above 0, and does not if it is below.
     """
-    found = correlations(extrapolation(rows))
+    here = rows[rows["setting"].str.contains("from scratch")]
+    found = correlations(extrapolation(here))
     within, over_all = (
         one(found, attention="above uniform", over=over) for over in ("within tasks", "all models")
     )
+    also = one(correlations(extrapolation(rows)), attention="above uniform", over="within tasks")
     verdict = against(within.low, within.high)
     return Outcome(
         "in part" if verdict == "holds" and within.low <= 0.5 else verdict,
         f"Out of distribution, the rank correlation of accuracy with attention on the reference is "
-        f"{number(within)} within tasks (n = {within.n} models).",
-        f"Between tasks as well: {number(over_all)}.",
+        f"{number(within)} within tasks (n = {within.n} models trained here).",
+        f"Between tasks as well: {number(over_all)}. With the points of a language model that learned none "
+        f"of the tasks: {number(also)} within them.",
     )
 
 

@@ -3,7 +3,7 @@
 Blue is attention; orange is where it should be, and what is below zero: the one pair of hues that every
 common colour deficiency tells apart. Lightness within a scale is strictly monotone, so that it survives grey
 print too. Figures import these names; the explorers get them when their front end is put together
-(`attnlib.widgets.front_end`), the logo when the book is.
+(`attnlib.widgets.front_end`), the logo and the links when the book is.
 """
 
 
@@ -68,3 +68,5 @@ NOTHING = "#e3e6eb"
 """Where there is no number."""
 
 LOGO = {"weight": "#3b78b5", "reference": ORANGE}
+LINKS = {"light": "#0b5bc4", "dark": "#8ab6f9"}
+"""Of the book's pages: to be read on shaded grounds, too."""

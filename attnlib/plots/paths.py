@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from attnlib.colours import BASELINE
+from attnlib.colours import BASELINE, WHITE
 from attnlib.plots.panels import colours, finished
 from attnlib.plots.style import visible
 
@@ -40,11 +40,11 @@ def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], qu
             if ours:  # nearer to its query, where edges into one token have not met yet
                 place = (q + 0.4 * (k - q), layer - 0.4)
                 said = str(Fraction(weight).limit_denominator(99))
-                box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"}
+                box = {"boxstyle": "round,pad=0.15", "fc": WHITE, "linewidth": 0}
                 axis.text(*place, said, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
         reached = below
     for layer in range(layers + 1):
-        axis.scatter(range(n), [layer] * n, s=330, color="white", edgecolors=BASELINE, zorder=2)
+        axis.scatter(range(n), [layer] * n, s=330, color=WHITE, edgecolors=BASELINE, zorder=2)
         for column, token in enumerate(tokens):
             axis.text(column, layer, visible(token), ha="center", va="center", fontsize=9, zorder=4)
     names = ["the text", *(f"after layer {layer}" for layer in range(layers))]

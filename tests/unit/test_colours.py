@@ -72,9 +72,11 @@ def test_the_explorers_know_every_colour_that_their_styles_name() -> None:
     assert colours.THEMES["light"].keys() == colours.THEMES["dark"].keys()
 
 
-def test_a_changed_colour_reaches_figures_explorers_and_logo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_colour_reaches_figures_explorers_logo_and_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(colours.THEMES["light"], "reference", "#123456")
     assert all("#123456" in part for part in front_end("attention_explorer.js"))
     logo = (ROOT / "book/_static/logo.svg").read_text()
     assert Template(logo).substitute(weight="#123456", reference="#654321").count("#654321") == 2
+    style = Template((ROOT / "book/_static/custom.css").read_text())
+    assert "#123456" in style.substitute(light="#123456", dark="#654321")
     assert colours.OUTLINE == colours.LOGO["reference"] == colours.ORANGE

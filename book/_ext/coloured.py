@@ -1,0 +1,25 @@
+"""A Sphinx extension: the logo and the style sheet of the pages have their colours from `attnlib.colours`."""
+
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from sphinx.application import Sphinx
+
+from attnlib.colours import LINKS, LOGO
+
+COLOURED = {"logo.svg": LOGO, "custom.css": LINKS}
+
+
+def fill(app: Sphinx, error: Exception | None) -> None:
+    """Put a colour in the place of each name in these files, once they lie among the pages."""
+    for name, colours in COLOURED.items():
+        path = Path(app.outdir) / "_static" / name
+        if path.is_file():
+            path.write_text(Template(path.read_text()).substitute(colours))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.connect("build-finished", fill)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

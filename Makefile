@@ -17,7 +17,7 @@ ifneq ($(words $(PROFILE)) $(filter smoke quick paper,$(PROFILE)),1 $(PROFILE))
 $(error PROFILE must be smoke, quick or paper. Got '$(PROFILE)' instead)
 endif
 
-.PHONY: help book pdf test serve lab sync wheel lock clean
+.PHONY: help book test serve lab sync wheel lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 book: $(STAMP) ## execute the notebooks and render the book [PROFILE=smoke|quick|paper]
 	@$(BIN)/python -m book.pipeline $(PROFILE) --cores $(CORES)
 
+.PHONY: pdf
 pdf: book ## the built book as one PDF, build/<profile>/book.pdf; needs Chromium
 	@$(BIN)/python -m book.pipeline.pdf build/$(PROFILE)
 

@@ -21,7 +21,7 @@ def test_a_page_is_printed_with_its_explorer_as_a_picture_and_its_code_whole(tmp
     code = "<pre>" + "one_long_name " * 60 + "</pre>"
     chapter = '<div class="toctree-wrapper"><section><h2>{}</h2>{}</section></div>'
     body = chapter.format("First", explorer.to_html()) + chapter.format("Second", code)
-    style = (ROOT / "book/_static/custom.css").read_text()
+    style = (ROOT / "book/_static/print.css").read_text()
     page = tmp_path / "index.html"
     page.write_text(
         whole_page("A book", f'<style>{style}</style><article class="bd-article">{body}</article>')

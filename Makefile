@@ -38,6 +38,10 @@ book: $(STAMP) ## execute the notebooks and render the book [PROFILE=smoke|quick
 sweep: $(STAMP) ## a chapter with every combination of some parameters, and one table [FILE=sweep.yaml, FLAGS=...]
 	@$(BIN)/python -m book.pipeline.sweep $(FILE) --cores $(CORES) $(FLAGS)
 
+.PHONY: pdf
+pdf: book ## the built book as one PDF, build/<profile>/book.pdf; needs Chromium
+	@$(BIN)/python -m book.pipeline.pdf build/$(PROFILE)
+
 # One worker per file: it builds the book, or trains a model, once. Browser tests skip where no Chromium is found, and
 # the reason is printed.
 test: $(STAMP) ## style, types, and every test

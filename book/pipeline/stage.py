@@ -138,8 +138,13 @@ def made(part: str, stage: Path) -> str:
     return PARTS[part](stage)
 
 
-def render(stage: Path, output: Path) -> Path:
+def render(stage: Path, output: Path, builder: str = "html") -> Path:
     """Run Jupyter Book over `stage`; returns the folder of pages.
+
+    Args:
+        stage: see `assemble`.
+        output: the folder it works in; what was there goes.
+        builder: "html", or "singlehtml" for one long page.
 
     Raises:
         BookError: Jupyter Book warned about anything (`-W`), a reference leads nowhere (`-n`), or it failed.
@@ -147,7 +152,7 @@ def render(stage: Path, output: Path) -> Path:
     # There is no `python -m jupyter_book`: take the script of this very interpreter, whatever PATH says.
     script = Path(sys.executable).with_name("jupyter-book")
     # --all: without it a changed table of contents leaves stale sidebars.
-    options = ["--path-output", str(output), "--all", "-W", "-n", "--keep-going"]
+    options = ["--builder", builder, "--path-output", str(output), "--all", "-W", "-n", "--keep-going"]
     shutil.rmtree(output, ignore_errors=True)  # Jupyter Book never removes a page that is gone
     done = subprocess.run([script, "build", str(stage), *options], capture_output=True, text=True)
     if done.returncode != 0:
@@ -158,7 +163,7 @@ def render(stage: Path, output: Path) -> Path:
         warnings = [line for line in said.splitlines() if re.search(r"WARNING|ERROR|Error", line)]
         lines = dict.fromkeys(warnings or said.splitlines()[-20:])  # each once
         raise BookError("The book was not rendered:\n" + "\n".join(lines))
-    return output / "_build" / "html"
+    return output / "_build" / builder
 
 
 def publish(pages: Path, html: Path) -> None:

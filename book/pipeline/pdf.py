@@ -1,0 +1,88 @@
+"""`python -m book.pipeline.pdf build/quick`: the whole book as one PDF, printed by Chromium.
+
+The executed chapters that the pages are made of are rendered once more, as one long page; explorers are
+printed as the picture that they show at first.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from .stage import BookError, assemble, render
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu"]
+READY = "window.MathJax === undefined || window.MathJax.startup?.promise?.then(() => true)"
+WIDTH = 860  # of the page in pixels: what A4 holds between its margins at this scale
+PAPER = {
+    "format": "A4",
+    "scale": 0.78,
+    "margin": {"top": "18mm", "bottom": "18mm", "left": "15mm", "right": "15mm"},
+    "print_background": True,
+    "outline": True,
+    "tagged": True,
+    "display_header_footer": True,
+    "header_template": "<span></span>",
+    "footer_template": (
+        '<div style="width: 100%; text-align: center; font-size: 8px"><span class="pageNumber"></span></div>'
+    ),
+}
+
+
+def chromium() -> str:
+    """Where Chromium is: what the variable CHROMIUM names, or the first of the usual names on the path.
+
+    Raises:
+        BookError: there is none.
+    """
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if not found or not Path(found).exists():
+        raise BookError(
+            f"A PDF is printed by Chromium, and there is none ({', '.join(NAMES)}): install one, or name it: "
+            "CHROMIUM=/path make pdf"
+        )
+    return found
+
+
+def print_page(page_file: Path, target: Path) -> Path:
+    """Prints a page that lies on disk, mathematics and explorers drawn; returns the path of the PDF."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        page = browser.new_page(viewport={"width": WIDTH, "height": 1200}, color_scheme="light")
+        page.goto(page_file.resolve().as_uri(), timeout=300_000)
+        page.wait_for_function(READY, timeout=300_000)
+        page.emulate_media(media="print")
+        page.wait_for_timeout(2000)  # explorers draw once more at the width of the paper
+        page.pdf(path=target, **PAPER)  # type: ignore[arg-type]
+        browser.close()
+    return target
+
+
+def main() -> int:
+    """Prints one profile's book; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Print the book from executed chapters.")
+    parser.add_argument("build", type=Path, help="build/<profile>, where `make book` has been")
+    build = parser.parse_args().build
+    stage, output = build / "pdf-stage", build / "pdf"
+    try:
+        chromium()
+        assemble(build, stage)
+        print("book  rendering one page", flush=True)
+        pages = render(stage, output, builder="singlehtml")
+        print("book  printing it", flush=True)
+        print(print_page(pages / "index.html", build / "book.pdf"))
+    except BookError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        for folder in (stage, output):
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

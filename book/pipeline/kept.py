@@ -35,6 +35,8 @@ def discard_damaged(build: Path) -> list[str]:
         except (ValueError, OSError) as error:
             for path in (run, notebook, results):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            # Or Snakemake would see pages that are newer than all else, and nothing to be done.
+            shutil.rmtree(build / "html", ignore_errors=True)
             said.append(f"{run.stem} is made again: {error}")
     return said
 

@@ -88,14 +88,13 @@ def test_equals_the_dense_way(name, side, formed):
     for options in OPTIONS:
         expected = rollout(attentions.double(), **options)
         expected = torch.where(seen if expected.ndim == 3 else seen[:, None], expected, 0)
-        for rows in (None, [-1, 9, 16]):
-            for keys in (None, torch.tensor([5, 0, 33, -3])):
-                part = expected if rows is None else expected[..., rows, :]
-                part = part if keys is None else part[..., keys]
-                formed.clear()
-                got = rollout_of(model, ids, mask, keys, rows=rows, **options)
-                assert formed
-                torch.testing.assert_close(got.double(), part, atol=1e-6, rtol=0)
+        for rows, keys in ((None, None), (None, [5, 0, 33, -3]), ([-1, 9, 16], None), ([2], [0, 30])):
+            part = expected if rows is None else expected[..., rows, :]
+            part = part if keys is None else part[..., keys]
+            formed.clear()
+            got = rollout_of(model, ids, mask, keys, rows=rows, **options)
+            assert formed
+            torch.testing.assert_close(got.double(), part, atol=1e-6, rtol=0)
 
 
 @torch.no_grad()

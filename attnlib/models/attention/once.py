@@ -37,7 +37,7 @@ FROM = 128
 PRECISIONS = torch.float32, torch.float64
 """In which a softmax is as exact as it should be."""
 
-TILE = 512
+TILE = 256
 """Columns in a part of a triangular matrix that is multiplied whole."""
 
 

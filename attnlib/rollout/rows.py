@@ -75,7 +75,8 @@ class Descent(Recursion):
             self.layer = len(self.calls)
             if self.cumulative or not rows.shape[1]:
                 rows = torch.cat([self.asked, rows], 1)
-            rows = self._through(call, rows)
+            with torch.autocast(call.query.device.type, enabled=False):
+                rows = self._through(call, rows)
         return list(rows.unflatten(1, (-1, self.asked.shape[1])).unbind(1))
 
     def _through(self, call: FormedOnce, x: Rows) -> Rows:

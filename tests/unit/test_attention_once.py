@@ -164,3 +164,15 @@ def test_a_model_that_computes_nan_is_refused():
     for rows in (None, [3]):
         with pytest.raises(ValueError, match=r"finite.*\[0, 1\]"):
             rollout_of(model, tokens(), rows=rows)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [None, [3]])
+def test_under_autocast_the_matrix_is_single_precision(rows):
+    model, ids = build("llama"), tokens()
+    expected = rollout_of(model, ids, rows=rows)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = rollout_of(model, ids, rows=rows)
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got.sum(-1), torch.ones(got.shape[:2]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(got, expected, atol=5e-2, rtol=0)

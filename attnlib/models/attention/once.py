@@ -131,6 +131,7 @@ def is_formed_by_head(call: FormedOnce) -> bool:
         call.sums_to_1
         and query.device.type == "cpu"
         and query.dtype in PRECISIONS
+        and query.dtype == call.key.dtype == call.value.dtype  # not under autocast, say
         and call.key.shape[2] == n >= FROM
         and (call.mask is None or call.mask.dtype == torch.bool)
         and call.bias is None

@@ -3,6 +3,7 @@
     python benchmarks/rollout.py --quick       # about 6 minutes on two CPU cores
     python benchmarks/rollout.py               # N = 256 ... 8192: about an hour
     python benchmarks/rollout.py --device cuda
+    python benchmarks/rollout.py --parts forward --sizes 16384 65536 131072 --rounds 1   # a night
 
 Every case runs in processes of its own, so that its peak memory is its own: the highest resident set size (on
 a GPU, the most that was allocated) minus what was there when model and inputs were ready. Methods that are
@@ -37,22 +38,37 @@ transformers.logging.set_verbosity_error()
 LAYERS, HEADS, WIDTH, VOCABULARY, KEYS = 8, 8, 512, 8192, 64
 PROMPT, NEW = 128, 64
 
-FORWARD = ("plain forward", "rollout_of, 64 keys", "rollout_of, 8 rows", "rollout_of, all keys")
+BEFORE = "before: "
+"""What a method did before attention was formed once, which it still does elsewhere (on GPUs, say)."""
+
+ROLLOUTS = ("rollout_of, 64 keys", "rollout_of, 8 rows", "rollout_of, all keys")
 PARTS: dict[str, tuple[str, ...]] = {
-    "forward": (*FORWARD, "eager + rollout", "eager + as published"),
+    "forward": (
+        "plain forward",
+        *ROLLOUTS,
+        *(BEFORE + each for each in ROLLOUTS),
+        "eager + rollout",
+        "eager + as published",
+    ),
     "dense": ("head mean + bmm", "head mean + bmm, no residual", "rollout", "rollout, 1 row", "as published"),
-    "generation": ("plain generate", "generate_with_rollout", "stream_with_rollout", "naive"),
+    "generation": (
+        "plain generate",
+        "generate_with_rollout",
+        BEFORE + "generate_with_rollout",
+        "stream_with_rollout",
+        "naive",
+    ),
     "flow": ("attention_flow", "attention_flow, causal", "NetworkX", "NetworkX, causal"),
 }
 GIBIBYTE = 2**30
 
 
-def cases(quick: bool, memory: float) -> list[dict[str, Any]]:
+def cases(quick: bool, memory: float, sizes: list[int] | None) -> list[dict[str, Any]]:
     """What to run; nothing that forms more attention than `memory` GiB."""
-    sizes = [256, 1024, 4096] if quick else [256, 512, 1024, 2048, 4096, 8192]
+    sizes = sizes or ([256, 1024, 4096] if quick else [256, 512, 1024, 2048, 4096, 8192])
     chosen = [
         {"part": part, "method": method, "n": n}
-        for part, limit in (("forward", 8192), ("dense", 1024 if quick else 2048))
+        for part, limit in (("forward", max(sizes)), ("dense", 1024 if quick else 2048))
         for n in sizes
         for method in PARTS[part]
         if n <= limit
@@ -61,8 +77,10 @@ def cases(quick: bool, memory: float) -> list[dict[str, Any]]:
     chosen += [{"part": "flow", "method": method, "n": 32, "quick": quick} for method in PARTS["flow"]]
 
     def fits(case: dict[str, Any]) -> bool:
-        forms = case["part"] == "dense" or "eager" in case["method"]
-        return not forms or 2.2 * LAYERS * HEADS * case["n"] ** 2 * 4 / GIBIBYTE <= memory
+        matrix = case["n"] ** 2 * 4 / GIBIBYTE
+        if case["part"] == "dense" or "eager" in case["method"]:
+            return 2.2 * LAYERS * HEADS * matrix <= memory
+        return "all keys" not in case["method"] or 6 * matrix <= memory
 
     return [case for case in chosen if fits(case)]
 
@@ -129,9 +147,11 @@ def forward_work(method: str, n: int, device: str) -> Callable[[], Any]:
     options: dict[str, Any] = {
         "rollout_of, 64 keys": {"keys": range(KEYS)},
         "rollout_of, 8 rows": {"rows": range(n - 8, n)},
-    }.get(method, {})
+    }.get(method.removeprefix(BEFORE), {})
     if method == "plain forward":  # without language-model head, as rollout_of goes
         return lambda: model.model(ids, use_cache=False)
+    if method.startswith(BEFORE):
+        options["kernel"] = "blocks" if "all keys" in method else "fused"
     return lambda: rollout_of(model, ids, **options)
 
 
@@ -156,9 +176,16 @@ def generation_work(method: str, n: int, device: str) -> Callable[[], Any]:
     if method == "naive":
         model.set_attn_implementation("eager")
         return lambda: naive_generation(model, ids)
+    mask = torch.ones_like(ids)
+
+    def generate() -> Tensor:
+        return model.generate(ids, attention_mask=mask, max_new_tokens=NEW, do_sample=False)
+
     if method == "plain generate":
-        mask = torch.ones_like(ids)
-        return lambda: model.generate(ids, attention_mask=mask, max_new_tokens=NEW, do_sample=False)
+        return generate
+    if method.startswith(BEFORE):
+        again = {"keys": range(PROMPT), "cumulative": True, "kernel": "blocks"}
+        return lambda: rollout_of(model, generate()[:, :-1], **again)
     if method == "generate_with_rollout":
         return lambda: generate_with_rollout(model, ids, NEW, do_sample=False)
     return lambda: list(stream_with_rollout(model, ids, NEW, do_sample=False))
@@ -265,14 +292,21 @@ def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def write_pages(table: pd.DataFrame) -> None:
     """One CSV per part, in words, for the book's page on performance; and a line on the machine."""
-    for part, rows in table.groupby("part", sort=False):
+    times = table.set_index(["n", "method"])["cpu_times_first"].map("{:.2f}".format)
+    for part, rows in table[~table["method"].str.startswith(BEFORE)].groupby("part", sort=False):
+        before = [
+            times.get((n, BEFORE + method), "–") for n, method in zip(rows["n"], rows["method"], strict=True)
+        ]
         in_words = {
             "tokens": rows["n"],
             "method": rows["method"],
             "seconds": rows["seconds"].map(shown),
             "times the first": rows["cpu_times_first"].map("{:.2f}".format),
+            "before": before,
             "peak MiB": rows["peak_mib"].map("{:.0f}".format),
         }
+        if set(before) == {"–"}:
+            del in_words["before"]
         write_table(pd.DataFrame(in_words), str(part))
     write_machine("rollout", table["device"].iloc[0], int(table["threads"].iloc[0]))
 
@@ -284,6 +318,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
     parser.add_argument("--memory", type=float, default=8, help="GiB that attention may take (default 8)")
+    parser.add_argument("--sizes", type=int, nargs="+", help="tokens, in place of those of --quick or all")
     parser.add_argument("--rounds", type=int, default=2, help="processes per case (default 2)")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--out", type=Path, default=Path("results/performance/rollout.parquet"))
@@ -292,7 +327,11 @@ def main() -> None:
     if arguments.case:
         print(json.dumps(run_case(json.loads(arguments.case), arguments.device, arguments.threads)))
         return
-    chosen = [case for case in cases(arguments.quick, arguments.memory) if case["part"] in arguments.parts]
+    chosen = [
+        case
+        for case in cases(arguments.quick, arguments.memory, arguments.sizes)
+        if case["part"] in arguments.parts
+    ]
     rows = []
     for _, group in itertools.groupby(chosen, key=lambda case: (case["part"], case["n"])):
         turns = list(group) * arguments.rounds

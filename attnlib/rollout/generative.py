@@ -8,8 +8,8 @@ predicted by the query one before it. Its row is that query's:
 so the first generated token has the row of the prompt's last token. What is missing from a row's sum went to
 tokens generated before. In a causal model a later token changes no earlier row, so nothing has to be computed
 while tokens are generated: `generate_with_rollout` lets Hugging Face's `generate` work at its own speed and
-then takes one pass over everything, with the prompt's columns only. `stream_with_rollout` gives each row at
-once.
+keeps the queries and keys that it computes, from which rollout of the prompt's columns follows in the end.
+`stream_with_rollout` gives each row at once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import check_prompt, model_dtype, refuse_recurrence, watched_pass
+from attnlib.rollout.collected import Collected, follow
 from attnlib.rollout.inputs import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.recursion import Recursion, one_hot
@@ -174,8 +175,9 @@ def generate_with_rollout(
     """Generate from a prompt, and follow every generated token back to the prompt.
 
     `model.generate` does the generating, with any decoding strategy but beams (whose tokens come from paths
-    that were given up, too). Then one pass of the value-slot method (`rollout_of`) over prompt and
-    generated tokens.
+    that were given up, too). Queries and keys of every layer are collected on the way, and rollout follows
+    from these. Where they are not all there (other kernels than SDPA, attention that is changed from outside,
+    steps of several candidates, static caches), it takes a second pass, over prompt and generated tokens.
 
     Args:
         model: a Hugging Face causal language model that `rollout_of` can follow.
@@ -196,7 +198,9 @@ def generate_with_rollout(
     prompt = check_generation(model, input_ids, attention_mask, max_new_tokens, generate_kwargs)
     if tokenizer is not None and "stop_strings" in generate_kwargs:
         generate_kwargs["tokenizer"] = tokenizer
-    result = generate(model, prompt, max_new_tokens, generate_kwargs)
+    collected = Collected()
+    with collected.while_in(model):
+        result = generate(model, prompt, max_new_tokens, generate_kwargs)
     ids = result if isinstance(result, Tensor) else result.sequences
     length, read = prompt.shape[1], ids[:, :-1]  # nothing was asked of the last token
     stays = None if sink is None else sink_mask(sink, length, ids.device)
@@ -210,7 +214,10 @@ def generate_with_rollout(
         stays=stays,
         first_kept=length - 1,
     )
-    watched_pass(model, [recursion], read)
+    if (calls := collected.joined(model, read.shape[1])) is not None:
+        follow(recursion, calls)
+    else:
+        watched_pass(model, [recursion], read)
     matrix = torch.stack(recursion.history, -1)[0]
     if not bool(torch.isfinite(matrix).all()):
         raise ValueError("The model's attention must be finite. Got NaN or infinity.")

@@ -2,9 +2,17 @@ r"""Rollout of a model that never forms an attention matrix.
 
 Where attention is computed by a fused kernel (SDPA, flash) there are no attention weights to read, and where
 there are, `batch x layers x heads x N x N` of them do not fit into memory. But a layer of rollout needs only
-`sum_h w_h A_h R`, and "attention times a matrix" is what the kernel computes from queries, keys and values:
-`rollout_of` calls it once more per layer with `R` in the value slot. See
-`attnlib.models.attention.call` for how, `attnlib.rollout.recursion` for the equations.
+`sum_h w_h A_h R`, and there are three ways to that, of which `rollout_of` takes one by shape:
+
+- Long texts on CPUs: attention is formed once, by head and in blocks of queries, for the layer's output and
+  for `sum_h w_h A_h`, which is multiplied with `R` (`attnlib.models.attention.once`, where it is decided).
+  For a few rows, the model runs as it would, and their product is taken from the last layer down
+  (`attnlib.rollout.rows`).
+- Few columns: "attention times a matrix" is what the kernel computes from queries, keys and values, so it is
+  called once more per layer with `R` in the value slot.
+- Else, in blocks of queries beside the kernel (`attnlib.models.attention.call` decides between these two).
+
+See `attnlib.rollout.recursion` for the equations.
 """
 
 from __future__ import annotations
@@ -17,8 +25,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention.forward import Mask, model_dtype, watched_pass
+from attnlib.models.attention.once import formed_once
 from attnlib.rollout.inputs import sink_mask, token_indices
 from attnlib.rollout.recursion import Recursion, one_hot
+from attnlib.rollout.rows import Descent
+
+FEW_KEYS = 256
+"""So many columns cost less than going down for a few rows."""
 
 
 @torch.inference_mode(False)  # where `rows` could not be differentiated by
@@ -39,15 +52,19 @@ def rollout_of(
     r"""Rollout of one forward pass: what `rollout` gives for the model's attention, without that attention.
 
     Runs the model once, without its language-model head. Memory beyond that of the forward pass is
-    `batch x N x keys`, and time about one more attention call per layer for up to as many `keys` as a head
-    has channels. Which kernel computes it is chosen by shape. With few columns, the fused kernel is called
-    again with them as values. With more than `FUSED_PASSES` such calls would take (a full `N x
-    N` rollout), blocks of attention rows are formed and averaged over heads before they are multiplied: fewer
-    operations.
-    Models on "eager" attention (Gemma 2, whose scores are soft-capped; GPT-OSS, whose softmax has sinks of
-    its own) are run in such blocks altogether. Where `rows` are asked for, and are fewer than `keys`, the
-    same product is taken backwards, as a vector-Jacobian product: time and memory then go by the number of
-    rows.
+    `batch x N x keys`. How it is computed is chosen by shape:
+
+    - On CPUs, from 128 tokens on, each block of attention is formed once, for the layer's output and for
+      rollout. With 64 keys of 4,096 tokens that takes about a tenth more time than the forward pass alone, of
+      16,384 tokens a quarter more. Where `rows` are asked for, and are fewer than `keys` (by `FEW_KEYS`), the
+      model runs as it would; then their product is taken from the last layer down (8 rows: a third more).
+    - Elsewhere (GPUs, half precision, attention that is changed from outside, other kernels), up to
+      `FUSED_PASSES` times as many columns as a head has channels: the kernel is called again with them as
+      values. With more (a full `N x N` rollout), blocks of attention rows are formed beside the kernel and
+      averaged over heads before they are multiplied: fewer operations. Models on "eager" attention (Gemma 2,
+      whose scores are soft-capped; GPT-OSS, whose softmax has sinks of its own) are run in such blocks
+      altogether. For few `rows` the product is taken backwards, as a vector-Jacobian product: time and memory
+      then go by the number of rows.
 
     The matrix is multiplied in float32 (float64 for such models) also where the model computes in half
     precision; but kernels other than torch's own (`flash_attention_2`, say) only in the model's precision.
@@ -66,7 +83,7 @@ def rollout_of(
         residual: as in `rollout`.
         cumulative: as in `rollout`: `[batch layer query key]`.
         sink: as in `rollout`. Fused, one column more.
-        kernel: "auto"; or "fused" or "blocks", to insist.
+        kernel: "auto"; or "fused" or "blocks", to insist on one of the ways of elsewhere.
         **model_inputs: handed to the model (`token_type_ids`, `position_ids`).
 
     Returns:
@@ -83,26 +100,31 @@ def rollout_of(
     dtype = model_dtype(model)
     real = None if attention_mask is None or bool(attention_mask.all()) else attention_mask.bool().clone()
 
-    backwards = queries is not None and len(queries) < len(columns)
-    if queries is None or not backwards:
+    options: dict[str, Any] = {
+        "real": real,
+        "head_weights": head_weights,
+        "residual": residual,
+        "cumulative": cumulative,
+        "stays": None if sink is None else sink_mask(sink, n, device),
+    }
+    if queries is None or len(queries) + FEW_KEYS >= len(columns):
         start = one_hot(columns, (batch, n), dtype)
-    else:  # a column per row asked for, to differentiate by; any value does
-        start = torch.zeros(batch, n, len(queries), dtype=dtype, device=device).requires_grad_()
-    recursion = Recursion(
-        start,
-        real=real,
-        head_weights=head_weights,
-        residual=residual,
-        cumulative=cumulative,
-        stays=None if sink is None else sink_mask(sink, n, device),
-        kernel=kernel,
-    )
-    watched_pass(model, [recursion], input_ids, attention_mask, gradients=backwards, **model_inputs)
-    states = recursion.history if cumulative else [recursion.state]
-    if queries is not None and backwards:
-        states = [_backwards(start, state, queries)[..., columns] for state in states]
-    elif queries is not None:
-        states = [state[:, queries] for state in states]
+        recursion = Recursion(start, kernel=kernel, **options)
+        with formed_once(model, start if keys is None else None):
+            watched_pass(model, [recursion], input_ids, attention_mask, **model_inputs)
+        states = recursion.history if cumulative else [recursion.state]
+        states = states if queries is None else [state[:, queries] for state in states]
+    else:
+        descent = Descent(queries, (batch, n), dtype, **options)
+        if kernel == "auto" and descent.read(model, input_ids, attention_mask, **model_inputs):
+            states = descent.down()
+        else:  # a column per row asked for, to differentiate by; any value does
+            start = torch.zeros(batch, n, len(queries), dtype=dtype, device=device).requires_grad_()
+            recursion = Recursion(start, kernel=kernel, **options)
+            watched_pass(model, [recursion], input_ids, attention_mask, gradients=True, **model_inputs)
+            above = recursion.history if cumulative else [recursion.state]
+            states = [_backwards(start, state, queries) for state in above]
+        states = [state[..., columns] for state in states]
     result = torch.stack(states, 1) if cumulative else states[0]
     if real is not None:
         result = _blank_padding(result, real, queries, columns)

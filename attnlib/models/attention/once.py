@@ -1,0 +1,251 @@
+r"""Attention of long texts formed once, for what a layer computes and for whoever follows it.
+
+A fused kernel keeps no attention: to multiply it with anything else is to form it again. Here it is formed
+for a block of `ROWS` queries and one head at a time, and used while it is in the processor's cache:
+
+    E = 2^(scale log2(e) q k^T - max)        A_h = E / (E 1)        O_h = A_h V        M = sum_h w_h A_h
+
+with `O_h` the head's output, and `M` what rollout is made of: multiplied with a matrix, and forgotten. It is
+the softmax, exactly. (`2^x` takes a quarter of the time of `e^x` on CPUs.) Memory is that of two blocks,
+`2 ROWS keys` numbers, whatever the number of heads and layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlib.models.attention.call import AttentionCall, Product, Wanted
+from attnlib.models.attention.calls import keys_of
+from attnlib.models.attention.inputs import every_layer
+from attnlib.models.attention.interface import _open, implementations
+from attnlib.models.attention.kernels import OwnCall, SdpaCall
+from attnlib.models.transformer import Transformer
+
+ROWS = 128
+"""Queries in a block: enough for fast products, and few enough for caches to hold 4,096 keys of each."""
+
+FROM = 128
+"""Texts of as many tokens or more gain. On shorter ones a block is not worth its own calls."""
+
+PRECISIONS = torch.float32, torch.float64
+"""In which a softmax is as exact as it should be."""
+
+TILE = 256
+"""Columns in a part of a triangular matrix that is multiplied whole."""
+
+
+class FormedOnce(AttentionCall):
+    """A call whose attention is formed once, where that is faster; elsewhere as it was.
+
+    Attributes:
+        identity: a matrix `X` that is known to be the identity: nothing is multiplied with it.
+        mixed: the layer's output, if it was computed with the product.
+    """
+
+    identity: Tensor | None = None
+    mixed: Float[Tensor, "batch head query channel"] | None = None
+
+    def products(self, wanted: Sequence[Wanted]) -> list[Product]:
+        """As in `AttentionCall`."""
+        if not is_formed_by_head(self) or len(wanted) != 1 or wanted[0].kernel != "auto":
+            return super().products(wanted)
+        x, weights = wanted[0].matrix, wanted[0].weights
+        if x is not None and (x.requires_grad or x.dtype != self.dtype):
+            return super().products(wanted)
+        if x is self.identity:
+            x = None
+        (batch, heads, n, _), channels = self.query.shape, self.value.shape[-1]
+        product = self.query.new_zeros(batch, n, n if x is None else x.shape[-1])
+        output = self.query.new_empty(batch, n, heads, channels).transpose(1, 2)
+        reach = [] if x is None else _reach(x)
+        for example, queries, keys, mean in head_means(self, weights, output):
+            if x is None:
+                product[example, queries, keys] = mean
+            else:
+                _multiply(mean, keys, x[example], reach, product[example, queries])
+        self.mixed = output
+        return [(product, sum_of(weights))]
+
+    def output(self) -> tuple[Float[Tensor, "batch head query channel"], Tensor | None]:
+        """As in `AttentionCall`."""
+        return super().output() if self.mixed is None else (self.mixed, None)
+
+
+class SdpaOnce(FormedOnce, SdpaCall):
+    """A call of torch's kernel."""
+
+
+class OwnOnce(FormedOnce, OwnCall):
+    """A call of `attnlib.models.transformer.attend`."""
+
+
+KINDS: dict[type[AttentionCall], type[FormedOnce]] = {SdpaCall: SdpaOnce, OwnCall: OwnOnce}
+"""Calls that compute plain softmax attention."""
+
+
+def plain_calls(model: nn.Module, use: Callable[[int, FormedOnce], None]) -> AbstractContextManager[None]:
+    """Inside the block, let every call of plain softmax attention be a `FormedOnce`, and hand it to `use`.
+
+    Not where attention is changed from outside.
+
+    Args:
+        model: as in `watching`.
+        use: of the `id` of the module that calls, and the call, before it is computed.
+    """
+    if _is_changed():
+        return nullcontext()
+
+    def change(module: int, call: AttentionCall) -> None:
+        if (kind := KINDS.get(type(call))) is not None:
+            call.__class__ = kind  # the same call in all but how it is computed
+            use(module, cast(FormedOnce, call))
+
+    return every_layer(model, change, needed=False)
+
+
+def formed_once(model: nn.Module, identity: Tensor | None = None) -> AbstractContextManager[None]:
+    """Inside the block, attention of `model` is formed once where that is faster.
+
+    Args:
+        model: as in `watching`.
+        identity: a matrix `X` that is known to be the identity.
+    """
+    return plain_calls(model, lambda _, call: setattr(call, "identity", identity))
+
+
+def is_formed_by_head(call: FormedOnce) -> bool:
+    """Whether `head_means` takes a call, and is faster: the one place where this is decided.
+
+    It is for self-attention of at least `FROM` tokens, in single precision or better, on a CPU, with a mask
+    that says yes or no. (A GPU's kernels gain more from scores that never reach its memory.)
+    """
+    query, n = call.query, call.query.shape[2]
+    return (
+        call.sums_to_1
+        and query.device.type == "cpu"
+        and query.dtype in PRECISIONS
+        and query.dtype == call.key.dtype == call.value.dtype  # not under autocast, say
+        and call.key.shape[2] == n >= FROM
+        and (call.mask is None or call.mask.dtype == torch.bool)
+        and call.bias is None
+    )
+
+
+def may_be_formed_by_head(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> bool:
+    """The same of all calls of a model, as far as it can be told before it runs."""
+    precisions = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
+    return (
+        (isinstance(model, Transformer) or implementations(model) == {"sdpa"})
+        and input_ids.device.type == "cpu"
+        and input_ids.shape[1] >= FROM
+        and precisions <= set(PRECISIONS)
+        and not _is_changed()
+    )
+
+
+@torch.no_grad()
+def head_means(
+    call: FormedOnce,
+    weights: Float[Tensor, " head"] | None = None,
+    output: Float[Tensor, "batch head query channel"] | None = None,
+    needed: Bool[Tensor, "batch query"] | None = None,
+) -> Iterator[tuple[int, slice, slice, Float[Tensor, "query key"]]]:
+    """`M` of one block of queries after the other.
+
+    A query that may look nowhere has `A = 0` and `O = 0`.
+
+    Args:
+        call: as in `is_formed_by_head`.
+        weights: `w_h`; `1 / heads` for None.
+        output: where to put `O`.
+        needed: blocks without any of these queries are left out.
+
+    Yields:
+        Which example of the batch, which queries, which keys (`M` is zero elsewhere), and `M`, in memory that
+        the next block is put in.
+    """
+    (batch, heads, n, _), group = call.query.shape, call.query.shape[1] // call.key.shape[1]
+    shares = [1 / heads] * heads if weights is None else weights.tolist()
+    scale = call.scale * math.log2(math.e)
+    future = torch.ones(ROWS, ROWS, dtype=torch.bool, device=call.query.device).triu_(1)
+    room = call.query.new_empty(2, ROWS * n)
+    for example in range(batch):
+        query = call.query[example].unbind()
+        key, value = call.key[example].mT.unbind(), call.value[example].unbind()
+        for start in range(0, n, ROWS):
+            queries = slice(start, min(start + ROWS, n))
+            if needed is not None and not bool(needed[example, queries].any()):
+                continue
+            keys, hidden = _looks_at(call, example, queries)
+            shape = queries.stop - start, keys.stop - keys.start
+            scores, mean = (part[: shape[0] * shape[1]].view(shape) for part in room)
+            for head, share in enumerate(shares):
+                torch.mm(query[head][queries] * scale, key[head // group][:, keys], out=scores)
+                if hidden is not None:
+                    scores.masked_fill_(hidden[head % len(hidden)], -torch.inf)
+                elif call.causal:
+                    scores[:, start - keys.start :].masked_fill_(future[: shape[0], : shape[0]], -torch.inf)
+                # rows without any key: 2^(-inf - lowest) = 0, of sum 0, which is divided by 1
+                scores.sub_(scores.amax(1, keepdim=True).clamp_(min=torch.finfo(scores.dtype).min)).exp2_()
+                total = scores.sum(1, keepdim=True).clamp_(min=1).reciprocal_()
+                if output is not None:
+                    mixed = torch.mm(scores, value[head // group][keys])
+                    torch.mul(mixed, total, out=output[example, head, queries])
+                if head:
+                    mean.addcmul_(scores, total, value=share)
+                else:
+                    torch.mul(scores, total * share, out=mean)
+            yield example, queries, keys, mean
+
+
+def sum_of(weights: Float[Tensor, " head"] | None) -> float:
+    """What rows of `M` sum to."""
+    return 1.0 if weights is None else float(weights.sum())
+
+
+def _is_changed() -> bool:
+    """Whether attention, of whatever model, is changed from outside."""
+    return any(block.changes for block in _open.get())
+
+
+def _looks_at(
+    call: FormedOnce, example: int, queries: slice
+) -> tuple[slice, Bool[Tensor, "_ query key"] | None]:
+    """All keys that these queries may look at lie in the first; the second is True for those they may not."""
+    keys = keys_of(call, queries)
+    if call.mask is None:
+        return keys, None
+    return keys, ~call.mask[example % len(call.mask), :, queries, keys]
+
+
+def _reach(x: Float[Tensor, "batch key column"]) -> list[tuple[slice, int]]:
+    """Rows of a matrix, `TILE` at a time, and the column behind the last that is not zero in these."""
+    if x.shape[-1] <= 2 * TILE:
+        return [(slice(0, x.shape[1]), x.shape[-1])]
+    tiles = [slice(start, min(start + TILE, x.shape[1])) for start in range(0, x.shape[1], TILE)]
+    filled = (x[:, tile].any(1).any(0).nonzero() for tile in tiles)
+    return [
+        (tile, int(found[-1]) + 1 if len(found) else 0) for tile, found in zip(tiles, filled, strict=True)
+    ]
+
+
+def _multiply(
+    mean: Float[Tensor, "query key"],
+    keys: slice,
+    x: Float[Tensor, "all_keys column"],
+    reach: list[tuple[slice, int]],
+    product: Float[Tensor, "query column"],
+) -> None:
+    """Add `mean @ x[keys]` to the product, without what is zero in `x`."""
+    for tile, columns in reach:
+        start, stop = max(tile.start, keys.start), min(tile.stop, keys.stop)
+        if start < stop:
+            part = mean[:, start - keys.start : stop - keys.start]
+            product[:, :columns].addmm_(part, x[start:stop, :columns])

@@ -1,0 +1,104 @@
+"""Queries and keys of a generation, collected while it happens: rollout then needs no second pass.
+
+A step of `generate` computes attention of its new tokens only, on keys that the model kept. So each layer's
+new queries and new keys, joined, are those of one pass over the whole text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.forward import n_layers
+from attnlib.models.attention.once import FormedOnce, plain_calls
+from attnlib.rollout.recursion import Recursion
+
+
+class Step(NamedTuple):
+    """What a layer attended from, and to, in one step.
+
+    Attributes:
+        query: of the new tokens.
+        key: of the new tokens.
+        visible: where the queries may look among the last so many keys; None for all up to themselves.
+        keys: how many keys there were.
+    """
+
+    query: Float[Tensor, "1 head new channel"]
+    key: Float[Tensor, "1 kv_head new channel"]
+    visible: Bool[Tensor, "1 _ new key"] | None
+    keys: int
+
+
+class Joined(FormedOnce):
+    """A layer's attention of the whole text. It has no values, and no kernel of its own."""
+
+    can_fuse = False
+
+
+class Collected:
+    """Every layer's steps.
+
+    Attributes:
+        steps: by module, in the order in which they are called.
+        scales: what multiplies their scores.
+    """
+
+    def __init__(self) -> None:
+        self.steps: dict[int, list[Step]] = {}
+        self.scales: dict[int, float] = {}
+
+    def while_in(self, model: nn.Module) -> AbstractContextManager[None]:
+        """Collect while `model` generates, inside a `with` block."""
+        return plain_calls(model, self._collect)
+
+    def _collect(self, module: int, call: FormedOnce) -> None:
+        new, keys = call.query.shape[2], call.key.shape[2]
+        known = call.mask is None and (new == 1 or (call.causal and new == keys))
+        key = call.key[:, :, -new:].clone()  # a part of it would keep all of the step's keys
+        self.steps.setdefault(module, []).append(
+            Step(call.query, key, None if known else call.visible(), keys)
+        )
+        self.scales[module] = call.scale
+
+    def joined(self, model: nn.Module, n: int) -> list[Joined] | None:
+        """Every layer's attention over `n` tokens; None if they were not read once each, in their order."""
+        if len(self.steps) != n_layers(model):
+            return None
+        calls = [_join(steps, n, self.scales[module]) for module, steps in self.steps.items()]
+        found = [call for call in calls if call is not None]
+        return found if len(found) == len(calls) else None
+
+
+@torch.no_grad()
+def follow(recursion: Recursion, calls: Sequence[AttentionCall]) -> None:
+    """Let a recursion go through layers that were computed before."""
+    for call in calls:
+        with torch.autocast(call.query.device.type, enabled=False), suppress(StopIteration):
+            asking = recursion(call)
+            asking.send(*call.products([next(asking)]))
+
+
+def _join(steps: list[Step], n: int, scale: float) -> Joined | None:
+    ends = torch.tensor([step.query.shape[2] for step in steps]).cumsum(0).tolist()
+    if ends[-1] != n or any(step.keys > end for step, end in zip(steps, ends, strict=True)):
+        return None  # a candidate was rejected, a cache was given, or is longer than the text
+    query, key = (torch.cat(parts, 2) for parts in zip(*(step[:2] for step in steps), strict=True))
+    mask = None
+    if any(step.visible is not None or step.keys < end for step, end in zip(steps, ends, strict=True)):
+        mask = torch.zeros(1, 1, n, n, dtype=torch.bool, device=query.device)
+        for step, end in zip(steps, ends, strict=True):
+            row = slice(end - step.query.shape[2], end), slice(end - step.keys, end)
+            mask[..., *row] = _all_before(step) if step.visible is None else step.visible
+    return Joined(query, key, key[..., :0], mask, causal=True, scale=scale)
+
+
+def _all_before(step: Step) -> Bool[Tensor, "new key"]:
+    new = step.query.shape[2]
+    return torch.ones(new, step.keys, dtype=torch.bool, device=step.query.device).tril_(step.keys - new)

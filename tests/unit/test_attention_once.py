@@ -1,0 +1,178 @@
+"""Attention formed once, by head, in blocks of queries: the same rollout, and the model's own output."""
+
+import pytest
+import torch
+import transformers as hf
+
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention import Affine, Wanted, changing, once
+from attnlib.models.transformer import attend
+from attnlib.rollout import rollout, rollout_of, value_slot
+
+N = 37  # no multiple of a block or a tile
+SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
+SIZE |= {"vocab_size": 97, "max_position_embeddings": 64}
+GROUPED = SIZE | {"num_key_value_heads": 2}
+WINDOWS = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+MODELS = {
+    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**GROUPED)),
+    "mistral": lambda: hf.MistralForCausalLM(hf.MistralConfig(**GROUPED, sliding_window=6)),
+    "gemma3": lambda: hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(**GROUPED, **WINDOWS, head_dim=8)),
+    "bert": lambda: hf.BertForMaskedLM(hf.BertConfig(**SIZE)),
+    "ours": lambda: Transformer(TransformerConfig(97, n_layers=3, n_heads=4, width=32, causal=True)),
+    "ours, all ways": lambda: Transformer(TransformerConfig(97, n_layers=3, n_heads=4, width=32)),
+}
+LAYERS = dict.fromkeys(MODELS, "layers") | {"bert": "encoder.layer"}
+OPTIONS = [
+    {},
+    {"residual": False},
+    {"cumulative": True},
+    {"sink": [0]},
+    {"sink": [3, -1], "residual": False},
+    {"head_weights": torch.arange(12.0).view(3, 4) / 12, "sink": [2], "cumulative": True},
+    {"head_weights": torch.tensor([[1.0, -0.2, 0.5, 1.0]] * 3), "residual": False},
+]
+
+
+@pytest.fixture(autouse=True)
+def formed(monkeypatch):
+    """Blocks of 16 queries, tiles of 8 columns, whatever the length; how many blocks were formed."""
+    blocks = []
+    for name, value in (("FROM", 1), ("ROWS", 16), ("TILE", 8)):
+        monkeypatch.setattr(once, name, value)
+    monkeypatch.setattr(value_slot, "FEW_KEYS", 0)
+    looks_at = once._looks_at
+    monkeypatch.setattr(once, "_looks_at", lambda *which: blocks.append(which) or looks_at(*which))
+    return blocks
+
+
+def build(name, dtype=torch.float32):
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    with torch.no_grad():  # attention that has something to say
+        for weight in model.parameters():
+            weight.mul_((2 if name.startswith("ours") else 8) if weight.ndim > 1 else 1)
+    return model.to(dtype)
+
+
+def tokens(n=N):
+    return torch.randint(3, 97, (2, n), generator=torch.Generator().manual_seed(1))
+
+
+def padding(side):
+    mask = torch.ones(2, N, dtype=torch.long)
+    if side != "none":
+        mask[0, slice(None, 20) if side == "left" else slice(-20, None)] = 0
+    return mask
+
+
+def attentions_of(model, ids, mask):
+    if isinstance(model, Transformer):
+        return model(ids, mask.bool(), output_attentions=True).attentions
+    model.set_attn_implementation("eager")
+    positions = (mask.cumsum(1) - 1).clamp(min=0)  # padding on the left counts for nothing
+    attentions = model(ids, attention_mask=mask, output_attentions=True, position_ids=positions).attentions
+    model.set_attn_implementation("sdpa")
+    return torch.stack(attentions, 1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("side", ["none", "left", "right"])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore:Attention rows")  # padding may look nowhere
+def test_equals_the_dense_way(name, side, formed):
+    model, ids, mask = build(name), tokens(), padding(side)
+    seen = mask.bool()[:, :, None] & mask.bool()[:, None]
+    attentions = attentions_of(model, ids, mask)
+    assert attentions.amax(-1).mean() > 2.5 / N  # rows are not uniform
+    for options in OPTIONS:
+        expected = rollout(attentions.double(), **options)
+        expected = torch.where(seen if expected.ndim == 3 else seen[:, None], expected, 0)
+        for rows, keys in ((None, None), (None, [5, 0, 33, -3]), ([-1, 9, 16], None), ([2], [0, 30])):
+            part = expected if rows is None else expected[..., rows, :]
+            part = part if keys is None else part[..., keys]
+            formed.clear()
+            got = rollout_of(model, ids, mask, keys, rows=rows, **options)
+            assert formed
+            torch.testing.assert_close(got.double(), part, atol=1e-6, rtol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", MODELS)
+def test_the_model_computes_what_it_computes_without_us(name):
+    model, ids, mask, found = build(name), tokens(), padding("left"), []
+    layers = model.layers if isinstance(model, Transformer) else model.base_model.get_submodule(LAYERS[name])
+    handle = layers[-1].register_forward_hook(lambda module, given, output: found.append(output))
+    rollout_of(model, ids, mask, kernel="fused")
+    rollout_of(model, ids, mask)
+    handle.remove()
+    plain, followed = (output[0] if isinstance(output, tuple) else output for output in found)
+    real = mask.bool()
+    torch.testing.assert_close(followed[real], plain[real], atol=1e-4, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_a_query_that_may_look_nowhere_brings_nothing():
+    q, k, v = torch.randn(3, 1, 2, N, 8)
+    allowed = torch.ones(1, 1, N, N, dtype=torch.bool).tril()
+    allowed[..., 5, :] = False
+    call = once.OwnOnce(attend, q, k, v, allowed)
+    ((product, total),) = call.products([Wanted()])
+    expected, weights = attend(q, k, v, allowed, need_weights=True)
+    torch.testing.assert_close(call.output()[0], expected)
+    torch.testing.assert_close(product, weights.mean(1))
+    assert total == 1.0
+    assert not product[0, 5].any()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [None, [7]])
+def test_attention_that_is_changed_from_outside_is_formed_as_before(rows, formed):
+    model, ids = build("llama"), tokens()
+    with changing(model, {1: lambda call: Affine(0.5, 0.5, torch.eye(N)[None, None])}):
+        got = rollout_of(model, ids, rows=rows)
+    with changing(model, {1: lambda call: Affine(0.5, 0.5, torch.eye(N)[None, None])}):
+        attentions = attentions_of(model, ids, padding("none"))
+    torch.testing.assert_close(got, rollout(attentions, rows=rows), atol=1e-6, rtol=0)
+    assert not formed
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [None, [7]])
+@pytest.mark.parametrize("kind", ["kernel", "eager", "half", "short"])
+def test_what_is_not_formed_once(kind, rows, formed, monkeypatch):
+    model, ids = build("llama", torch.bfloat16 if kind == "half" else torch.float32), tokens()
+    expected = rollout_of(model, ids, rows=rows, kernel="fused")
+    model.set_attn_implementation("eager" if kind == "eager" else "sdpa")
+    monkeypatch.setattr(once, "FROM", N + (kind == "short"))
+    got = rollout_of(model, ids, rows=rows, kernel="fused" if kind == "kernel" else "auto")
+    torch.testing.assert_close(got, expected, atol=2e-2 if kind == "half" else 1e-5, rtol=0)
+    assert not formed
+
+
+@torch.no_grad()
+def test_rows_take_only_the_queries_that_count(formed):
+    rollout_of(build("llama"), tokens(), rows=[10])
+    assert {(queries.start, queries.stop) for _, _, queries in formed} == {(0, 16)}
+    assert len(formed) == 2 * 3  # examples, layers
+
+
+@torch.no_grad()
+def test_a_model_that_computes_nan_is_refused():
+    model = build("llama")
+    model.model.layers[1].self_attn.q_proj.weight[0, 0] = torch.nan
+    for rows in (None, [3]):
+        with pytest.raises(ValueError, match=r"finite.*\[0, 1\]"):
+            rollout_of(model, tokens(), rows=rows)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [None, [3]])
+def test_under_autocast_the_matrix_is_single_precision(rows):
+    model, ids = build("llama"), tokens()
+    expected = rollout_of(model, ids, rows=rows)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = rollout_of(model, ids, rows=rows)
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got.sum(-1), torch.ones(got.shape[:2]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(got, expected, atol=5e-2, rtol=0)

@@ -23,19 +23,19 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
     Returns:
         The names of what is absent.
     """
-    glued, drawn = _glued(notebook), _drawn(notebook)
+    numbers, drawn = glued(notebook), _drawn(notebook)
     absent: dict[str, None] = {}
 
     def number(role: re.Match[str]) -> str:
         name, colon, form = role[1].rpartition(":")
         name, form = (name, form) if colon else (form, "s")
-        if name not in glued:
+        if name not in numbers:
             absent[name] = None
             return ABSENT
         try:
-            format_plain_text(glued[name], form)
+            format_plain_text(numbers[name], form)
         except ValueError:
-            return glued[name].strip("'\"")
+            return numbers[name].strip("'\"")
         return role[0]
 
     def figure(role: re.Match[str]) -> str:
@@ -50,8 +50,8 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
     return list(absent)
 
 
-def _glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
-    """Every number that a cell glued, as text."""
+def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """Every number that a cell glued, as text, by its name."""
     found = {}
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         told = output.get("metadata", {}).get("scrapbook")

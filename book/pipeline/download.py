@@ -4,6 +4,9 @@ import re
 from pathlib import Path
 
 import nbformat
+from myst_nb.core.variables import format_plain_text
+
+from book.pipeline.absent import glued
 
 NUMBER = re.compile(r"\{glue:text\}`([^`]+)`")
 
@@ -19,18 +22,13 @@ def with_numbers(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
     Roles of other notebooks stay as they are: a file by itself does not have their numbers.
     """
-    kept = {}
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            told = output.get("metadata", {}).get("scrapbook")
-            if told and (value := output["data"].get(f"{told['mime_prefix']}text/plain")) is not None:
-                kept[told["name"]] = value
+    kept = glued(notebook)
 
     def written(role: re.Match[str]) -> str:
-        key, colon, form = role[1].rpartition(":") if role[1] not in kept else (role[1], "", "")
+        key, _, form = role[1].rpartition(":") if role[1] not in kept else (role[1], "", "")
         if key not in kept:
             return role[0]
-        return format(float(kept[key]), form) if colon else kept[key].strip("'\"")
+        return format_plain_text(kept[key], form)
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

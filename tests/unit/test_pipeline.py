@@ -234,10 +234,14 @@ def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> No
         told = {"scrapbook": {"mime_prefix": "application/papermill.record/", "name": name}}
         return new_output("display_data", {"application/papermill.record/text/plain": value}, metadata=told)
 
-    kept = [glued("sort: accuracy", "0.98765"), glued("word", "'yes'"), glued("n: a", "'few'")]
-    text = (
-        "{glue:text}`sort: accuracy:.2f`, {glue:text}`word`, {glue:text}`n: a`; {glue:text}`x.ipynb::k:.1f`"
-    )
+    kept = [
+        glued("sort: accuracy", "0.98765"),
+        glued("word", "'yes'"),
+        glued("n: a", "'few'"),
+        glued("m", "7"),
+    ]
+    text = "{glue:text}`sort: accuracy:.2f`, {glue:text}`word`, {glue:text}`n: a`, {glue:text}`m:d`"
+    text += "; {glue:text}`x.ipynb::k:.1f`"
     cells = [new_markdown_cell(text), new_code_cell("glue", outputs=kept)]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
@@ -245,7 +249,7 @@ def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> No
     path.parent.mkdir()
     nbformat.write(new_notebook(cells=cells), path)
     write_out(tmp_path)
-    assert nbformat.read(path, 4).cells[0].source == "0.99, yes, few; {glue:text}`x.ipynb::k:.1f`"
+    assert nbformat.read(path, 4).cells[0].source == "0.99, yes, few, 7; {glue:text}`x.ipynb::k:.1f`"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

@@ -86,10 +86,10 @@ class BiLSTM(nn.Module):
 class Classifier(Saved):
     r"""Words, a bidirectional LSTM, one attention head, one number per document.
 
-    $$h = \mathrm{BiLSTM}(E_w), \quad
-      \alpha = \mathrm{softmax}(u \cdot \mathrm{ReLU}(W h + b) + c), \quad
-      \beta_i = v \cdot h_i + d, \quad
-      s = \sum_i \alpha_i \beta_i, \quad p(y = 1) = \sigma(s)$$
+    $$&h = \mathrm{BiLSTM}(E_w), \\
+      &\alpha = \mathrm{softmax}(u \cdot \mathrm{ReLU}(W h + b) + c), \\
+      &\beta_i = v \cdot h_i + d, \\
+      &s = \sum_i \alpha_i \beta_i, \quad p(y = 1) = \sigma(s)$$
 
     with $w$ the words of a document, $E$ their vectors, $\alpha$ over the document's own words, and the
     keyword relevance $\beta_i$ the score that the document would have if all attention were on word $i$. With

@@ -89,9 +89,9 @@ class Copied:
 class Copier(Saved):
     r"""Encoder, decoder, attention, next id; every weight has a leading axis `model`.
 
-    $$h = \mathrm{RNN}(E_x), \quad d_t = \mathrm{RNN}(E_{y_{<t}}), \quad
-      \alpha^k_{ts} = \mathrm{softmax}_s\big((Q^k d_t + q^k) \cdot h_s\big), \quad
-      c_t = \tfrac{1}{K} \sum_k \Big(C^k \sum_s \alpha^k_{ts} h_s + b^k\Big)$$
+    $$&h = \mathrm{RNN}(E_x), \quad d_t = \mathrm{RNN}(E_{y_{<t}}), \\
+      &\alpha^k_{ts} = \mathrm{softmax}_s\big((Q^k d_t + q^k) \cdot h_s\big), \\
+      &c_t = \tfrac{1}{K} \sum_k \Big(C^k \sum_s \alpha^k_{ts} h_s + b^k\Big)$$
 
     $$p(y_t) = \mathrm{softmax}\big(O \tanh(J [d_t; c_t] + j) + o\big)$$
 

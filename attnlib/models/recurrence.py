@@ -26,8 +26,8 @@ States = Float[Tensor, "token model batch hidden"]
 def lstm(table: Table, ids: Ids, weight: Weight, hidden: Start, cell: Start) -> tuple[States, Start]:
     r"""The states of an LSTM at every token, and its last cell.
 
-    $$(i, f, g, o) = T_{x_t} + W h_{t-1}, \quad
-      c_t = \sigma(f)\, c_{t-1} + \sigma(i) \tanh(g), \quad h_t = \sigma(o) \tanh(c_t)$$
+    $$&(i, f, g, o) = T_{x_t} + W h_{t-1}, \\
+      &c_t = \sigma(f)\, c_{t-1} + \sigma(i) \tanh(g), \quad h_t = \sigma(o) \tanh(c_t)$$
 
     Args:
         table: T: what every id adds to the gates input, forget, cell and output, biases among it.
@@ -45,8 +45,8 @@ def lstm(table: Table, ids: Ids, weight: Weight, hidden: Start, cell: Start) -> 
 def gru(table: Table, ids: Ids, weight: Weight, bias: Float[Tensor, "model hidden"], hidden: Start) -> States:
     r"""The states of a GRU at every token.
 
-    $$r = \sigma(T^r_{x_t} + W^r h_{t-1}), \quad z = \sigma(T^z_{x_t} + W^z h_{t-1}), \quad
-      n = \tanh(T^n_{x_t} + r\,(W^n h_{t-1} + b)), \quad h_t = (1 - z)\, n + z\, h_{t-1}$$
+    $$&r = \sigma(T^r_{x_t} + W^r h_{t-1}), \quad z = \sigma(T^z_{x_t} + W^z h_{t-1}), \\
+      &n = \tanh(T^n_{x_t} + r\,(W^n h_{t-1} + b)), \quad h_t = (1 - z)\, n + z\, h_{t-1}$$
 
     Args:
         table: T: what every id adds to the gates reset, update and new; biases of reset and update among it,

@@ -130,12 +130,12 @@ class BiLSTM(nn.LSTM):
 class Seq2Seq(Saved):
     r"""Source tokens, a bidirectional LSTM, a decoding LSTM, one attention head, the next target token.
 
-    $$h = \mathrm{BiLSTM}(E_x), \quad d_t = \mathrm{LSTM}(E_{y_{<t}}), \quad
-      \alpha_{ts} = \mathrm{softmax}_s\big((W_a d_t + b_a) \cdot h_s\big), \quad
-      c_t = \sum_s \alpha_{ts} (W_c h_s + b_c)$$
+    $$&h = \mathrm{BiLSTM}(E_x), \quad d_t = \mathrm{LSTM}(E_{y_{<t}}), \\
+      &\alpha_{ts} = \mathrm{softmax}_s\big((W_a d_t + b_a) \cdot h_s\big), \\
+      &c_t = \sum_s \alpha_{ts} (W_c h_s + b_c)$$
 
-    $$p(y_t) = \mathrm{softmax}(W_o f(d_t, c_t) + b_o), \quad
-      f(d, c) = d + c \;\text{or}\; \mathrm{ReLU}(W_f [d; c] + b_f)$$
+    $$&p(y_t) = \mathrm{softmax}(W_o f(d_t, c_t) + b_o), \\
+      &f(d, c) = d + c \;\text{or}\; \mathrm{ReLU}(W_f [d; c] + b_f)$$
 
     with $x$ and $y$ the tokens of a sentence and of its translation and $E$ their vectors, which both
     languages share. With `config.uniform`, $\alpha_{ts} = 1/n$ for a source of $n$ tokens.

@@ -18,7 +18,7 @@ from tests.notebooks.one_kernel import executed
 
 FAR: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("far.yaml").read_text())
 BUILDS = range(max(map(len, FAR.values())) if os.environ.get("ATTNLIB_ALL_SETS") else 1)
-ELSEWHERE = re.compile(r"\{(doc|func|class|mod)\}(?=`)")  # links to pages that these builds leave out
+ELSEWHERE = re.compile(r"\{(doc|func|class|data|mod)\}(?=`)")  # links to pages that these builds leave out
 
 pytestmark = pytest.mark.book
 
@@ -56,17 +56,18 @@ def with_smoke(chapter: str, far: dict[str, Any]) -> tuple[Path, dict[str, Any]]
 
 
 def staged(stage: Path, chapters: list[str]) -> Path:
-    """A book of some chapters and the references, still without the chapters."""
+    """A book of some chapters, the glossary and the references, still without the chapters."""
     (stage / "notebooks").mkdir(parents=True)
     (stage / "book").mkdir()
     for name in ("_static", "_ext", "assets", "references.bib", "references.md"):
         (stage / "book" / name).symlink_to(ROOT / "book" / name)
+    glossary = (ROOT / "book/glossary.md").read_text()
+    (stage / "book/glossary.md").write_text(ELSEWHERE.sub("", glossary))
     config = yaml.safe_load((ROOT / "_config.yml").read_text())
     config["execute"] = {"execute_notebooks": "off"}
     (stage / "_config.yml").write_text(yaml.safe_dump(config))
-    files = [
-        {"file": name} for name in (*(f"notebooks/{chapter}" for chapter in chapters), "book/references")
-    ]
+    pages = [*(f"notebooks/{chapter}" for chapter in chapters), "book/glossary", "book/references"]
+    files = [{"file": name} for name in pages]
     (stage / "_toc.yml").write_text(yaml.safe_dump({"format": "jb-book", "root": "index", "chapters": files}))
     (stage / "index.md").write_text("# Far from home\n")
     return stage

@@ -103,6 +103,9 @@ def test_a_narrow_page_does_not_scroll_sideways(html: Path, browser: Browser, do
 SERIOUS = """rules => axe.run(rules).then(found => found.violations
   .filter(each => ["serious", "critical"].includes(each.impact))
   .map(each => `${each.id}: ${each.nodes.length} x ${each.nodes[0].html.slice(0, 200)}`))"""
+SETTLED = """Promise.all([document.fonts.ready,
+  ...document.getAnimations().map(each => each.finished.catch(() => {})), new Promise(requestAnimationFrame)])
+  .then(() => null)"""
 IN_THE_DARK = {"runOnly": ["color-contrast"]}
 """What else axe looks at is the same in both themes."""
 
@@ -114,6 +117,7 @@ def test_no_page_shuts_readers_out(html: Path, browser: Browser, rules: dict[str
     with watched_page(browser, dark=rules == IN_THE_DARK) as (page, _):
         for document in [*DOCUMENTS, "search", "genindex"]:
             visit(page, html / f"{document}.html")
+            page.evaluate(SETTLED)  # colours fade in with the theme
             page.evaluate(AXE.read_text())
             if found := page.evaluate(SERIOUS, rules):
                 wrong[document] = found

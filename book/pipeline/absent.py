@@ -7,11 +7,11 @@ one, words stand in its place, so that every parameter set that a chapter accept
 import re
 
 import nbformat
-from myst_nb.core.variables import format_plain_text
+
+from .roles import NUMBER, glued, is_word, name_and_format, written
 
 ABSENT = "(not in this run)"
 
-_NUMBER = re.compile(r"\{glue:text\}`([^`]+)`")
 _FIGURE = re.compile(r"\{(?:numref|ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
 
 
@@ -27,16 +27,11 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
     absent: dict[str, None] = {}
 
     def number(role: re.Match[str]) -> str:
-        name, colon, form = role[1].rpartition(":")
-        name, form = (name, form) if colon else (form, "s")
+        name, form = name_and_format(role[1], numbers)
         if name not in numbers:
             absent[name] = None
             return ABSENT
-        try:
-            format_plain_text(numbers[name], form)
-        except ValueError:
-            return numbers[name].strip("'\"")
-        return role[0]
+        return written(numbers[name], form) if is_word(numbers[name], form) else role[0]
 
     def figure(role: re.Match[str]) -> str:
         if drawn.get(role[1], True):
@@ -46,18 +41,8 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = _FIGURE.sub(figure, _NUMBER.sub(number, cell.source))
+            cell.source = _FIGURE.sub(figure, NUMBER.sub(number, cell.source))
     return list(absent)
-
-
-def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
-    """Every number that a cell glued, as text, by its name."""
-    found = {}
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
-        told = output.get("metadata", {}).get("scrapbook")
-        if told:
-            found[told["name"]] = output["data"].get(f"{told['mime_prefix']}text/plain", "")
-    return found
 
 
 def _drawn(notebook: nbformat.NotebookNode) -> dict[str, bool]:

@@ -4,11 +4,8 @@ import re
 from pathlib import Path
 
 import nbformat
-from myst_nb.core.variables import format_plain_text
 
-from book.pipeline.absent import glued
-
-NUMBER = re.compile(r"\{glue:text\}`([^`]+)`")
+from .roles import NUMBER, glued, name_and_format, written
 
 
 def write_out(folder: Path) -> None:
@@ -24,13 +21,11 @@ def with_numbers(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """
     kept = glued(notebook)
 
-    def written(role: re.Match[str]) -> str:
-        key, _, form = role[1].rpartition(":") if role[1] not in kept else (role[1], "", "")
-        if key not in kept:
-            return role[0]
-        return format_plain_text(kept[key], form)
+    def number(role: re.Match[str]) -> str:
+        name, form = name_and_format(role[1], kept)
+        return written(kept[name], form) if name in kept else role[0]
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = NUMBER.sub(written, cell.source)
+            cell.source = NUMBER.sub(number, cell.source)
     return notebook

@@ -14,7 +14,8 @@ from typing import Any
 import myst_nb
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
-GLUED = re.compile(r"\{glue:text\}`([^`]+)`")
+from book.pipeline.roles import NUMBER, name_and_format, written
+
 ASKED = re.compile(r"\{eval\}`glued\(('[^`]+'|\"[^`]+\")\)`")
 
 _given: dict[str, Any] = {}
@@ -33,10 +34,10 @@ class Number:
 
 def glued(role: str) -> Number:
     """The number that a role names, `name` or `name:format`."""
-    name, colon, form = (role, "", "") if role in _given else role.rpartition(":")
+    name, form = name_and_format(role, _given)
     if name not in _given:
         return Number(f"[{role}: run the cells above]")
-    return Number(format(float(_given[name]), form) if colon else str(_given[name]))
+    return Number(written(str(_given[name]), form))
 
 
 def keeping(name: str, variable: Any, display: bool = True) -> None:
@@ -47,7 +48,7 @@ def keeping(name: str, variable: Any, display: bool = True) -> None:
 
 def asking(text: str) -> str:
     """The text with roles that ask the kernel."""
-    return GLUED.sub(lambda role: f"{{eval}}`glued({role[1]!r})`", text)
+    return NUMBER.sub(lambda role: f"{{eval}}`glued({role[1]!r})`", text)
 
 
 def naming(text: str) -> str:

@@ -22,6 +22,7 @@ import attnlib.generators.rasp
 import attnlib.models
 import attnlib.stats
 from book.findings import CLAIMS, VERDICTS
+from book.pipeline.pdf import READY
 from book.pipeline.stage import documents
 from tests.browser import canvas_hash, watched_page
 
@@ -30,7 +31,6 @@ DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
 CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks/")]
 LIMIT = 300_000  # bytes of a page; API pages may have twice that, a chapter with its explorers three times
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
-READY = "window.MathJax === undefined || window.MathJax.startup?.promise?.then(() => true)"
 
 pytestmark = pytest.mark.book
 
@@ -83,7 +83,9 @@ def test_the_book_follows_the_readers_colour_scheme(
         assert (text > background) == dark and abs(text - background) > 120, "text does not stand out"
 
 
-@pytest.mark.parametrize("document", ["index", *CHAPTERS, "book/api/stats", "book/api/models"])
+@pytest.mark.parametrize(
+    "document", ["index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"]
+)
 def test_mathematics_is_set(html: Path, browser: Browser, document: str) -> None:
     with watched_page(browser) as (page, _):
         visit(page, html / f"{document}.html")

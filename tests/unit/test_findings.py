@@ -1,5 +1,6 @@
 """What came of the claims is what the records say now, in the README too; links lead to the account."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from attnlib.records import records, runs
 from book.findings import CLAIMS, VERDICTS, findings
 from book.findings.finding import Claim, against, find, how_many, judged, percent, slug
 from book.findings.readme import BEGIN, END, filled, table
+from tests.parameters import quick
 
 ROOT = Path(__file__).parents[2]
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -49,37 +51,166 @@ def test_every_claim_is_judged_and_says_its_numbers() -> None:
         assert re.search(r"\d", each.outcome.found) and "nan" not in each.outcome.found
 
 
-def test_numbers_are_those_of_the_files() -> None:
-    """A few, straight from the files."""
+def rows(chapter: str, **where: object) -> pd.DataFrame:
+    """Rows of all of a chapter's files that have these values: read without what the findings read with."""
+    found = pd.concat(map(pd.read_parquet, (ROOT / "results" / chapter).glob("*.parquet")))
+    for name, value in where.items():
+        found = found[found[name] == value]
+    return found
 
-    def rows(chapter: str, **where: object) -> pd.DataFrame:
-        found = pd.concat(map(pd.read_parquet, (ROOT / "results" / chapter).glob("*.parquet")))
-        for name, value in where.items():
-            found = found[found[name] == value]
-        return found
 
-    def said(words: str) -> str:
-        outcome = find(claim(words)).outcome
-        return f"{outcome.found} {outcome.more}"
+def said(words: str) -> str:
+    outcome = find(claim(words)).outcome
+    return f"{outcome.found} {outcome.more}"
 
+
+def test_numbers_on_rasp_languages_are_those_of_the_files() -> None:
+    right = rows("rasp_languages", metric="accuracy", ablation="", bos=True, width=64, length=30)
+    right = right[
+        right["alphabet_size"].eq(10)
+        & right["positions"].eq("sinusoidal")
+        & right["run"].str.contains("seed")
+    ]
+    untold = 100 * right[~right["supervised"].astype(bool)].groupby("task")["value"].mean()
+    assert f"best `reverse` {untold['reverse']:.1f} %" in said("of the size of its RASP program")
+    assert f"not shown for `hist2` {untold['hist2']:.1f} %" in said("of the size of its RASP program")
+    told = 100 * right[right["supervised"].astype(bool)].groupby("task")["value"].mean()
+    fallen = f"`sort` falls from {untold['sort']:.2f} to {told['sort']:.2f} %"
+    assert fallen in said("Told where the program looks")
+    fewer = rows("rasp_languages", metric="accuracy", ablation="one layer fewer")
+    fewer = fewer[~fewer["supervised"].astype(bool)].groupby("task")["value"]
+    assert (fewer.count()[["reverse", "hist2", "sort"]] == 3).all()
+    means = 100 * fewer.mean()
+    needed = (
+        f"{means['reverse']:.0f} % [32, 34] of the tokens of `reverse` are right and {means['hist2']:.0f} %"
+    )
+    assert needed in said("With fewer layers") and f"but {means['sort']:.1f} %" in said("With fewer layers")
+
+
+def test_numbers_on_generative_rollout_are_those_of_the_files() -> None:
     (needle,) = rows("generative_rollout", metric="needle in top 5 of the facts: rollout").itertuples()
     share = f"{100 * needle.value:.0f} % [0, {100 * needle.high:.0f}]"
     assert f"in {share} of {needle.n} items" in said("product of attention")
+    value = rows("generative_rollout").set_index("metric")["value"]
+    found = [value[f"needle in top 5 of the facts: {way}"] for way in ("chance", "mean attention")]
+    assert "by chance in {:.0%}. By plain mean attention, in {:.0%}".format(*found).replace(
+        "%", " %"
+    ) in said("product of attention")
+    trained, uniform = (value[f"{model}, first token, layer 15"] for model in ("trained", "uniform"))
+    assert f"Half-way through the layers {trained:.2f} of rollout" in said("product of attention")
+    assert f"looks everywhere equally, {uniform:.2f}." in said("product of attention")
 
-    learned = rows("sequence_copying", metric="learned", budget=200).set_index("task")["count"]
-    assert f"{learned['permutations of 40']:.0f} of 20 models" in said("learning to copy")
-    assert f"{learned['40 of 60']:.0f} of 20 to copy 40 out of 60" in said("learning to copy")
 
-    taught = rows("algorithmic_reasoning", kind="string reversal, supervised", seeds=3.0)
-    (taught,) = taught[~taught["ranges"].str.contains("OOD length 1-10")].itertuples()
-    assert f"from {100 * taught.OOD:.0f} to {100 * taught.changed:.0f} %" in said("because attention is not")
+def test_numbers_on_quantifying_flow_are_those_of_the_files() -> None:
+    found = rows(
+        "quantifying_flow", layer=6, causal=False, untrained=False, relevance="blank-out", data="linzen"
+    )
+    rank = found[found["items"].eq("words") & found["metric"].eq("correlation")].groupby("way")["value"]
+    assert (rank.count()[["raw attention", "rollout", "flow"]] == 3).all()
+    for way in ("rollout", "flow"):
+        assert f"correlation is {rank.mean()[way]:.2f} [" in said(f"{way} agrees")
+        assert f"of raw attention {rank.mean()['raw attention']:.2f} [" in said(f"{way} agrees")
 
+
+def test_numbers_on_algorithmic_reasoning_are_those_of_the_files() -> None:
+    found = rows("algorithmic_reasoning")
+    found = found[
+        ~found["ranges"].str.contains("OOD length 1-10") & ~found["kind"].str.contains(" positions")
+    ]
+    right = found[found["run"].str.contains(r", seed \d$") & ~found["kind"].str.contains("supervised")]
+    right = right[right["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
+    means = 100 * right.groupby(["kind", "metric"])["value"].mean()
+    inside, outside = (means.xs(f"teacher-forced exact match {split}", level=1) for split in ("ID", "OOD"))
+    for kind in ("long addition", "string reversal", "successor", "value assignment", "flip flop"):
+        assert f"{kind} {inside[kind]:.0f} %" in said("fail on longer inputs")
+    assert f"flip flop goes on, {outside['flip flop']:.0f} %" in said("fail on longer inputs")
+    assert (outside.drop("flip flop") == 0).all() and "in 5 of 6 tasks" in said("fail on longer inputs")
+
+    verdicts = found[found["metric"].str.startswith("verdict: ") & found["seeds"].eq(3)].set_index("kind")
+    for kind, risen in (
+        ("string reversal, supervised", "longer reversals from"),
+        ("long addition", "sums from"),
+    ):
+        start, end = (100 * verdicts.loc[kind, name] for name in ("OOD", "changed"))
+        assert f"{risen} {start:.0f} to {end:.0f} %" in said("because attention is not")
+    low, high = (100 * verdicts.loc["long addition", name] for name in ("low", "high"))
+    assert f"[{low:+.0f}, {high:+.0f}] points)." in said("because attention is not")
+    assert (verdicts.loc[["successor", "flip flop"], "value"] < 0).all()
+    own = rows("algorithmic_reasoning", seeds=3.0)
+    own = own[own["kind"].str.match("string reversal, .* positions$")]
+    caused = own["metric"].str.startswith("verdict: the cause").sum()
+    assert f"the cause with {caused} of {len(own)} kinds of positions" in said("because attention is not")
+
+
+def test_numbers_on_the_arithmetic_lens_are_those_of_the_files() -> None:
     parts = rows("arithmetic_lens", run="over seeds")
     parts = parts[parts["metric"].str.startswith("claim: ")]
-    assert f"{(parts['low'] > 0).sum()} of {len(parts)} parts" in said("Early layers")
+    assert len(parts) == 3 and f"{(parts['low'] > 0).sum()} of 3 parts" in said("Early layers")
+    exact = rows("arithmetic_lens", metric="exact match").set_index("run")["value"]
+    exact = 100 * exact[[f"addition, seed {seed}" for seed in range(3)]]
+    assert f"add {exact.min():.0f} to {exact.max():.0f} %" in said("Early layers")
 
-    first = rows("where_attention_tells", run="all settings", metric="plausibility: AttnLRP").nlargest(1, "n")
-    assert f"AttnLRP, gets {first['value'].item():.2f}" in said("the algorithm needs")
+
+@pytest.mark.parametrize(
+    ("words", "chapter", "units"),
+    [
+        ("in classification", "classification_dynamics", "documents"),
+        ("in translation", "translation_dynamics", "sentences"),
+    ],
+)
+def test_numbers_on_relevance_are_those_of_the_files(words: str, chapter: str, units: str) -> None:
+    found = rows(chapter, split="test", checkpoints="held out", interval=units, measure="top match")
+    found = found[~(found["task"].eq("SMS Spam") & found["setting"].str.contains("bf16"))]
+    found = found[found["accuracy"] == "tokens"] if "accuracy" in found else found
+    value = 100 * found.set_index(["metric", "task"])["value"]
+    shares, chance = value["A(alpha, beta_uf)"], value["A_hat"]
+    for task in ("IMDB", "multi30k"):
+        if task in shares:
+            assert f"{task} {shares[task]:.0f} % [" in said(words)
+    assert f"in {shares.min():.0f} to {shares.max():.0f} % of the" in said(words)
+    assert f"by chance in {chance.min():.0f} to {chance.max():.0f} %" in said(words)
+
+
+def test_numbers_on_sequence_copying_are_those_of_the_files() -> None:
+    study = rows("sequence_copying", metric="learned", budget=200)
+    study = study[study["setting"].str.startswith("length 40; 20 seeds; hidden 256")].set_index("task")
+    assert (study["n"] == 20).all()
+    assert f"{study.loc['permutations of 40', 'count']:.0f} of 20 models" in said("learning to copy")
+    assert f"{study.loc['40 of 60', 'count']:.0f} of 20 to copy 40 out of 60" in said("learning to copy")
+    own = json.dumps(quick("sequence_copying"), sort_keys=True)
+    (path,) = (
+        path
+        for path in (ROOT / "results/sequence_copying").glob("*.json")
+        if json.dumps(json.loads(path.read_text())["parameters"], sort_keys=True) == own
+    )
+    small = pd.read_parquet(path.with_suffix(".parquet"))
+    small = small[small["metric"] == "learned"].set_index(["task", "budget"])
+    assert (small["n"] == 10).all()
+    soon, late = (small.loc[("permutations of 20", budget), "count"] for budget in (100, 200))
+    assert f"{soon:.0f} of 10 learn permutations of 20 within 100 steps, {late:.0f} within 200" in said(
+        "learning to copy"
+    )
+    rescued = small.loc[("permutations of 20, after 20 steps of 20 of 30", 100), "count"]
+    assert f"{rescued:.0f} of 10 small models" in said("nothing hints")
+    hint = rows("sequence_copying", metric="hint (AUC)", step=20)
+    hint = hint[hint["setting"].str.startswith("length 40; 20 seeds; hidden 256")].set_index("task")["value"]
+    assert f"in {hint['permutations of 40']:.2f} [" in said("nothing hints")
+    assert f"in {hint['40 of 60']:.2f} [" in said("nothing hints")
+
+
+def test_numbers_on_where_attention_tells_are_those_of_the_files() -> None:
+    for words, question in (("the algorithm needs", "plausibility"), ("the model uses", "faithfulness")):
+        found = rows("where_attention_tells", run="all settings")
+        found = found[found["metric"].str.startswith(f"{question}: ")]
+        value = found.sort_values("n").drop_duplicates("metric", keep="last").set_index("metric")["value"]
+        best = value[f"{question}: {'AttnLRP' if question == 'plausibility' else 'blank-out'}"]
+        assert f"gets {best:.2f} [" in said(words) and said(words).startswith(
+            f"{value[f'{question}: rollout']:.2f} ["
+        )
+        last, untrained = (
+            value[f"{question}: {way}"] for way in ("raw attention, last layer", "rollout, untrained")
+        )
+        assert f"gets {last:.2f}, rollout of untrained models {untrained:.2f}." in said(words)
 
 
 def test_without_records_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

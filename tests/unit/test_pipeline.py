@@ -75,7 +75,7 @@ def project(tmp_path: Path) -> Path:
 def make(project: Path) -> subprocess.CompletedProcess[str]:
     """What `make book PROFILE=smoke` runs."""
     command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=900)
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
 
 
 def snakemake(project: Path, *arguments: str) -> str:
@@ -358,7 +358,7 @@ def sweep(project: Path, text: str) -> subprocess.CompletedProcess[str]:
     """What `make sweep FILE=many.yaml` runs."""
     (project / "many.yaml").write_text(text)
     command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "2"]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=900)
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.slow

@@ -1,0 +1,40 @@
+"""Numbers inside prose: the role `` {glue:text}`name:.2f` ``, and what cells glued under its name."""
+
+import re
+from collections.abc import Collection
+
+import nbformat
+from myst_nb.core.variables import format_plain_text
+
+NUMBER = re.compile(r"\{glue:text\}`([^`]+)`")
+"""The role; its group is the name, with a format behind a colon if there is one."""
+
+
+def name_and_format(role: str, names: Collection[str]) -> tuple[str, str]:
+    """What a role says; a name may hold colons itself."""
+    name, colon, form = role.rpartition(":")
+    return (role, "") if role in names or not colon else (name, form)
+
+
+def is_word(text: str, form: str) -> bool:
+    """Whether what was glued is a word ("never") where the format asks for a number."""
+    try:
+        format_plain_text(text, form)
+    except ValueError:
+        return True
+    return False
+
+
+def written(text: str, form: str) -> str:
+    """A number as the book writes it; a word is that word, whatever its format."""
+    return text.strip("'\"") if is_word(text, form) else format_plain_text(text, form)
+
+
+def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """Every number that a cell glued, as text, by its name."""
+    found = {}
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        told = output.get("metadata", {}).get("scrapbook")
+        if told:
+            found[told["name"]] = output["data"].get(f"{told['mime_prefix']}text/plain", "")
+    return found

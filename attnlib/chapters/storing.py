@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from attnlib import chapters
+from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from attnlib.chapters.arithmetic_lens import ArithmeticLens, LensRun
 from attnlib.chapters.base import Chapter
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 from attnlib.files import CheckpointError
+from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.models.transformer import Transformer
 from attnlib.records import stored_model
 from attnlib.records.models import STORED, Task, store_model
@@ -75,6 +77,16 @@ def _(chapter: ArithmeticLens, run: LensRun) -> tuple[Task, dict[str, Any]]:
     sizes = run.published or (chapter.train_problems, chapter.valid_problems, chapter.test_problems)
     splits = dict(zip(("train", "valid", "test"), sizes, strict=True))
     return chapter.task(run), {**splits, "as_published": run.published is not None}
+
+
+@tested_on.register
+def _(chapter: AlgorithmicReasoning, run: ReasoningRun) -> tuple[Task, dict[str, Any]]:
+    task = chapter.generator(run.task, "id")
+    if not (isinstance(task, StringReversalGenerator) and chapter.from_scratch):
+        raise ValueError(
+            f"{run.name} cannot be stored: of this chapter, only string reversal from scratch is"
+        )
+    return task, {"n": chapter.test_samples}
 
 
 # ---- from the command line

@@ -20,9 +20,11 @@ import torch
 from torch import Tensor
 
 from attnlib.files import CheckpointError, load_tensors, save_tensors
+from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import Arithmetic, arithmetic
 from attnlib.generators.base import Batch
 from attnlib.generators.rasp import LANGUAGES, Language, language
+from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.measures.accuracy import sample_scores
 from attnlib.models.saving import config_of
 from attnlib.models.transformer import Transformer
@@ -40,8 +42,8 @@ VERSION = 1
 AGAIN = "Take the file from the repository again (git checkout -- results/models), or store the model again"
 """What to do about a file that cannot be used."""
 
-Task = Language | Arithmetic
-"""What a stored model was trained to do: a RASP language of the paper, or arithmetic."""
+Task = Language | Arithmetic | StringReversalGenerator
+"""What a stored model was trained to do: a RASP language of the paper, arithmetic, or string reversal."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class StoredModel:
         name: of its run there.
         model: in evaluation mode, on the CPU.
         task: what it does.
-        held_out: which samples it was tested on, as `task.sequences` or `task.splits` takes them.
+        held_out: which samples it was tested on, as `task.sequences`, `splits` or `samples` takes them.
         accuracy: on these, `value`, `low`, `high` and `n` of "accuracy" (per token) and "exact match".
         data: SHA-256 of those samples.
         provenance: the chapter's parameters, `steps` and `seconds` of training, and what `origin` said when
@@ -78,10 +80,11 @@ class StoredModel:
     def note(self) -> str:
         """In a line: how good it is, and where it is from."""
         tokens, whole = self.accuracy["accuracy"], self.accuracy["exact match"]
+        kinds = {Language: "sequences", Arithmetic: "problems", StringReversalGenerator: "strings"}
         libraries = self.provenance["versions"]
         return (
             f"{100 * tokens['value']:.2f} % of tokens and {100 * whole['value']:.1f} % of {whole['n']:,.0f} "
-            f"held-out {'sequences' if isinstance(self.task, Language) else 'problems'} right; "
+            f"held-out {kinds[type(self.task)]} right; "
             f"{self.provenance['steps']:,} steps, {self.provenance['seconds']:.0f} s, torch "
             f"{libraries['torch']}, commit {self.provenance['commit'] or 'unknown'}"
         )
@@ -91,6 +94,8 @@ def tests(task: Task, held_out: Mapping[str, Any]) -> list[Batch]:
     """Held-out samples of a task in batches; of arithmetic, only the answer is asked for."""
     if isinstance(task, Language):
         return task.in_batches(task.sequences(**held_out))
+    if isinstance(task, StringReversalGenerator):
+        return task.in_batches(task.samples(**held_out))
     return dataclasses.replace(task, operands_too=False).in_batches(task.splits(**held_out).test)
 
 
@@ -264,7 +269,11 @@ def _arithmetic(numbers: list[int], **settings: Any) -> Arithmetic:
     return arithmetic(numbers=(low, high), **settings)
 
 
-_MAKERS: dict[str, Any] = {"language": _language, "arithmetic": _arithmetic}
+def _reversal(length: list[int], **settings: Any) -> StringReversalGenerator:
+    return StringReversalGenerator(tokenizer=char_tokenizer(), length=(length[0], length[1]), **settings)
+
+
+_MAKERS: dict[str, Any] = {"language": _language, "arithmetic": _arithmetic, "string reversal": _reversal}
 
 
 def _told(task: Task) -> dict[str, Any]:
@@ -278,6 +287,9 @@ def _told(task: Task) -> dict[str, Any]:
         # A Dyck language brings its own symbols, and ignores the size.
         size = 10 if task.definition.symbols else len(task.alphabet)
         return {"kind": "language", "task": {"name": task.name, "alphabet_size": size, "bos": task.bos}}
+    if isinstance(task, StringReversalGenerator):
+        own = {"charset": task.charset, "length": list(task.length), "seed": task.seed, "split": task.split}
+        return {"kind": task.NAME, "task": own}
     space = task.space
     settings = {
         "operators": space.operators,

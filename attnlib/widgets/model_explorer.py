@@ -23,16 +23,18 @@ class ModelExplorer(AttentionView, anywidget.AnyWidget):
     """Models computed in the page itself, with or without a kernel: the reader types, the model answers.
 
     Shown are the model's output beside the right one, and every head's attention; outlined is where the
-    language's program looks, or what a digit of a sum depends on. Any head's attention can be swapped: for
-    even attention, for the program's, or off, which brings nothing; the output with the swap stands beside
-    the one without. In rows where the program selects nothing, a head keeps its own attention, as it does in
+    language's program looks, what a digit of a sum depends on, or where the symbol to write stands. Any
+    head's attention can be swapped: for even attention, for the program's (in string reversal, the
+    reference's), or off, which brings nothing; the output with the swap stands beside the one without. In
+    rows where the program selects nothing, a head keeps its own attention, as it does in
     `attnlib.measures.program_heads`.
 
     Args:
         models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "..."}}``. A model is a
-            `Transformer`; its task a `Language` or an `Arithmetic`; texts, one or more, are offered to begin
-            with; the note, a line about the model, may be left out. The right output of what is typed is
-            known for the languages of the paper and for arithmetic; of a language of your own, for its texts.
+            `Transformer`; its task a `Language`, an `Arithmetic` or a `StringReversalGenerator` (a token per
+            symbol, nothing around it); texts, one or more, are offered to begin with; the note, a line about
+            the model, may be left out. The right output of what is typed is known for the languages of the
+            paper, arithmetic and reversal; of a language of your own, for its texts.
         text: what is typed at first; "": the first text of the model shown first.
         title: a line of text above the picture.
         example: index of the model shown first.

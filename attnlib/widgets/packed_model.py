@@ -6,8 +6,8 @@ They are compressed by raw deflate, first the first bytes of all numbers, then t
 exponents of weights are much alike.
 
 Of a task travels what it takes to ask it: ids, symbols, classes. The page has the definitions of the paper's
-languages and of arithmetic itself; of a language of your own it knows the right outputs of the texts that
-come with it.
+languages, of arithmetic and of string reversal itself; of a language of your own it knows the right outputs
+of the texts that come with it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.arithmetic.writing import CHARACTERS
 from attnlib.generators.rasp import LANGUAGES, Language
 from attnlib.models.saving import config_of
 from attnlib.models.transformer import Transformer
 from attnlib.widgets.recording import deflate
+
+Asked = Language | Arithmetic | StringReversalGenerator
+"""The tasks that the page can ask a model."""
+
+LONGEST_STRING = 40
+"""Symbols of a string that the page has reversed: every symbol that is written is a reading of all before."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class PackedModel:
 
     @classmethod
     def of(
-        cls, label: str, model: nn.Module, task: Language | Arithmetic, texts: Sequence[str], note: str = ""
+        cls, label: str, model: nn.Module, task: Asked, texts: Sequence[str], note: str = ""
     ) -> PackedModel:
         """Checks and packs; `ModelExplorer` describes the arguments.
 
@@ -76,7 +83,7 @@ class PackedModel:
         if broken := [name for name, value in weights.items() if not value.isfinite().all()]:
             raise ValueError(f"its weights are not finite: {', '.join(broken)}")
         half = all(torch.equal(value.half().float(), value) for value in weights.values())
-        told = (_language if isinstance(task, Language) else _arithmetic)(model, task)  # type: ignore[arg-type]
+        told = _told(model, task)
         for text in texts:
             checked(model, task, text)
         told["texts"] = [_known(task, text) for text in dict.fromkeys(texts)]
@@ -110,7 +117,7 @@ class PackedModel:
         }
 
 
-def checked(model: Transformer, task: Language | Arithmetic, text: str) -> None:
+def checked(model: Transformer, task: Asked, text: str) -> None:
     """Nothing, if the model can be asked this text.
 
     Raises:
@@ -119,6 +126,11 @@ def checked(model: Transformer, task: Language | Arithmetic, text: str) -> None:
     if isinstance(task, Language):
         task.encode(text)
         length = len(text) + task.bos
+    elif isinstance(task, StringReversalGenerator):
+        task.annotate(f"{text}={text[::-1]}")
+        if len(text) > LONGEST_STRING:
+            raise ValueError(f"{text!r} has {len(text)} symbols; the page reverses at most {LONGEST_STRING}")
+        length = 2 * len(text) + 2  # with the beginning and "="; the end is only written
     else:
         length = len(task.prompt(text if "=" in text else f"{text}="))
     if length > model.config.max_length:
@@ -133,6 +145,13 @@ def _packed(values: Tensor, half: bool) -> bytes:
     numbers = (values.half() if half else values).numpy()
     planes = numbers.view(np.uint8).reshape(len(numbers), -1).T
     return deflate(np.ascontiguousarray(planes))
+
+
+def _told(model: Transformer, task: Asked) -> dict[str, Any]:
+    """What the page must know of a task, but for texts."""
+    if isinstance(task, Language):
+        return _language(model, task)
+    return _arithmetic(model, task) if isinstance(task, Arithmetic) else _reversal(model, task)
 
 
 def _language(model: Transformer, task: Language) -> dict[str, Any]:
@@ -169,6 +188,27 @@ def _arithmetic(model: Transformer, task: Arithmetic) -> dict[str, Any]:
     }
 
 
+def _reversal(model: Transformer, task: StringReversalGenerator) -> dict[str, Any]:
+    tokenizer = task.tokenizer
+    _same_sizes(model, len(tokenizer), len(tokenizer), task.NAME)
+    ids = tokenizer.convert_tokens_to_ids([*task.charset, "="])
+    if task.annotate("=".join(task.charset[:1] * 2)).input_ids.tolist() != [
+        tokenizer.bos_token_id, ids[0], ids[-1], ids[0]
+    ]:  # fmt: skip
+        raise ValueError(
+            "the page reverses strings without instruction, examples or chat, a token per symbol"
+        )
+    return {
+        "kind": "reversal",
+        "symbols": task.charset,
+        "tokens": ids,
+        "trained": task.length[1],
+        "bos": int(tokenizer.bos_token_id),
+        "end": int(tokenizer.eos_token_id),
+        "longest": min(LONGEST_STRING, model.config.max_length // 2 - 1),
+    }
+
+
 def _same_sizes(model: Transformer, vocabulary: int, classes: int, name: str) -> None:
     has, needs = (model.config.vocabulary, model.config.n_classes), (vocabulary, classes)
     if has != needs:
@@ -178,10 +218,12 @@ def _same_sizes(model: Transformer, vocabulary: int, classes: int, name: str) ->
         )
 
 
-def _known(task: Language | Arithmetic, text: str) -> dict[str, Any]:
+def _known(task: Asked, text: str) -> dict[str, Any]:
     """A text; of a language of your own also what is right, which the page could not know."""
-    if isinstance(task, Arithmetic) or LANGUAGES.get(task.name) is task.definition:
-        return {"text": text.strip().rstrip("=") if isinstance(task, Arithmetic) else text}
+    if isinstance(task, Arithmetic):
+        return {"text": text.strip().rstrip("=")}
+    if isinstance(task, StringReversalGenerator) or LANGUAGES.get(task.name) is task.definition:
+        return {"text": text}
     masks = {
         f"L{layer}H{head}": "".join("01"[cell] for cell in mask.int().flatten().tolist())
         for (layer, head), mask in task.target_attention(text).items()

@@ -20,12 +20,14 @@ from tests.explorers import HOSTILE
 pytestmark = pytest.mark.book
 
 MAP = ".attnx-map"
-CHAPTERS = ("rasp_languages", "arithmetic_lens")
+CHAPTERS = ("rasp_languages", "arithmetic_lens", "algorithmic_reasoning")
+REVERSES = "string reversal, sinusoidal positions"
 
 
 def shown(chapter="rasp_languages", *names):
     def parts(kept):
-        texts = texts_for(kept) if chapter == "rasp_languages" else ["58+67", "99+9"]
+        own = {"arithmetic_lens": ["58+67", "99+9"], "algorithmic_reasoning": ["dh13h", "longerthantraining"]}
+        texts = own.get(chapter) or texts_for(kept)
         return {"model": kept.model, "task": kept.task, "texts": texts, "note": kept.note}
 
     return {name: parts(kept) for name, kept in stored_models(chapter).items() if name in names or not names}
@@ -227,6 +229,29 @@ def test_a_head_can_be_pushed_part_of_the_way_as_in_torch(opened):
     assert line(page, "writes now") == line(page, "as trained")
 
 
+@pytest.mark.parametrize("strength", [0.35, 1.0])
+def test_a_model_that_reverses_is_pushed_as_in_torch(opened, strength):
+    """All heads of the last layer onto the reference, on a string longer than any in training."""
+    kept, text = stored_model("algorithmic_reasoning", REVERSES), "longerthantraining"
+    swaps = {f"L1H{head}": "program" for head in range(4)}
+    page = opened(explorer(REVERSES, "algorithmic_reasoning", text=text, swaps=swaps, strength=0.0))
+    sample = kept.task.annotate(f"{text}={text[::-1]}")
+    right = sample.target_ids[len(text) + 1 :]
+
+    @torch.no_grad()
+    def count(strength):
+        with reinforced(kept.model, [(1, head) for head in range(4)], sample.reference[None], strength):
+            written = kept.model(sample.input_ids[None]).logits[0, len(text) + 1 :].argmax(-1)
+        return f"{int((written == right).sum())} of {len(right)} outputs right"
+
+    assert said(page).endswith(f" the reference's at 0 %: {count(0.0)} (as trained: {count(0.0)})")
+    page.get_by_label("How much of it, in per cent").fill(str(round(100 * strength)))
+    assert f"the reference's{' at 35 %' if strength < 1 else ''}: {count(strength)} (as" in said(page)
+    assert strength < 1 or count(1.0) > count(0.0)
+    typed(page, "dh13h")
+    assert line(page, "as trained")[-6:] == [*"h31hd", "<eos>"] and line(page, "reads") == list("dh13h=h31hd")
+
+
 def test_only_heads_with_a_program_offer_it_and_the_mean_stands_for_all_heads(opened):
     page = opened(explorer("addition, seed 0", "arithmetic_lens"))
     offered = page.get_by_label("Attention of the chosen head").locator("option")
@@ -284,7 +309,11 @@ def test_of_a_language_of_your_own_the_right_output_is_shown_where_it_is_known(o
 
 @pytest.mark.parametrize(
     ("name", "chapter", "longest"),
-    [("sort", "rasp_languages", "abcdefghij" * 3), ("addition, seed 0", "arithmetic_lens", "99+99")],
+    [
+        ("sort", "rasp_languages", "abcdefghij" * 3),
+        ("addition, seed 0", "arithmetic_lens", "99+99"),
+        (REVERSES, "algorithmic_reasoning", "abcdefghij" * 4),
+    ],
 )
 def test_a_narrow_screen_is_not_overflowed(opened, name, chapter, longest):
     page = opened(explorer(name, chapter, text=longest), width=400)

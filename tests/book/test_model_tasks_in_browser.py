@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from attnlib.generators import rasp
+from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import arithmetic
+from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.packed_model import PackedModel
@@ -18,7 +20,8 @@ ASK = """([task, config, texts]) => {
     const refused = own.refuse(text);
     if (refused) return { refused };
     const targets = Object.entries(own.targets(text)).map(([head, mask]) => [head, [...mask]]);
-    const said = { ids: own.ids(text), names: own.names(text), right: own.right(text) };
+    const [ids, names, begin, right] = [own.ids(text), own.names(text), own.begin(text), own.right(text)];
+    const said = { ids, names, begin, right };
     return { refused, ...said, targets: Object.fromEntries(targets) };
   });
 }"""
@@ -99,6 +102,26 @@ def test_arithmetic_is_that_of_python(page, settings):
         assert not looked[~rows].any()
 
 
+def reversal(**settings):
+    return StringReversalGenerator(tokenizer=char_tokenizer(), length=(1, 20), **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"charset": "zyx01"}], ids=str)
+def test_string_reversal_is_that_of_python(page, settings):
+    task = reversal(**settings)
+    samples = task.samples(100)
+    texts = [sample.prompt.removesuffix("=") for sample in samples]
+    for sample, found in zip(samples, asked(page, task, texts), strict=True):
+        ids = sample.input_ids.tolist()
+        assert found["refused"] == "" and found["ids"] == ids
+        assert found["names"] == task.tokenizer.convert_ids_to_tokens(ids)
+        written = sample.target_ids[found["begin"] :].tolist()
+        assert found["right"] == task.tokenizer.convert_ids_to_tokens(written)
+        assert (sample.target_ids[: found["begin"]] == task.ignore_index).all()
+        heads = {f"L{layer}H{head}": sample.reference for layer in range(3) for head in range(2)}
+        assert_masks_equal(found["targets"], heads, len(ids))
+
+
 def test_a_language_of_your_own_is_right_where_python_said_so(page):
     own = rasp.Definition(
         "sort", "as it is", lambda s: s.symbols, heads={(0, 1): rasp.LANGUAGES["hist"].heads[0, 0]}
@@ -138,20 +161,27 @@ REFUSED = [
     (arithmetic(), "5+100", "100 is not from 1 to 99."),
     (arithmetic(), "05+7", "Here that is written 5+7="),
     (arithmetic("-", negative=False), "5-7", "The result would be negative."),
+    (
+        reversal(),
+        "",
+        "There is nothing to reverse. Type up to 40 letters and digits; in training there were 20",
+    ),
+    (reversal(), "a-b=", "'-', '=' are not in this model's alphabet. Type up to 40 letters"),
+    (reversal(), "a" * 41, "That is 41 symbols; this page reverses 40. Type 40 or fewer."),
     (arithmetic("+", (1, 999)), "55+7", "That is 6 tokens; this model has positions for 5."),
 ]
 
 
 @pytest.mark.parametrize(("task", "text", "message"), REFUSED)
 def test_what_cannot_be_asked_is_refused_with_the_reason(page, task, text, message):
-    fine = (
-        task.alphabet[:3]
-        if isinstance(task, rasp.Language)
-        else "7-5"
-        if "-" in task.space.operators
-        else "7+5"
-    )
-    first, found = asked(page, task, [fine, text], longest=5)
+    if isinstance(task, rasp.Language):
+        fine = task.alphabet[:3]
+    elif isinstance(task, StringReversalGenerator):
+        fine = "a"
+    else:
+        fine = "7-5" if "-" in task.space.operators else "7+5"
+    longest = 82 if isinstance(task, StringReversalGenerator) else 5
+    first, found = asked(page, task, [fine, text], longest=longest)
     assert first["refused"] == ""
     assert found["refused"].startswith(message)
 
@@ -166,7 +196,7 @@ def test_what_the_page_does_not_know_it_says(page):
         [told, {"kind": "chess"}, {"program": "shuffle"}, {}],
     )
     assert said == [
-        'this page knows no task "chess", only language, arithmetic',
+        'this page knows no task "chess", only language, arithmetic, reversal',
         f'this page knows no language "shuffle", only {", ".join(rasp.LANGUAGES)}',
         None,
     ]

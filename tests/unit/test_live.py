@@ -60,7 +60,8 @@ def test_a_kernel_knows_what_the_run_has_glued() -> None:
         f"exec(open({str(startup)!r}).read())\n"
         "print(glued('a: b:.2f'))\n"
         "from myst_nb import glue\n"
-        "glue('a: b', 1.234567, display=False); glue('word', 'yes', display=False); glue('n', 7, display=False)\n"
+        "glue('a: b', 1.234567, display=False); glue('word', 'yes', display=False)\n"
+        "glue('n', 7, display=False)\n"
         "print(glued('a: b:.2f'), glued('a: b'), glued('word'), [glued('word')], glued('n:d'))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -9,7 +9,9 @@ import traitlets
 from torch import nn
 
 from attnlib.generators import rasp
+from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import arithmetic
+from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.widgets import ModelExplorer
 from tests.explorers import HOSTILE, is_harmless, state_of
@@ -135,6 +137,25 @@ def test_a_text_that_cannot_be_asked_at_first_is_refused():
     assert [each["text"] for each in ModelExplorer(adding).examples[0]["task"]["texts"]] == ["58+67", "1+2"]
     with pytest.raises(ValueError, match=r"model 'adds': '58=' is not a problem of this task"):
         ModelExplorer(adding, text="58")
+
+
+def reversal(**settings):
+    return StringReversalGenerator(tokenizer=char_tokenizer(), **settings)
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "message"),
+    [
+        (reversal(), "a-b", "string reversal"),
+        (reversal(), "a" * 41, "has 41 symbols; the page reverses at most 40"),
+        (reversal(), "a" * 30, "has 62 tokens, and this model was built for at most max_length=60"),
+        (reversal(use_instruction=True), "abc", "without instruction, examples or chat"),
+    ],
+)
+def test_a_string_that_cannot_be_reversed_in_the_page_is_refused(task, text, message):
+    model = transformer(task, causal=True, max_length=60)
+    with pytest.raises(ValueError, match=message):
+        ModelExplorer({"reverses": {"model": model, "task": task, "texts": [text]}})
 
 
 @pytest.mark.parametrize(

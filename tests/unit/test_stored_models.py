@@ -11,7 +11,9 @@ from attnlib.chapters import storing
 from attnlib.chapters.storing import store
 from attnlib.files import CheckpointError, _checksum, load_tensors, save_tensors
 from attnlib.generators import rasp
+from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import arithmetic
+from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.measures import sample_scores
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.records import store_model, stored_model, stored_models
@@ -54,6 +56,7 @@ def test_what_the_issue_asks_for_is_there_and_small():
     languages = {"sort", "sort-supervised", "reverse", "hist-supervised"}
     assert {f"rasp_languages/{name}" for name in languages} <= names
     assert "arithmetic_lens/addition-seed-0" in names
+    assert "algorithmic_reasoning/string-reversal-sinusoidal-positions" in names
     assert sum(path.stat().st_size for path in FILES) < 4e6
 
 
@@ -101,6 +104,17 @@ def test_what_was_stored_comes_back(tmp_path, task, held_out):
     assert found.accuracy == scores.to_dict("index")
     assert "20 held-out" in found.note and "7 steps" in found.note
     assert list(stored_models("rasp_languages", tmp_path)) == ["sort, small"]
+
+
+def test_a_model_that_reverses_comes_back_with_the_texts_it_was_tested_on(tmp_path):
+    task = StringReversalGenerator(
+        tokenizer=char_tokenizer(), charset="abcxyz", length=(2, 5), split="test", seed=4
+    )
+    kept(tmp_path, task, {"n": 30})
+    found = stored_model("rasp_languages", "sort, small", tmp_path)
+    assert data_of(found.tests) == data_of(task.in_batches(task.samples(30)))
+    assert (found.task.charset, found.task.length, found.task.split) == ("abcxyz", (2, 5), "test")
+    assert found.accuracy["exact match"]["n"] == 30 and "30 held-out strings" in found.note
 
 
 def test_a_language_of_your_own_is_not_stored(tmp_path):
@@ -286,6 +300,7 @@ def test_a_stored_model_knows_its_alphabet_and_whether_it_has_bos(tmp_path, monk
         ),
         (["rasp_languages", "sort", "-p", "bos", "yes"], "bos: should be a valid boolean; got 'yes'"),
         (["sequence_copying", "copy"], "sequence_copying"),
+        (["algorithmic_reasoning", "successor"], "of this chapter, only string reversal from scratch is"),
     ],
 )
 def test_a_wrong_command_ends_with_one_line(tmp_path, monkeypatch, words, message):

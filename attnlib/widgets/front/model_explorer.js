@@ -17,7 +17,7 @@ import "./model_explorer.css";
 
 class Unreadable extends Error {} // no model can be shown
 
-const OWN = "own", MIXED = "mixed", SWAPS = { [OWN]: "its own", even: "even", program: "the program's", off: "off" };
+const OWN = "own", MIXED = "mixed", PROGRAM = "program", SWAPS = [OWN, "even", PROGRAM, "off"];
 
 class ModelView extends AttentionView {
   get kind() { return "Model explorer"; }
@@ -26,8 +26,11 @@ class ModelView extends AttentionView {
 
   place() {
     const swap = this.swapOf(this.chosenHeads);
-    return super.place() + (swap === OWN ? "" : `, ${swap === MIXED ? "some heads swapped" : SWAPS[swap]}${this.inPart}`);
+    return super.place() + (swap === OWN ? "" : `, ${swap === MIXED ? "some heads swapped" : this.called(swap)}${this.inPart}`);
   }
+
+  /** A swap in words: whose attention a head has. */
+  called(swap) { return { [OWN]: "its own", [PROGRAM]: this.task.theirs }[swap] ?? swap; }
 
   // ---- built once
 
@@ -105,7 +108,7 @@ class ModelView extends AttentionView {
     const { net, task, asked } = this, { n_layers, n_heads } = net.config;
     this.targets = task.targets(asked);
     this.swaps = Object.fromEntries(Object.entries(this.model.get("swaps")).filter(([head, swap]) =>
-      net.heads.includes(head) && (swap !== "program" || this.hasProgram(head))));
+      net.heads.includes(head) && (swap !== PROGRAM || this.hasProgram(head))));
     this.swapped = Object.keys(this.swaps).length > 0;
     this.own = this.answer({});
     this.run = this.swapped ? this.answer(this.swaps) : this.own;
@@ -126,15 +129,14 @@ class ModelView extends AttentionView {
 
   /** The tokens that the model reads, its attention, and its outputs: `writes[i]`, {text, probability}, is at token i. */
   answer(chosen) {
-    const { net, task, asked } = this, ids = task.ids(asked), tokens = task.names(asked), { n_classes, max_length } = net.config;
-    const swaps = Object.fromEntries(Object.entries(chosen).map(([head, swap]) => [head, swap === "program" ? evenly(this.targets[head], ids.length) : swap]));
-    const strength = this.strength;
+    const { net, task, asked, strength } = this, ids = task.ids(asked), tokens = task.names(asked), { n_classes, max_length } = net.config;
+    const swaps = Object.fromEntries(Object.entries(chosen).map(([head, swap]) => [head, swap === PROGRAM ? evenly(this.targets[head], ids.length) : swap]));
     let read = net.read(ids, swaps, strength);
     const output = (at) => {
       const { id, probability } = likeliest(read.logits.subarray(at * n_classes, (at + 1) * n_classes));
       return { id, probability, text: task.output(id) };
     };
-    const begin = task.generates ? ids.length - 1 : task.skipped, writes = [];
+    const begin = task.begin(asked), writes = [];
     if (!task.generates) for (let at = begin; at < ids.length; at++) writes[at] = output(at);
     for (let count = 0; task.generates && count < task.most; count++) {
       const next = writes[ids.length - 1] = output(ids.length - 1);
@@ -160,7 +162,7 @@ class ModelView extends AttentionView {
     for (const { layer, head, button } of this.heads.all) {
       const swap = this.swaps[headName(layer, head)];
       button.classList.toggle("attnm-swapped", Boolean(swap));
-      if (swap) button.title = `${button.title}: ${SWAPS[swap]}`;
+      if (swap) button.title = `${button.title}: ${this.called(swap)}`;
     }
   }
 
@@ -172,7 +174,7 @@ class ModelView extends AttentionView {
 
   offerSwaps() {
     const heads = this.chosenHeads, swap = this.swapOf(heads), program = heads.every((head) => this.hasProgram(head));
-    offer(this.swapSelect, [...(swap === MIXED ? [[MIXED, "several"]] : []), ...Object.entries(SWAPS).filter(([name]) => name !== "program" || program)]);
+    offer(this.swapSelect, [...(swap === MIXED ? [[MIXED, "several"]] : []), ...SWAPS.filter((name) => name !== PROGRAM || program).map((name) => [name, this.called(name)])]);
     this.swapSelect.value = swap;
     this.reset.hidden = this.shareField.hidden = !this.swapped;
     this.slider.value = 100 * this.strength;
@@ -192,7 +194,7 @@ class ModelView extends AttentionView {
       return each.good ? `${sum(each.good.map(Number))} of ${each.good.length} outputs right`
         : `outputs ${each.texts.join(" ")} (what is right, this page knows of the texts above only)`;
     };
-    const names = Object.entries(this.swaps).map(([head, swap]) => `${head} ${SWAPS[swap]}`).join(", ");
+    const names = Object.entries(this.swaps).map(([head, swap]) => `${head} ${this.called(swap)}`).join(", ");
     const problem = task.generates ? task.asked(this.asked) : "";
     this.said.textContent = this.swapped ? `With ${names}${this.inPart}: ${problem}${verdict(run)} (as trained: ${verdict(own)})` : capital(problem + verdict(run));
     const line = (name, texts, marks = []) => make("tr", {}, make("th", { scope: "row" }, name), ...range(columns - task.skipped).map((i) => {
@@ -239,7 +241,8 @@ function bits(mask) {
 
 /** Attention that is the same on all cells of a mask's row; a row that selects nothing is zero. */
 function evenly(mask, tokens) {
-  return Float32Array.from(mask, (cell, i) => cell / (sum([...mask.subarray(i - (i % tokens), i - (i % tokens) + tokens)]) || 1));
+  const cells = range(tokens).map((q) => sum([...mask.subarray(q * tokens, (q + 1) * tokens)]) || 1);
+  return Float32Array.from(mask, (cell, i) => cell / cells[Math.floor(i / tokens)]);
 }
 
 function likeliest(logits) {

@@ -12,16 +12,18 @@ import { programOf } from "./rasp_programs.js";
  * A task, of what Python says of it. It has
  * - `refuse(text)`: why the text cannot be asked, or "";
  * - `ids(text)`: what the model reads, and `names(text)`, those tokens as text;
+ * - `begin(text)`: the first token at which it writes;
  * - `generates`: whether the model goes on by itself, up to the token `end`, at most `most` times; otherwise it writes
- *   one output at every token, but not at the first `skipped`;
+ *   one output at every token from there on. The first `skipped` tokens are not shown beside outputs;
  * - `output(id)`: an output as text;
  * - `right(text)`: the right outputs, or null where they are not known;
  * - `targets(text)`: where heads should look, {name of the head: [query key] as 0 and 1}, of the tokens that the
- *   model reads in the end. They are a program's where `programmed`, which a head's attention can be swapped for.
+ *   model reads in the end. They are a program's where `programmed`, which a head's attention can be swapped for:
+ *   it is called `theirs`.
  * Throws an Error that says what this page does not know of it.
  */
 export function taskOf(told, model) {
-  const kinds = { language: Language, arithmetic: Sums }, Task = kinds[told.kind];
+  const kinds = { language: Language, arithmetic: Sums, reversal: Reversal }, Task = kinds[told.kind];
   if (!Task) throw new Error(`this page knows no task "${told.kind}", only ${Object.keys(kinds).join(", ")}`);
   return new Task(told, model);
 }
@@ -30,7 +32,7 @@ export function taskOf(told, model) {
 
 class Language {
   constructor(told, { max_length }) {
-    Object.assign(this, told, { symbols: [...told.alphabet], generates: false, programmed: true, skipped: told.bos === null ? 0 : 1 });
+    Object.assign(this, told, { symbols: [...told.alphabet], generates: false, programmed: true, theirs: "the program's", skipped: told.bos === null ? 0 : 1 });
     this.rasp = told.program === null ? null : programOf(told.program);
     this.longest = max_length - this.skipped;
     this.hint = `up to ${this.longest} of the symbols ${told.alphabet}`;
@@ -45,6 +47,7 @@ class Language {
 
   ids(text) { return [...(this.skipped ? [this.bos] : []), ...[...text].map((symbol) => this.first + this.symbols.indexOf(symbol))]; }
   names(text) { return [...(this.skipped ? ["<bos>"] : []), ...text]; }
+  begin() { return this.skipped; }
   output(id) { return this.classes[id]; }
   right(text) { return this.known(text)?.right ?? this.rasp?.outputs([...text]).map(String) ?? null; }
 
@@ -110,6 +113,7 @@ class Sums {
   asked(text) { return this.write(this.parse(text)).question; }
   ids(text) { return [this.bos, ...[...this.asked(text)].map((character) => this.first + this.characters.indexOf(character))]; }
   names(text) { return ["<bos>", ...this.asked(text)]; }
+  begin(text) { return this.asked(text).length; }
   output(id) { return id === this.end ? "<eos>" : (this.characters[id - this.first] ?? "?"); }
   right(text) { return [...this.write(this.parse(text)).answer, "<eos>"]; }
 
@@ -135,6 +139,37 @@ class Sums {
     const digits = number.replace("-", "").length;
     let at = this.reversed ? 0 : digits - 1;
     return [...number].map((character) => (character === "-" ? -1 : this.reversed ? at++ : at--));
+  }
+}
+
+// ---------------------------------------------------------------------------- string reversal
+
+/** The model reads the string and its right reversal, as in training, and writes what comes next: see `measures`. */
+class Reversal {
+  constructor(told, { n_layers, n_heads }) {
+    Object.assign(this, told, { symbols: [...told.symbols], generates: false, programmed: true, theirs: "the reference's", skipped: 1 });
+    this.heads = range(n_layers * n_heads).map((i) => headName(Math.floor(i / n_heads), i % n_heads));
+    this.hint = `up to ${this.longest} letters and digits; in training there were ${this.trained} at most`;
+  }
+
+  refuse(text) {
+    const strangers = [...new Set(text)].filter((symbol) => !this.symbols.includes(symbol)), { length } = [...text];
+    if (!length) return `There is nothing to reverse. Type ${this.hint}.`;
+    if (strangers.length) return `${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet. Type ${this.hint}.`;
+    return length > this.longest ? `That is ${length} symbols; this page reverses ${this.longest}. Type ${this.longest} or fewer.` : "";
+  }
+
+  names(text) { return ["<bos>", ...text, "=", ...[...text].reverse()]; }
+  ids(text) { return [this.bos, ...this.names(text).slice(1).map((name) => this.tokens[name === "=" ? this.symbols.length : this.symbols.indexOf(name)])]; }
+  begin(text) { return text.length + 1; }
+  output(id) { return id === this.end ? "<eos>" : (this.symbols[this.tokens.indexOf(id)] ?? "?"); }
+  right(text) { return [...[...text].reverse(), "<eos>"]; }
+
+  /** The token before a symbol of the answer looks at the place of the string where that symbol stands. */
+  targets({ length }) {
+    const tokens = 2 * length + 2, mask = new Uint8Array(tokens * tokens);
+    for (const i of range(length)) mask[(length + 1 + i) * tokens + length - i] = 1;
+    return Object.fromEntries(this.heads.map((head) => [head, mask]));
   }
 }
 

@@ -49,15 +49,19 @@ def code_hash(notebook: str) -> str:
     """A hash of the code that a chapter's numbers come from, as syntax trees without docstrings.
 
     Those are the definitions that the notebook's cells name, and those that they reach, less what only shows
-    numbers. The cells themselves are in no hash; the commit has them.
+    numbers and what only that reaches (an explorer knows of every task). The cells themselves are in no hash;
+    the commit has them.
     """
     path = PACKAGE.parent / "notebooks" / f"{notebook}.ipynb"
     cells = json.loads(path.read_text())["cells"] if path.exists() else []
     source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    trees = {
-        name: tree for name, tree in reached(named_in(source)).items() if name.split(".")[1] not in _SHOWING
-    }
+    starts = [(module, name) for module, name in named_in(source) if not _shows(f"{module}.{name}")]
+    trees = {name: tree for name, tree in reached(starts).items() if not _shows(name)}
     return hashlib.sha256(repr(sorted(trees.items())).encode()).hexdigest()[:16]
+
+
+def _shows(definition: str) -> bool:
+    return definition.split(".")[1] in _SHOWING
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:

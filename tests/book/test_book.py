@@ -50,23 +50,33 @@ def visit(page: Page, path: Path) -> None:
     page.wait_for_function(READY)
 
 
+BROKEN = "images => images.filter(i => !i.naturalWidth).map(i => i.src)"
+SETTLED = """Promise.all([document.fonts.ready,
+  ...document.getAnimations().map(each => each.finished.catch(() => {})), new Promise(requestAnimationFrame)])
+  .then(() => null)"""
+SERIOUS = """rules => axe.run(rules).then(found => found.violations
+  .filter(each => ["serious", "critical"].includes(each.impact))
+  .map(each => `${each.id}: ${each.nodes.length} x ${each.nodes[0].html.slice(0, 200)}`))"""
+IN_THE_DARK = {"runOnly": ["color-contrast"]}
+"""What else axe looks at is the same in both themes."""
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_opens_without_a_word_and_without_the_network(
+def test_every_page_opens_without_a_word_or_the_network_and_shuts_no_reader_out(
     html: Path, browser: Browser, dark: bool
 ) -> None:
-    pages = [html / f"{document}.html" for document in DOCUMENTS]
-    pages += [] if dark else [html / "search.html", html / "genindex.html"]
+    """axe-core: names that can be read out, roles that fit, contrast; of our markup and of the theme's."""
     wrong = {}
     with watched_page(browser, dark=dark) as (page, problems):
-        for path in pages:
-            visit(page, path)
-            broken = page.eval_on_selector_all(
-                "img", "images => images.filter(i => !i.naturalWidth).map(i => i.src)"
-            )
-            if problems or broken:
-                wrong[str(path.relative_to(html))] = [*problems, *broken]
+        page.add_init_script(path=AXE)
+        for document in [*DOCUMENTS, "search", "genindex"]:
+            visit(page, html / f"{document}.html")
+            said = [*problems, *page.eval_on_selector_all("img", BROKEN)]
+            page.evaluate(SETTLED)  # colours fade in with the theme
+            if said := said + page.evaluate(SERIOUS, IN_THE_DARK if dark else {}):
+                wrong[document] = said
                 problems.clear()
-        assert wrong == {}
+    assert wrong == {}
 
 
 @pytest.mark.parametrize(("dark", "theme"), [(False, "light"), (True, "dark")])
@@ -100,30 +110,6 @@ def test_a_narrow_page_does_not_scroll_sideways(html: Path, browser: Browser, do
     with watched_page(browser, width=390) as (page, _):
         visit(page, html / f"{document}.html")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-SERIOUS = """rules => axe.run(rules).then(found => found.violations
-  .filter(each => ["serious", "critical"].includes(each.impact))
-  .map(each => `${each.id}: ${each.nodes.length} x ${each.nodes[0].html.slice(0, 200)}`))"""
-SETTLED = """Promise.all([document.fonts.ready,
-  ...document.getAnimations().map(each => each.finished.catch(() => {})), new Promise(requestAnimationFrame)])
-  .then(() => null)"""
-IN_THE_DARK = {"runOnly": ["color-contrast"]}
-"""What else axe looks at is the same in both themes."""
-
-
-@pytest.mark.parametrize("rules", [{}, IN_THE_DARK], ids=["light", "dark"])
-def test_no_page_shuts_readers_out(html: Path, browser: Browser, rules: dict[str, list[str]]) -> None:
-    """axe-core: names that can be read out, roles that fit, contrast; of our markup and of the theme's."""
-    wrong = {}
-    with watched_page(browser, dark=rules == IN_THE_DARK) as (page, _):
-        for document in [*DOCUMENTS, "search", "genindex"]:
-            visit(page, html / f"{document}.html")
-            page.evaluate(SETTLED)  # colours fade in with the theme
-            page.evaluate(AXE.read_text())
-            if found := page.evaluate(SERIOUS, rules):
-                wrong[document] = found
-    assert wrong == {}
 
 
 def test_the_first_page_plays(html: Path, browser: Browser) -> None:

@@ -25,13 +25,14 @@ def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
     rows = runs.records(notebook)
     if rows.empty:
         return rows
-    told = {path.stem: path.with_suffix(".json") for path in (runs.RECORDED / notebook).glob("*.parquet")}
-    rows = rows[rows["record"].str.partition(" [")[0].isin(told)]
-    if not parameters or rows.empty:
+    files = {path.stem: path.with_suffix(".json") for path in (runs.RECORDED / notebook).glob("*.parquet")}
+    names = rows["record"].str.partition(" [")[0]
+    rows = rows[names.isin(files)]
+    if not parameters:
         return rows
-    made = {each: read_sealed(told[each.partition(" [")[0]])["parameters"] for each in rows["record"].unique()}
-    asked = [all(made[each].get(name) == value for name, value in parameters.items()) for each in rows["record"]]
-    return rows[asked]
+    told = {name: read_sealed(file)["parameters"] for name, file in files.items() if name in set(names)}
+    asked = [name for name, made in told.items() if parameters.items() <= made.items()]
+    return rows[names[rows.index].isin(asked)]
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from attnlib.records import runs
+from attnlib.sealing import read_sealed
 
 NOT_RUN = "not run"
 
@@ -14,17 +15,24 @@ IN_HUNDREDTHS = ("%", "points")
 """Units of shares that are shown times 100."""
 
 
-def came_with_the_book(notebook: str) -> pd.DataFrame:
+def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
     """`records` of a chapter, less those of a reader's own runs: what the page says first is the same in all.
 
     Args:
         notebook: the chapter.
+        **parameters: only of runs with these parameters, whatever the others were; by default, of all.
     """
     rows = runs.records(notebook)
     if rows.empty:
         return rows
-    names = {path.stem for path in (runs.RECORDED / notebook).glob("*.parquet")}
-    return rows[rows["record"].str.partition(" [")[0].isin(names)]
+    files = {path.stem: path.with_suffix(".json") for path in (runs.RECORDED / notebook).glob("*.parquet")}
+    names = rows["record"].str.partition(" [")[0]
+    rows = rows[names.isin(files)]
+    if not parameters:
+        return rows
+    told = {name: read_sealed(file)["parameters"] for name, file in files.items() if name in set(names)}
+    asked = [name for name, made in told.items() if parameters.items() <= made.items()]
+    return rows[names[rows.index].isin(asked)]
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:

@@ -11,6 +11,7 @@ import pytest
 
 from attnlib.files import CheckpointError, write_atomically
 from attnlib.records import (
+    came_with_the_book,
     paper_figures,
     paper_grid,
     paper_verdicts,
@@ -391,3 +392,15 @@ def test_verdicts_ask_for_chance_and_for_the_papers_figure():
     assert told["Amazon"] == "above chance, higher than the paper's"
     assert told["SST"] == "above chance" and found.loc["SST", "paper"] == "not found"
     assert found.loc["IMDB", "paper"] == "52.55" and found.loc["IMDB", "here"] == "55.0 [50.0, 60.0]"
+
+
+def test_records_that_came_with_the_book_are_found_by_their_parameters(monkeypatch, tmp_path):
+    record(ROWS.assign(value=0.1), **WHO | {"params": PARAMS | {"steps": 7}})  # a reader's own
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path / "recorded"))
+    for value, seeds in {0.8: [0], 0.6: [0, 1]}.items():
+        record(ROWS.assign(value=value), **WHO | {"params": PARAMS | {"seeds": seeds}})
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path / "here"))
+    assert came_with_the_book("chapter", language="sort", seeds=[0])["value"].tolist() == [0.8]
+    assert sorted(came_with_the_book("chapter", language="sort")["value"]) == [0.6, 0.8]
+    for nothing in ({"language": "hist"}, {"steps": 7}, {"no such": None}):
+        assert came_with_the_book("chapter", **nothing).empty

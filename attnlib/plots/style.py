@@ -1,33 +1,37 @@
-"""What all figures and tables look like."""
+"""What all tables look like, and the words in figures."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 import pandas as pd
-import seaborn as sns
 from pandas.io.formats.style import Styler
 
-from attnlib.colours import LINES
-
-sns.set_theme(
-    style="ticks",
-    context="paper",
-    palette=LINES,
-    rc={"figure.dpi": 144, "figure.constrained_layout.use": True},
-)
+from attnlib.plots.drawing import carried
 
 
-def table(rows: pd.DataFrame, digits: int = 4) -> Styler:
+class Table(Styler):
+    """What `table` returns, for a cell to show: an output of a notebook holds its numbers whole, too."""
+
+    data: pd.DataFrame
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self.to_html(), "text/plain": repr(self)} | carried(self.data)
+
+
+def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     """Rows as the pages show them: the index a column like the others, texts whole and to the left."""
     rows = rows if isinstance(rows.index, pd.RangeIndex) else rows.reset_index()
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
-    style = rows.style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
-    style = style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
-    style = style.set_properties(subset=texts, **{"text-align": "left"})
+    style = Table(rows)
+    style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
+    style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
+    style.set_properties(subset=texts, **{"text-align": "left"})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
-    return style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
+    style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
+    return style
 
 
 def visible(word: str) -> str:

@@ -80,7 +80,7 @@ def relevance_scatter(
         sns.scatterplot(x=beta[some], y=alpha[some], ax=axis, **look, **dots)
         axis.set(yscale="log", xlabel=formulas(name), ylabel=r"attention $\alpha$")
     if hue is not None:
-        legend_of(axes[-1])
+        legend_of(axes[-1], markerscale=2)
         axes[-1].legend().remove()
     drawn = pd.DataFrame({"alpha": alpha[some], **{name: beta[some] for name, beta in betas.items()}})
     return finished(figure), drawn if hue is None else drawn.assign(kind=hue)

@@ -8,7 +8,7 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from attnlib.plots.drawing import Data, drawing, labelled
 from attnlib.plots.panels import (
@@ -47,6 +47,8 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
         axis.set_xlabel("training step")
     left.set_ylabel(f"{metric} (validation)")
     right.set(ylabel="cross entropy (training)", yscale="log")
+    for which in ("major", "minor"):
+        getattr(right.yaxis, f"set_{which}_formatter")(LogFormatter(labelOnlyBase=which == "major"))
     legend_of(right)
     return finished(figure), rows
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from attnlib.plots.drawing import Data, drawing, labelled
 from attnlib.plots.panels import finished, legend_of, line, looks
@@ -40,6 +41,7 @@ def agreement_by_layer(
             where = {"ha": "right", "va": "bottom", "transform": axis.get_yaxis_transform()}
             axis.text(0.99, value, name, fontsize=POINTS, **where)
         axis.axhline(0, color=colour("faint"), lw=0.6)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set(title=title, xlabel="layer")
     for axis in axes[::2]:
         axis.set_ylabel(label)

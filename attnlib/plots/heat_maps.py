@@ -36,6 +36,7 @@ def attention_grid(
     n_layers, n_heads, *_ = next(iter(attentions.values())).shape
     places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
     across = min(len(places), 4 if len(tokens) <= 10 else 3 if len(tokens) <= 18 else 2)
+    across = max(1, min(across, int((COLUMN - 1.2) / (0.08 * (max(map(len, attentions)) + 6)))))  # by titles
     down = -(-len(places) // across)
     size = min(2.6, (COLUMN - 1.2) / across)
     shape = (len(attentions) * down, across)
@@ -63,6 +64,8 @@ def token_map(
 ) -> tuple[Figure, Data]:
     """One heat map with tokens (or layers) along both sides, from 0 to the largest value.
 
+    Where columns are few, it is narrower than the page's column.
+
     Args:
         values: at least 0.
         rows: what stands beside each row.
@@ -70,11 +73,11 @@ def token_map(
         labels: what rows and columns are.
     """
     data = values.detach().cpu().float().numpy()
-    longest = max(map(len, rows))
+    longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
     room = COLUMN - 1.4 - 0.085 * longest  # beside labels and scale
     cell = (min(0.3, room / len(columns)), 0.2)
-    height = 0.9 + 0.085 * max(map(len, columns)) + cell[1] * len(rows)
-    figure, axis = plt.subplots(figsize=(COLUMN, max(height, 1.8)))
+    size = (1.4 + 0.085 * longest + cell[0] * len(columns), 0.9 + 0.085 * longest_below + cell[1] * len(rows))
+    figure, axis = plt.subplots(figsize=(max(size[0], 3.2), max(size[1], 1.6)))
     norm = PowerNorm(0.5, vmin=0, vmax=float(data.max()) or 1.0)
     names = [[visible(word) for word in words] for words in (columns, rows)]
     how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}

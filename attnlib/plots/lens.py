@@ -27,7 +27,7 @@ from attnlib.plots.panels import (
     row_of_panels,
 )
 from attnlib.plots.style import visible
-from attnlib.plots.themes import COLUMN, POINTS, colour, weights
+from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, weights
 
 
 @drawing
@@ -91,6 +91,11 @@ def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> tuple[Figure, Data]
     left.set(title="share of attention", ylabel="", xlabel="")
     right.set(title="points of accuracy lost without it", ylabel="", xlabel="")
     for axis in (left, right):
+        cells = axis.collections[0]
+        for text, ground in zip(
+            axis.texts, cells.cmap(cells.norm(cells.get_array())).reshape(-1, 4), strict=True
+        ):
+            text.set_color(ink_on(ground[:3]))
         axis.tick_params(length=0)
         axis.tick_params("x", labelrotation=40)
         plt.setp(axis.get_xticklabels(), ha="right")

@@ -89,11 +89,12 @@ def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, wid
         axis.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=colour("reference"), linewidth=width))
 
 
-def legend_of(axis: Axes, title: str | None = None) -> None:
+def legend_of(axis: Axes, title: str | None = None, **how: Any) -> None:
     """The legend of all panels, below them, with what stands in one of them."""
     handles, labels = axis.get_legend_handles_labels()
     columns = max(1, min(len(labels), int(100 / (8 + max(map(len, labels), default=0)))))
-    axis.figure.legend(handles, labels, title=title, ncols=columns, loc="outside lower center", frameon=False)
+    how = {"title": title, "ncols": columns, "loc": "outside lower center", "frameon": False} | how
+    axis.figure.legend(handles, labels, **how)
 
 
 def finished(figure: Figure, axes: bool = True) -> Figure:

@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 
 from attnlib.plots.drawing import Data, drawing, labelled
 from attnlib.plots.panels import (
-    SHAPES,
-    STROKES,
     finished,
     legend_of,
     line,
@@ -22,7 +20,7 @@ from attnlib.plots.panels import (
     points,
     row_of_panels,
 )
-from attnlib.plots.themes import colour, colours
+from attnlib.plots.themes import colour
 
 FILLS = ("full", "none", "left", "right", "top")
 """Of shapes, a model each."""
@@ -104,25 +102,31 @@ def plateaus(
 def extrapolation(models: pd.DataFrame, mass: str = "mass") -> tuple[Figure, Data]:
     """Accuracy against attention on the reference, both out of distribution: a point per model.
 
+    A shape per task, filled in another way per kind of model.
+
     Args:
         models: of `chapters.algorithmic_tables.extrapolation`.
         mass: the column of attention.
     """
-    figure, axes = row_of_panels(1, height=3.6)
-    tasks, fills = models.groupby("task", sort=False), dict(zip(models["model"].unique(), cycle(FILLS)))
-    for (task, part), ink, shape in zip(tasks, cycle(colours()), cycle(SHAPES)):
-        for model, some in part.groupby("model", sort=False):
-            how: dict[str, Any] = {
-                "ms": 5,
-                "color": ink,
-                "fillstyle": fills[model],
-                "markerfacecoloralt": "none",
-            }
-            how["label"] = f"{str(task).replace('_', ' ')}, {model}"
-            axes[0].plot(some[mass], some["accuracy"], shape, **how)
-    axes[0].set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
-    axes[0].set_ylim(-0.03, 1.03)
-    legend_of(axes[0])
+    figure, (axis,) = row_of_panels(1, height=3.8)
+    looks_of = dict(zip(models["task"].unique(), looks(), strict=False))
+    fills = dict(zip(models["model"].unique(), cycle(FILLS)))
+    open_side: dict[str, Any] = {"ms": 5, "ls": "", "markerfacecoloralt": "none"}
+    for (task, model), some in models.groupby(["task", "model"], sort=False):
+        how: dict[str, Any] = {
+            "marker": looks_of[task].shape,
+            "color": looks_of[task].colour,
+            "fillstyle": fills[model],
+        }
+        axis.plot(some[mass], some["accuracy"], **open_side, **how)
+    for task, look in looks_of.items():
+        name = str(task).replace("_", " ")
+        axis.plot([], [], label=name, marker=look.shape, color=look.colour, **open_side)
+    for model, fill in fills.items():
+        axis.plot([], [], label=model, marker="o", color=colour("faint"), fillstyle=fill, **open_side)
+    axis.set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
+    axis.set_ylim(-0.03, 1.03)
+    legend_of(axis)
     return finished(figure), models
 
 
@@ -137,7 +141,7 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> tuple[
     """
     rows = rows[rows["metric"] == metric]
     figure, axes = panels(rows["task"].nunique())
-    targets = dict(zip(rows["onto"].unique(), STROKES, strict=False))
+    targets = dict(zip(rows["onto"].unique(), ("-", ":"), strict=False))
     look_of = dict(zip(rows["split"].unique(), looks(), strict=False))
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
         for (split, onto), of_both in part.groupby(["split", "onto"], sort=False):

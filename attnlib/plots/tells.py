@@ -19,6 +19,9 @@ from attnlib.plots.themes import COLUMN, colour, ink_on, signed
 LEFT_OUT = "cannot be given, or not asked"
 """What the legend calls a cell without a number."""
 
+FEW = 8
+"""Of more settings than these, numbers leave out their zero, to be as large as cells allow."""
+
 
 @drawing
 def measures_by_setting(
@@ -75,12 +78,17 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> tuple[Figure, Data]
     return finished(figure), labelled(rankings, "question")
 
 
+def shortened(value: float | int) -> str:
+    """A number to two digits in few letters: ".43", "-.05", "1"."""
+    return f"{value:z.2f}".replace("0.", ".", 1).replace("1.00", "1").replace(".00", "0")
+
+
 def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str]) -> None:
     values = table.pivot(index="method", columns="setting", values="value")
     values = values.reindex(index=order, columns=settings).astype(float)
     numbers = table["value"].dropna().tolist()
     norm: Normalize = TwoSlopeNorm(0, vmin=min([-0.5, *numbers]), vmax=max([1.0, *numbers]))
-    scale, small = signed(), fitting(5 * len(settings), 0.55 * COLUMN)
+    scale, small = signed(), fitting(4 * len(settings), 0.55 * COLUMN)
     axis.set_facecolor(colour("field"))
     axis.patch.set(hatch="////", edgecolor=colour("faint"), lw=0)
     edges = [np.arange(n + 1) - 0.5 for n in (len(settings), len(order))]
@@ -93,7 +101,8 @@ def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str
                 "fontsize": small,
                 "color": ink_on(scale(norm(value))),
             }
-            axis.text(column, row, f"{value:.2f}", **how)
+            text = f"{value:z.2f}" if len(settings) <= FEW else shortened(value)
+            axis.text(column, row, text, **how)
     axis.set(xticks=range(len(settings)), xticklabels=settings)
     axis.tick_params("x", labelrotation=60)
     axis.tick_params(length=0)

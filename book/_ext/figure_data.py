@@ -48,7 +48,7 @@ def place_all(app: Sphinx, doctree: nodes.document) -> None:
     cells = list(doctree.findall(lambda node: _is(node, "cell_code")))
     used = [cell for cell in cells if _tags(cell) & {"parameters", "injected-parameters"}]
     if used:  # those that were injected stand behind the defaults
-        _name_lines(used[-1], PARAMETERS)
+        _place_of_lines(used[-1], PARAMETERS)
     numbers = count(1)
     for cell in cells:
         for bundle in list(cell.findall(lambda node: _is(node, "mime_bundle"))):
@@ -111,14 +111,16 @@ def below(app: Sphinx, shown: nodes.Element, links: list[nodes.reference]) -> No
 
 def _code(cell: nodes.Element, name: str) -> list[nodes.reference]:
     """A link to a cell's lines, if they are on the page."""
-    return [_link("code", f"code-of-{name}")] if _name_lines(cell, f"code-of-{name}") else []
+    place = _place_of_lines(cell, f"code-of-{name}")
+    return [_link("code", place)] if place else []
 
 
-def _name_lines(cell: nodes.Element, name: str) -> bool:
-    found = list(cell.findall(lambda node: _is(node, "cell_code_source")))
-    for lines in found:
-        lines["ids"].append(name)
-    return bool(found)
+def _place_of_lines(cell: nodes.Element, name: str) -> str | None:
+    """The id of a cell's lines: what it has, or this name."""
+    for lines in cell.findall(lambda node: _is(node, "cell_code_source")):
+        lines["ids"] = lines["ids"] or [name]
+        return str(lines["ids"][0])
+    return None
 
 
 def _link(text: str, place: str) -> nodes.reference:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attnlib import plots
 from attnlib.chapters.tells_tables import of_record, widest
-from attnlib.plots.drawing import as_csv
+from attnlib.plots.drawing import CSV, carried
 from attnlib.records import records
 
 ALT = (
@@ -32,5 +32,5 @@ def summary(stage: Path) -> str:
     drawn = plots.measures_ranked(rankings)
     path.write_text(drawn.svg(), encoding="utf-8")
     path.with_suffix(".dark.svg").write_text(drawn.svg("dark"), encoding="utf-8")
-    path.with_suffix(".csv").write_text(as_csv(drawn.data), encoding="utf-8")
+    path.with_suffix(".csv").write_text(carried(drawn.data)[CSV], encoding="utf-8")
     return FIGURE

@@ -57,7 +57,7 @@ def test_reinforcement_curves_have_a_line_per_split_and_target():
     figure = plots.reinforcement_curves(rows).figure
     lines = panels(figure)[0].lines
     assert len(lines) == 4 and len(legend(figure)) == 4
-    assert {line.get_linestyle() for line in lines} == {"-", "--"}
+    assert {line.get_linestyle() for line in lines} == {"-", ":"}
 
 
 @pytest.mark.parametrize("n", [1, 4, 5, 7])

@@ -229,7 +229,7 @@ def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path
         assert line is not None and line.get("class") == ["sources"], each.get("id")
         data, *_ = (path.parent / link["href"] for link in line.select("a"))
         rows = pd.read_csv(data) if data.suffix == ".csv" else np.load(data)
-        assert len(rows), data
+        assert list(rows), data  # columns, or arrays
 
 
 def test_in_the_dark_figures_are_those_for_the_dark(html: Path, browser: Browser) -> None:

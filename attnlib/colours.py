@@ -53,6 +53,9 @@ opposite as weights grow, ``oranges`` likewise for what is below zero."""
 INKS = ["#000000", WHITE]
 """Of a text on a tint, whichever is read better: one of the two has a contrast of 4.5 at least on any."""
 
+CLEAR = "none"
+"""Of grounds that let the page's own be seen."""
+
 LOGO = {"weight": "#3b78b5", "reference": ORANGE}
 LINKS = {"light": "#0b5bc4", "dark": "#8ab6f9"}
 """Of the book's pages: to be read on shaded grounds, too."""

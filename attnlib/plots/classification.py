@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from attnlib.plots.drawing import Data, drawing, labelled
 from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_of_panels
-from attnlib.plots.style import formulas
+from attnlib.plots.style import NUMBERS, formulas
 from attnlib.plots.themes import colour, colours
 
 
@@ -89,7 +89,8 @@ def relevance_scatter(
 def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:
     """Tables of numbers side by side, as texts: "0.47 [0.44, 0.50]"; an infinite xi is "never".
 
-    Where a number has no interval, because seeds are too few, it says how many they are.
+    Where a number has no interval, because seeds are too few, it says how many they are. The table knows its
+    numbers: what `table` makes of it carries them, not the texts.
 
     Args:
         tables: columns `metric`, `value`, `low`, `high` and `n`, by what the column is to be called.
@@ -107,4 +108,7 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
         name: pd.Series({row.metric: text(row) for row in rows.itertuples()}) for name, rows in tables.items()
     }
     order = list(dict.fromkeys(metric for rows in tables.values() for metric in rows["metric"]))
-    return pd.DataFrame(columns).loc[order].fillna("").rename_axis("metric")
+    texts = pd.DataFrame(columns).loc[order].fillna("").rename_axis("metric")
+    numbers = labelled(tables, "of")[["of", "metric", "value", "low", "high", "n"]]
+    texts.attrs[NUMBERS] = numbers.to_dict("list")  # plain, since pandas compares what tables are marked with
+    return texts

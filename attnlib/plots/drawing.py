@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from attnlib.colours import CLEAR
 from attnlib.plots.themes import Theme, in_theme
 
 CSV, NPZ, DARK = "text/csv", "application/vnd.attnlib.npz", "application/vnd.attnlib.dark+svg"
@@ -45,7 +46,7 @@ class Drawing:
         figure = self.figure if theme == "light" else self._drawn(theme)[0]
         file = io.StringIO()
         with in_theme(theme), plt.rc_context({"svg.hashsalt": "attnlib", "svg.fonttype": "path"}):
-            ground = "none" if theme == "dark" else "auto"
+            ground = CLEAR if theme == "dark" else "auto"
             figure.savefig(file, format="svg", dpi=_DPI, metadata={"Date": None}, facecolor=ground)
         return file.getvalue()
 

@@ -11,14 +11,26 @@ from pandas.io.formats.style import Styler
 
 from attnlib.plots.drawing import carried
 
+NUMBERS = "numbers"
+"""The mark (`DataFrame.attrs`) of a table of texts that says which numbers they were written from."""
+
 
 class Table(Styler):
     """What `table` returns, for a cell to show: an output of a notebook holds its numbers whole, too."""
 
     data: pd.DataFrame
 
+    @property
+    def numbers(self) -> pd.DataFrame:
+        """What it was made from: the rows themselves, or what they are marked with if that is all of them."""
+        if NUMBERS not in self.data.attrs:
+            return self.data
+        numbers = pd.DataFrame(self.data.attrs[NUMBERS])
+        known = {*numbers["of"], *numbers["metric"]}
+        return numbers if known.issuperset(self.data.columns[1:]) else self.data
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/html": self.to_html(), "text/plain": repr(self)} | carried(self.data)
+        return {"text/html": self.to_html(), "text/plain": repr(self)} | carried(self.numbers)
 
 
 def table(rows: pd.DataFrame, digits: int = 4) -> Table:

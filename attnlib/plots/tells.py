@@ -88,7 +88,7 @@ def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str
     values = values.reindex(index=order, columns=settings).astype(float)
     numbers = table["value"].dropna().tolist()
     norm: Normalize = TwoSlopeNorm(0, vmin=min([-0.5, *numbers]), vmax=max([1.0, *numbers]))
-    scale, small = signed(), fitting(4 * len(settings), 0.55 * COLUMN)
+    scale, small = signed(), fitting(len(settings), 0.26 * COLUMN)
     axis.set_facecolor(colour("field"))
     axis.patch.set(hatch="////", edgecolor=colour("faint"), lw=0)
     edges = [np.arange(n + 1) - 0.5 for n in (len(settings), len(order))]

@@ -12,7 +12,7 @@ import seaborn as sns
 from cycler import cycler
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-from attnlib.colours import INKS, THEMES
+from attnlib.colours import CLEAR, INKS, THEMES
 
 Theme = Literal["light", "dark"]
 
@@ -78,7 +78,7 @@ def _settings() -> dict[str, Any]:
         "figure.constrained_layout.use": True,
         "figure.figsize": (COLUMN, 3.2),
         "figure.facecolor": colour("page"),
-        "axes.facecolor": "none",
+        "axes.facecolor": CLEAR,
         "axes.edgecolor": faint,
         "axes.labelcolor": ink,
         "axes.titlecolor": ink,

@@ -50,6 +50,19 @@ def test_a_table_carries_its_numbers_unrounded():
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), rows.reset_index())
 
 
+def test_a_table_of_intervals_carries_the_numbers_that_its_texts_were_written_from():
+    rows = ROWS.rename(columns={"method": "metric"}).iloc[:2].assign(n=7, low=[np.nan, 0.2])
+    texts = plots.with_intervals({"x": rows, "y": rows.iloc[:1]})
+    numbers = pd.concat([rows.assign(of="x"), rows.iloc[:1].assign(of="y")], ignore_index=True)
+    numbers = numbers[["of", "metric", "value", "low", "high", "n"]]
+    for shown in (texts, texts.T, texts.rename_axis("record")):
+        bundle = plots.table(shown)._repr_mimebundle_()
+        assert "0.500 [0.200, 0.800]" in bundle["text/html"]
+        pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), numbers)
+    more = plots.table(texts.T.assign(p=["", "0.01"]))
+    assert more._repr_mimebundle_()[CSV].splitlines()[0] == "index,a,b,p", "a column more: what is shown"
+
+
 def test_names_of_columns_with_several_levels_are_joined():
     rows = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("run", ""), ("top", 5)]))
     assert as_csv(rows) == 'run,"top, 5"\n1,2\n'

@@ -45,7 +45,7 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
         for (name, part), look in zip(rows.groupby("run", sort=False), looks(), strict=False):
             line(axis, part.assign(value=part[column]).dropna(subset="value"), "step", look, label=str(name))
         axis.set_xlabel("training step")
-    left.set_ylabel(f"{metric} (validation)")
+    left.set_ylabel(f"{metric.replace('_', ' ')} (validation)")
     right.set(ylabel="cross entropy (training)", yscale="log")
     for which in ("major", "minor"):
         getattr(right.yaxis, f"set_{which}_formatter")(LogFormatter(labelOnlyBase=which == "major"))

@@ -1,6 +1,6 @@
 /* A link to code opens the fold that it is in. */
 const unfold = () => {
-  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(location.hash.slice(1)); // an explorer's state is the id of nothing
   for (let fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   if (target && target.closest("details")) target.scrollIntoView();
 };

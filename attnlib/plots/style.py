@@ -37,10 +37,10 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     """Rows as the pages show them: the index a column like the others, texts whole and to the left."""
     rows = rows if isinstance(rows.index, pd.RangeIndex) else rows.reset_index()
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
-    style = Table(rows)
+    style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
     style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
     style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
-    style.set_properties(subset=texts, **{"text-align": "left"})
+    style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
     style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
     return style

@@ -41,6 +41,9 @@ def test_a_table_is_whole_and_the_same_every_time():
     assert (
         "a long text " * 19 in html and "0.1235" in html and ">1000<" in html and 'class="dataframe"' in html
     )
+    assert "text-align: left" in html and " id=" not in html.split("<tbody>")[1], (
+        "a rule per column, not per cell"
+    )
     assert html == plots.table(rows).to_html()
     assert html != plots.table(rows * 2).to_html()
 

@@ -2,8 +2,8 @@
 
 Blue is attention; orange is where it should be, and what is below zero: the one pair of hues that every
 common colour deficiency tells apart. Lightness within a scale is strictly monotone, so that it survives grey
-print too. Figures import these names; the explorers get them when their front end is put together
-(`attnlib.widgets.front_end`), the logo and the links when the book is.
+print too. Figures are drawn once for each theme (`attnlib.plots.themes`); the explorers get all of it when
+their front end is put together (`attnlib.widgets.front_end`), the logo and the links when the book is.
 """
 
 
@@ -47,25 +47,14 @@ THEMES = {
         "oranges": _stops("#34271b #4b3118 #684016 #8b531a #b06c26 #cf8c47 #e5af79 #f4d4b2 #fdf1e4"),
     },
 }
-"""Of the explorers, on light and on dark pages. ``blues`` run from the page's own colour to its opposite as
-weights grow, ``oranges`` likewise for what is below zero."""
+"""Of figures and explorers, on light and on dark pages. ``blues`` run from the page's own colour to its
+opposite as weights grow, ``oranges`` likewise for what is below zero."""
 
 INKS = ["#000000", WHITE]
 """Of a text on a tint, whichever is read better: one of the two has a contrast of 4.5 at least on any."""
 
-# Of figures, whose paper is white: names of matplotlib's and seaborn's scales, or colours.
-WEIGHTS = "Blues"
-GROUPS = "colorblind"
-LAYERS = "viridis"
-LINES = "deep"
-OUTLINE = ORANGE
-BASELINE = "#666666"
-"""What chance or even attention would give."""
-
-SIGNED = [*reversed(THEMES["light"]["oranges"]), WHITE, *THEMES["light"]["blues"]]
-"""From what is below zero to what is above, as stops of a scale."""
-NOTHING = "#e3e6eb"
-"""Where there is no number."""
+CLEAR = "none"
+"""Of grounds that let the page's own be seen."""
 
 LOGO = {"weight": "#3b78b5", "reference": ORANGE}
 LINKS = {"light": "#0b5bc4", "dark": "#8ab6f9"}

@@ -1,8 +1,12 @@
-"""Figures and tables that chapters share. Each function returns one, for a cell to show."""
+"""Figures and tables that chapters share. Each function returns one, for a cell to show.
+
+A figure (`Drawing`) is drawn for light and for dark pages; it and a table carry the numbers that they show.
+"""
 
 from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
 from attnlib.plots.copying import curves_by_task, dose_response, survival_curves
 from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
+from attnlib.plots.drawing import Drawing
 from attnlib.plots.flow import agreement_by_layer
 from attnlib.plots.forest import forest
 from attnlib.plots.heat_maps import attention_grid, token_map
@@ -15,10 +19,12 @@ from attnlib.plots.reasoning import (
     plateaus,
     reinforcement_curves,
 )
-from attnlib.plots.style import table, visible
+from attnlib.plots.style import Table, table, visible
 from attnlib.plots.tells import measures_by_setting, measures_ranked
 
 __all__ = [
+    "Drawing",
+    "Table",
     "accuracy_by_length",
     "accuracy_by_position",
     "accuracy_over_training",

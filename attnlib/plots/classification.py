@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,17 @@ import seaborn as sns
 from jaxtyping import Float, Integer
 from matplotlib.figure import Figure
 
-from attnlib.colours import BASELINE, GROUPS
-from attnlib.plots.panels import BESIDE, colours, finished, line, row_of_panels
-from attnlib.plots.style import formulas
+from attnlib.plots.drawing import Data, drawing, labelled
+from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_of_panels
+from attnlib.plots.style import NUMBERS, formulas
+from attnlib.plots.themes import colour, colours
 
 
+@drawing
 def over_training(
     panels: Sequence[pd.DataFrame], labels: Sequence[str], chance: float | int | None = None
-) -> Figure:
+) -> tuple[Figure, Data]:
     """Numbers with their intervals over training, a panel per table and a line per metric.
-
-    Lines have as many colours as there are; further ones are broken.
 
     Args:
         panels: columns `metric`, `step` and `value`; with `low` and `high`, a band around the line.
@@ -30,62 +29,68 @@ def over_training(
         chance: a dotted line in the last panel.
     """
     figure, axes = row_of_panels(len(panels))
-    looks = cycle((colour, style) for style in ("-", "--", ":", "-.") for colour in colours())
+    each = looks()
     for axis, rows, label in zip(axes, panels, labels, strict=True):
         for metric, part in rows.groupby("metric", sort=False):
-            colour, style = next(looks)
-            line(axis, part, "step", colour, ls=style, label=formulas(str(metric)))
+            line(axis, part, "step", next(each), label=formulas(str(metric)))
         # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
         axis.set_xscale("symlog", linthresh=10)
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     if chance is not None:
-        axes[-1].axhline(chance, color=BASELINE, ls=":", label="chance")
+        axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")
     for axis in axes:
-        axis.legend(frameon=False, fontsize=8)
-    return finished(figure)
+        lines = len(axis.get_legend_handles_labels()[0])
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1 if len(axes) > 1 else 3}
+        axis.legend(frameon=False, **(below if lines > 3 else {}))
+    return finished(figure), labelled(dict(zip(labels, panels, strict=True)), "panel")
 
 
+@drawing
 def relevance_scatter(
     alpha: Float[np.ndarray, " token"],
     betas: Mapping[str, Float[np.ndarray, " token"]],
     kinds: Integer[np.ndarray, " token"] | None = None,
     names: Sequence[str] = (),
     most: int = 4000,
-) -> Figure:
+) -> tuple[Figure, Data]:
     """Attention against relevance, a dot per token and a panel per relevance.
 
     Args:
         alpha: attention of each token.
         betas: relevance of each token, by the panel's name.
-        kinds: what each token is, as an index into `names`: the colour.
+        kinds: what each token is, as an index into `names`: the colour and the shape.
         names: of the kinds.
         most: of so many tokens, drawn evenly from all.
     """
     some = np.linspace(0, len(alpha) - 1, min(most, len(alpha))).astype(int)
     hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=pd.Index(list(names)))
     figure, axes = row_of_panels(len(betas), sharey=True)
+    if hue is None:
+        look: dict[str, Any] = {"color": colour("accent")}
+    else:
+        look = {
+            "hue": hue,
+            "style": hue,
+            "palette": colours()[: len(names)],
+            "markers": list(SHAPES[: len(names)]),
+        }
     for axis, (name, beta) in zip(axes, betas.items(), strict=True):
-        sns.scatterplot(
-            x=beta[some],
-            y=alpha[some],
-            hue=hue,
-            s=9,
-            lw=0,
-            alpha=0.6,
-            palette=None if hue is None else GROUPS,
-            legend=axis is axes[-1] and hue is not None,
-            ax=axis,
-        )
+        # Thousands of dots: a picture of them is smaller than a drawing.
+        dots = {"s": 10, "lw": 0, "alpha": 0.6, "rasterized": True, "legend": axis is axes[-1]}
+        sns.scatterplot(x=beta[some], y=alpha[some], ax=axis, **look, **dots)
         axis.set(yscale="log", xlabel=formulas(name), ylabel=r"attention $\alpha$")
     if hue is not None:
-        axes[-1].legend(fontsize=8, **BESIDE)
-    return finished(figure)
+        legend_of(axes[-1], markerscale=2)
+        axes[-1].legend().remove()
+    drawn = pd.DataFrame({"alpha": alpha[some], **{name: beta[some] for name, beta in betas.items()}})
+    return finished(figure), drawn if hue is None else drawn.assign(kind=hue)
 
 
 def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:
     """Tables of numbers side by side, as texts: "0.47 [0.44, 0.50]"; an infinite xi is "never".
 
-    Where a number has no interval, because seeds are too few, it says how many they are.
+    Where a number has no interval, because seeds are too few, it says how many they are. The table knows its
+    numbers: what `table` makes of it carries them, not the texts.
 
     Args:
         tables: columns `metric`, `value`, `low`, `high` and `n`, by what the column is to be called.
@@ -103,4 +108,7 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
         name: pd.Series({row.metric: text(row) for row in rows.itertuples()}) for name, rows in tables.items()
     }
     order = list(dict.fromkeys(metric for rows in tables.values() for metric in rows["metric"]))
-    return pd.DataFrame(columns).loc[order].fillna("").rename_axis("metric")
+    texts = pd.DataFrame(columns).loc[order].fillna("").rename_axis("metric")
+    numbers = labelled(tables, "of")[["of", "metric", "value", "low", "high", "n"]]
+    texts.attrs[NUMBERS] = numbers.to_dict("list")  # plain, since pandas compares what tables are marked with
+    return texts

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from attnlib.colours import BASELINE
-from attnlib.plots.panels import BESIDE, colours, finished, line, row_of_panels
+from attnlib.plots.drawing import Data, drawing
+from attnlib.plots.panels import BESIDE, finished, line, looks, row_of_panels
+from attnlib.plots.themes import POINTS, colour
 
 
+@drawing
 def curves_by_task(
     rows: pd.DataFrame, labels: Mapping[str, str], chance: float | int | None = None, by: str = "task"
-) -> Figure:
-    """Shares over training with intervals, a panel per metric and a line per task, of one colour in all.
+) -> tuple[Figure, Data]:
+    """Shares over training with intervals, a panel per metric and a line per task, of one look in all.
 
     Args:
         rows: columns `by`, `metric`, `step`, `value`, `low` and `high`, as of `stats.curves_over_seeds`.
@@ -26,16 +29,19 @@ def curves_by_task(
     figure, axes = row_of_panels(len(labels), height=3.0)
     for axis, (metric, label) in zip(axes, labels.items(), strict=True):
         groups = rows[rows["metric"] == metric].groupby(by, sort=False)
-        for (task, part), colour in zip(groups, colours(), strict=False):
-            line(axis, part, "step", colour, label=str(task))
+        for (task, part), look in zip(groups, looks(), strict=False):
+            line(axis, part, "step", look, label=str(task))
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     if chance is not None:
-        axes[-1].axhline(chance, color=BASELINE, ls=":", label="chance")
+        axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")
     axes[-1].legend(**BESIDE)
-    return finished(figure)
+    return finished(figure), rows[rows["metric"].isin(labels)]
 
 
-def survival_curves(rows: pd.DataFrame, by: str = "task", label: str = "not yet learned") -> Figure:
+@drawing
+def survival_curves(
+    rows: pd.DataFrame, by: str = "task", label: str = "not yet learned"
+) -> tuple[Figure, Data]:
     """The share that is left after every step, a stair per group, with its interval as a band.
 
     Args:
@@ -43,20 +49,22 @@ def survival_curves(rows: pd.DataFrame, by: str = "task", label: str = "not yet 
         by: the column that tells groups apart.
         label: what is left.
     """
-    figure, (axis,) = row_of_panels(1, height=3.0)
-    figure.set_size_inches(7.5, 3.0)
-    for (name, part), colour in zip(rows.groupby(by, sort=False), colours(), strict=False):
-        axis.step(part["step"], part["value"], where="post", color=colour, label=str(name))
-        axis.fill_between(
-            part["step"], part["low"], part["high"], step="post", color=colour, alpha=0.15, lw=0
-        )
+    figure, (axis,) = row_of_panels(1, height=2.8)
+    for (name, part), look in zip(rows.groupby(by, sort=False), looks(), strict=False):
+        how = {"color": look.colour, "ls": look.stroke, "label": str(name)}
+        axis.step(part["step"], part["value"], where="post", **how)
+        band: dict[str, Any] = {"step": "post", "color": look.colour, "alpha": 0.15, "lw": 0}
+        axis.fill_between(part["step"], part["low"], part["high"], **band)
     axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.legend(**BESIDE)
-    return finished(figure)
+    return finished(figure), rows
 
 
-def dose_response(points: pd.DataFrame, x: str, y: str, chance: float | int | None = None) -> Figure:
+@drawing
+def dose_response(
+    points: pd.DataFrame, x: str, y: str, chance: float | int | None = None
+) -> tuple[Figure, Data]:
     """One number against another, a point per row with both intervals and its name.
 
     Args:
@@ -65,16 +73,16 @@ def dose_response(points: pd.DataFrame, x: str, y: str, chance: float | int | No
         y: what is on the vertical one.
         chance: where x is that of chance, a dotted line.
     """
-    figure, (axis,) = row_of_panels(1, height=3.4)
-    figure.set_size_inches(5.5, 3.4)
+    figure, (axis,) = row_of_panels(1)
     across, up = ([points[of] - points[f"{of}_low"], points[f"{of}_high"] - points[of]] for of in "xy")
-    axis.errorbar(points["x"], points["y"], up, across, fmt="o", ms=5, capsize=2, color=colours()[0])
+    axis.errorbar(points["x"], points["y"], up, across, fmt="o", ms=5, capsize=2, color=colour("accent"))
     for place, row in enumerate(points.itertuples()):  # now above, now below: neighbours may be close
         beside = (6, 6) if place % 2 else (6, -12)
-        axis.annotate(str(row.name), (row.x, row.y), xytext=beside, textcoords="offset points", fontsize=8)
+        where: dict[str, Any] = {"xytext": beside, "textcoords": "offset points", "fontsize": POINTS}
+        axis.annotate(str(row.name), (row.x, row.y), **where)
     if chance is not None:
-        axis.axvline(chance, color=BASELINE, ls=":", label="chance")
+        axis.axvline(chance, color=colour("faint"), ls=":", label="chance")
         axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.05, 1))
     axis.set(xlabel=x, ylabel=y, ylim=(-0.1, 1.1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
-    return finished(figure)
+    return finished(figure), points

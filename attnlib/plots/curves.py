@@ -3,68 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from attnlib.colours import BASELINE
+from attnlib.plots.drawing import Data, drawing, labelled
 from attnlib.plots.panels import (
     ACROSS,
     BESIDE,
-    colours,
     finished,
     legend_of,
     line,
+    looks,
     panels,
     points,
     row_of_panels,
 )
+from attnlib.plots.themes import COLUMN, colour, colours
+
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
+"""Of areas, beside their colours."""
 
 IN_A_ROW = 3
 """So many wide panels stand side by side; more stand in rows of narrow ones."""
 
 
-def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> Figure:
+@drawing
+def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> tuple[Figure, Data]:
     """A metric and the loss over training, one line per run.
 
     Args:
         histories: `History.table` of each run, by what the legend is to call it.
         metric: the evaluated value on the left; the loss is on the right.
     """
-    rows = pd.concat([table.assign(run=name) for name, table in histories.items()], ignore_index=True)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2))
+    rows = labelled(histories, "run")
+    figure, (left, right) = row_of_panels(2, height=3.0)
     for axis, column in ((left, metric), (right, "cross_entropy")):
-        sns.lineplot(rows, x="step", y=column, hue="run", marker="o", ms=4, legend=axis is right, ax=axis)
+        for (name, part), look in zip(rows.groupby("run", sort=False), looks(), strict=False):
+            line(axis, part.assign(value=part[column]).dropna(subset="value"), "step", look, label=str(name))
         axis.set_xlabel("training step")
-    left.set_ylabel(f"{metric} (validation)")
+    left.set_ylabel(f"{metric.replace('_', ' ')} (validation)")
     right.set(ylabel="cross entropy (training)", yscale="log")
-    right.legend(**BESIDE)
-    return finished(figure)
+    for which in ("major", "minor"):
+        getattr(right.yaxis, f"set_{which}_formatter")(LogFormatter(labelOnlyBase=which == "major"))
+    legend_of(right)
+    return finished(figure), rows
 
 
-def shares_by_layer(rows: pd.DataFrame) -> Figure:
+@drawing
+def shares_by_layer(rows: pd.DataFrame) -> tuple[Figure, Data]:
     """Shares that add up to 1 in every layer, a panel per model.
 
     Args:
         rows: columns `model`, `layer` (from 1), `kind` and `value`.
     """
     models = list(rows["model"].unique())
-    figure, axes = plt.subplots(
-        1, len(models), figsize=(3.2 * len(models) + 1, 3), sharey=True, squeeze=False
-    )
-    for axis, model in zip(axes[0], models, strict=True):
+    figure, axes = row_of_panels(len(models), height=2.9, sharey=True)
+    for axis, model in zip(axes, models, strict=True):
         shares = rows[rows["model"] == model].pivot(index="layer", columns="kind", values="value")
         shares = shares[list(rows["kind"].unique())]
-        axis.stackplot(shares.index, shares.T, labels=shares.columns, colors=colours())
+        areas = axis.stackplot(shares.index, shares.T, labels=shares.columns, colors=colours())
+        for area, hatch in zip(areas, cycle(HATCHES)):
+            area.set(hatch=hatch, hatchcolor=colour("page"), edgecolor=colour("page"), linewidth=0.6)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set(title=model, xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1))
-    axes[0, 0].set_ylabel("share of the rollout")
-    axes[0, -1].legend(**BESIDE)
-    return finished(figure, axes=False)
+    axes[0].set_ylabel("share of the rollout")
+    legend_of(axes[0])
+    return finished(figure, axes=False), rows
 
 
-def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Figure:
+@drawing
+def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> tuple[Figure, Data]:
     """Accuracy against the length of test sequences; a dotted line where training sequences ended.
 
     Args:
@@ -76,19 +88,20 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Figure:
     kinds, things = list(rows[panel].unique()), list(rows[by].unique())
     figure, axes = row_of_panels(len(kinds), sharey=True) if len(kinds) <= IN_A_ROW else panels(len(kinds))
     for axis, kind in zip(axes, kinds, strict=True):
-        for thing, colour in zip(things, colours(), strict=False):
+        for thing, look in zip(things, looks(), strict=False):
             part = rows[(rows[panel] == kind) & (rows[by] == thing)]
-            line(axis, part, "up_to", colour, alpha=0.12, label=str(thing))
+            line(axis, part, "up_to", look, alpha=0.12, label=str(thing))
         for length in rows.loc[rows[panel] == kind, "length"].unique():
-            axis.axvline(length, color=BASELINE, ls=":", lw=1)
-        axis.set(title=str(kind), xlabel="length of test sequences, up to", ylim=(0, 1.02))
+            axis.axvline(length, color=colour("faint"), ls=":", lw=1)
+        axis.set(title=str(kind), xlabel="length of test, up to", ylim=(0, 1.02))
     for axis in axes[:: len(axes) if len(kinds) <= IN_A_ROW else ACROSS]:
         axis.set_ylabel("accuracy per token")
     legend_of(axes[-1], by)
-    return finished(figure)
+    return finished(figure), rows
 
 
-def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Figure:
+@drawing
+def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> tuple[Figure, Data]:
     """Numbers with their intervals, a line of points per group.
 
     Args:
@@ -98,13 +111,13 @@ def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Figure:
         label: what the numbers are.
     """
     things, groups = list(rows[of].unique()), list(rows[by].unique())
-    figure, axis = plt.subplots(figsize=(6.5, 0.8 + 0.42 * len(things)))
-    for number, (group, colour) in enumerate(zip(groups, colours(), strict=False)):
+    figure, axis = plt.subplots(figsize=(COLUMN, 0.8 + 0.42 * len(things)))
+    for number, (group, look) in enumerate(zip(groups, looks(), strict=False)):
         part = rows[rows[by] == group].set_index(of).loc[things]
         places = [index + 0.18 * (number - (len(groups) - 1) / 2) for index in range(len(things))]
-        points(axis, part, places, colour, str(group))
+        points(axis, part, places, look, str(group))
     axis.set(yticks=range(len(things)), yticklabels=things, xlabel=label, xlim=(0, 1))
     axis.invert_yaxis()
     axis.grid(axis="x", alpha=0.3)
     axis.legend(title=by, **BESIDE)
-    return finished(figure)
+    return finished(figure), rows

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from attnlib.colours import BASELINE
-from attnlib.plots.panels import colours, finished, legend_of, line
+from attnlib.plots.drawing import Data, drawing, labelled
+from attnlib.plots.panels import finished, legend_of, line, looks
+from attnlib.plots.themes import COLUMN, POINTS, colour
 
 
+@drawing
 def agreement_by_layer(
     tables: Mapping[str, pd.DataFrame], label: str, rivals: Mapping[str, float | int] | None = None
-) -> Figure:
+) -> tuple[Figure, Data]:
     """A number of every way and layer, a panel per table.
 
     Args:
@@ -24,22 +27,24 @@ def agreement_by_layer(
         rivals: a number without layers that stands in every panel as a dotted line, by name.
     """
     down = -(-len(tables) // 2)
-    figure, grid = plt.subplots(down, 2, figsize=(8.5, 2.7 * down), sharex=True, sharey=True, squeeze=False)
+    size = (COLUMN, 2.4 * down + 0.4)
+    figure, grid = plt.subplots(down, 2, figsize=size, sharex=True, sharey=True, squeeze=False)
     axes = list(grid.flat[: len(tables)])
     for unused in grid.flat[len(tables) :]:
         unused.set_axis_off()
     ways = list(dict.fromkeys(way for table in tables.values() for way in table["way"]))
     for axis, (title, table) in zip(axes, tables.items(), strict=True):
-        for way, colour in zip(ways, colours(), strict=False):
-            line(axis, table[table["way"] == way], "layer", colour, label=way)
+        for way, look in zip(ways, looks(), strict=False):
+            line(axis, table[table["way"] == way], "layer", look, label=way)
         for name, value in (rivals or {}).items():
-            axis.axhline(value, color=BASELINE, ls=":", lw=1)
-            axis.text(
-                0.99, value, name, ha="right", va="bottom", transform=axis.get_yaxis_transform(), fontsize=8
-            )
-        axis.axhline(0, color=BASELINE, lw=0.6)
+            axis.axhline(value, color=colour("faint"), ls=":", lw=1)
+            where = {"ha": "right", "va": "bottom", "transform": axis.get_yaxis_transform()}
+            axis.text(0.99, value, name, fontsize=POINTS, **where)
+        axis.axhline(0, color=colour("faint"), lw=0.6)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set(title=title, xlabel="layer")
     for axis in axes[::2]:
         axis.set_ylabel(label)
     legend_of(axes[0])
-    return finished(figure)
+    beside = [pd.DataFrame({"way": list(rivals), "value": list(rivals.values())})] if rivals else []
+    return finished(figure), pd.concat([labelled(tables, "panel"), *beside], ignore_index=True)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import cycle
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from attnlib.colours import BASELINE
-from attnlib.plots.panels import colours, finished, points
+from attnlib.plots.drawing import Data, drawing
+from attnlib.plots.panels import finished, looks, points
 from attnlib.plots.style import formulas
-
-SHAPES = "osD^vP"
-"""Of points, beside their colours."""
+from attnlib.plots.themes import COLUMN, colour
 
 SIGNS: Mapping[str, str] = {"chance": "|"}
 """Of marks: a stroke for chance, a cross for all others."""
 
 
-def forest(rows: pd.DataFrame, panel: str, of: str, by: str, marks: pd.DataFrame | None = None) -> Figure:
+@drawing
+def forest(
+    rows: pd.DataFrame, panel: str, of: str, by: str, marks: pd.DataFrame | None = None
+) -> tuple[Figure, Data]:
     """Shares with their intervals, a panel per metric, a line per group, a shape and colour per way.
 
     Args:
@@ -34,31 +34,29 @@ def forest(rows: pd.DataFrame, panel: str, of: str, by: str, marks: pd.DataFrame
             they are); those of groups that are not in `rows` are left out.
     """
     metrics, groups, ways = (list(rows[name].unique()) for name in (panel, of, by))
-    size = (2.2 * len(metrics) + 1.6, 1.3 + 0.13 * len(groups) * (len(ways) + 1))
+    size = (COLUMN, 1.3 + 0.13 * len(groups) * (len(ways) + 1))
     figure, grid = plt.subplots(1, len(metrics), figsize=size, sharey=True, squeeze=False)
+    beside = marks[marks[panel].isin(metrics) & marks[of].isin(groups)] if marks is not None else None
     for axis, metric in zip(grid[0], metrics, strict=True):
         here = rows[rows[panel] == metric]
-        for number, (way, shape, colour) in enumerate(zip(ways, cycle(SHAPES), cycle(colours()))):
+        for number, (way, look) in enumerate(zip(ways, looks(), strict=False)):
             part = here[here[by] == way]
             part = part.assign(low=part["low"].fillna(part["value"]), high=part["high"].fillna(part["value"]))
-            beside = 0.8 * ((number + 0.5) / len(ways) - 0.5)
-            places = [groups.index(group) + beside for group in part[of]]
-            points(axis, part, places, colour, str(way), marker=shape)
-        if marks is not None:
-            there = marks[(marks[panel] == metric) & marks[of].isin(groups)]
-            for name, part in there.groupby("mark", sort=False):
+            apart = 0.8 * ((number + 0.5) / len(ways) - 0.5)
+            points(axis, part, [groups.index(group) + apart for group in part[of]], look, str(way))
+        if beside is not None:
+            for name, part in beside[beside[panel] == metric].groupby("mark", sort=False):
                 places = [groups.index(group) for group in part[of]]
                 sign = SIGNS.get(str(name), "x")
-                axis.plot(
-                    part["value"], places, sign, ms=11 if sign == "|" else 6, color=BASELINE, label=str(name)
-                )
+                how = {"ms": 11 if sign == "|" else 6, "color": colour("faint"), "label": str(name)}
+                axis.plot(part["value"], places, sign, **how)
         axis.set(title=formulas(str(metric)), xlim=(0, 1), ylim=(len(groups) - 0.5, -0.5))
         axis.set_yticks(range(len(groups)), groups)
         axis.xaxis.set_major_formatter(PercentFormatter(1, symbol=""))
         axis.set_xlabel("percent")
         axis.grid(axis="x", alpha=0.3)
         for line in range(1, len(groups)):
-            axis.axhline(line - 0.5, color=BASELINE, lw=0.3, alpha=0.5)
+            axis.axhline(line - 0.5, color=colour("faint"), lw=0.3, alpha=0.5)
     fullest = max(grid[0], key=lambda axis: len(axis.get_legend_handles_labels()[1]))
     figure.legend(*fullest.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    return finished(figure)
+    return finished(figure), rows if beside is None else pd.concat([rows, beside], ignore_index=True)

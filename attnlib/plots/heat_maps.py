@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 import seaborn as sns
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
@@ -12,46 +13,58 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlib.colours import WEIGHTS
 from attnlib.generators.base import Head
-from attnlib.plots.panels import finished, outline
+from attnlib.plots.drawing import Data, drawing
+from attnlib.plots.panels import finished, fitting, outline
 from attnlib.plots.style import visible
+from attnlib.plots.themes import COLUMN, POINTS, weights
 
 
+@drawing
 def attention_grid(
     attentions: Mapping[str, Float[Tensor, "layer head query key"]],
     tokens: Sequence[str],
     targets: Mapping[Head, Bool[Tensor, "query key"]] | None = None,
-) -> Figure:
-    """Every head on one sequence: a row of heat maps per model, a column per head.
+) -> tuple[Figure, Data]:
+    """Every head on one sequence as a heat map, a row of them per model, or more where heads are many.
 
     Args:
-        attentions: attention of each model, by what its row is to be called; all of one shape.
+        attentions: attention of each model, by what its heat maps are to be called; all of one shape.
         tokens: the sequence.
         targets: where a head should look, if known: cells outlined in the heat maps.
     """
     n_layers, n_heads, *_ = next(iter(attentions.values())).shape
     places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
-    size = min(3.6, 1.0 + 0.17 * len(tokens))
-    shape = (len(attentions), len(places))
-    figure, axes = plt.subplots(*shape, figsize=(size * shape[1] + 0.6, size * shape[0]), squeeze=False)
-    for (name, maps), line in zip(attentions.items(), axes, strict=True):
-        for place, axis in zip(places, line, strict=True):
-            _heat_map(axis, maps[place], tokens, (targets or {}).get(place))
-            axis.set_title(f"{name}: L{place[0]}H{place[1]}", fontsize=8)
-    figure.supxlabel("key", fontsize=8)
-    figure.supylabel("query", fontsize=8)
+    across = min(len(places), 4 if len(tokens) <= 10 else 3 if len(tokens) <= 18 else 2)
+    across = max(1, min(across, int((COLUMN - 1.2) / (0.08 * (max(map(len, attentions)) + 6)))))  # by titles
+    down = -(-len(places) // across)
+    size = min(2.6, (COLUMN - 1.2) / across)
+    shape = (len(attentions) * down, across)
+    figure, axes = plt.subplots(*shape, figsize=(COLUMN, (size + 0.3) * shape[0] + 0.3), squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for number, (name, maps) in enumerate(attentions.items()):
+        for place, axis in zip(places, axes[number * down :].flat, strict=False):
+            axis.set_axis_on()
+            _heat_map(axis, maps[place], tokens, (targets or {}).get(place), size)
+            axis.set_title(f"{name}: L{place[0]}H{place[1]}")
+    figure.supxlabel("key", fontsize=POINTS)
+    figure.supylabel("query", fontsize=POINTS)
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention", shrink=0.7, aspect=30)
-    return finished(figure, axes=False)
+    beside = {f"target L{layer}H{head}": target for (layer, head), target in (targets or {}).items()}
+    return finished(figure, axes=False), arrays(attentions, tokens, beside)
 
 
+@drawing
 def token_map(
     values: Float[Tensor, "row column"],
     rows: Sequence[str],
     columns: Sequence[str],
     labels: tuple[str, str] = ("generated", "prompt"),
-) -> Figure:
+) -> tuple[Figure, Data]:
     """One heat map with tokens (or layers) along both sides, from 0 to the largest value.
+
+    Where columns are few, it is narrower than the page's column.
 
     Args:
         values: at least 0.
@@ -59,17 +72,32 @@ def token_map(
         columns: what stands below each column.
         labels: what rows and columns are.
     """
-    width = min(11.0, 1.6 + 0.21 * len(columns))
-    figure, axis = plt.subplots(figsize=(width, 1.1 + 0.21 * len(rows)))
     data = values.detach().cpu().float().numpy()
+    longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
+    room = COLUMN - 1.4 - 0.085 * longest  # beside labels and scale
+    cell = (min(0.3, room / len(columns)), 0.2)
+    size = (1.4 + 0.085 * longest + cell[0] * len(columns), 0.9 + 0.085 * longest_below + cell[1] * len(rows))
+    figure, axis = plt.subplots(figsize=(max(size[0], 3.2), max(size[1], 1.6)))
     norm = PowerNorm(0.5, vmin=0, vmax=float(data.max()) or 1.0)
     names = [[visible(word) for word in words] for words in (columns, rows)]
-    sns.heatmap(data, norm=norm, cmap=WEIGHTS, xticklabels=names[0], yticklabels=names[1], ax=axis)
+    how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}
+    sns.heatmap(data, xticklabels=names[0], yticklabels=names[1], ax=axis, **how)
+    axis.set_box_aspect(cell[1] * len(rows) / (cell[0] * len(columns)))
     axis.set(ylabel=labels[0], xlabel=labels[1])
-    axis.tick_params(length=0, labelsize=7)
+    axis.tick_params(length=0)
     axis.tick_params("y", labelrotation=0)
-    axis.tick_params("x", labelrotation=90)
-    return finished(figure, axes=False)
+    axis.tick_params("x", labelrotation=90, labelsize=fitting(len(columns), cell[0] * len(columns)))
+    named = {"rows": np.array(list(rows)), "columns": np.array(list(columns))}
+    return finished(figure, axes=False), {"values": data, **named}
+
+
+def arrays(
+    attentions: Mapping[str, Tensor], tokens: Sequence[str], beside: Mapping[str, Tensor | None]
+) -> Mapping[str, np.ndarray]:
+    """Attention as arrays by name, what stands beside it if it is known, and the tokens."""
+    known = {name: each for name, each in beside.items() if each is not None}
+    numbers = {name: each.detach().cpu().numpy() for name, each in (dict(attentions) | known).items()}
+    return {**numbers, "tokens": np.array(list(tokens))}
 
 
 def _heat_map(
@@ -77,19 +105,21 @@ def _heat_map(
     attention: Float[Tensor, "query key"],
     tokens: Sequence[str],
     target: Bool[Tensor, "query key"] | None,
+    size: float,
 ) -> None:
-    labels = list(tokens) if len(tokens) <= 30 else False
+    labels = list(tokens) if len(tokens) <= 40 else False
     sns.heatmap(
         attention.detach().cpu().float().numpy(),
         norm=PowerNorm(0.5, vmin=0, vmax=1),  # a weight of 1/30 is a weight too: let it be seen
-        cmap=WEIGHTS,
+        cmap=weights(),
         square=True,
         cbar=False,
         xticklabels=labels,
         yticklabels=labels,
+        rasterized=True,
         ax=axis,
     )
-    axis.tick_params(length=0, labelsize=7)
+    axis.tick_params(length=0, labelsize=fitting(len(tokens), size - 0.5))
     axis.tick_params("y", labelrotation=0)
-    axis.tick_params("x", labelrotation=90 if max(map(len, tokens)) > 2 else 0)
+    axis.tick_params("x", labelrotation=90 if max(map(len, tokens)) > 1 else 0)
     outline(axis, target.nonzero().tolist() if target is not None else ())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from attnlib.colours import GROUPS, OUTLINE
+from attnlib.plots.themes import COLUMN, POINTS, colour, colours
 
 ACROSS = 2
 """Panels side by side."""
@@ -20,20 +21,38 @@ ACROSS = 2
 BESIDE: Mapping[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
 """Where a legend stands that is too long for its panel: to the right."""
 
+SHAPES = "osD^vPX"
+"""Of points, beside their colours."""
+
+STROKES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (2, 1)))
+"""Of lines, beside their colours."""
+
+
+class Look(NamedTuple):
+    """How one group is told from the others: by its colour, and without."""
+
+    colour: str
+    shape: str
+    stroke: Any
+
+
+def looks() -> Iterator[Look]:
+    """A look per group; no two of 210 are the same, of the first five no two are in anything."""
+    return map(Look, cycle(colours()), cycle(SHAPES), cycle(STROKES))
+
 
 def panels(n: int) -> tuple[Figure, list[Axes]]:
     """A figure with `n` axes that share the scale of their values, `ACROSS` side by side."""
     across, down = min(n, ACROSS), -(-n // ACROSS)
-    size = (3.1 * across + 1.7, 2.6 * down)
-    figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
+    figure, grid = plt.subplots(down, across, figsize=(COLUMN, 2.4 * down + 0.2), sharey=True, squeeze=False)
     for unused in grid.flat[n:]:
         unused.set_axis_off()
     return figure, list(grid.flat[:n])
 
 
-def row_of_panels(n: int, height: float = 3.4, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` wide axes side by side, `height` inches high."""
-    figure, grid = plt.subplots(1, n, figsize=(4.6 * n, height), squeeze=False, sharey=sharey)
+def row_of_panels(n: int, height: float = 3.2, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """A figure with `n` axes side by side, `height` inches high."""
+    figure, grid = plt.subplots(1, n, figsize=(COLUMN, height), squeeze=False, sharey=sharey)
     return figure, list(grid[0])
 
 
@@ -43,42 +62,43 @@ def name_rows(axes: list[Axes], label: str) -> None:
         axis.set_ylabel(label)
 
 
-def colours() -> Sequence[tuple[float, float, float]]:
-    """Of lines and points, a colour per group."""
-    return sns.color_palette(GROUPS)
+def fitting(n: int, inches: float | int) -> float:
+    """Points of the lettering of `n` labels side by side over some inches: as elsewhere, or what fits."""
+    return float(min(POINTS, max(4.5, 0.85 * 72 * inches / n)))
 
 
-def line(axis: Axes, rows: pd.DataFrame, x: str, colour: Any, alpha: float = 0.2, **look: Any) -> None:
+def line(axis: Axes, rows: pd.DataFrame, x: str, look: Look, alpha: float = 0.2, **how: Any) -> None:
     """A line of `value` over the column `x`; with `low` and `high`, a band around it."""
-    axis.plot(rows[x], rows["value"], color=colour, marker="o", **{"ms": 3} | look)
+    how = {"color": look.colour, "marker": look.shape, "ls": look.stroke, "ms": 3, "lw": 1.3} | how
+    axis.plot(rows[x], rows["value"], **how)
     if "low" in rows:
-        axis.fill_between(rows[x], rows["low"], rows["high"], color=colour, alpha=alpha, lw=0)
+        axis.fill_between(rows[x], rows["low"], rows["high"], color=look.colour, alpha=alpha, lw=0)
 
 
-def points(
-    axis: Axes, rows: pd.DataFrame, places: Sequence[float], colour: Any, label: str, marker: str = "o"
-) -> None:
+def points(axis: Axes, rows: pd.DataFrame, places: Sequence[float], look: Look, label: str) -> None:
     """A point with its interval for every row, at heights `places`."""
     spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
-    axis.errorbar(rows["value"], places, xerr=spread, fmt=marker, ms=4, capsize=2, color=colour, label=label)
+    how: dict[str, Any] = {"fmt": look.shape, "ms": 4, "capsize": 2, "color": look.colour, "label": label}
+    axis.errorbar(rows["value"], places, xerr=spread, **how)
 
 
 def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, width: float = 0.8) -> None:
     """Borders around cells [query, key] of a heat map, whose first corner is at `corner` of its cell."""
     for query, key in cells:
         place = (key + corner, query + corner)
-        axis.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=OUTLINE, linewidth=width))
+        axis.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=colour("reference"), linewidth=width))
 
 
-def legend_of(axis: Axes, title: str | None = None) -> None:
-    """The legend of all panels, to their right, with what stands in one of them."""
-    handles = axis.get_legend_handles_labels()
-    axis.figure.legend(*handles, title=title, loc="outside right center", frameon=False)
+def legend_of(axis: Axes, title: str | None = None, **how: Any) -> None:
+    """The legend of all panels, below them, with what stands in one of them."""
+    handles, labels = axis.get_legend_handles_labels()
+    columns = max(1, min(len(labels), int(100 / (8 + max(map(len, labels), default=0)))))
+    how = {"title": title, "ncols": columns, "loc": "outside lower center", "frameon": False} | how
+    axis.figure.legend(handles, labels, **how)
 
 
 def finished(figure: Figure, axes: bool = True) -> Figure:
-    """The figure, for a cell to show once: with axes to the left and below, or none for a heat map."""
+    """The figure, with axes to the left and below, or none for a heat map."""
     if axes:
         sns.despine(figure)
-    plt.close(figure)
     return figure

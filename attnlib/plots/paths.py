@@ -10,12 +10,16 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from attnlib.colours import BASELINE, WHITE
-from attnlib.plots.panels import colours, finished
+from attnlib.plots.drawing import Data, drawing
+from attnlib.plots.panels import finished
 from attnlib.plots.style import visible
+from attnlib.plots.themes import COLUMN, POINTS, colour
 
 
-def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], query: int = -1) -> Figure:
+@drawing
+def paths(
+    mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], query: int = -1
+) -> tuple[Figure, Data]:
     """Every way from a token's state after the last layer down to the text, edge by edge with its weight.
 
     Args:
@@ -26,13 +30,13 @@ def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], qu
     """
     layers, n, _ = mixed.shape
     reached = {query % n}
-    figure, axis = plt.subplots(figsize=(1.9 * n, 1.5 * layers + 0.8))
+    figure, axis = plt.subplots(figsize=(COLUMN, 1.5 * layers + 0.8))
     for layer in range(layers, 0, -1):
         weights, below = mixed[layer - 1], set[int]()
         for q, k in zip(*np.nonzero(weights), strict=True):
             ours = q in reached
             below |= {int(k)} if ours else set()
-            look = {"color": colours()[0] if ours else BASELINE, "alpha": 1.0 if ours else 0.35}
+            look = {"color": colour("accent" if ours else "faint"), "alpha": 1.0 if ours else 0.35}
             weight = float(weights[q, k])
             axis.plot(
                 [q, k], [layer, layer - 1], lw=0.8 + 5 * weight, solid_capstyle="round", zorder=1, **look
@@ -40,13 +44,13 @@ def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], qu
             if ours:  # nearer to its query, where edges into one token have not met yet
                 place = (q + 0.4 * (k - q), layer - 0.4)
                 said = str(Fraction(weight).limit_denominator(99))
-                box = {"boxstyle": "round,pad=0.15", "fc": WHITE, "linewidth": 0}
-                axis.text(*place, said, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
+                box = {"boxstyle": "round,pad=0.15", "fc": colour("page"), "linewidth": 0}
+                axis.text(*place, said, ha="center", va="center", fontsize=POINTS, bbox=box, zorder=3)
         reached = below
     for layer in range(layers + 1):
-        axis.scatter(range(n), [layer] * n, s=330, color=WHITE, edgecolors=BASELINE, zorder=2)
+        axis.scatter(range(n), [layer] * n, s=330, color=colour("page"), edgecolors=colour("faint"), zorder=2)
         for column, token in enumerate(tokens):
-            axis.text(column, layer, visible(token), ha="center", va="center", fontsize=9, zorder=4)
+            axis.text(column, layer, visible(token), ha="center", va="center", fontsize=POINTS, zorder=4)
     names = ["the text", *(f"after layer {layer}" for layer in range(layers))]
     axis.set(yticks=range(layers + 1), yticklabels=names, xticks=[], xlim=(-0.5, n - 0.5))
     axis.tick_params(length=0)
@@ -54,4 +58,4 @@ def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], qu
     figure = finished(figure, axes=False)
     for side in axis.spines.values():
         side.set_visible(False)
-    return figure
+    return figure, {"mixed": mixed, "tokens": np.array(list(tokens))}

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from attnlib.colours import BASELINE
+from attnlib.plots.drawing import Data, drawing, labelled
 from attnlib.plots.panels import (
-    colours,
     finished,
     legend_of,
     line,
+    looks,
     name_rows,
     panels,
     points,
     row_of_panels,
 )
+from attnlib.plots.themes import colour
+
+FILLS = ("full", "none", "left", "right", "top")
+"""Of shapes, a model each."""
+
+_NUMBERS = ("value", "low", "high", "uniform")
 
 
-def accuracy_by_position(rows: pd.DataFrame) -> Figure:
+@drawing
+def accuracy_by_position(rows: pd.DataFrame) -> tuple[Figure, Data]:
     """Accuracy at every place of the answer, a panel per task and a line per split.
 
     Args:
@@ -29,15 +37,16 @@ def accuracy_by_position(rows: pd.DataFrame) -> Figure:
     """
     figure, axes = panels(rows["task"].nunique())
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
-        for (split, of_split), colour in zip(part.groupby("split", sort=False), colours(), strict=False):
-            line(axis, of_split, "position", colour, label=split)
+        for (split, of_split), look in zip(part.groupby("split", sort=False), looks(), strict=False):
+            line(axis, of_split, "position", look, label=split)
         axis.set(title=name, xlabel="place in the answer", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token")
     legend_of(axes[-1])
-    return finished(figure)
+    return finished(figure), rows
 
 
-def masses(rows: pd.DataFrame, groups: str = "group") -> Figure:
+@drawing
+def masses(rows: pd.DataFrame, groups: str = "group") -> tuple[Figure, Data]:
     """Reference mass of groups of rows with intervals; a stroke marks what uniform attention scores on them.
 
     Args:
@@ -50,23 +59,29 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Figure:
     things = list(rows[groups].unique())
     measures = list(rows["measure"].unique())
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
-        for number, (measure, colour) in enumerate(zip(measures, colours(), strict=False)):
+        for number, (measure, look) in enumerate(zip(measures, looks(), strict=False)):
             estimates = part[part["measure"] == measure].set_index(groups).reindex(things)
             places = [i + 0.25 * (number - (len(measures) - 1) / 2) for i in range(len(things))]
-            points(axis, estimates, places, colour, measure)
-            uniform = f"{measure}, uniform"
-            axis.plot(
-                estimates["uniform"], places, "|", ms=9, mew=1.5, color=colour, alpha=0.6, label=uniform
-            )
+            points(axis, estimates, places, look, measure)
+            stroke: dict[str, Any] = {
+                "ms": 9,
+                "mew": 1.5,
+                "color": look.colour,
+                "label": f"{measure}, uniform",
+            }
+            axis.plot(estimates["uniform"], places, "|", **stroke)
         axis.set(title=name, xlabel="reference mass", yticks=range(len(things)), yticklabels=things)
         axis.set_xlim(left=0)
         axis.grid(axis="x", alpha=0.3)
     axes[0].invert_yaxis()  # shared: all of them
     legend_of(axes[-1])
-    return finished(figure)
+    return finished(figure), rows
 
 
-def plateaus(histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequence[int]]) -> Figure:
+@drawing
+def plateaus(
+    histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequence[int]]
+) -> tuple[Figure, Data]:
     """Exact match over training, a panel per model; dotted lines where a stage of its curriculum ends.
 
     Args:
@@ -75,36 +90,48 @@ def plateaus(histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequenc
     """
     figure, axes = panels(len(histories))
     for axis, (name, rows) in zip(axes, histories.items(), strict=True):
-        line(axis, rows.assign(value=rows["exact_match"]), "step", colours()[0])
+        line(axis, rows.assign(value=rows["exact_match"]), "step", next(looks()))
         for end in stages[name]:
-            axis.axvline(end, color=BASELINE, ls=":", lw=1)
+            axis.axvline(end, color=colour("faint"), ls=":", lw=1)
         axis.set(title=name, xlabel="training step", ylim=(-0.03, 1.03))
     name_rows(axes, "exact match (validation)")
-    return finished(figure)
+    return finished(figure), labelled(histories, "run")
 
 
-def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Figure:
+@drawing
+def extrapolation(models: pd.DataFrame, mass: str = "mass") -> tuple[Figure, Data]:
     """Accuracy against attention on the reference, both out of distribution: a point per model.
+
+    A shape per task, filled in another way per kind of model.
 
     Args:
         models: of `chapters.algorithmic_tables.extrapolation`.
         mass: the column of attention.
     """
-    figure, axes = row_of_panels(1)
-    for (task, part), colour in zip(models.groupby("task", sort=False), cycle(colours())):
-        for (model, some), marker in zip(part.groupby("model", sort=False), cycle("os^Dv")):
-            label = f"{str(task).replace('_', ' ')}, {model}"
-            axes[0].plot(some[mass], some["accuracy"], marker, ms=5, color=colour, alpha=0.8, label=label)
-    axes[0].set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
-    axes[0].set_ylim(-0.03, 1.03)
-    legend_of(axes[0])
-    return finished(figure)
+    figure, (axis,) = row_of_panels(1, height=3.8)
+    looks_of = dict(zip(models["task"].unique(), looks(), strict=False))
+    fills = dict(zip(models["model"].unique(), cycle(FILLS)))
+    open_side: dict[str, Any] = {"ms": 5, "ls": "", "markerfacecoloralt": "none"}
+    for (task, model), some in models.groupby(["task", "model"], sort=False):
+        how: dict[str, Any] = {
+            "marker": looks_of[task].shape,
+            "color": looks_of[task].colour,
+            "fillstyle": fills[model],
+        }
+        axis.plot(some[mass], some["accuracy"], **open_side, **how)
+    for task, look in looks_of.items():
+        name = str(task).replace("_", " ")
+        axis.plot([], [], label=name, marker=look.shape, color=look.colour, **open_side)
+    for model, fill in fills.items():
+        axis.plot([], [], label=model, marker="o", color=colour("faint"), fillstyle=fill, **open_side)
+    axis.set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
+    axis.set_ylim(-0.03, 1.03)
+    legend_of(axis)
+    return finished(figure), models
 
 
-_NUMBERS = ("value", "low", "high", "uniform")
-
-
-def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Figure:
+@drawing
+def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> tuple[Figure, Data]:
     """Accuracy against the strength of the push, a panel per task, a line per split and target.
 
     Args:
@@ -115,12 +142,12 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Figure
     rows = rows[rows["metric"] == metric]
     figure, axes = panels(rows["task"].nunique())
     targets = dict(zip(rows["onto"].unique(), ("-", ":"), strict=False))
-    colour_of = dict(zip(rows["split"].unique(), colours(), strict=False))
+    look_of = dict(zip(rows["split"].unique(), looks(), strict=False))
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
         for (split, onto), of_both in part.groupby(["split", "onto"], sort=False):
-            look = {"alpha": 0.15, "ls": targets[onto], "label": f"{split}, {onto}"}
-            line(axis, of_both, "strength", colour_of[split], **look)
+            how = {"alpha": 0.15, "ls": targets[onto], "label": f"{split}, {onto}"}
+            line(axis, of_both, "strength", look_of[split], **how)
         axis.set(title=name, xlabel="strength", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
     legend_of(axes[-1])
-    return finished(figure)
+    return finished(figure), rows

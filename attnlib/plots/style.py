@@ -1,33 +1,49 @@
-"""What all figures and tables look like."""
+"""What all tables look like, and the words in figures."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 import pandas as pd
-import seaborn as sns
 from pandas.io.formats.style import Styler
 
-from attnlib.colours import LINES
+from attnlib.plots.drawing import carried
 
-sns.set_theme(
-    style="ticks",
-    context="paper",
-    palette=LINES,
-    rc={"figure.dpi": 144, "figure.constrained_layout.use": True},
-)
+NUMBERS = "numbers"
+"""The mark (`DataFrame.attrs`) of a table of texts that says which numbers they were written from."""
 
 
-def table(rows: pd.DataFrame, digits: int = 4) -> Styler:
+class Table(Styler):
+    """What `table` returns, for a cell to show: an output of a notebook holds its numbers whole, too."""
+
+    data: pd.DataFrame
+
+    @property
+    def numbers(self) -> pd.DataFrame:
+        """What it was made from: the rows themselves, or what they are marked with if that is all of them."""
+        if NUMBERS not in self.data.attrs:
+            return self.data
+        numbers = pd.DataFrame(self.data.attrs[NUMBERS])
+        known = {*numbers["of"], *numbers["metric"]}
+        return numbers if known.issuperset(self.data.columns[1:]) else self.data
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self.to_html(), "text/plain": repr(self)} | carried(self.numbers)
+
+
+def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     """Rows as the pages show them: the index a column like the others, texts whole and to the left."""
     rows = rows if isinstance(rows.index, pd.RangeIndex) else rows.reset_index()
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
-    style = rows.style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
-    style = style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
-    style = style.set_properties(subset=texts, **{"text-align": "left"})
+    style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
+    style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
+    style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
+    style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
-    return style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
+    style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
+    return style
 
 
 def visible(word: str) -> str:

@@ -1,3 +1,12 @@
+/* A link to code opens the fold that it is in. */
+const unfold = () => {
+  const target = document.getElementById(location.hash.slice(1)); // an explorer's state is the id of nothing
+  for (let fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  if (target && target.closest("details")) target.scrollIntoView();
+};
+addEventListener("hashchange", unfold);
+document.addEventListener("DOMContentLoaded", unfold);
+
 /* One switch per chapter: all of its folded code at once. Tables in folds of their own stay as they are. */
 document.addEventListener("DOMContentLoaded", () => {
   const folds = document.querySelectorAll("details.hide.above-input:not(:has(.cell_output))");

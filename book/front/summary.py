@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-
 from attnlib import plots
 from attnlib.chapters.tells_tables import of_record, widest
+from attnlib.plots.drawing import CSV, carried
 from attnlib.records import records
 
 ALT = (
@@ -24,12 +23,14 @@ How far each measure gets from chance (0) to perfect (1): in plausibility (circl
 
 
 def summary(stage: Path) -> str:
-    """The figure, as SVG; or a line that says that its run was not done."""
+    """The figure, as SVG, with its numbers; or a line that says that its run was not done."""
     _, rankings = of_record(widest(records("where_attention_tells")))
     if not rankings:
         return "*Not run yet*: `papermill` with the profile `seeds` of `where_attention_tells`."
     path = stage / "book/_front/summary.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with plt.rc_context({"svg.hashsalt": path.name}):  # or the same figure has other names inside each time
-        plots.measures_ranked(rankings).savefig(path, metadata={"Date": None})
+    drawn = plots.measures_ranked(rankings)
+    path.write_text(drawn.svg(), encoding="utf-8")
+    path.with_suffix(".dark.svg").write_text(drawn.svg("dark"), encoding="utf-8")
+    path.with_suffix(".csv").write_text(carried(drawn.data)[CSV], encoding="utf-8")
     return FIGURE

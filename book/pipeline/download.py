@@ -17,8 +17,11 @@ def write_out(folder: Path) -> None:
 def with_numbers(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Puts into the text what `glue` kept of this run, in the place of the roles that name it.
 
-    Roles of other notebooks stay as they are: a file by itself does not have their numbers.
+    Roles of other notebooks stay as they are: a file by itself does not have their numbers. Figures for dark
+    pages are left out: JupyterLab shows the others.
     """
+    from attnlib.plots.drawing import DARK  # seconds, as it loads what draws
+
     kept = glued(notebook)
 
     def number(role: re.Match[str]) -> str:
@@ -28,4 +31,6 @@ def with_numbers(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = NUMBER.sub(number, cell.source)
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(DARK, None)
     return notebook

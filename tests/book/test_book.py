@@ -10,6 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import axe_playwright_python
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from bs4 import BeautifulSoup
@@ -200,6 +202,42 @@ def test_few_tables_are_open_and_code_only_where_it_teaches(html: Path, chapter:
         cell for cell in cells if cell.select_one("div.cell_input") and not cell.select_one("details")
     ]
     assert all("tag_teaches" in cell["class"] for cell in unfolded)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path, chapter: str) -> None:
+    path = html / f"{chapter}.html"
+    article = BeautifulSoup(path.read_text(), "html.parser").find("article")
+    shown = article.select("div.cell_output > figure, div.cell_output > div.output:has(table.dataframe)")
+    assert shown and len(shown) == len(article.select("div.cell_output :is(figure, table.dataframe)"))
+    for each in shown:
+        line = each.find_next_sibling()
+        assert line is not None and line.get("class") == ["sources"], each.get("id")
+        data, *_ = (path.parent / link["href"] for link in line.select("a"))
+        rows = pd.read_csv(data) if data.suffix == ".csv" else np.load(data)
+        assert list(rows), data  # columns, or arrays
+
+
+def test_in_the_dark_figures_are_those_for_the_dark(html: Path, browser: Browser) -> None:
+    displayed = """boxes => boxes.map(box => [...box.children].filter(
+        image => getComputedStyle(image).display !== "none").map(image => image.className).join())"""
+    for dark, which in ((False, "only-light"), (True, "only-dark")):
+        with watched_page(browser, dark=dark) as (page, problems):
+            for document in ["index", *CHAPTERS]:
+                page.goto((html / f"{document}.html").as_uri())
+                figures = page.locator("article figure:has(figcaption)").count()
+                assert page.eval_on_selector_all("article .themed", displayed) == [which] * figures, document
+            assert problems == []
+
+
+def test_a_link_to_code_opens_the_fold_that_it_is_in(html: Path, browser: Browser) -> None:
+    with watched_page(browser) as (page, _):
+        visit(page, html / f"{DYNAMICS}.html")
+        link = page.locator("figure + p.sources").first.get_by_role("link", name="code")
+        lines = page.locator(f"[id='{link.get_attribute('href').removeprefix('#')}']")
+        assert not lines.is_visible()
+        link.click()
+        assert lines.is_visible() and "plots." in lines.inner_text()
 
 
 def test_one_switch_opens_all_code_of_a_chapter(html: Path, browser: Browser) -> None:

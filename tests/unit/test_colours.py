@@ -9,6 +9,7 @@ import matplotlib.colors
 import pytest
 
 from attnlib import colours
+from attnlib.plots.themes import colour, in_theme
 from attnlib.widgets.front_end import front_end
 
 ROOT = Path(__file__).parents[2]
@@ -74,9 +75,13 @@ def test_the_explorers_know_every_colour_that_their_styles_name() -> None:
 
 def test_a_changed_colour_reaches_figures_explorers_logo_and_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(colours.THEMES["light"], "reference", "#123456")
+    with in_theme("light"):
+        assert colour("reference") == "#123456"
+    with in_theme("dark"):
+        assert colour("reference") == colours.ORANGE_ON_DARK
     assert all("#123456" in part for part in front_end("attention_explorer.js"))
     logo = (ROOT / "book/_static/logo.svg").read_text()
     assert Template(logo).substitute(weight="#123456", reference="#654321").count("#654321") == 2
     style = Template((ROOT / "book/_static/custom.css").read_text())
     assert "#123456" in style.substitute(light="#123456", dark="#654321")
-    assert colours.OUTLINE == colours.LOGO["reference"] == colours.ORANGE
+    assert colours.LOGO["reference"] == colours.ORANGE

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from attnlib.plots.drawing import CSV, DARK
 from attnlib.records import record
 from attnlib.records.reproduced import reproduced
 from attnlib.records.runs import read_all
@@ -242,14 +243,17 @@ def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> No
     ]
     text = "{glue:text}`sort: accuracy:.2f`, {glue:text}`word`, {glue:text}`n: a`, {glue:text}`m:d`"
     text += "; {glue:text}`x.ipynb::k:.1f`"
-    cells = [new_markdown_cell(text), new_code_cell("glue", outputs=kept)]
+    drawn = new_output("display_data", {"image/svg+xml": "<svg/>", DARK: "<svg/>", CSV: "a\n1\n"})
+    cells = [new_markdown_cell(text), new_code_cell("glue", outputs=[*kept, drawn])]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
     path = tmp_path / "notebooks/x.ipynb"
     path.parent.mkdir()
     nbformat.write(new_notebook(cells=cells), path)
     write_out(tmp_path)
-    assert nbformat.read(path, 4).cells[0].source == "0.99, yes, few, 7; {glue:text}`x.ipynb::k:.1f`"
+    told, shown = nbformat.read(path, 4).cells
+    assert told.source == "0.99, yes, few, 7; {glue:text}`x.ipynb::k:.1f`"
+    assert shown.outputs[-1].data.keys() == {"image/svg+xml", CSV}, "a notebook has no use for the dark one"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from attnlib import plots
 def test_the_grid_draws_every_head_and_outlines_every_target():
     attentions = torch.rand(2, 3, 5, 5).softmax(-1)
     target = torch.eye(5, dtype=torch.bool)
-    figure = plots.attention_grid({"a": attentions, "b": attentions}, list("abcde"), {(1, 2): target})
+    figure = plots.attention_grid({"a": attentions, "b": attentions}, list("abcde"), {(1, 2): target}).figure
     maps = [axis for axis in figure.axes if axis.get_title()]
     assert [axis.get_title() for axis in maps[:3]] == ["a: L0H0", "a: L0H1", "a: L0H2"]
     assert len(maps) == 12
@@ -26,9 +26,9 @@ def test_the_grid_draws_every_head_and_outlines_every_target():
 
 def test_learning_curves_have_a_line_per_run():
     history = pd.DataFrame({"step": [1, 2], "accuracy": [0.1, 0.9], "cross_entropy": [2.0, 0.5]})
-    figure = plots.learning_curves({"sort": history, "hist": history})
-    left, right = figure.axes
-    assert [text.get_text() for text in right.get_legend().get_texts()] == ["sort", "hist"]
+    figure = plots.learning_curves({"sort": history, "hist": history}).figure
+    left, _ = figure.axes
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sort", "hist"]
     assert len(left.lines) == 2
     np.testing.assert_allclose(left.lines[0].get_ydata(), [0.1, 0.9])
 
@@ -40,6 +40,9 @@ def test_a_table_is_whole_and_the_same_every_time():
     html = plots.table(rows).to_html()
     assert (
         "a long text " * 19 in html and "0.1235" in html and ">1000<" in html and 'class="dataframe"' in html
+    )
+    assert "text-align: left" in html and " id=" not in html.split("<tbody>")[1], (
+        "a rule per column, not per cell"
     )
     assert html == plots.table(rows).to_html()
     assert html != plots.table(rows * 2).to_html()

@@ -16,7 +16,7 @@ ROWS = pd.DataFrame(
 
 
 def drawn(**more):
-    return plots.forest(ROWS, panel="metric", of="task", by="way", **more)
+    return plots.forest(ROWS, panel="metric", of="task", by="way", **more).figure
 
 
 def test_every_way_has_its_own_shape_and_place_on_the_line_of_its_group():
@@ -53,6 +53,6 @@ def test_marks_stand_where_their_group_is_and_others_are_left_out():
 
 def test_a_number_without_an_interval_is_a_point():
     rows = ROWS.assign(low=np.nan, high=np.nan)
-    figure = plots.forest(rows, panel="metric", of="task", by="way")
+    figure = plots.forest(rows, panel="metric", of="task", by="way").figure
     (bars,) = figure.axes[0].containers[0].lines[2]
     np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.4, 0.4])

@@ -4,15 +4,15 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from attnlib import plots
-from attnlib.plots.panels import colours
+from attnlib.plots.themes import colour
 
 MIXED = np.array([[[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]], [[1, 0, 0], [0, 1, 0], [0.25, 0, 0.75]]])
 
 
 def test_edges_have_their_weights_and_only_those_below_the_query_are_coloured():
-    (axis,) = plots.paths(MIXED, ["a", "b", "c"]).axes
+    (axis,) = plots.paths(MIXED, ["a", "b", "c"]).figure.axes
     assert len(axis.lines) == np.count_nonzero(MIXED)
-    coloured = [line for line in axis.lines if line.get_color() == colours()[0]]
+    coloured = [line for line in axis.lines if line.get_color() == colour("accent")]
     edges = {(*line.get_xdata(), *line.get_ydata()) for line in coloured}
     assert edges == {(2, 0, 2, 1), (2, 2, 2, 1), (0, 0, 1, 0), (2, 1, 1, 0), (2, 2, 1, 0)}
     assert sorted(text.get_text() for text in axis.texts if "/" in text.get_text()) == [
@@ -27,5 +27,5 @@ def test_edges_have_their_weights_and_only_those_below_the_query_are_coloured():
 
 
 def test_another_token_has_other_paths():
-    (axis,) = plots.paths(MIXED, ["a", "b", "c"], query=0).axes
-    assert sum(line.get_color() == colours()[0] for line in axis.lines) == 2
+    (axis,) = plots.paths(MIXED, ["a", "b", "c"], query=0).figure.axes
+    assert sum(line.get_color() == colour("accent") for line in axis.lines) == 2

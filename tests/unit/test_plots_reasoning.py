@@ -26,7 +26,7 @@ def test_accuracy_by_position_draws_each_split():
             for i in range(3)
         ]
     )
-    figure = plots.accuracy_by_position(rows)
+    figure = plots.accuracy_by_position(rows).figure
     assert [axis.get_title() for axis in panels(figure)] == ["addition", "reversal"]
     assert [list(line.get_ydata()) for line in panels(figure)[0].lines] == [[0.9] * 3, [0.2] * 3]
     assert legend(figure) == ["ID", "OOD"]
@@ -38,7 +38,7 @@ def test_masses_leave_out_groups_without_data():
         ["t", "right", "rollout", 0.4, 0.3, 0.5, 0.1],
         ["t", "wrong", "rollout", *["not enough data"] * 4],
     ]
-    figure = plots.masses(pd.DataFrame(table, columns=columns))
+    figure = plots.masses(pd.DataFrame(table, columns=columns)).figure
     points, uniform = panels(figure)[0].lines[0], panels(figure)[0].lines[-1]
     np.testing.assert_array_equal(np.asarray(points.get_xdata(), float), [0.4, np.nan])
     np.testing.assert_array_equal(np.asarray(uniform.get_xdata(), float), [0.1, np.nan])
@@ -54,7 +54,7 @@ def test_reinforcement_curves_have_a_line_per_split_and_target():
             )
         ]
     )
-    figure = plots.reinforcement_curves(rows)
+    figure = plots.reinforcement_curves(rows).figure
     lines = panels(figure)[0].lines
     assert len(lines) == 4 and len(legend(figure)) == 4
     assert {line.get_linestyle() for line in lines} == {"-", ":"}
@@ -65,6 +65,6 @@ def test_at_most_two_panels_stand_side_by_side(n):
     rows = pd.DataFrame(
         {"task": [f"t{i}" for i in range(n)], "split": "ID", "position": 0, "value": 1.0, "low": 1, "high": 1}
     )
-    figure = plots.accuracy_by_position(rows)
+    figure = plots.accuracy_by_position(rows).figure
     assert len(panels(figure)) == n
     assert len({round(axis.get_position().y0, 3) for axis in panels(figure)}) == -(-n // 2)

@@ -28,7 +28,7 @@ def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
         {"plausibility": TABLE, "faithfulness": TABLE},
         {"plausibility": RANKING, "faithfulness": RANKING},
         ["ALTI"],
-    )
+    ).figure
     cells, means, other, _ = figure.axes
     assert [label.get_text() for label in cells.get_yticklabels()] == ["rollout", "flow", "ALTI"]
     assert [label.get_text() for label in other.get_xticklabels()] == ["s", "t"]
@@ -40,7 +40,7 @@ def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
 
 def test_measures_that_all_settings_have_are_ranked_by_the_first_question():
     second = RANKING.assign(rank=1.0)
-    (axis,) = measures_ranked({"plausibility": RANKING, "faithfulness": second}).axes
+    (axis,) = measures_ranked({"plausibility": RANKING, "faithfulness": second}).figure.axes
     assert [label.get_text() for label in axis.get_yticklabels()] == ["rollout"]
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["plausibility", "faithfulness"]
     first, other = (container.lines[0] for container in axis.containers)

@@ -1,0 +1,102 @@
+"""A figure in the colours of light and of dark pages, with the numbers that it shows."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from inspect import signature
+from typing import Any, ParamSpec, cast
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from attnlib.colours import CLEAR
+from attnlib.plots.themes import Theme, in_theme
+
+CSV, NPZ, DARK = "text/csv", "application/vnd.attnlib.npz", "application/vnd.attnlib.dark+svg"
+"""Kinds of what an output of a notebook holds beside what is shown: a table, arrays (as base64), the figure
+on dark pages. Notebooks ignore them; the book puts them beside its pages (`book/_ext/figure_data.py`)."""
+
+Data = pd.DataFrame | Mapping[str, np.ndarray]
+"""A table; or arrays by name, where the numbers are attention."""
+
+P = ParamSpec("P")
+
+_DPI = 192  # of dots and heat maps, which are pictures inside the drawing
+
+
+class Drawing:
+    """What a function of `plots` returns, for a cell to show.
+
+    Attributes:
+        figure: matplotlib's figure, as it is on light pages.
+        data: the numbers that it shows.
+    """
+
+    def __init__(self, draw: Callable[[], tuple[Figure, Data]]) -> None:
+        self._draw = draw
+        self.figure, self.data = self._drawn("light")
+
+    def svg(self, theme: Theme = "light") -> str:
+        """The figure as SVG, the same bytes every time; on dark pages it is drawn again, without a ground."""
+        figure = self.figure if theme == "light" else self._drawn(theme)[0]
+        file = io.StringIO()
+        with in_theme(theme), plt.rc_context({"svg.hashsalt": "attnlib", "svg.fonttype": "path"}):
+            ground = CLEAR if theme == "dark" else "auto"
+            figure.savefig(file, format="svg", dpi=_DPI, metadata={"Date": None}, facecolor=ground)
+        return file.getvalue()
+
+    def _drawn(self, theme: Theme) -> tuple[Figure, Data]:
+        with in_theme(theme):
+            figure, data = self._draw()
+            figure.draw_without_rendering()  # ticks take their look from the theme when they are made
+            figure.set_layout_engine("none")  # laid out: saved again, it is the same
+        plt.close(figure)
+        return figure, data
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        png = io.BytesIO()  # JupyterLab shows no SVG of a notebook that the reader has not said to trust
+        self.figure.savefig(png, format="png", dpi=96)
+        return {
+            "image/svg+xml": self.svg(),
+            "image/png": base64.b64encode(png.getvalue()).decode(),
+            "text/plain": repr(self),
+            DARK: self.svg("dark"),
+        } | carried(self.data)
+
+
+def drawing(draw: Callable[P, tuple[Figure, Data]]) -> Callable[P, Drawing]:
+    """Makes a function that draws, and says what, one that returns a `Drawing` of it."""
+
+    @wraps(draw)
+    def drawn(*given: P.args, **how: P.kwargs) -> Drawing:
+        return Drawing(partial(draw, *given, **how))
+
+    drawn.__signature__ = signature(draw).replace(return_annotation="Drawing")  # type: ignore[attr-defined]
+    return cast(Callable[P, Drawing], drawn)
+
+
+def carried(data: Data) -> dict[str, str]:
+    """Numbers as a part of a notebook's output."""
+    if isinstance(data, pd.DataFrame):
+        return {CSV: as_csv(data)}
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **data)
+    return {NPZ: base64.b64encode(file.getvalue()).decode()}
+
+
+def as_csv(rows: pd.DataFrame) -> str:
+    """A table as CSV, its numbers whole; names of columns that have several levels are joined."""
+    if rows.columns.nlevels > 1:
+        rows = rows.set_axis([", ".join(filter(None, map(str, name))) for name in rows.columns], axis=1)
+    return rows.to_csv(index=False, lineterminator="\n")
+
+
+def labelled(tables: Mapping[str, pd.DataFrame] | Sequence[pd.DataFrame], name: str) -> pd.DataFrame:
+    """Tables of several panels or lines as one, what each is of in the column `name`."""
+    pairs = tables.items() if isinstance(tables, Mapping) else enumerate(tables, 1)
+    return pd.concat([table.assign(**{name: of}) for of, table in pairs], ignore_index=True)

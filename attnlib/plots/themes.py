@@ -1,0 +1,92 @@
+"""What figures look like on light and on dark pages: the column's width, lettering of 9 points, colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Literal
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from cycler import cycler
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+from attnlib.colours import CLEAR, INKS, THEMES
+
+Theme = Literal["light", "dark"]
+
+COLUMN = 7.2
+"""Inches: the book's column of text in a window of 1280 pixels."""
+
+POINTS = 9
+"""Of the lettering."""
+
+_theme: ContextVar[Theme] = ContextVar("theme", default="light")
+
+
+@contextmanager
+def in_theme(theme: Theme) -> Iterator[None]:
+    """What is drawn inside is drawn for pages of this theme."""
+    before = _theme.set(theme)
+    try:
+        with plt.rc_context(_settings()):
+            yield
+    finally:
+        _theme.reset(before)
+
+
+def colour(name: str) -> str:
+    """A colour of the theme, by its name in `attnlib.colours.THEMES`."""
+    return str(THEMES[_theme.get()][name])
+
+
+def colours() -> list[str]:
+    """Of lines and points, a colour per group."""
+    return list(THEMES[_theme.get()]["curves"])
+
+
+def weights() -> LinearSegmentedColormap:
+    """From no attention, which is nearly the page's own colour, to all of it."""
+    return LinearSegmentedColormap.from_list("weights", list(THEMES[_theme.get()]["blues"]))
+
+
+def signed() -> LinearSegmentedColormap:
+    """From what is below zero over the page's own colour to what is above."""
+    theme = THEMES[_theme.get()]
+    return LinearSegmentedColormap.from_list(
+        "signed", [*reversed(theme["oranges"]), theme["page"], *theme["blues"]]
+    )
+
+
+def ink_on(ground: Any) -> str:
+    """Black or white, whichever is read better on a ground: relative luminance as WCAG 2 has it."""
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(ground)]
+    luminance = sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+    return INKS[0] if luminance > 0.179 else INKS[1]
+
+
+def _settings() -> dict[str, Any]:
+    ink, faint = colour("ink"), colour("faint")
+    sizes = ["font.size", "axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize"]
+    sizes += ["legend.fontsize", "legend.title_fontsize", "figure.labelsize", "figure.titlesize"]
+    return {
+        **sns.axes_style("ticks"),
+        **sns.plotting_context("paper"),
+        **dict.fromkeys(sizes, POINTS),
+        "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters everywhere
+        "figure.constrained_layout.use": True,
+        "figure.figsize": (COLUMN, 3.2),
+        "figure.facecolor": colour("page"),
+        "axes.facecolor": CLEAR,
+        "axes.edgecolor": faint,
+        "axes.labelcolor": ink,
+        "axes.titlecolor": ink,
+        "axes.prop_cycle": cycler(color=colours()),
+        "grid.color": faint,
+        "text.color": ink,
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "hatch.color": faint,
+        "hatch.linewidth": 0.6,
+    }

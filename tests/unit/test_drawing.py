@@ -1,0 +1,106 @@
+"""Figures and tables carry the numbers that they show, and are drawn for light and for dark pages."""
+
+import base64
+import io
+import re
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from attnlib import plots
+from attnlib.colours import THEMES
+from attnlib.plots.drawing import CSV, DARK, NPZ, as_csv
+from attnlib.plots.panels import SHAPES, STROKES, looks
+from attnlib.plots.themes import COLUMN, ink_on
+
+ROWS = pd.DataFrame(
+    {"method": ["a", "b"] * 2, "among": ["x", "x", "y", "y"], "value": [1 / 3, 0.5, 0.25, 1.0]}
+    | {"low": [0.1, 0.2, 0.1, 0.7], "high": [0.6, 0.8, 0.5, 1.0]}
+)
+
+
+def estimates():
+    return plots.estimates(ROWS, of="method", by="among", label="share")
+
+
+def test_a_figure_carries_the_rows_that_it_was_drawn_from_whole():
+    bundle = estimates()._repr_mimebundle_()
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), ROWS)
+    output = nbformat.v4.new_output("display_data", bundle)
+    nbformat.validate(output, "display_data", version=4)
+
+
+def test_a_heat_map_carries_its_attention_and_tokens():
+    attention = torch.rand(2, 1, 3, 3).softmax(-1)
+    target = torch.eye(3, dtype=torch.bool)
+    bundle = plots.attention_grid({"m": attention}, ["<bos>", "a", "b"], {(1, 0): target})._repr_mimebundle_()
+    with np.load(io.BytesIO(base64.b64decode(bundle[NPZ]))) as kept:
+        np.testing.assert_array_equal(kept["m"], attention.numpy())
+        np.testing.assert_array_equal(kept["target L1H0"], target.numpy())
+        assert kept["tokens"].tolist() == ["<bos>", "a", "b"]
+
+
+def test_a_table_carries_its_numbers_unrounded():
+    rows = pd.DataFrame({"x": [1 / 3]}, index=pd.Index(["<b>"], name="run"))
+    bundle = plots.table(rows, digits=2)._repr_mimebundle_()
+    assert "0.33" in bundle["text/html"] and "0.333" not in bundle["text/html"]
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), rows.reset_index())
+
+
+def test_a_table_of_intervals_carries_the_numbers_that_its_texts_were_written_from():
+    rows = ROWS.rename(columns={"method": "metric"}).iloc[:2].assign(n=7, low=[np.nan, 0.2])
+    texts = plots.with_intervals({"x": rows, "y": rows.iloc[:1]})
+    numbers = pd.concat([rows.assign(of="x"), rows.iloc[:1].assign(of="y")], ignore_index=True)
+    numbers = numbers[["of", "metric", "value", "low", "high", "n"]]
+    for shown in (texts, texts.T, texts.rename_axis("record")):
+        bundle = plots.table(shown)._repr_mimebundle_()
+        assert "0.500 [0.200, 0.800]" in bundle["text/html"]
+        pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), numbers)
+    more = plots.table(texts.T.assign(p=["", "0.01"]))
+    assert more._repr_mimebundle_()[CSV].splitlines()[0] == "index,a,b,p", "a column more: what is shown"
+
+
+def test_names_of_columns_with_several_levels_are_joined():
+    rows = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("run", ""), ("top", 5)]))
+    assert as_csv(rows) == 'run,"top, 5"\n1,2\n'
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_figure_is_as_wide_as_the_column_and_has_the_colours_of_its_theme(theme):
+    drawn = estimates()
+    svg = drawn.svg(theme)
+    other = THEMES["dark" if theme == "light" else "light"]
+    assert re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1] == str(round(72 * COLUMN, 1))
+    for name in ("ink", "accent"):
+        assert THEMES[theme][name] in svg and other[name] not in svg
+    assert svg == estimates().svg(theme), "the same figure has the same bytes"
+    assert drawn._repr_mimebundle_()[DARK if theme == "dark" else "image/svg+xml"] == svg
+
+
+def test_only_the_figure_for_light_pages_has_a_ground():
+    assert f"fill: {THEMES['light']['page']}" in estimates().svg("light")
+    assert f"fill: {THEMES['dark']['page']}" not in estimates().svg("dark")
+
+
+def test_groups_are_told_apart_without_colour():
+    first = [look for look, _ in zip(looks(), range(len(STROKES)), strict=False)]
+    assert len({look.shape for look in first}) == len({str(look.stroke) for look in first}) == len(STROKES)
+    many = [look[1:] for look, _ in zip(looks(), range(len(SHAPES) * len(STROKES)), strict=False)]
+    assert len(set(map(str, many))) == len(many)
+
+
+def test_help_says_what_a_function_returns_and_takes():
+    from inspect import signature
+
+    told = signature(plots.estimates)
+    assert list(told.parameters) == ["rows", "of", "by", "label"] and told.return_annotation == "Drawing"
+    with pytest.raises(KeyError, match="among"):
+        plots.estimates(ROWS.drop(columns="among"), of="method", by="among", label="share")
+
+
+@pytest.mark.parametrize(("ground", "ink"), [("#ffffff", "#000000"), ("#08285a", "#ffffff")])
+def test_ink_is_what_is_read_better(ground, ink):
+    assert ink_on(ground) == ink

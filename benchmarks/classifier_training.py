@@ -3,8 +3,9 @@
     python benchmarks/classifier_training.py [--record]
 
 "Plain" is the original's way: one bidirectional LSTM on a packed sequence. Both make the same steps (batch
-32, width 256, word vectors of 300, Adam) on the same texts, long ones (150 to 250 words) and short ones (10 to 30),
-from the same weights, on one thread, in turn; the ratio is what to look at. That both reach the same losses is checked.
+32, width 256, word vectors of 300, Adam) on the same texts, long ones (150 to 250 words) and short ones (10
+to 30), from the same weights, on one thread, in turn; the ratio is what to look at. That both reach the same
+losses is checked.
 """
 
 from __future__ import annotations

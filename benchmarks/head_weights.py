@@ -2,8 +2,8 @@
 
     python benchmarks/head_weights.py [--record]      # about two minutes
 
-Attention of 8 layers with 32 heads, which is there already: weighted and plain, each on one thread, in turn. Both ways
-take the same weights, and are checked to give the same.
+Attention of 8 layers with 32 heads, which is there already: weighted and plain, each on one thread, in turn.
+Both ways take the same weights, and are checked to give the same.
 """
 
 from __future__ import annotations

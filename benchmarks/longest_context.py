@@ -1,12 +1,12 @@
 """How far rollout goes: time and memory from 4,096 to 131,072 tokens, beside the same model's plain pass.
 
-    python benchmarks/longest_context.py --record     # about an hour on one CPU thread, most of it the last size
-    python benchmarks/longest_context.py --sizes 4096 8192 16384     # a minute
+    python benchmarks/longest_context.py --record               # 40 minutes of one CPU thread
+    python benchmarks/longest_context.py --sizes 4096 8192      # one minute
 
-A small model with trained weights reads real stories, one after the other (`$ATTNLIB_DATA`), with 64 keys. They are
-longer than any text that it was trained on: what it would say then is worth nothing, but what it costs is what a
-model of its shape costs, and rollout refuses NaN. Every pass is in a process of its own, as in `rollout.py`, and is
-repeated while it is short; the table is written after each size.
+A small model with trained weights reads real stories, one after the other (`$ATTNLIB_DATA`), with 64 keys.
+They are longer than any text that it was trained on: what it would say then is worth nothing, but what it
+costs is what a model of its shape costs, and NaN ends the benchmark. Every pass has a process of its own, as in
+`rollout.py`, and is repeated while it is short; the table is written after each size.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import time
 from argparse import SUPPRESS
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -36,7 +37,7 @@ LONG_ENOUGH, MOST = 20.0, 5
 """Seconds after which a pass is not repeated, and how often it is at most."""
 
 
-def stories(tokenizer: object, folder: Path, n: int) -> Tensor:
+def stories(tokenizer: Any, folder: Path, n: int) -> Tensor:
     """The first `n` tokens of the stories, as a batch of one text."""
     with gzip.open(folder / "lm" / "tinystories_2k7.tsv.gz", "rt", encoding="utf-8") as file:
         table = pd.read_csv(file, sep="\t", quoting=3)
@@ -47,7 +48,7 @@ def stories(tokenizer: object, folder: Path, n: int) -> Tensor:
 
 
 def measure(method: str, n: int, data: Path) -> dict[str, float]:
-    """Processor seconds (the least of all runs) and MiB at the peak of one pass over `n` tokens, in this process."""
+    """Processor seconds (the least of all runs) and MiB at the peak of one pass over `n` tokens."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     model, tokenizer = load_language_model(str(data / "models" / "stories260k"), device="cpu")
@@ -79,7 +80,9 @@ def in_a_process(method: str, n: int) -> dict[str, float]:
 def main() -> None:
     """Measure one size after the other, the plain pass and rollout in turn."""
     parser = common_options(__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="tokens (default 4,096 to 131,072)")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=SIZES, help="tokens (default 4,096 to 131,072)"
+    )
     parser.add_argument("--pass", dest="one", help=SUPPRESS)
     arguments = parser.parse_args()
     if "ATTNLIB_DATA" not in os.environ:

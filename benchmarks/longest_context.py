@@ -5,8 +5,8 @@
 
 A small model with trained weights reads real stories, one after the other (`$ATTNLIB_DATA`), with 64 keys.
 They are longer than any text that it was trained on: what it would say then is worth nothing, but what it
-costs is what a model of its shape costs, and NaN ends the benchmark. Every pass has a process of its own, as in
-`rollout.py`, and is repeated while it is short; the table is written after each size.
+costs is what a model of its shape costs, and NaN ends the benchmark. Every pass has a process of its own, as
+in `rollout.py`, and is repeated while it is short; the table is written after each size.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def chapter_times(shown: Mapping[str, str]) -> str:
 
 
 def beside(page: Path, name: str, html: str) -> str:
-    """Write HTML beside a page of the stage; returns the MyST that shows it and is the same in every build."""
+    """Write HTML beside a page of the stage; returns the MyST that shows it, the same in every build."""
     page.with_name(name).write_text(html, encoding="utf-8")
     return f"```{{raw}} html\n:file: {name}\n```"
 

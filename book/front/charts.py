@@ -103,11 +103,9 @@ def to_the_longest(table: pd.DataFrame) -> tuple[Figure, str]:
         _in_words(axis.yaxis, table[_in(table, unit)])
     _legend_below(axes[0])
     last = table.iloc[-1]
-    said = (f"{column.rsplit(', ', 1)[0]} {last[column]:,.0f} s" for column in _in(table, "s"))
-    memory = (f"{last[column]:,.0f} MiB" for column in _in(table, "MiB"))
-    return finished(figure), (
-        f"Lines over tokens. At {last['tokens']:,.0f} tokens: {', '.join(said)}; {' and '.join(memory)}."
-    )
+    said = ", ".join(f"{column} {last[column]:,.0f}" for column in _in(table, "s") + _in(table, "MiB"))
+    times = f"{last['times the plain pass']:.2f} times the plain pass"
+    return finished(figure), f"Lines over tokens. At {last['tokens']:,.0f} tokens: {said}; {times}."
 
 
 def _in(table: pd.DataFrame, unit: str) -> list[str]:

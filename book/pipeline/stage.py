@@ -68,14 +68,21 @@ def status_table(runs: list[dict[str, Any]], page: Path) -> str:
 
 
 def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -> str:
-    """What became of every record in this build, and where it is from: a line, and a row per record."""
+    """What became of every record in this build, and where it is from: a line, and a row per record.
+
+    Args:
+        found: of `reproduced`.
+        origins: the records that were kept. A run that is not among them was made by this build.
+    """
     rows = []
     for (chapter, run), verdict in summary(found).items():
-        _, origin = origins[chapter, run]
-        stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
-        made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {origin['device']}"
-        steps = "" if origin.get("steps") is None else f"{origin['steps']:,} steps, "
-        trained = f"{steps}{origin['seconds']:,.0f} s"
+        stale, made, trained = "no", "this build", ""
+        if (chapter, run) in origins:
+            _, origin = origins[chapter, run]
+            stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
+            made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {origin['device']}"
+            steps = "" if origin.get("steps") is None else f"{origin['steps']:,} steps, "
+            trained = f"{steps}{origin['seconds']:,.0f} s"
         # Names of runs are long: they may be parted where they join.
         rows.append([f"{chapter}<br>{run.replace('+', '+<wbr>')}", verdict, stale, made, trained])
     head = ["record", "in this build", "stale", "made", "training"]
@@ -116,7 +123,7 @@ def assemble(build: Path, stage: Path) -> None:
 
     runs = runs_of(build)
     ours, theirs = build / "results", Path("results")
-    found, origins = reproduced(ours, theirs), read_all(ours) | read_all(theirs)
+    found, origins = reproduced(ours, theirs), read_all(theirs)
     write_whole(build / "reproduced.txt", line(found))  # `make book` ends with it
     status = stage / STATUS
     for page in stage.rglob("*.md"):

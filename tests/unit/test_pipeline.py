@@ -331,6 +331,8 @@ def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, 
     stale = "other code, uncommitted changes, numpy 1.0"
     assert f"1 of 1 bit for bit | {stale} | abc<br>2026-01-01, CPU | 2,500 steps, 81 s |" in table
     assert records_table(reproduced(tmp_path / "none", tmp_path / "none"), {}) == "No numbers are recorded."
+    new = records_table(reproduced(tmp_path, tmp_path / "none"), {})
+    assert new.endswith(" | 1 new | no | this build |  |")
 
 
 def test_every_document_of_a_table_of_contents_is_found() -> None:

@@ -59,9 +59,8 @@ def milliseconds(table: pd.DataFrame) -> tuple[Figure, str]:
     ways = {"in the page": table["ms"], "the plain way": 1000 / table["the plain way, per second"]}
     ways["torch"] = table["ms in torch"]
     said = ", ".join(f"{way} {_range(took)}" for way, took in ways.items())
-    return _dots(table["what"], ways, "milliseconds"), (
-        f"A row per model. Milliseconds: {said}; {_range(table['times the plain way'])} times as fast as plainly."
-    )
+    faster = f"{_range(table['times the plain way'])} times as fast as the plain way"
+    return _dots(table["what"], ways, "milliseconds"), f"A row per model. Milliseconds: {said}; {faster}."
 
 
 def seconds(table: pd.DataFrame) -> tuple[Figure, str]:

@@ -95,10 +95,11 @@ def build(n: int, device: str) -> Any:
     return transformers.LlamaForCausalLM(config).eval().to(device)
 
 
-def as_published(attentions: Tensor) -> Tensor:
+def as_published(attentions: Tensor, weights: Tensor | None = None) -> Tensor:
     """The way the study's code goes about it, in its own order of operations."""
     _, layers, heads, n, _ = attentions.shape
-    weights = torch.full((layers, heads), 1 / heads, device=attentions.device)
+    if weights is None:
+        weights = torch.full((layers, heads), 1 / heads, device=attentions.device)
     mixed = (attentions * weights[None, :, :, None, None]).sum(2) + torch.eye(n, device=attentions.device)
     mixed = mixed / mixed.sum(-1, keepdim=True)
     product = mixed[:, 0]

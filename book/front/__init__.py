@@ -1,11 +1,15 @@
-"""What stands on the book's first page and in its gallery: made when the book is, from `results/`.
+"""What stands on the book's first page, in its gallery and on the page on speed: made when the book is.
 
-A page of the source tree has a comment, such as ``% findings``, where a part of `PARTS` is to stand.
+It is made from `results/` and the tables in `book/performance`. A page of the source tree has a comment, such
+as ``% findings``, where a part of `PARTS` is to stand.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from .aims import aims
+from .charts import CHARTS, chart
 from .explorer import explorer
 from .findings import listed, tally
 from .gallery import gallery
@@ -17,6 +21,8 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "explorer": explorer,
     "summary": summary,
     "explorers": gallery,
+    "aims": aims,
+    **{f"chart {name}": partial(chart, name) for name in CHARTS},
 }
 """By the comment: MyST for the page, given the tree that is rendered; files it needs are written there."""
 

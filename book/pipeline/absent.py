@@ -18,7 +18,8 @@ _FIGURE = re.compile(r"\{(?:numref|ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
 def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
     """Put `ABSENT` in place of every number that no cell glued, and of links to figures that no cell drew.
 
-    A number that came out as a word ("never") is shown as that word, whatever its format.
+    A number that came out as a word ("never") is shown as that word, whatever its format. So is a word whose
+    name has a colon, behind which MyST-NB would look for a format.
 
     Returns:
         The names of what is absent.
@@ -31,7 +32,8 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
         if name not in numbers:
             absent[name] = None
             return ABSENT
-        return written(numbers[name], form) if is_word(numbers[name], form) else role[0]
+        unread = not form and ":" in name
+        return written(numbers[name], form) if unread or is_word(numbers[name], form) else role[0]
 
     def figure(role: re.Match[str]) -> str:
         if drawn.get(role[1], True):

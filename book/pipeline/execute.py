@@ -6,6 +6,7 @@
 import argparse
 import os
 import platform
+import re
 import resource
 import sys
 import time
@@ -26,6 +27,7 @@ from .profiles import ProfileError, read_profile
 
 PACKAGES = ("attnlib", "torch", "transformers", "numpy", "pandas", "scipy", "jupyter-book")
 PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
+ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 HEARTBEAT = 5.0  # seconds between two lines of one cell's own progress bar
 
 
@@ -142,8 +144,9 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
 
     The injected parameters are hidden behind a button; the defaults they replaced are left out of the page.
-    Progress bars (stderr, or widgets of other libraries) and per-cell times go, so that the same run gives
-    the same file. Explorers keep their static twin: without a kernel the live one is an error message.
+    Progress bars (stderr, or widgets of other libraries), per-cell times, addresses in memory and random
+    names go, so that the same run gives the same file. Explorers keep their static twin: without a kernel the
+    live one is an error message.
     """
     injected = any(map(is_injected, notebook.cells))
     for cell in notebook.cells:
@@ -151,13 +154,16 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         for key in ("papermill", "execution"):
             cell.metadata.pop(key, None)
         if is_injected(cell):
+            cell["id"] = "injected-parameters"
             cell.metadata["tags"] = [*tags, "hide-input"]
             cell.metadata["mystnb"] = dict(PARAMETERS_BUTTON)
         elif injected and "parameters" in tags:
             cell.metadata["tags"] = [*tags, "remove-cell"]
         if cell.cell_type == "code":
             cell.outputs = [
-                output for output in cell.outputs if output.get("name") != "stderr" and stays(output)
+                without_address(output)
+                for output in cell.outputs
+                if output.get("name") != "stderr" and stays(output)
             ]
     notebook.metadata.pop("papermill", None)
     notebook.metadata.pop("widgets", None)
@@ -168,6 +174,13 @@ def stays(output: nbformat.NotebookNode) -> bool:
     """Takes the live view out of an output; returns whether anything but its bare name is left."""
     live = output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     return live is None or "text/html" in output.data
+
+
+def without_address(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """An output whose objects are named by their class, not by where in memory they were."""
+    if "text/plain" in output.get("data", {}):
+        output.data["text/plain"] = ADDRESS.sub(">", output.data["text/plain"])
+    return output
 
 
 def describe_run(name: str, profile: str, wall_time: float) -> dict[str, object]:

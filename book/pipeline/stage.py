@@ -26,23 +26,17 @@ from attnlib.records.runs import Record, read_all
 from .download import write_out
 from .execute import write_whole
 from .kept import runs_of
+from .times import beside, chapter_times, copy_without_times, run_times
 
-COLUMNS = {
-    "notebook": "chapter",
-    "profile": "profile",
-    "wall_time_s": "wall time (s)",
-    "memory_gb": "memory (GB)",
-    "device": "device",
-    "system": "system",
-    "finished": "date",
-}
+STATUS = "book/status.md"
 # The source tree's own table of runs, which Jupyter Book fills when it executes the chapters itself.
 EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
 # A comment in the source tree, where no build is compared with the records.
 RECORDS_TABLE = re.compile(r"^% records$", re.MULTILINE)
+TIMES = re.compile(r"^% times$", re.MULTILINE)
 REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
-# Comments where parts are to stand that are made from the records: see book.front.
-MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers)$", re.MULTILINE)
+# Comments where parts are to stand that are made with the book: see book.front.
+MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers|aims|chart \w+)$", re.MULTILINE)
 
 
 class BookError(Exception):
@@ -62,11 +56,11 @@ def documents(toc: Any) -> Iterator[str]:
             yield from documents(item)
 
 
-def status_table(runs: list[dict[str, Any]]) -> str:
-    """The runs behind the pages, as MyST tables: one row per chapter, then the versions."""
+def status_table(runs: list[dict[str, Any]], page: Path) -> str:
+    """The runs behind the pages, in MyST: one row per chapter, in a file beside `page`, then the versions."""
     if not runs:
         return "No chapter was executed for this book."
-    rows = myst_table(list(COLUMNS.values()), [[run[column] for column in COLUMNS] for run in runs])
+    rows = beside(page, "_runs.html", run_times(runs))
     # One line of versions per environment: a chapter kept from an older one shows as such.
     environments = [{"Python": run["python"], **run["packages"]} for run in runs]
     versions = {", ".join(f"{name} {number}" for name, number in each.items()) for each in environments}
@@ -74,14 +68,21 @@ def status_table(runs: list[dict[str, Any]]) -> str:
 
 
 def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -> str:
-    """What became of every record in this build, and where it is from: a line, and a row per record."""
+    """What became of every record in this build, and where it is from: a line, and a row per record.
+
+    Args:
+        found: of `reproduced`.
+        origins: the records that were kept. A run that is not among them was made by this build.
+    """
     rows = []
     for (chapter, run), verdict in summary(found).items():
-        _, origin = origins[chapter, run]
-        stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
-        made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {origin['device']}"
-        steps = "" if origin.get("steps") is None else f"{origin['steps']:,} steps, "
-        trained = f"{steps}{origin['seconds']:,.0f} s"
+        stale, made, trained = "no", "this build", ""
+        if (chapter, run) in origins:
+            _, origin = origins[chapter, run]
+            stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
+            made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {origin['device']}"
+            steps = "" if origin.get("steps") is None else f"{origin['steps']:,} steps, "
+            trained = f"{steps}{origin['seconds']:,.0f} s"
         # Names of runs are long: they may be parted where they join.
         rows.append([f"{chapter}<br>{run.replace('+', '+<wbr>')}", verdict, stale, made, trained])
     head = ["record", "in this build", "stale", "made", "training"]
@@ -104,6 +105,7 @@ def assemble(build: Path, stage: Path) -> None:
     shutil.copytree(
         "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "findings", "front", "__pycache__")
     )
+    timed = {}
     for document in documents(toc):
         if document.startswith("notebooks/"):
             executed = build / f"{document}.ipynb"
@@ -113,7 +115,7 @@ def assemble(build: Path, stage: Path) -> None:
                     f"_toc.yml names {document}, but it has no profile '{build.name}': add {profile}"
                 )
             (stage / document).parent.mkdir(exist_ok=True)
-            shutil.copy(executed, stage / f"{document}.ipynb")
+            timed[Path(document).name] = copy_without_times(executed, stage / f"{document}.ipynb")
         elif not document.startswith("book/"):
             shutil.copy(f"{document}.md", stage / f"{document}.md")
     shutil.copy("_toc.yml", stage)
@@ -121,10 +123,12 @@ def assemble(build: Path, stage: Path) -> None:
 
     runs = runs_of(build)
     ours, theirs = build / "results", Path("results")
-    found, origins = reproduced(ours, theirs), read_all(ours) | read_all(theirs)
+    found, origins = reproduced(ours, theirs), read_all(theirs)
     write_whole(build / "reproduced.txt", line(found))  # `make book` ends with it
+    status = stage / STATUS
     for page in stage.rglob("*.md"):
-        text = EXECUTION_TABLE.sub(lambda _: status_table(runs), page.read_text())
+        text = EXECUTION_TABLE.sub(lambda _: status_table(runs, status), page.read_text())
+        text = TIMES.sub(lambda _: beside(status, "_timed.html", chapter_times(timed)), text)
         text = RECORDS_TABLE.sub(lambda _: records_table(found, origins), text)
         text = REPRODUCED.sub(lambda _: f"{line(found)}.", text)
         page.write_text(MADE.sub(lambda part: made(part[1], stage), text))

@@ -2,15 +2,19 @@
 
 import importlib
 import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from book.front.aims import AIMS, Aim, _row
+from book.front.charts import CHARTS, chart
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "performance.md").read_text()
 TABLES = sorted((ROOT / "book" / "performance").glob("*.csv"))
-OTHERS = ("the plain way", "the original")
+OTHERS = ("the plain way", "the original", "as published")
 
 
 @pytest.fixture
@@ -35,6 +39,42 @@ def clock(monkeypatch, timing):
 def test_the_page_shows_every_table_once():
     named = re.findall(r"^:file: performance/(\w+\.csv)$", PAGE, re.MULTILINE)
     assert sorted(named) == [path.name for path in TABLES]
+
+
+def test_a_chart_stands_before_every_table_of_measurements():
+    charted = re.findall(
+        r"^% chart (\w+)\n\n```\{csv-table\}\n:file: performance/\1\.csv$", PAGE, re.MULTILINE
+    )
+    assert set(charted) == set(CHARTS) == {path.stem for path in TABLES} - {"machine"}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_says_what_is_in_its_table_and_is_drawn_the_same_again(name, tmp_path):
+    drawn = []
+    for stage in (tmp_path / "one", tmp_path / "two"):
+        shutil.copytree(ROOT / "book" / "performance", stage / "book/performance")
+        shown = chart(name, stage)
+        drawn.append((stage / f"book/_front/speed-{name}.svg").read_bytes())
+    assert drawn[0] == drawn[1]
+    (said,) = re.findall(r"^:alt: (.+)$", shown, re.MULTILINE)
+    table = pd.read_csv(ROOT / f"book/performance/{name}.csv")
+    ratios = [column for column in table if column.startswith("times ")] or ["seconds"]
+    assert f"{table[ratios[0]].max():.3g}" in said or f"{table[ratios[0]].iloc[-1]:.2f}" in said
+    (program,) = re.findall(r"`python benchmarks/(\w+\.py)", shown)
+    assert (ROOT / "benchmarks" / program).exists()
+
+
+def test_what_is_not_reached_says_what_bounds_it():
+    def tables(name):
+        return pd.read_csv(ROOT / f"book/performance/{name}.csv", na_values="–")
+
+    for aim in AIMS:
+        assert (aim.now is not None and aim.reached(aim.now(tables))) or aim.bound.endswith(".")
+    less = Aim("a pass", "2 x", 1.5, lambda _: 1.2, "Python.", less=True)
+    assert _row(less, tables) == ["a pass", "2 x", "1.5 x", "1.2 x", "reached"]
+    more = less._replace(less=False)
+    assert _row(more, tables)[-2:] == ["1.2 x", "Python."]
+    assert _row(more._replace(now=None), tables)[-2:] == ["not measured", "Python."]
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)

@@ -14,6 +14,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from attnlib.plots.drawing import CSV, DARK
@@ -28,6 +29,7 @@ from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.profiles import ProfileError
 from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
 from book.pipeline.sweep import planned as sweep_of
+from book.pipeline.times import set_apart
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"tags": ["parameters"]})
@@ -216,6 +218,34 @@ def test_the_page_shows_the_parameters_that_were_used_and_no_progress_bars() -> 
     assert "remove-cell" not in clean(new_notebook(cells=[copy.deepcopy(PARAMETERS)])).cells[0].metadata.tags
 
 
+def test_the_same_run_gives_the_same_file() -> None:
+    def executed(address: str) -> str:
+        injected = new_code_cell("seconds = 3", metadata={"tags": ["injected-parameters"]})  # a random name
+        table = {"text/html": "<table></table>", "text/plain": f"<Styler at {address}>"}
+        work = new_code_cell("work()", outputs=[new_output("execute_result", table)])
+        work["id"] = "work"
+        return nbformat.writes(clean(new_notebook(cells=[injected, work])))
+
+    assert executed("0x7f4da6808190") == executed("0x7fd296cedd10")
+
+
+def test_times_stand_on_the_status_page_alone() -> None:
+    def chapter(seconds: str) -> nbformat.NotebookNode:
+        outputs = [new_output("stream", name="stdout", text=f"<{seconds} s>")]
+        outputs.append(new_output("display_data", {"text/html": f"<b>{seconds}</b>", "text/plain": "b"}))
+        cells = [new_code_cell("work()"), new_code_cell("t()", metadata={"tags": ["times"]}, outputs=outputs)]
+        for number, cell in enumerate(cells):
+            cell["id"] = str(number)
+        return new_notebook(cells=cells)
+
+    first, second = chapter("1.25"), chapter("2.5")
+    assert set_apart(first) == "<pre>&lt;1.25 s&gt;</pre>\n<b>1.25</b>"
+    set_apart(second)
+    assert nbformat.writes(first) == nbformat.writes(second)
+    assert [cell.cell_type for cell in first.cells] == ["code", "code", "markdown"]
+    nbformat.validate(first)
+
+
 def test_of_a_widget_only_the_static_twin_is_kept() -> None:
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "it"}
     twin = new_output("execute_result", {**view, "text/html": "<div></div>"})
@@ -272,7 +302,7 @@ def test_a_chapter_without_this_profile_is_named(project: Path, monkeypatch: pyt
         assemble(Path("build/paper"), Path("build/paper/stage"))
 
 
-def test_the_status_table_has_a_row_per_chapter() -> None:
+def test_the_status_table_has_a_row_per_chapter(tmp_path: Path) -> None:
     run = {
         "notebook": "rasp_languages",
         "profile": "quick",
@@ -282,10 +312,14 @@ def test_the_status_table_has_a_row_per_chapter() -> None:
         "system": "Linux",
     }
     run |= {"finished": "2026-01-01", "python": "3.12.1", "packages": {"torch": "2.13.0"}}
-    table = status_table([run])
-    assert r"| rasp\_languages | quick | 81.2 | 0.7 | CPU | Linux | 2026-01-01 |" in table
+    page = tmp_path / "status.md"
+    table = status_table([run], page)
     assert "- Python 3.12.1, torch 2.13.0" in table
-    assert status_table([]) == "No chapter was executed for this book."
+    cells = BeautifulSoup((tmp_path / "_runs.html").read_text(), "html.parser").find_all("td")
+    shown = ["rasp_languages", "quick", "81.2", "0.7", "CPU", "Linux", "2026-01-01"]
+    assert [cell.get_text() for cell in cells] == shown
+    assert table == status_table([run | {"wall_time_s": 5.0, "finished": "2027-01-01"}], page)
+    assert status_table([], page) == "No chapter was executed for this book."
 
 
 def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, monkeypatch) -> None:
@@ -301,6 +335,8 @@ def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, 
     stale = "other code, uncommitted changes, numpy 1.0"
     assert f"1 of 1 bit for bit | {stale} | abc<br>2026-01-01, CPU | 2,500 steps, 81 s |" in table
     assert records_table(reproduced(tmp_path / "none", tmp_path / "none"), {}) == "No numbers are recorded."
+    new = records_table(reproduced(tmp_path, tmp_path / "none"), {})
+    assert new.endswith(" | 1 new | no | this build |  |")
 
 
 def test_every_document_of_a_table_of_contents_is_found() -> None:
@@ -420,14 +456,15 @@ def test_numbers_and_figures_that_a_run_does_not_have_are_said_to_be_absent() ->
         data = {"application/papermill.record/text/plain": text}
         return new_output("display_data", data=data, metadata=told)
 
-    roles = ("keyword: alpha:.2f", "xi:.1f", "name", "of none:.3f")
+    roles = ("keyword: alpha:.2f", "xi:.1f", "name", "gain: sort", "of none:.3f")
     prose = ", ".join(f"{{glue:text}}`{role}`" for role in roles) + "; {numref}`drawn`, {ref}`here <none>`"
     outputs = [glued("keyword: alpha", "0.5"), glued("xi", "'never'"), glued("name", "'sort'")]
+    outputs.append(glued("gain: sort", "'few'"))
     cells = [new_markdown_cell(prose), new_code_cell("glue()", outputs=outputs)]
     for name, outputs in (("drawn", [new_output("display_data", data={"image/png": ""})]), ("none", [])):
         cells.append(new_code_cell(outputs=outputs, metadata={"mystnb": {"figure": {"name": name}}}))
     notebook = new_notebook(cells=cells)
     assert fill_absent(notebook) == ["of none", "none"]
-    kept = "{glue:text}`keyword: alpha:.2f`, never, {glue:text}`name`, (not in this run)"
+    kept = "{glue:text}`keyword: alpha:.2f`, never, {glue:text}`name`, few, (not in this run)"
     kept += "; {numref}`drawn`, (not in this run)"
     assert notebook.cells[0].source == kept

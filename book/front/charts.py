@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -11,8 +11,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from attnlib.colours import BASELINE
-from attnlib.plots.panels import BESIDE, colours, finished, row_of_panels
+from attnlib.plots.drawing import CSV, Data, Drawing, carried
+from attnlib.plots.panels import BESIDE, finished, looks, row_of_panels
+from attnlib.plots.themes import colour
 
 FIGURE = """\
 ```{{figure}} /book/_front/speed-{name}.svg
@@ -27,14 +28,22 @@ PER_SECOND, SECONDS = "per second", "seconds"
 
 
 def chart(name: str, stage: Path) -> str:
-    """The chart of one table, as SVG, and the lines that show it."""
+    """The chart of one table, as SVG for light and for dark pages, and the lines that show it."""
     draw, caption, command = CHARTS[name]
-    figure, alt = draw(pd.read_csv(stage / f"book/performance/{name}.csv", na_values="–"))
-    path = stage / f"book/_front/speed-{name}.svg"
+    table, said = pd.read_csv(stage / f"book/performance/{name}.csv", na_values="–"), list[str]()
+
+    def drawn() -> tuple[Figure, Data]:
+        figure, words = draw(table)
+        said.append(words)
+        return figure, table
+
+    drawing, path = Drawing(drawn), stage / f"book/_front/speed-{name}.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with plt.rc_context({"svg.hashsalt": path.name}):  # or the same figure has other names inside each time
-        figure.savefig(path, metadata={"Date": None})
-    return FIGURE.format(name=name, alt=alt, caption=f"{caption} Measured by `python benchmarks/{command}`.")
+    path.write_text(drawing.svg(), encoding="utf-8")
+    path.with_suffix(".dark.svg").write_text(drawing.svg("dark"), encoding="utf-8")
+    path.with_suffix(".csv").write_text(carried(table)[CSV], encoding="utf-8")
+    caption = f"{caption} Measured by `python benchmarks/{command}`."
+    return FIGURE.format(name=name, alt=said[0], caption=caption)
 
 
 def rates(table: pd.DataFrame) -> tuple[Figure, str]:
@@ -73,11 +82,12 @@ def over_tokens(table: pd.DataFrame) -> tuple[Figure, str]:
     """Time and memory of each method over the length of the text; broken lines are those of before."""
     figure, (time, memory) = _two_panels()
     said = []
-    for (method, rows), colour in zip(table.groupby("method", sort=False), colours(), strict=False):
-        time.plot(rows["tokens"], rows[TIMES], "o-", ms=3, color=colour, label=str(method))
-        memory.plot(rows["tokens"], rows[MIB], "o-", ms=3, color=colour, label=str(method))
+    for (method, rows), look in zip(table.groupby("method", sort=False), looks(), strict=False):
+        how: dict[str, Any] = {"marker": look.shape, "ms": 4, "color": look.colour, "label": str(method)}
+        time.plot(rows["tokens"], rows[TIMES], **how)
+        memory.plot(rows["tokens"], rows[MIB], **how)
         if BEFORE in rows:
-            time.plot(rows["tokens"], rows[BEFORE], "--", color=colour)
+            time.plot(rows["tokens"], rows[BEFORE], "--", color=look.colour)
         last = rows.iloc[-1]
         said.append(f"{method} {_now_and_before(last)} at {last['tokens']:,} tokens")
     for axis, label in ((time, TIMES), (memory, MIB)):
@@ -95,10 +105,9 @@ def to_the_longest(table: pd.DataFrame) -> tuple[Figure, str]:
     for axis, unit, label in zip(
         axes, ("s", "MiB"), ("processor seconds", "extra MiB at the peak"), strict=True
     ):
-        for column, colour in zip(_in(table, unit), colours(), strict=False):
-            axis.plot(
-                table["tokens"], table[column], "o-", ms=3, color=colour, label=column.rsplit(", ", 1)[0]
-            )
+        for column, look in zip(_in(table, unit), looks(), strict=False):
+            way, how = column.rsplit(", ", 1)[0], {"ls": look.stroke, "marker": look.shape}
+            axis.plot(table["tokens"], table[column], label=way, color=look.colour, ms=4, **how)
         _doubling(axis, table["tokens"])
         axis.set(yscale="log", ylabel=label)
         _in_words(axis.yaxis, table[_in(table, unit)])
@@ -116,26 +125,23 @@ def _in(table: pd.DataFrame, unit: str) -> list[str]:
 def _dots(rows: pd.Series, ways: Mapping[str, pd.Series], label: str) -> Figure:
     """A point per way in each row, on a logarithmic axis; a line from the least to the greatest."""
     figure, (axis,) = row_of_panels(1, height=0.9 + 0.3 * len(rows))
-    figure.set_size_inches(7.5, 0.9 + 0.3 * len(rows))
     values = pd.DataFrame(dict(ways))
     places = range(len(rows))
-    axis.hlines(places, values.min(axis=1), values.max(axis=1), color=BASELINE, lw=1, zorder=1)
-    for (way, column), colour, marker in zip(ways.items(), colours(), "oDs", strict=False):
-        axis.scatter(column, places, color=colour, marker=marker, s=26, label=way, zorder=2)
+    axis.hlines(places, values.min(axis=1), values.max(axis=1), color=colour("faint"), lw=1, zorder=1)
+    for (way, column), look in zip(ways.items(), looks(), strict=False):
+        axis.scatter(column, places, color=look.colour, marker=look.shape, s=26, label=way, zorder=2)
     axis.set(xscale="log", xlabel=label, ylim=(len(rows) - 0.5, -0.5))
     axis.set_yticks(places, rows)
     _in_words(axis.xaxis, values)
     if len(ways) > 1:
-        axis.legend(fontsize=8, **BESIDE)
+        axis.legend(**BESIDE)
     return finished(figure)
 
 
 def _doubling(axis: Axes, tokens: pd.Series) -> None:
     sizes = sorted(set(tokens))
     axis.set_xscale("log", base=2)
-    axis.set_xticks(
-        sizes, [f"{size:,}" if size < 10_000 else f"{size // 1024}k" for size in sizes], fontsize=8
-    )
+    axis.set_xticks(sizes, [f"{size:,}" if size < 10_000 else f"{size // 1024}k" for size in sizes])
     axis.set_xlabel("tokens")
 
 
@@ -149,15 +155,13 @@ def _in_words(axis: Axis, values: pd.DataFrame | pd.Series) -> None:
 
 
 def _two_panels() -> tuple[Figure, list[Axes]]:
-    figure, axes = row_of_panels(2)
-    figure.set_size_inches(7.5, 3.4)
-    return figure, axes
+    return row_of_panels(2, height=3.4)
 
 
 def _legend_below(axis: Axes) -> None:
     """The legend of both panels, which have the same lines."""
     handles = axis.get_legend_handles_labels()
-    axis.figure.legend(*handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    axis.figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
 
 
 def _range(values: pd.Series) -> str:

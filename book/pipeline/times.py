@@ -52,7 +52,9 @@ def copy_without_times(executed: Path, target: Path) -> str:
 def run_times(runs: Iterable[Mapping[str, Any]]) -> str:
     """A row per chapter: how long it took to execute, and where; as HTML."""
     rows = pd.DataFrame([{name: run[column] for column, name in COLUMNS.items()} for run in runs])
-    return rows.to_html(index=False, border=0, classes="table", justify="unset")
+    table = rows.to_html(index=False, border=0, classes="table", justify="unset")
+    # As the theme has its own tables: a wide one scrolls inside a narrow page.
+    return f'<div class="pst-scrollable-table-container" tabindex="0">\n{table}\n</div>'
 
 
 def chapter_times(shown: Mapping[str, str]) -> str:

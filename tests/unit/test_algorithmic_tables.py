@@ -114,7 +114,7 @@ def test_accuracy_by_length_is_a_row_per_model_length_and_metric():
     rows = p.accuracy_by_length(models)
     assert set(rows["up_to"]) == set(p.lengths("string_reversal")) and set(rows["length"]) == {4}
     assert set(rows["metric"]) == {"accuracy", "exact match"} and set(rows["model"]) == {"rotary positions"}
-    figure = plots.accuracy_by_length(rows.query("metric == 'accuracy'"), "task", "model")
+    figure = plots.accuracy_by_length(rows.query("metric == 'accuracy'"), "task", "model").figure
     assert [axis.get_title() for axis in figure.axes] == ["string_reversal"]
 
 
@@ -189,13 +189,13 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert found.loc[("mass", "within tasks"), "value"] == pytest.approx(1)
     assert found.loc[("mass", "all models"), "value"] < 0.9
     assert found.loc[("mass", "sums"), "n"] == 4
-    figure = plots.extrapolation(models)
+    figure = plots.extrapolation(models).figure
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sums, llama", "strings, llama"]
 
 
 def test_plateaus_mark_where_stages_end():
     history = pd.DataFrame({"step": [10, 20, 30], "exact_match": [0.1, 0.2, 0.9]})
-    figure = plots.plateaus({"value assignment": history}, {"value assignment": [10, 20]})
+    figure = plots.plateaus({"value assignment": history}, {"value assignment": [10, 20]}).figure
     assert [line.get_xdata()[0] for line in figure.axes[0].lines[1:]] == [10, 20]
 
 

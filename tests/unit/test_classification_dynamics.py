@@ -291,7 +291,7 @@ def test_the_grid_puts_ours_under_theirs():
 
 def test_numbers_with_intervals_side_by_side():
     first = pd.DataFrame(
-        {"metric": ["a", "b"], "value": [0.5, np.inf], "low": [0.4, 0.9], "high": [0.6, np.inf]}
+        {"metric": ["a", "b"], "value": [0.5, np.inf], "low": [0.4, 0.9], "high": [0.6, np.inf], "n": 5}
     )
     shown = plots.with_intervals({"one": first, "two": first[:1]}, digits=2)
     assert shown.loc["a", "one"] == "0.50 [0.40, 0.60]"
@@ -300,10 +300,10 @@ def test_numbers_with_intervals_side_by_side():
 
 def test_figures_have_a_panel_for_each_table():
     rows = pd.DataFrame({"metric": ["A(alpha_t, beta_uf)"] * 2, "step": [0, 10], "value": [0.1, 0.4]})
-    figure = plots.over_training([rows, rows.assign(low=0.0, high=1.0)], ["share", "agreement"], 0.05)
-    left, right = figure.axes
+    drawn = plots.over_training([rows, rows.assign(low=0.0, high=1.0)], ["share", "agreement"], 0.05)
+    left, right = drawn.figure.axes
     assert left.get_ylabel() == "share" and len(right.lines) == 2  # the curve, and chance
     assert r"$\beta^{\mathrm{uf}}$" in right.get_legend().get_texts()[0].get_text()
     alpha, beta = np.array([0.2, 0.8]), {"beta": np.array([0.0, 1.0]), "beta_px": np.array([1.0, 0.0])}
-    assert len(plots.relevance_scatter(alpha, beta, np.array([0, 1]), ["a", "b"]).axes) == 2
-    assert len(plots.relevance_scatter(alpha, beta).axes) == 2
+    assert len(plots.relevance_scatter(alpha, beta, np.array([0, 1]), ["a", "b"]).figure.axes) == 2
+    assert len(plots.relevance_scatter(alpha, beta).figure.axes) == 2

@@ -190,7 +190,7 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert found.loc[("mass", "all models"), "value"] < 0.9
     assert found.loc[("mass", "sums"), "n"] == 4
     figure = plots.extrapolation(models).figure
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sums, llama", "strings, llama"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sums", "strings", "llama"]
 
 
 def test_plateaus_mark_where_stages_end():

@@ -239,14 +239,17 @@ def test_figures_show_every_head_and_kind():
     tokens = TASK.tokenizer.convert_ids_to_tokens(sample.input_ids.tolist())
     attentions = model(sample.input_ids[None], output_attentions=True).attentions[0].detach()
     grid = plots.heads_grid(attentions, tokens, sample.reference)
-    titles = [axis.get_title() for axis in grid.axes if axis.get_title()]
+    titles = [axis.get_title() for axis in grid.figure.axes if axis.get_title()]
     assert titles == model.head_names
     looks = looked(model)
     over = pd.concat([looks.assign(step=step) for step in (0, 10)])
-    assert len(plots.looks_over_training(over, KINDS).axes) == len(KINDS)
-    table = plots.head_table(looked(model, by_head=True), lost(model))
+    assert len(plots.looks_over_training(over, KINDS).figure.axes) == len(KINDS)
+    table = plots.head_table(looked(model, by_head=True), lost(model)).figure
     assert isinstance(table, Figure) and len(table.axes) == 2
     rows = digit_rows(model, TASK, PROBLEMS)
     parts = {"column": rows, "carries": whole_answers(rows)}
     panels = {by: summarise(part, [by], "right").assign(step=3) for by, part in parts.items()}
-    assert [axis.get_title() for axis in plots.accuracy_over_training(panels).axes] == ["column", "carries"]
+    assert [axis.get_title() for axis in plots.accuracy_over_training(panels).figure.axes] == [
+        "column",
+        "carries",
+    ]

@@ -139,6 +139,7 @@ def test_another_question_is_chosen_and_read_as_text(opened):
 def test_the_table_has_the_numbers_of_both(opened):
     page = opened(explorer())
     page.locator("summary").click()
+    page.locator(".attnx-details tbody tr").nth(4).wait_for()  # filled once it is open
     cells = page.locator(".attnx-details tbody tr").nth(1).locator("th, td").all_inner_texts()
     assert (
         cells[0] == "'b' (1)"

@@ -269,8 +269,8 @@ def _arithmetic(numbers: list[int], **settings: Any) -> Arithmetic:
     return arithmetic(numbers=(low, high), **settings)
 
 
-def _reversal(length: list[int], **settings: Any) -> StringReversalGenerator:
-    return StringReversalGenerator(tokenizer=char_tokenizer(), length=(length[0], length[1]), **settings)
+def _reversal(**settings: Any) -> StringReversalGenerator:
+    return StringReversalGenerator(tokenizer=char_tokenizer(), **settings)
 
 
 _MAKERS: dict[str, Any] = {"language": _language, "arithmetic": _arithmetic, "string reversal": _reversal}

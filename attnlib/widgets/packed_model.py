@@ -32,7 +32,7 @@ Asked = Language | Arithmetic | StringReversalGenerator
 """The tasks that the page can ask a model."""
 
 LONGEST_STRING = 40
-"""Symbols of a string that the page has reversed: every symbol that is written is a reading of all before."""
+"""Symbols of a string that the page has reversed: its maps have twice as many rows and columns."""
 
 
 @dataclass(frozen=True)
@@ -192,9 +192,9 @@ def _reversal(model: Transformer, task: StringReversalGenerator) -> dict[str, An
     tokenizer = task.tokenizer
     _same_sizes(model, len(tokenizer), len(tokenizer), task.NAME)
     ids = tokenizer.convert_tokens_to_ids([*task.charset, "="])
-    if task.annotate("=".join(task.charset[:1] * 2)).input_ids.tolist() != [
-        tokenizer.bos_token_id, ids[0], ids[-1], ids[0]
-    ]:  # fmt: skip
+    first, *_, equals = ids
+    example = task.annotate(f"{task.charset[0]}={task.charset[0]}").input_ids.tolist()
+    if example != [tokenizer.bos_token_id, first, equals, first]:
         raise ValueError(
             "the page reverses strings without instruction, examples or chat, a token per symbol"
         )

@@ -11,9 +11,11 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from attnlib.plots.drawing import CSV, Data, Drawing, carried
+from attnlib.plots.drawing import Data, Drawing
 from attnlib.plots.panels import BESIDE, finished, looks, row_of_panels
 from attnlib.plots.themes import colour
+
+from .drawn import write_drawing
 
 FIGURE = """\
 ```{{figure}} /book/_front/speed-{name}.svg
@@ -37,11 +39,7 @@ def chart(name: str, stage: Path) -> str:
         said.append(words)
         return figure, table
 
-    drawing, path = Drawing(drawn), stage / f"book/_front/speed-{name}.svg"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(drawing.svg(), encoding="utf-8")
-    path.with_suffix(".dark.svg").write_text(drawing.svg("dark"), encoding="utf-8")
-    path.with_suffix(".csv").write_text(carried(table)[CSV], encoding="utf-8")
+    write_drawing(Drawing(drawn), stage / f"book/_front/speed-{name}.svg")
     caption = f"{caption} Measured by `python benchmarks/{command}`."
     return FIGURE.format(name=name, alt=said[0], caption=caption)
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from attnlib import plots
 from attnlib.chapters.tells_tables import of_record, widest
-from attnlib.plots.drawing import CSV, carried
 from attnlib.records import records
+
+from .drawn import write_drawing
 
 ALT = (
     "A row per measure with two points and their intervals. The best are about half of the way to 1; rollout "
@@ -27,10 +28,5 @@ def summary(stage: Path) -> str:
     _, rankings = of_record(widest(records("where_attention_tells")))
     if not rankings:
         return "*Not run yet*: `papermill` with the profile `seeds` of `where_attention_tells`."
-    path = stage / "book/_front/summary.svg"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawn = plots.measures_ranked(rankings)
-    path.write_text(drawn.svg(), encoding="utf-8")
-    path.with_suffix(".dark.svg").write_text(drawn.svg("dark"), encoding="utf-8")
-    path.with_suffix(".csv").write_text(carried(drawn.data)[CSV], encoding="utf-8")
+    write_drawing(plots.measures_ranked(rankings), stage / "book/_front/summary.svg")
     return FIGURE

@@ -144,7 +144,7 @@ def test_cells_are_short_and_define_nothing_long(name: str) -> None:
                 assert length <= 10, f"{node.name} belongs in attnlib"
 
 
-@each_study
+@each_chapter
 def test_it_opens_with_what_came_out(name: str) -> None:
     """Right behind the title: findings in numbers, and where to see them. The chapter glues what they name."""
     read = nbformat.read(notebook(name), 4)

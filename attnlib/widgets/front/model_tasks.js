@@ -39,9 +39,9 @@ class Language {
   }
 
   refuse(text) {
-    const strangers = [...new Set(text)].filter((symbol) => !this.symbols.includes(symbol)), { length } = [...text];
+    const strange = strangers(text, this.symbols), { length } = [...text];
     if (!length) return `There is nothing to read. Type ${this.hint}.`;
-    if (strangers.length) return `${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet. Type ${this.hint}.`;
+    if (strange) return `${strange}. Type ${this.hint}.`;
     return length > this.longest ? `That is ${length} symbols; this model has positions for ${this.longest}. Type ${this.longest} or fewer.` : "";
   }
 
@@ -77,8 +77,8 @@ class Sums {
   refuse(text) {
     const wrong = (reason) => `${reason}. Type ${this.hint}.`, written = text.trim(), question = beforeEquals(written);
     if (!written) return wrong("There is nothing to answer");
-    const strangers = [...new Set(written)].filter((sign) => !this.characters.includes(sign));
-    if (strangers.length) return wrong(`${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet`);
+    const strange = strangers(written, this.characters);
+    if (strange) return wrong(strange);
     if (written.includes("=") && !written.endsWith("=")) return wrong("The model writes what stands behind the =");
     const numbers = question.split(/[-+*]/), signs = new Set(question.match(/[-+*]/g)), [sign] = signs;
     if (numbers.length !== this.operands || signs.size !== 1 || numbers.includes("") || question.includes("=")) {
@@ -130,8 +130,7 @@ class Sums {
       const takesPart = (to) => ([low, high]) => low <= to && to <= high;
       keys.forEach((key, k) => { if (key && (takesPart(column)(key) || takesPart(column - 1)(key))) mask[(question.length + i) * n + k] = 1; });
     });
-    const { n_layers, n_heads } = this.model;
-    return Object.fromEntries(range(n_layers * n_heads).map((i) => [headName(Math.floor(i / n_heads), i % n_heads), mask]));
+    return ofEveryHead(this.model, mask);
   }
 
   /** The column of every character of a number, units 0; -1 of its sign. */
@@ -146,16 +145,15 @@ class Sums {
 
 /** The model reads the string and its right reversal, as in training, and writes what comes next: see `measures`. */
 class Reversal {
-  constructor(told, { n_layers, n_heads }) {
-    Object.assign(this, told, { symbols: [...told.symbols], generates: false, programmed: true, theirs: "the reference's", skipped: 1 });
-    this.heads = range(n_layers * n_heads).map((i) => headName(Math.floor(i / n_heads), i % n_heads));
+  constructor(told, model) {
+    Object.assign(this, told, { model, symbols: [...told.symbols], generates: false, programmed: true, theirs: "the reference's", skipped: 1 });
     this.hint = `up to ${this.longest} letters and digits; in training there were ${this.trained} at most`;
   }
 
   refuse(text) {
-    const strangers = [...new Set(text)].filter((symbol) => !this.symbols.includes(symbol)), { length } = [...text];
+    const strange = strangers(text, this.symbols), { length } = [...text];
     if (!length) return `There is nothing to reverse. Type ${this.hint}.`;
-    if (strangers.length) return `${quoted(strangers)} ${strangers.length > 1 ? "are" : "is"} not in this model's alphabet. Type ${this.hint}.`;
+    if (strange) return `${strange}. Type ${this.hint}.`;
     return length > this.longest ? `That is ${length} symbols; this page reverses ${this.longest}. Type ${this.longest} or fewer.` : "";
   }
 
@@ -169,9 +167,18 @@ class Reversal {
   targets({ length }) {
     const tokens = 2 * length + 2, mask = new Uint8Array(tokens * tokens);
     for (const i of range(length)) mask[(length + 1 + i) * tokens + length - i] = 1;
-    return Object.fromEntries(this.heads.map((head) => [head, mask]));
+    return ofEveryHead(this.model, mask);
   }
 }
 
 const beforeEquals = (text) => text.replace(/=$/, "");
-const quoted = (signs) => signs.map((sign) => `'${sign}'`).join(", ");
+
+/** One mask for all heads of a model, by their names. */
+const ofEveryHead = ({ n_layers, n_heads }, mask) =>
+  Object.fromEntries(range(n_layers * n_heads).map((i) => [headName(Math.floor(i / n_heads), i % n_heads), mask]));
+
+/** Which characters of a text are not known, in words without a full stop; "" if all are. */
+function strangers(text, known) {
+  const found = [...new Set(text)].filter((each) => !known.includes(each)).map((each) => `'${each}'`);
+  return found.length ? `${found.join(", ")} ${found.length > 1 ? "are" : "is"} not in this model's alphabet` : "";
+}

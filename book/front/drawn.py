@@ -1,0 +1,14 @@
+"""A drawing as the files that `book/_ext/figure_data.py` looks for beside a picture."""
+
+from pathlib import Path
+
+from attnlib.plots import Drawing
+from attnlib.plots.drawing import CSV, carried
+
+
+def write_drawing(drawing: Drawing, path: Path) -> None:
+    """For light pages at `path`, x.svg; beside it for dark pages, x.dark.svg, and its table, x.csv."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(drawing.svg(), encoding="utf-8")
+    path.with_suffix(".dark.svg").write_text(drawing.svg("dark"), encoding="utf-8")
+    path.with_suffix(".csv").write_text(carried(drawing.data)[CSV], encoding="utf-8")

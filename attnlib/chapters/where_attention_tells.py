@@ -132,17 +132,18 @@ class WhereAttentionTells(Chapter):
         here = self.only.get(setting, self.asked_for)
         there = SETTINGS[setting].methods(name for name in self.asked_for if name in here)
         found = scored(model, questions, there)
-        twin = self._twin(model, questions, seed)
+        twin = self._twin(setting, model, questions, seed)
         scores = found.scores | twin.scores | scored(model, questions, BASELINES).scores
         missing = {name: NOT_ASKED for name in self.asked_for if name not in here}
         return Asked(setting, seed, model, questions, scores, missing | found.missing | twin.missing)
 
-    def _twin(self, model: nn.Module, questions: Questions, seed: int) -> Scored:
+    def _twin(self, setting: str, model: nn.Module, questions: Questions, seed: int) -> Scored:
         """What some measures say of a model that learned nothing."""
         if not self.untrained:
             return Scored({}, {})
         try:
-            found = scored(untrained(model, seed), questions, self.untrained)
+            methods = SETTINGS[setting].methods(self.untrained)
+            found = scored(untrained(model, seed), questions, methods)
         except ValueError as error:
             found = Scored({}, dict.fromkeys(self.untrained, str(error)))
         return Scored(_renamed(found.scores), _renamed(found.missing))

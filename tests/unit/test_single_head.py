@@ -14,6 +14,7 @@ from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.models.copier import Copier, CopierConfig
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnlib.models.single_head import ReadCopies, ReadDocuments, ReadSentences
+from attnlib.models.twins import untrained
 
 BOS, EOS, UNKNOWN = 1, 2, 3
 RAW, GRADIENT, BLANK_OUT = SINGLE_HEAD
@@ -164,3 +165,22 @@ def test_gradient_x_embedding_of_a_copier_is_the_slope_of_its_vectors_lengths(co
     (slope,) = torch.autograd.grad(one(ids).logits[0, -1].log_softmax(-1)[0], scale)
     handle.remove()
     close(found, slope[..., 0])
+
+
+# ---- untrained twins --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["documents", "sentences", "copies"])
+def test_a_twin_that_learned_nothing_is_asked_in_the_same_way(name, request):
+    model = request.getfixturevalue(name)
+    model = ReadCopies(model) if name == "copies" else model
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(1)  # it has learned something
+    twin, again = untrained(model, 1), untrained(model, 1)
+    assert type(twin) is type(model) and not twin.training and twin.unknown == model.unknown
+    ids, mask, _ = padded([1, 4, 2, 3], [1, 5, 2])
+    learned, found = model(ids, mask), twin(ids, mask)
+    assert found.attentions.shape == learned.attentions.shape and found.logits.shape == learned.logits.shape
+    assert not torch.allclose(found.attentions, learned.attentions)
+    assert torch.equal(found.attentions, again(ids, mask).attentions)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import anywidget
+import traitlets
 
 from attnlib.widgets.attention_view import AttentionView
 from attnlib.widgets.encoding import Array, Example, References
@@ -30,6 +31,7 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
         head: the head shown first; -1 is the mean of the layer's heads.
         query: the query row selected first; -1 is none.
         show_reference: whether reference cells are outlined at first.
+        reference_rows: whether only the queries that have a reference in some head are shown at first.
 
     What is shown, from ``layer`` on, are traits too, and so is ``example``, the index of the one shown where
     there are several (`from_examples`): set them from Python, or ``observe`` what the reader chose.
@@ -52,6 +54,8 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
     _esm, _css = front_end("attention_explorer.js")
     _item = Example
 
+    reference_rows = traitlets.Bool(False, help="Only queries with a reference are shown.").tag(sync=True)
+
     def __init__(
         self,
         tokens: Sequence[str],
@@ -64,8 +68,9 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
         head: int | None = None,
         query: int | None = None,
         show_reference: bool = True,
+        reference_rows: bool = False,
     ) -> None:
-        super().__init__(title=title, show_reference=show_reference)
+        super().__init__(title=title, show_reference=show_reference, reference_rows=reference_rows)
         example = Example.of("", tokens, attentions, references, query_tokens)
         self._show([example])
         if layer is head is query is None:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attnlib.generators.base import Sample
+from attnlib.rollout import rollout
 from attnlib.training.objectives import stacked_attentions
 
 MOST = 1_000_000
@@ -15,7 +16,7 @@ MOST = 1_000_000
 
 
 @torch.no_grad()
-def reading(model: nn.Module, tokenizer: Any, sample: Sample) -> dict[str, Any]:
+def reading(model: nn.Module, tokenizer: Any, sample: Sample, *, rolled_out: bool = False) -> dict[str, Any]:
     """An example for `AttentionExplorer.from_examples`: tokens, attention and reference of a sample.
 
     Where heads have references of their own, they are shown.
@@ -26,12 +27,14 @@ def reading(model: nn.Module, tokenizer: Any, sample: Sample) -> dict[str, Any]:
         model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
         tokenizer: of the model.
         sample: with or without a reference.
+        rolled_out: show, in place of the heads of a layer, rollout up to it.
 
     Raises:
         ValueError: the model returns no attention.
     """
     ids = sample.input_ids[None].to(next(model.parameters()).device)
     attentions = stacked_attentions(model(ids, output_attentions=True))[0].cpu().float()
+    attentions = rollout(attentions, cumulative=True)[:, None] if rolled_out else attentions
     start = 0 if sample.evaluated is None else int(sample.evaluated.any(0).int().argmax())
     kept = slice(0 if start <= 1 else start, None)  # one token in front: the sink, worth seeing
     attentions = attentions[..., kept, kept]

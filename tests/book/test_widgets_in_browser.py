@@ -70,14 +70,14 @@ def test_colours_grow_with_the_weight(opened):
 def test_the_reference_can_be_hidden_and_is_absent_where_there_is_none(opened):
     page = opened(explorer())
     outlined = canvas_hash(page, MAP)
-    page.locator(".attnx-check input").click()
+    page.get_by_label("reference", exact=True).click()
     plain = canvas_hash(page, MAP)
     assert plain != outlined
-    page.locator(".attnx-check input").click()
+    page.get_by_label("reference", exact=True).click()
     assert canvas_hash(page, MAP) == outlined
     page.get_by_label("Head", exact=True).select_option("0")
     without = canvas_hash(page, MAP)
-    page.locator(".attnx-check input").click()
+    page.get_by_label("reference", exact=True).click()
     assert canvas_hash(page, MAP) == without
 
 
@@ -105,6 +105,36 @@ def test_every_head_has_its_own_reference(opened):
         assert f"({(4 + head) % 5}) 1.00; 100 % of the row on its reference" in said
 
 
+def test_rows_without_a_reference_can_be_left_out(opened):
+    """The last three of eight queries have one, each in another head."""
+    weights, references = attention(1, 3), {}
+    for head in range(3):
+        mask = torch.zeros(8, 8, dtype=torch.bool)
+        mask[5 + head, head] = True
+        references[0, head] = mask
+    page = opened(AttentionExplorer(LETTERS, weights, references=references, head=1, query=6))
+    readout, rows = page.locator(".attnx-readout"), page.get_by_label("its rows only")
+    said = readout.inner_text()
+    assert said.startswith("Query 'g' (6)") and "% of the row on its reference" in said
+    rows.check()
+    assert readout.inner_text() == said
+    assert "3 queries by 8 keys" in page.locator(".attnx-stage").get_attribute("aria-label")
+    tokens = page.locator(".attnx-strip").first.locator(".attnx-token")
+    assert tokens.all_inner_texts() == LETTERS[5:]
+    tokens.last.click()
+    assert readout.inner_text().startswith("Query 'h' (7)")
+    page.get_by_label("Head", exact=True).select_option("2")
+    said = readout.inner_text()
+    assert "% of the row on its reference" in said
+    rows.uncheck()
+    assert readout.inner_text() == said and tokens.count() == 8
+    tokens.first.click()
+    rows.check()  # a row that is no longer there
+    assert readout.inner_text().startswith("Point at")
+    rows.uncheck()
+    assert readout.inner_text().startswith("Query 'a' (0)")
+
+
 def test_lines_between_tokens_can_stand_in_the_place_of_the_map(opened):
     page = opened(explorer(query=-1))
     form, drawn = page.get_by_label("How attention is drawn"), page.locator(".attnx-drawn")
@@ -120,7 +150,7 @@ def test_lines_between_tokens_can_stand_in_the_place_of_the_map(opened):
     page.mouse.click(box["x"] + 20, box["y"] + box["height"] * 5.5 / 8)
     page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)  # keys are not asked; the chosen row stays
     assert canvas_hash(page, ".attnx-drawn") == pictures[-1]
-    page.locator(".attnx-check input").click()  # the outline of its reference goes
+    page.get_by_label("reference", exact=True).click()  # the outline of its reference goes
     pictures.append(canvas_hash(page, ".attnx-drawn"))
     page.get_by_label("Head", exact=True).select_option("2")
     pictures.append(canvas_hash(page, ".attnx-drawn"))
@@ -311,7 +341,7 @@ def test_examples_are_switched_and_a_smaller_one_stays_inside(opened):
     page.get_by_label("Example", exact=True).select_option("small")
     assert canvas_hash(page, MAP) != before
     assert page.get_by_label("Head", exact=True).input_value() == "1"
-    assert page.locator(".attnx-check").is_hidden()
+    assert all(each.is_hidden() for each in page.locator(".attnx-check").all())
     page.locator(OVERLAY).hover(position=over(page, 2, 4, of=5))
     text = page.locator(".attnx-tip").inner_text()
     assert text.startswith("query '3' (2) → key 'z' (4): ")

@@ -35,3 +35,14 @@ def test_a_large_example_is_shown_as_a_mean_over_heads(monkeypatch):
     monkeypatch.setattr(readings, "MOST", 200)
     mean = readings.reading(MODEL, TOKENIZER, sample)["attentions"]
     torch.testing.assert_close(mean, whole.mean(1, keepdim=True))
+
+
+def test_rollout_stands_in_the_place_of_the_heads():
+    sample = task("string_reversal", TOKENIZER).annotate("abc=cba")
+    heads, rolled = (readings.reading(MODEL, TOKENIZER, sample, rolled_out=each) for each in (False, True))
+    assert rolled["attentions"].shape == (2, 1, 8, 8)
+    first = (heads["attentions"][0].mean(0) + torch.eye(8)) / 2
+    torch.testing.assert_close(rolled["attentions"][0, 0], first)
+    second = (heads["attentions"][1].mean(0) + torch.eye(8)) / 2
+    torch.testing.assert_close(rolled["attentions"][1, 0], second @ first)
+    assert torch.equal(rolled["references"], heads["references"])

@@ -16,13 +16,34 @@ export function unpack(model, index) {
         layers, heads, rows, columns, cells, crossed: example.query_tokens !== null,
         keys: example.tokens.map(visible), queries: (example.query_tokens ?? example.tokens).map(visible),
         weights: weights.subarray(weightsAt), maskOf: example.mask_of,
-        mask: (k) => masks.subarray(masksAt + k * maskBytes),
+        mask: (k) => unpackedBits(masks.subarray(masksAt + k * maskBytes), cells),
       };
     }
     weightsAt += layers * heads * cells;
     masksAt += example.masks * maskBytes;
   }
 }
+
+/**
+ * The same example with `origin`, the position of every row; with only those rows that have a reference in some
+ * head, if that is `wanted` and there are any.
+ */
+export function ofReferencedRows(data, wanted) {
+  const { layers, heads, rows, columns } = data, all = range(rows);
+  const masks = range(1 + Math.max(...data.maskOf.flat())).map(data.mask);
+  const origin = all.filter((q) => masks.some((cells) => cells.subarray(q * columns, (q + 1) * columns).includes(1)));
+  if (!wanted || !origin.length) return { ...data, origin: all };
+  const row = (from, q) => from.subarray(q * columns, (q + 1) * columns);
+  const weights = new Uint8Array(layers * heads * origin.length * columns);
+  range(layers * heads).forEach((head) => origin.forEach((q, i) =>
+    weights.set(row(data.weights, head * rows + q), (head * origin.length + i) * columns)));
+  const kept = masks.map((cells) => Uint8Array.from(origin.flatMap((q) => [...row(cells, q)])));
+  return { ...data, origin, weights, rows: origin.length, cells: origin.length * columns, crossed: true,
+    queries: origin.map((q) => data.queries[q]), mask: (index) => kept[index] };
+}
+
+/** Bits, eight to a byte, as 0 and 1: a mask travels so. */
+export const unpackedBits = (bytes, count) => Uint8Array.from({ length: count }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
 
 /** Weights of one head, or of the mean of a layer's heads (head -1); stored as bytes, or numbers as they are. */
 export function weightsOf(data, layer, head) {
@@ -41,10 +62,7 @@ export function referenceOf(data, layer, head) {
   const indices = [...new Set(chosen)].filter((index) => index >= 0);
   if (!indices.length) return null;
   const cells = new Uint8Array(data.cells);
-  for (const index of indices) {
-    const bits = data.mask(index);
-    for (let i = 0; i < data.cells; i++) cells[i] |= (bits[i >> 3] >> (7 - (i & 7))) & 1;
-  }
+  for (const index of indices) data.mask(index).forEach((is, i) => { cells[i] |= is; });
   return cells;
 }
 

@@ -185,9 +185,12 @@ export class AttentionView extends View {
 
   // ---- words
 
+  /** The position in the text of a row that is shown. */
+  at(row) { return row; }
+
   cellText(q, k) {
     const { queries, keys, columns } = this.data;
-    return `query '${queries[q]}' (${q}) → key '${keys[k]}' (${k}): ${format(this.view.values[q * columns + k])}`;
+    return `query '${queries[q]}' (${this.at(q)}) → key '${keys[k]}' (${k}): ${format(this.view.values[q * columns + k])}`;
   }
 
   /** The three largest weights of a row, largest first, as words. */
@@ -205,7 +208,7 @@ export class AttentionView extends View {
       if (target?.[i]) { inside += view.values[i]; asked = true; }
     }
     const share = asked && sum > 0 ? `; ${Math.round((100 * inside) / sum)} % of the row on its reference` : "";
-    return `Query '${data.queries[q]}' (${q}) looks most at ${largest.join(", ") || "nothing"}${share}.`;
+    return `Query '${data.queries[q]}' (${this.at(q)}) looks most at ${largest.join(", ") || "nothing"}${share}.`;
   }
 
   /** Says what is selected to a screen reader: never on hovering, which would be noise. */
@@ -217,7 +220,7 @@ export class AttentionView extends View {
 
   tabulate() {
     if (!this.details.open) return;
-    this.table.replaceChildren(...this.data.queries.map((token, q) => tableRow(`'${token}' (${q})`, ...this.largest(q))));
+    this.table.replaceChildren(...this.data.queries.map((token, q) => tableRow(`'${token}' (${this.at(q)})`, ...this.largest(q))));
   }
 
   // ---- what the reader does

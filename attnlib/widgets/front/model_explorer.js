@@ -118,7 +118,7 @@ class ModelView extends AttentionView {
     return {
       layers: n_layers, heads: n_heads, rows, columns: rows, cells, crossed: false, keys: names, queries: names, weights: attentions,
       maskOf: range(n_layers).map((layer) => range(n_heads).map((head) => masks.indexOf(this.targets[headName(layer, head)]))),
-      mask: (k) => bits(masks[k]),
+      mask: (k) => masks[k],
     };
   }
 
@@ -230,13 +230,6 @@ class ModelView extends AttentionView {
     const loadAll = () => { this.load(); this.announce(); };
     return { ...super.reactions(), example: () => this.onModel(), text: () => this.load(), swaps: loadAll, strength: loadAll };
   }
-}
-
-/** Cells as bits, as masks come from Python. */
-function bits(mask) {
-  const packed = new Uint8Array(Math.ceil(mask.length / 8));
-  mask.forEach((cell, i) => { if (cell) packed[i >> 3] |= 128 >> (i & 7); });
-  return packed;
 }
 
 /** Attention that is the same on all cells of a mask's row; a row that selects nothing is zero. */

@@ -7,7 +7,7 @@
 
 import { bytesOf, capital, largestOf, sum, visible } from "./common.js";
 import { connect } from "./view.js";
-import { weightsOf } from "./attention_data.js";
+import { unpackedBits, weightsOf } from "./attention_data.js";
 import { AttentionView } from "./attention_view.js";
 import { inflateItem } from "./inflate.js";
 import { stepName } from "./curves.js";
@@ -24,7 +24,7 @@ function unpackProblem(model, index) {
   return {
     ...problem, checkpoints, layers, heads, rows, columns, cells, size, crossed: false, keys: names, queries: names,
     all: inflateItem(model, examples, index, checkpoints * size),
-    maskOf: problem.mask_of, mask: (k) => masks.subarray(masksAt + k * maskBytes),
+    maskOf: problem.mask_of, mask: (k) => unpackedBits(masks.subarray(masksAt + k * maskBytes), cells),
   };
 }
 

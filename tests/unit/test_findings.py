@@ -186,8 +186,10 @@ def test_numbers_on_sequence_copying_are_those_of_the_files() -> None:
     small = pd.read_parquet(path.with_suffix(".parquet"))
     small = small[small["metric"] == "learned"].set_index(["task", "budget"])
     assert (small["n"] == 10).all()
-    soon, late = (small.loc[("permutations of 20", budget), "count"] for budget in (100, 200))
-    assert f"{soon:.0f} of 10 learn permutations of 20 within 100 steps, {late:.0f} within 200" in said(
+    longer = rows("sequence_copying", metric="learned", task="permutations of 40")
+    longer = longer[longer["setting"].str.startswith("length 40; 10 seeds; hidden 256")].set_index("budget")
+    soon, late = longer["count"][[200, 400]]
+    assert f"{soon:.0f} learn permutations within 200 steps, {late:.0f} within 400" in said(
         "learning to copy"
     )
     rescued = small.loc[("permutations of 20, after 20 steps of 20 of 30", 100), "count"]

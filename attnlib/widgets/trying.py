@@ -13,8 +13,8 @@ from attnlib.generators.rasp import LANGUAGES
 from attnlib.models.transformer import Transformer
 from attnlib.widgets.packed_model import checked
 
-ROOM = 380_000
-"""How many weights, in half precision, a chapter's page has room for beside all else: about 0.9 MB."""
+ROOM = 320_000
+"""How many weights, in half precision, a chapter's page has room for beside all else: about 0.8 MB."""
 
 EXAMPLES = ("cabbage", "hidefgabcjij")
 """What models are asked at first, if their alphabet has letters."""

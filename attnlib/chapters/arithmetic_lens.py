@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
@@ -11,7 +12,8 @@ import torch
 from pydantic import Field, model_validator
 
 from attnlib.chapters.base import Chapter, Run, Setup
-from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic
+from attnlib.files import CheckpointError
+from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic, read_or_write
 from attnlib.generators.base import Batch
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss
@@ -50,6 +52,7 @@ class ArithmeticLens(Chapter):
     train_problems: int = Field(ge=10)
     valid_problems: int = Field(ge=10)
     test_problems: int = Field(ge=10)
+    data_folder: str
     published: list[int]
     small: int = Field(ge=0)
     n_layers: int = Field(ge=1, le=12)
@@ -109,8 +112,23 @@ class ArithmeticLens(Chapter):
 
     def splits(self, run: LensRun) -> Splits:
         """The problems of a run to train, validate and test on."""
+        if self.data_folder and run.operators == self.operators and not run.published:
+            return self._in_the_folder
         sizes = run.published or (self.train_problems, self.valid_problems, self.test_problems)
         return self.task(run).splits(*sizes, as_published=run.published is not None)
+
+    @cached_property
+    def _in_the_folder(self) -> Splits:
+        """The main problems from `data_folder`, where they are put first if none are there."""
+        task = self.task(LensRun("", 0, self.operators))
+        sizes = self.train_problems, self.valid_problems, self.test_problems
+        try:
+            return read_or_write(self.data_folder, task, lambda: task.splits(*sizes))
+        except (OSError, CheckpointError) as error:
+            raise ValueError(
+                "data_folder should hold train.txt, val.txt and test.txt; or none of them, if it may be written "
+                f"to; got {self.data_folder!r} ({error})"
+            ) from error
 
     def answers(self, run: LensRun, split: Literal["train", "valid", "test"]) -> list[Batch]:
         """The problems of a split in batches that ask for the answer only."""

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlib.generators.arithmetic import Arithmetic, Problems
-from attnlib.generators.base import IGNORE
+from attnlib.generators.arithmetic.problems import OPERATORS
+from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.returned import returned
 from attnlib.models.attention.ablation import Instead, heads_ablated
 from attnlib.models.transformer import Transformer, head_names
@@ -66,7 +67,6 @@ def whole_answers(rows: pd.DataFrame) -> pd.DataFrame:
     return answers.reset_index()
 
 
-@torch.no_grad()
 def look_rows(
     model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False, batch_size: int = 500
 ) -> pd.DataFrame:
@@ -89,22 +89,70 @@ def look_rows(
         column" for the two columns together), `value` (NaN where a problem has no key of the kind) and
         `uniform`: what queries that look at all tokens before them equally would score.
     """
-    device, parts = next(model.parameters()).device, []
+    parts = []
     for start in range(0, len(problems), batch_size):
         part = problems[start : start + batch_size]
-        batch, kinds = task.batch(part).to(device), task.kinds(part)
-        assert batch.evaluated is not None
+        batch, kinds = task.batch(part), task.kinds(part)
         kinds[REFERENCE] = kinds["operand column"] | kinds["carry column"]
+        parts.append((batch, kinds))
+    return _kind_rows(model, parts, by_head)
+
+
+def equals_rows(
+    model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False, batch_size: int = 500
+) -> pd.DataFrame:
+    r"""How far the query at `=`, which predicts the answer's first character, looks to all of the operands.
+
+    Of operand $i$ of $n$, the share of attention $s_i$ as in `look_rows`; and of all together
+    $n \min_i s_i$: 1 if everything is on the operands and as much on each, 0 if one of them is not looked at.
+
+    Args:
+        model: see `look_rows`, as for the others.
+        task: of the problems.
+        problems: what to look at.
+        by_head: each head by itself; else the mean over a layer's heads.
+        batch_size: problems per pass.
+
+    Returns:
+        As `look_rows`; kinds are "operand 1", "operand 2", ..., and "all operands".
+    """
+    parts = []
+    equals, *signs = task.tokenizer.convert_tokens_to_ids(["=", *OPERATORS])
+    for start in range(0, len(problems), batch_size):
+        batch = task.batch(problems[start : start + batch_size])
+        ids, place = batch.input_ids, torch.arange(batch.input_ids.shape[1])
+        query = ids == equals
+        question = (place > 0) & (place < query.int().argmax(1, keepdim=True))
+        sign = torch.isin(ids, torch.tensor(signs)) & question
+        number = torch.where(question & ~sign, sign.cumsum(1), -1)
+        operands = {
+            f"operand {i + 1}": (number == i)[:, None] & query[..., None]
+            for i in range(problems.operands.shape[1])
+        }
+        asked = query[..., None] & (question | query)[:, None]
+        parts.append((dataclasses.replace(batch, evaluated=asked), operands))
+    rows = _kind_rows(model, parts, by_head)
+    least = rows.groupby(["problem", "layer", "head"], sort=False)[["value", "uniform"]].min()
+    together = (problems.operands.shape[1] * least).reset_index().assign(kind="all operands")
+    return pd.concat([rows, together], ignore_index=True)
+
+
+@torch.no_grad()
+def _kind_rows(model: nn.Module, parts: list[tuple[Batch, dict[str, Tensor]]], by_head: bool) -> pd.DataFrame:
+    """`look_rows` of batches, and for each the keys of every kind; queries are those that it evaluates."""
+    device, found = next(model.parameters()).device, []
+    for batch, kinds in parts:
+        batch = batch.to(device)
+        assert batch.evaluated is not None
         attentions = stacked_attentions(returned(model, batch, attentions=True))
         if not by_head:
             attentions = attentions.mean(2, keepdim=True)
         n_layers, n_heads = attentions.shape[1:3]
         uniform = batch.evaluated[:, None].float()
         both = torch.cat([attentions.flatten(1, 2), uniform], dim=1)
-        parts.append(
-            _shares(both, torch.stack(list(kinds.values()), dim=1).to(device), batch.evaluated).cpu()
-        )
-    shares = torch.cat(parts).double().numpy()
+        masks = torch.stack(list(kinds.values()), dim=1).to(device)
+        found.append(_shares(both, masks, batch.evaluated).cpu())
+    shares = torch.cat(found).double().numpy()
     sizes = {"problem": len(shares), "layer": n_layers, "head": n_heads}
     index = pd.MultiIndex.from_product([*map(range, sizes.values()), kinds], names=[*sizes, "kind"])
     even = shares[:, -1:].repeat(n_layers * n_heads, 1)

@@ -98,8 +98,8 @@ def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
         "holds" if apart.low > 0 and hard.count < hard.n else "not settled",
         f"Within 200 steps {hard.count:.0f} of {hard.n} models learn to copy permutations of 40 symbols, and "
         f"{easy.count:.0f} of {easy.n} to copy 40 out of 60: a difference of {points(apart)}.",
-        f"It is later, not never: of {soon.n} models that were trained on, {soon.count:.0f} learn permutations "
-        f"within 200 steps, {late.count:.0f} within 400.",
+        f"It is later, not never: of {soon.n} models that were trained on, {soon.count:.0f} learn "
+        f"permutations within 200 steps, {late.count:.0f} within 400.",
     )
 
 

@@ -66,3 +66,40 @@ def test_profiles_can_run(which):
 def test_what_cannot_run_is_refused_with_a_reason(changes, message):
     with pytest.raises(ParameterError, match=message):
         params(**changes)
+
+
+def test_problems_are_left_in_a_folder_and_taken_from_it(tmp_path):
+    folder = tmp_path / "data"
+    p = params(data_folder=str(folder))
+    runs = {run.name: run for run in p.runs()}
+    drawn, main = params().splits(runs["addition, seed 0"]), runs["addition, seed 0"]
+    task = p.task(main)
+    assert task.texts(p.splits(main).test) == task.texts(drawn.test)
+    assert sorted(path.name for path in folder.iterdir()) == ["test.txt", "train.txt", "val.txt"]
+    (folder / "test.txt").write_text("1+2=3<EOS>\n50+60=110<EOS>\n")
+    mine = params(data_folder=str(folder))
+    assert task.texts(mine.splits(main).test) == ["1+2=3", "50+60=110"]
+    backwards = runs["addition, units first"]
+    assert mine.task(backwards).texts(mine.splits(backwards).test) == ["10+20=300", "05+06=011"]
+    for name in ("subtraction", "as published, 1,500 drawn"):
+        assert len(mine.splits(runs[name]).test) == 1000
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"train.txt": "1+2=3"}, r"data_folder should hold train.txt, val.txt and test.txt, or none"),
+        (
+            dict.fromkeys(("train.txt", "val.txt", "test.txt"), "1+2=4"),
+            "train.txt, line 1: '1\\+2=4' is wrong",
+        ),
+        (dict.fromkeys(("train.txt", "val.txt", "test.txt"), ""), "train.txt holds no problem"),
+    ],
+)
+def test_a_folder_of_something_else_is_refused(tmp_path, files, message):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ParameterError, match=message):
+        params(data_folder=str(tmp_path))
+    with pytest.raises(ParameterError, match="data_folder should hold"):
+        params(data_folder=str(tmp_path / "train.txt"))

@@ -17,6 +17,7 @@ from attnlib.measures.lens import (
     REFERENCE,
     ablation_rows,
     digit_rows,
+    equals_rows,
     look_rows,
     whole_answers,
 )
@@ -253,3 +254,47 @@ def test_figures_show_every_head_and_kind():
         "column",
         "carries",
     ]
+
+
+# ---- what = looks at --------------------------------------------------------------------------------------
+
+
+class Looks(torch.nn.Module):
+    """Two heads: one looks at the first digit of the first number, one at all tokens before it equally."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.config = TransformerConfig(20, n_layers=1, n_heads=2, width=16, causal=True)
+
+    def forward(self, input_ids, attention_mask=None, *, output_attentions=False):
+        n = input_ids.shape[1]
+        even = torch.ones(n, n).tril()
+        first = torch.zeros(n, n)
+        first[:, 1] = 1
+        both = torch.stack([first, even / even.sum(1, keepdim=True)])
+        return TransformerOutput(torch.zeros(*input_ids.shape, 20), both.expand(len(input_ids), 1, 2, n, n))
+
+
+def test_what_equals_looks_at_is_shared_among_the_numbers():
+    task = arithmetic("+-", (0, 99), n_operands=3)
+    problems = task.parse("12+3+45=", "7-80-9=", "1+2+3=")
+    rows = equals_rows(Looks(), task, problems, by_head=True, batch_size=2)
+    table = rows.set_index(["problem", "head", "kind"])
+    assert table["value"].xs("L0H0", level="head").unstack("kind").to_numpy().tolist() == [[0, 1, 0, 0]] * 3
+    even = table.xs("L0H1", level="head")
+    sizes = {0: (2, 1, 2, 8), 1: (1, 2, 1, 7), 2: (1, 1, 1, 6)}  # digits of each, and all tokens up to the =
+    for problem, (*digits, length) in sizes.items():
+        shares = [digit / length for digit in digits]
+        found = even.loc[problem, "value"]
+        assert found[["operand 1", "operand 2", "operand 3"]].tolist() == pytest.approx(shares)
+        assert found["all operands"] == pytest.approx(3 * min(shares))
+    np.testing.assert_allclose(even["value"], even["uniform"])
+
+
+def test_what_equals_looks_at_is_the_mean_of_heads_unless_asked_for_each():
+    model = small()
+    by_head = equals_rows(model, TASK, PROBLEMS, by_head=True).query("kind == 'operand 2'")
+    mean = equals_rows(model, TASK, PROBLEMS).query("kind == 'operand 2'")
+    assert set(mean["head"]) == {"mean"} and len(by_head) == 2 * len(mean)
+    assert not np.allclose(mean["value"], mean["uniform"])

@@ -6,7 +6,7 @@ splits that do not overlap, and the attention that doing the sum on paper would 
 
 from attnlib.generators.arithmetic.attention import KINDS
 from attnlib.generators.arithmetic.ceiling import best_possible
-from attnlib.generators.arithmetic.files import read_files, write_files
+from attnlib.generators.arithmetic.files import read_files, read_or_write, write_files
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems
 from attnlib.generators.arithmetic.splits import Space, Splits
 from attnlib.generators.arithmetic.task import Arithmetic, arithmetic
@@ -21,5 +21,6 @@ __all__ = [
     "arithmetic",
     "best_possible",
     "read_files",
+    "read_or_write",
     "write_files",
 ]

@@ -5,6 +5,7 @@ One problem a line, the end spelt out: `12+34=46<EOS>`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from attnlib.files import write_atomically
@@ -44,6 +45,19 @@ def read_files(folder: str | Path, task: Arithmetic) -> Splits:
             which line.
     """
     return Splits(**{split: _read(Path(folder) / name, task) for split, name in _FILES.items()})
+
+
+def read_or_write(folder: str | Path, task: Arithmetic, draw: Callable[[], Splits]) -> Splits:
+    """The problems of a folder; if none of the three files is there, drawn ones, once they are written there.
+
+    Raises:
+        FileNotFoundError: one of the files is missing, and another is there.
+        ValueError: see `read_files`.
+        CheckpointError: see `write_files`.
+    """
+    if not any((Path(folder) / name).exists() for name in _FILES.values()):
+        write_files(folder, task, draw())
+    return read_files(folder, task)
 
 
 def _read(path: Path, task: Arithmetic) -> Problems:

@@ -126,8 +126,8 @@ class ArithmeticLens(Chapter):
             return read_or_write(self.data_folder, task, lambda: task.splits(*sizes))
         except (OSError, CheckpointError) as error:
             raise ValueError(
-                "data_folder should hold train.txt, val.txt and test.txt; or none of them, if it may be written "
-                f"to; got {self.data_folder!r} ({error})"
+                "data_folder should hold train.txt, val.txt and test.txt, or none of them; got "
+                f"{self.data_folder!r} ({error})"
             ) from error
 
     def answers(self, run: LensRun, split: Literal["train", "valid", "test"]) -> list[Batch]:

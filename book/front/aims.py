@@ -130,8 +130,8 @@ AIMS = [
         "1.35 x",
         10,
         _cell("rasp_sampling", "times the original", what="dyck2_ptf"),
-        "They are grown as the original grows them, by inserting at random places: each insertion moves all "
-        "that lies behind it, which Python's own texts do in one copy.",
+        "A third of the time draws the random numbers, a place for every insertion. Other draws would be other "
+        "texts, and no trained model would be found again; a quarter makes batches, which the original does not.",
     ),
     Aim(
         "training a classifier on short texts, over a packed LSTM",

@@ -130,8 +130,9 @@ AIMS = [
         "1.35 x",
         10,
         _cell("rasp_sampling", "times the original", what="dyck2_ptf"),
-        "A third of the time draws the random numbers, a place for every insertion. Other draws would be other "
-        "texts, and no trained model would be found again; a quarter makes batches, which the original does not.",
+        "A third of the time draws random numbers, a place for every insertion. Drawn otherwise, they would "
+        "give other texts, and no trained model would be found again. A third makes batches, which the "
+        "original's time leaves out.",
     ),
     Aim(
         "training a classifier on short texts, over a packed LSTM",

@@ -199,6 +199,7 @@ CHARTS: Mapping[str, tuple[Chart, str, str]] = {
         "Milliseconds for a text, on a logarithmic axis: less is faster.",
         "page_transformer.py",
     ),
+    "rasp_training": (rates, RATES, "rasp_training.py"),
     "classifier_training": (rates, RATES, "classifier_training.py"),
     "translation_training": (rates, RATES, "translation_training.py"),
     "copying": (rates, RATES, "copying.py"),

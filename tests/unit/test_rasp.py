@@ -173,6 +173,26 @@ def test_balanced_growth_is_balanced_and_of_the_length_asked_for():
         assert dyck_oracle(text)[-1] == "T", text
 
 
+@pytest.mark.parametrize("longest", [1, 2, 9, 60, 300])
+def test_balanced_growth_is_what_inserting_one_symbol_at_a_time_gives(longest):
+    from attnlib.generators.rasp.dyck import _balanced
+
+    lengths, n_pairs = np.random.default_rng(longest).integers(1, longest + 1, 20), 3
+    rng, texts = np.random.default_rng(0), [[] for _ in lengths]
+    while any(len(text) < length for text, length in zip(texts, lengths, strict=True)):
+        is_pair = rng.random(len(texts)) >= 0.3
+        kinds = rng.integers(0, n_pairs, len(texts), dtype=np.int16)
+        ends = np.array([len(text) + 1 for text in texts], dtype=np.int16)
+        places = rng.integers(0, ends, dtype=np.int16)
+        for text, length, pair, kind, place in zip(texts, lengths, is_pair, kinds, places, strict=True):
+            if len(text) < length:
+                fits = pair and len(text) + 2 <= length
+                text[place:place] = [2 * kind, 2 * kind + 1] if fits else [2 * n_pairs]
+    grown = _balanced(np.random.default_rng(0), lengths, n_pairs)
+    for row, text, length in zip(grown, texts, lengths, strict=True):
+        assert row[:length].tolist() == text
+
+
 def test_batches_are_a_function_of_the_step_and_cover_every_sequence():
     lang = language("reverse", 10)
     sequences = lang.sequences(64, min_length=8, max_length=8)

@@ -9,6 +9,8 @@ from attnlib.chapters import ParameterError, RaspLanguages, rasp_tables
 from attnlib.chapters.rasp_results import length_rows
 from attnlib.chapters.rasp_settings import RECIPES, Recipe, Size
 from attnlib.generators.rasp import definitions_in
+from attnlib.training.objectives import TokenLoss
+from attnlib.training.packed import PackedLoss
 from tests.parameters import profile, quick
 
 QUICK = quick("rasp_languages")
@@ -29,6 +31,17 @@ def test_a_language_is_trained_by_its_own_recipe_unless_the_reader_says_otherwis
     assert (plan.steps, plan.learning_rate) == (RECIPES["hist2"].steps, 0.002)
     assert p.recipe(p.lang("sort")) == Recipe()
     assert chapter(language="hist2", steps=7, learning_rate=0.5).recipe(p.lang()) == Recipe(7, 32, 0.5)
+
+
+def test_only_long_texts_in_wide_models_are_packed():
+    """The paper's own scale is; what is trained by default, and recorded, is not."""
+    p = chapter(language="hist2")
+    assert [type(p.setup(run).loss) for run in p.runs()] == [TokenLoss, TokenLoss]
+    large = chapter(**profile("rasp_languages", "paper") | {"language": "hist2", "device": "cpu"})
+    losses = {large.loss(run) for run in large.runs()}
+    assert losses == {PackedLoss(weight, as_published=True) for weight in (0.0, 100.0)}
+    for smaller in ({"length": 49}, {"width": 64}):
+        assert type(large.model_copy(update=smaller).loss(large.runs()[0])) is TokenLoss
 
 
 def test_ablations_take_from_the_size_the_program_calls_for():

@@ -20,29 +20,33 @@ GROUP = 700
 OPEN, BALANCED, BROKEN = 0, 1, 2
 """Classes of a prefix: P, it can still be balanced; T, it is balanced; F, it is broken for ever."""
 
+NOT_A_BRACKET = 2**62
+"""Behind all brackets, when they are sorted."""
+
 
 def classify(sequences: Sequences) -> Int64[Tensor, "batch position"]:
     """Class of every prefix: `OPEN`, `BALANCED` or `BROKEN`.
 
     With symbols 2i and 2i + 1 for the i-th pair and the last symbol neutral, the depth of a prefix is the
     number of openings minus the number of closings in it. A prefix is broken from the first closing that
-    takes the depth below zero or does not fit the opening it meets. Until then, openings and closings *of
-    one depth* alternate, so the opening that a closing meets is the symbol before it among those of its
-    depth: a stable sort by depth puts the two side by side, for all sequences at once and without a stack.
+    does not fit the opening it meets, or meets none. Until then, openings and closings *of one depth*
+    alternate, so the opening that a closing meets is the symbol before it among those of its depth: a sort
+    by depth, then position, puts the two side by side, for all sequences at once and without a stack.
     """
-    symbols, real = sequences.symbols, sequences.real
-    neutral = len(sequences.code_points) - 1
-    bracket = real & (symbols < neutral)
-    closing = bracket & (symbols % 2 == 1)
-    depth = (bracket.long() - 2 * closing.long()).cumsum(1)
-    level = torch.where(bracket, depth + closing, -1)  # an opening and its closing stand on one level
-    order = level.argsort(dim=1, stable=True)
-    ordered = symbols.gather(1, order)
-    misfit = torch.zeros_like(closing)
-    misfit[:, 1:] = (ordered[:, 1:] % 2 == 1) & (ordered[:, 1:] != ordered[:, :-1] + 1)
-    unmatched = closing & torch.zeros_like(closing).scatter(1, order, misfit)
-    broken = (unmatched | (depth < 0)).cumsum(1) > 0
-    return torch.where(broken, BROKEN, torch.where(depth == 0, BALANCED, OPEN))
+    symbols, neutral = sequences.symbols.numpy(), len(sequences.code_points) - 1
+    longest = symbols.shape[1]
+    position, bracket, closing = np.arange(longest), symbols < neutral, symbols & 1
+    depth = np.where(bracket, 1 - 2 * closing, 0).cumsum(1)
+    level = np.maximum(depth + closing, 0)  # an opening and its closing stand on one level
+    # One number each, with the symbol in its last bits: numbers are sorted far faster than an order is found.
+    for_place, for_symbol = longest.bit_length(), neutral.bit_length()
+    numbers = ((level << for_place) | position) << for_symbol | symbols
+    ordered = np.sort(np.where(bracket, numbers, NOT_A_BRACKET), axis=1)
+    misfit = ordered & 1 == 1
+    misfit[:, 1:] &= (ordered[:, 1:] ^ ordered[:, :-1]) & ((1 << for_symbol) - 1) != 1
+    place = ordered >> for_symbol & ((1 << for_place) - 1)
+    broken = position >= np.where(misfit, place, longest).min(1, initial=longest)[:, None]
+    return torch.from_numpy(np.where(broken, BROKEN, np.where(depth == 0, BALANCED, OPEN)))
 
 
 def sample(rng: np.random.Generator, lengths: np.ndarray, alphabet_size: int) -> np.ndarray:
@@ -72,23 +76,28 @@ def _balanced(rng: np.random.Generator, lengths: np.ndarray, n_pairs: int) -> np
     """Balanced sequences, grown as the original grows them: insert a pair (70 %) or "a" at a random place.
 
     Every step grows all sequences together, so the loop is as long as the longest sequence, whatever the
-    number of sequences.
+    number of sequences. No symbol moves while they grow: an insertion adds its width to the place of every
+    symbol that stands there or behind, and the symbols are written once, where they end up.
     """
     n_samples, longest = len(lengths), int(lengths.max(initial=0))
-    position = np.arange(longest, dtype=np.int16)[None]
-    grown = np.zeros((n_samples, longest + 2), dtype=np.int16)  # two columns in front, to shift from
+    places = np.empty((longest, 2, n_samples), np.min_scalar_type(longest + 1))  # narrow: most of the work
+    kinds = np.empty((longest, n_samples), np.int16)
+    widths = np.empty((longest, n_samples), np.uint8)
     size = np.zeros(n_samples, dtype=np.int16)
-    lengths = lengths.astype(np.int16)
+    lengths, step = lengths.astype(np.int16), 0
     while (growing := size < lengths).any():
-        pair = (rng.random(n_samples) >= 0.3) & (size + 2 <= lengths)
-        kind = rng.integers(0, n_pairs, n_samples, dtype=np.int16)
-        opening = np.where(pair, 2 * kind, np.int16(2 * n_pairs))[:, None]
-        width = np.where(growing, 1 + pair, 0).astype(np.int16)[:, None]
-        place = rng.integers(0, size + 1, dtype=np.int16)[:, None]
-        part = slice(2, 2 + min(longest, int(size.max()) + 2))  # nothing is to the right of it yet
-        after = position[:, : part.stop - 2] - place  # places after the insertion
-        shifted = np.where(pair[:, None], grown[:, : part.stop - 2], grown[:, 1 : part.stop - 1])
-        inserted = np.where(after < width, opening + after, shifted)
-        grown[:, part] = np.where((after < 0) | (width == 0), grown[:, part], inserted)
-        size += width[:, 0]
-    return grown[:, 2:]
+        pair = (rng.random(n_samples) >= 0.3) & (size <= lengths - 2)
+        kinds[step] = rng.integers(0, n_pairs, n_samples, dtype=np.int16)
+        place = rng.integers(0, size + 1, dtype=np.int16).astype(places.dtype)
+        width = np.add(growing, pair, out=widths[step], dtype=np.uint8)
+        before = places[:step]
+        before += (before >= place) * width
+        places[step, 0], places[step, 1] = place, place + 1
+        size += width
+        step += 1
+    widths, places = widths[:step], places[:step]
+    opening = np.where(widths == 2, 2 * kinds[:step], 2 * n_pairs)
+    places[widths[:, None] <= [[0], [1]]] = longest  # what was not inserted goes into a column of its own
+    grown = np.zeros((n_samples, longest + 1), dtype=np.int16)
+    grown[np.arange(n_samples), places] = np.stack([opening, opening + 1], axis=1)
+    return grown[:, :longest]

@@ -242,6 +242,8 @@ class Language:
         return [self.batch(sequences[slice(i, i + batch_size)], target_attention) for i in starts]
 
     def _target_attention(self, sequences: Sequences) -> dict[Head, Bool[Tensor, "batch query key"]]:
+        if not self.definition.heads:
+            return {}
         real = sequences.real
         pairs = real[:, :, None] & real[:, None, :]
         masks = {head: pattern.select(sequences) & pairs for head, pattern in self.definition.heads.items()}

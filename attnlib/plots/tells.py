@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
@@ -18,6 +19,9 @@ from attnlib.plots.words import by_group, extremes, listed
 
 LEFT_OUT = "cannot be given, or not asked"
 """What the legend calls a cell without a number."""
+
+FULL = "●"
+"""In the place of 100, which is wider than a cell."""
 
 
 @drawing
@@ -49,7 +53,8 @@ def measures_by_setting(
         for axis in (cells, means):
             axis.set_ylim(len(order) - 0.5, -0.5)
     gap = Patch(facecolor=colour("field"), hatch="////", edgecolor=colour("faint"), lw=0, label=LEFT_OUT)
-    figure.legend(handles=[gap], loc="outside lower center", frameon=False)
+    full = Line2D([], [], marker="o", ls="", ms=5, color=colour("ink"), label="100, perfect")
+    figure.legend(handles=[full, gap], loc="outside lower center", ncols=2, frameon=False)
     means = labelled(rankings, "panel").assign(setting="mean over settings")
     cells, over = labelled(tables, "panel"), by_group(means, "panel", "method")
     alt = f"Coloured numbers, a row per measure and a column per setting. Means over settings: {over}. "
@@ -103,7 +108,8 @@ def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str
                 "fontsize": POINTS,
                 "color": ink_on(scale(norm(value))),
             }
-            axis.text(column, row, f"{100 * value:z.0f}", **how)
+            text = f"{100 * value:z.0f}"
+            axis.text(column, row, FULL if text == "100" else text, **how)
     axis.set(xticks=range(len(settings)), xticklabels=settings)
     axis.tick_params("x", labelrotation=60)
     axis.tick_params(length=0)

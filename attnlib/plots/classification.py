@@ -14,7 +14,7 @@ from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_of_panels
 from attnlib.plots.style import NUMBERS, formulas
 from attnlib.plots.themes import colour, colours
-from attnlib.plots.words import courses, listed, short
+from attnlib.plots.words import courses, listed, plain, short
 
 
 @drawing
@@ -43,7 +43,8 @@ def over_training(
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1 if len(axes) > 1 else 3}
         axis.legend(frameon=False, **(below if lines > 3 else {}))
     seen = listed(
-        f"{label}: {courses(rows, 'step', 'metric')}" for label, rows in zip(labels, panels, strict=True)
+        f"{plain(label)}: {courses(rows, 'step', 'metric')}"
+        for label, rows in zip(labels, panels, strict=True)
     )
     drawn = labelled(dict(zip(labels, panels, strict=True)), "panel")
     return finished(figure), drawn, f"Lines over training steps, logarithmic, a panel each. {seen}."

@@ -70,10 +70,8 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Drawn:
         axis.set(title=kind, xlabel="training step", ylim=(0, 1))
     name_rows(axes, "share of attention")
     legend_of(axes[0], title="layer")
-    seen = listed(
-        f"{kind}: {courses(rows[rows['kind'] == kind].assign(of='layer'), 'step', ['of', 'layer'])}"
-        for kind in kinds
-    )
+    named = rows.assign(layer="layer " + rows["layer"].astype(str))
+    seen = listed(f"{kind}: {courses(named[named['kind'] == kind], 'step', 'layer')}" for kind in kinds)
     drawn = rows[rows["kind"].isin(list(kinds))]
     return finished(figure), drawn, f"Lines of the share of attention over training steps. {seen}."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import SupportsFloat
 
@@ -16,6 +17,16 @@ def short(value: SupportsFloat) -> str:
     """A number to two digits that count, or whole from 100 on."""
     number = float(value)
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.2g}"
+
+
+def place(x: SupportsFloat) -> str:
+    """Where along a line: a step, a length, a strength."""
+    return f"{float(x):,.6g}"
+
+
+def plain(text: str) -> str:
+    """A label without the marks of its formulas, which cannot be read out."""
+    return re.sub(r"\$|\\mathrm|[\\{}]", "", text).replace("^", " ")
 
 
 def listed(parts: Iterable[str]) -> str:
@@ -48,15 +59,15 @@ def courses(rows: pd.DataFrame, x: str, by: str | Sequence[str], value: str = "v
 def course(x: pd.Series, values: pd.Series) -> str:
     """What one line does, as `courses` says it."""
     first, last = values.iloc[0], values.iloc[-1]
-    said = f"from {short(first)} at {x.iloc[0]:,} to {short(last)} at {x.iloc[-1]:,}"
+    said = f"from {short(first)} at {place(x.iloc[0])} to {short(last)} at {place(x.iloc[-1])}"
     if len(values) == 1:
-        return f"{short(first)} at {x.iloc[0]:,}"
-    for word, extreme, place in (
+        return f"{short(first)} at {place(x.iloc[0])}"
+    for word, extreme, at in (
         ("highest", values.max(), values.argmax()),
         ("lowest", values.min(), values.argmin()),
     ):
         if short(extreme) not in (short(first), short(last)):
-            said += f", {word} {short(extreme)} at {x.iloc[place]:,}"
+            said += f", {word} {short(extreme)} at {place(x.iloc[at])}"
     return said
 
 
@@ -84,6 +95,8 @@ def by_group(rows: pd.DataFrame, by: str, of: str | Sequence[str], value: str = 
 def peaks(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> str:
     """Where each heat map is strongest: the row and the column by their names, with the value.
 
+    The first row of causal attention has one key to look at, and is left out.
+
     Args:
         maps: values [row column], by what each heat map is called.
         rows: what stands beside each row.
@@ -91,7 +104,9 @@ def peaks(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence
     """
 
     def strongest(name: str, values: np.ndarray) -> str:
-        row, column = map(int, np.unravel_index(np.nanargmax(values), values.shape))
+        causal = values.shape[0] == values.shape[1] > 1 and not np.triu(values, 1).any()
+        row, column = map(int, np.unravel_index(np.nanargmax(values[causal:]), values[causal:].shape))
+        row += causal
         where = f"row {row + 1} ({rows[row]}) and column {column + 1} ({columns[column]})"
         return f"{name} strongest in {where}, {short(float(values[row, column]))}"
 

@@ -98,7 +98,8 @@ def not_shown(
     """Words for a number, where a cell shows nothing with these parameters; else a warning follows."""
     cells = Path(env.srcdir, "notebooks").glob("*.ipynb")
     if node.get("of_cell") and any(f'\\"{node["reftarget"]}\\"' in each.read_text() for each in cells):
-        return nodes.inline("", f"{content.astext()} (not in this run)")
+        kind = content.astext().split()[0].lower()
+        return nodes.inline("", f"a {kind} that this run does not show")
     return None
 
 

@@ -58,6 +58,14 @@ def test_a_heat_map_is_told_by_its_strongest_cell():
     assert words.peaks({"L0H1": values}, ["p", "q"], ["a", "b"]) == (
         "L0H1 strongest in row 2 (q) and column 1 (a), 0.5"
     )
+    causal = np.array([[1.0, 0.0], [0.75, 0.25]])  # the first row has no choice
+    assert words.peaks({"it": causal}, ["p", "q"], ["a", "b"]) == (
+        "it strongest in row 2 (q) and column 1 (a), 0.75"
+    )
+
+
+def test_a_formula_is_told_without_its_marks():
+    assert words.plain(r"agreement $A(\alpha_t, \beta^{\mathrm{uf}})$") == "agreement A(alpha_t, beta uf)"
 
 
 @pytest.mark.parametrize("n", [5, 30, 80])

@@ -61,6 +61,8 @@ def pages(tmp_path_factory) -> Path:
         new_markdown_cell(
             "[Table rows](#rows) has what [Figure points](#points) shows; [here](#points), too."
         ),
+        shown('drawn.captioned("none", "None.") if False else None'),
+        new_markdown_cell("Nothing in [Figure none](#none)."),
     ]
     (tree / "notebooks").mkdir()
     (tree / "notebooks/x.ipynb").write_text(nbformat.writes(new_notebook(cells=cells, metadata=PYTHON)))
@@ -143,3 +145,8 @@ def test_a_picture_of_the_source_tree_has_the_twin_and_the_table_beside_it(pages
     ]
     assert page.select_one("figure + p.sources a")["href"] == "_data/index/some.csv"
     pd.testing.assert_frame_equal(pd.read_csv(pages / "_data/index/some.csv"), ROWS)
+
+
+def test_what_a_run_does_not_show_is_said_in_words(chapter):
+    words = chapter.find(lambda tag: tag.name == "p" and "Nothing" in tag.get_text())
+    assert words.get_text() == "Nothing in a figure that this run does not show."

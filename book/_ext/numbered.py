@@ -110,7 +110,7 @@ def visit_figure(self: HTML5Translator, node: TableFigure) -> None:
 
 def depart_figure(self: HTML5Translator, node: TableFigure) -> None:
     """Close the figure, whose caption is closed."""
-    self.body.append("</figure>\n")
+    self.body.append("</div>\n</figure>\n")
 
 
 def visit_caption(self: HTML5Translator, node: TableCaption) -> None:
@@ -119,9 +119,9 @@ def visit_caption(self: HTML5Translator, node: TableCaption) -> None:
 
 
 def depart_caption(self: HTML5Translator, node: TableCaption) -> None:
-    """Close the caption before the table."""
+    """Close the caption before the table, which keys can move sideways, as they do the theme's own."""
     self.depart_caption(node)
-    self.body.append("</figcaption>\n")
+    self.body.append('</figcaption>\n<div class="pst-scrollable-table-container" tabindex="0">\n')
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from jaxtyping import Float, Integer
-from matplotlib.figure import Figure
 
-from attnlib.plots.drawing import Data, drawing, labelled
+from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_of_panels
 from attnlib.plots.style import NUMBERS, formulas
 from attnlib.plots.themes import colour, colours
+from attnlib.plots.words import courses, listed, plain, short
 
 
 @drawing
 def over_training(
     panels: Sequence[pd.DataFrame], labels: Sequence[str], chance: float | int | None = None
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """Numbers with their intervals over training, a panel per table and a line per metric.
 
     Args:
@@ -42,7 +42,12 @@ def over_training(
         lines = len(axis.get_legend_handles_labels()[0])
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1 if len(axes) > 1 else 3}
         axis.legend(frameon=False, **(below if lines > 3 else {}))
-    return finished(figure), labelled(dict(zip(labels, panels, strict=True)), "panel")
+    seen = listed(
+        f"{plain(label)}: {courses(rows, 'step', 'metric')}"
+        for label, rows in zip(labels, panels, strict=True)
+    )
+    drawn = labelled(dict(zip(labels, panels, strict=True)), "panel")
+    return finished(figure), drawn, f"Lines over training steps, logarithmic, a panel each. {seen}."
 
 
 @drawing
@@ -52,7 +57,7 @@ def relevance_scatter(
     kinds: Integer[np.ndarray, " token"] | None = None,
     names: Sequence[str] = (),
     most: int = 4000,
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """Attention against relevance, a dot per token and a panel per relevance.
 
     Args:
@@ -83,7 +88,12 @@ def relevance_scatter(
         legend_of(axes[-1], markerscale=2)
         axes[-1].legend().remove()
     drawn = pd.DataFrame({"alpha": alpha[some], **{name: beta[some] for name, beta in betas.items()}})
-    return finished(figure), drawn if hue is None else drawn.assign(kind=hue)
+    ranks = drawn.rank().corr()["alpha"]
+    seen = listed(f"{name}, rank correlation {short(ranks[name])}" for name in betas)
+    alt = (
+        f"{len(some):,} dots in each panel, relevance to the right, attention upwards (logarithmic): {seen}."
+    )
+    return finished(figure), drawn if hue is None else drawn.assign(kind=hue), alt
 
 
 def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from attnlib.plots.drawing import Data, drawing
+from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import BESIDE, finished, line, looks, row_of_panels
 from attnlib.plots.themes import POINTS, colour
+from attnlib.plots.words import courses, listed, short
 
 
 @drawing
 def curves_by_task(
     rows: pd.DataFrame, labels: Mapping[str, str], chance: float | int | None = None, by: str = "task"
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """Shares over training with intervals, a panel per metric and a line per task, of one look in all.
 
     Args:
@@ -35,13 +35,16 @@ def curves_by_task(
     if chance is not None:
         axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")
     axes[-1].legend(**BESIDE)
-    return finished(figure), rows[rows["metric"].isin(labels)]
+    drawn = rows[rows["metric"].isin(labels)]
+    seen = listed(
+        f"{label}: {courses(drawn[drawn['metric'] == metric], 'step', by)}"
+        for metric, label in labels.items()
+    )
+    return finished(figure), drawn, f"Lines over training steps. {seen}."
 
 
 @drawing
-def survival_curves(
-    rows: pd.DataFrame, by: str = "task", label: str = "not yet learned"
-) -> tuple[Figure, Data]:
+def survival_curves(rows: pd.DataFrame, by: str = "task", label: str = "not yet learned") -> Drawn:
     """The share that is left after every step, a stair per group, with its interval as a band.
 
     Args:
@@ -58,13 +61,15 @@ def survival_curves(
     axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.legend(**BESIDE)
-    return finished(figure), rows
+    return (
+        finished(figure),
+        rows,
+        f"Stairs of the share {label}, over training steps: {courses(rows, 'step', by)}.",
+    )
 
 
 @drawing
-def dose_response(
-    points: pd.DataFrame, x: str, y: str, chance: float | int | None = None
-) -> tuple[Figure, Data]:
+def dose_response(points: pd.DataFrame, x: str, y: str, chance: float | int | None = None) -> Drawn:
     """One number against another, a point per row with both intervals and its name.
 
     Args:
@@ -85,4 +90,6 @@ def dose_response(
         axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.05, 1))
     axis.set(xlabel=x, ylabel=y, ylim=(-0.1, 1.1))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
-    return finished(figure), points
+    places = zip(points["name"], points["x"], points["y"], strict=True)
+    seen = listed(f"{name}: {short(right)}, {up:.0%}" for name, right, up in places)
+    return finished(figure), points, f"Points, {x} to the right and {y} upwards. {seen}."

@@ -7,10 +7,9 @@ from itertools import cycle
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from attnlib.plots.drawing import Data, drawing, labelled
+from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import (
     ACROSS,
     BESIDE,
@@ -23,6 +22,7 @@ from attnlib.plots.panels import (
     row_of_panels,
 )
 from attnlib.plots.themes import COLUMN, colour, colours
+from attnlib.plots.words import by_group, courses, extremes, listed
 
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
 """Of areas, beside their colours."""
@@ -32,7 +32,7 @@ IN_A_ROW = 3
 
 
 @drawing
-def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> tuple[Figure, Data]:
+def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accuracy") -> Drawn:
     """A metric and the loss over training, one line per run.
 
     Args:
@@ -50,11 +50,15 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
     for which in ("major", "minor"):
         getattr(right.yaxis, f"set_{which}_formatter")(LogFormatter(labelOnlyBase=which == "major"))
     legend_of(right)
-    return finished(figure), rows
+    seen = (
+        f"{column.replace('_', ' ')}: {courses(rows, 'step', 'run', column)}"
+        for column in (metric, "cross_entropy")
+    )
+    return finished(figure), rows, f"Lines over training steps. {'. '.join(seen)}."
 
 
 @drawing
-def shares_by_layer(rows: pd.DataFrame) -> tuple[Figure, Data]:
+def shares_by_layer(rows: pd.DataFrame) -> Drawn:
     """Shares that add up to 1 in every layer, a panel per model.
 
     Args:
@@ -72,11 +76,19 @@ def shares_by_layer(rows: pd.DataFrame) -> tuple[Figure, Data]:
         axis.set(title=model, xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1))
     axes[0].set_ylabel("share of the rollout")
     legend_of(axes[0])
-    return finished(figure, axes=False), rows
+    ends = {
+        f"layer {layer}": rows[rows["layer"] == layer] for layer in (rows["layer"].min(), rows["layer"].max())
+    }
+    seen = listed(
+        f"{model}, {name}: {extremes(part[part['model'] == model], 'kind')}"
+        for model in models
+        for name, part in ends.items()
+    )
+    return finished(figure, axes=False), rows, f"Areas that add up to 1 over layers. {seen}."
 
 
 @drawing
-def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> tuple[Figure, Data]:
+def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawn:
     """Accuracy against the length of test sequences; a dotted line where training sequences ended.
 
     Args:
@@ -97,11 +109,12 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> tuple[Figure,
     for axis in axes[:: len(axes) if len(kinds) <= IN_A_ROW else ACROSS]:
         axis.set_ylabel("accuracy per token")
     legend_of(axes[-1], by)
-    return finished(figure), rows
+    seen = listed(f"{kind}: {courses(rows[rows[panel] == kind], 'up_to', by)}" for kind in kinds)
+    return finished(figure), rows, f"Lines of accuracy per token over the length of the test. {seen}."
 
 
 @drawing
-def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> tuple[Figure, Data]:
+def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Drawn:
     """Numbers with their intervals, a line of points per group.
 
     Args:
@@ -120,4 +133,4 @@ def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> tuple[Figure,
     axis.invert_yaxis()
     axis.grid(axis="x", alpha=0.3)
     axis.legend(title=by, **BESIDE)
-    return finished(figure), rows
+    return finished(figure), rows, f"Points with intervals, {label}. {by_group(rows, by, of)}."

@@ -6,6 +6,7 @@ import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
+from html import escape
 from inspect import signature
 from typing import Any, ParamSpec, cast
 
@@ -15,6 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from attnlib.colours import CLEAR
+from attnlib.plots.captions import Captioned
 from attnlib.plots.themes import Theme, in_theme
 
 CSV, NPZ, DARK = "text/csv", "application/vnd.attnlib.npz", "application/vnd.attnlib.dark+svg"
@@ -24,22 +26,28 @@ on dark pages. Notebooks ignore them; the book puts them beside its pages (`book
 Data = pd.DataFrame | Mapping[str, np.ndarray]
 """A table; or arrays by name, where the numbers are attention."""
 
+Drawn = tuple[Figure, Data, str]
+"""A figure, the numbers that it shows, and what is to be seen in it, in words."""
+
 P = ParamSpec("P")
 
 _DPI = 192  # of dots and heat maps, which are pictures inside the drawing
 
 
-class Drawing:
+class Drawing(Captioned):
     """What a function of `plots` returns, for a cell to show.
 
     Attributes:
         figure: matplotlib's figure, as it is on light pages.
         data: the numbers that it shows.
+        alt: what is to be seen, in words with its own numbers.
     """
 
-    def __init__(self, draw: Callable[[], tuple[Figure, Data]]) -> None:
+    kind = "Figure"
+
+    def __init__(self, draw: Callable[[], Drawn]) -> None:
         self._draw = draw
-        self.figure, self.data = self._drawn("light")
+        self.figure, self.data, self.alt = self._drawn("light")
 
     def svg(self, theme: Theme = "light") -> str:
         """The figure as SVG, the same bytes every time; on dark pages it is drawn again, without a ground."""
@@ -50,27 +58,34 @@ class Drawing:
             figure.savefig(file, format="svg", dpi=_DPI, metadata={"Date": None}, facecolor=ground)
         return file.getvalue()
 
-    def _drawn(self, theme: Theme) -> tuple[Figure, Data]:
+    def html(self) -> str:
+        """The figure over its caption; a picture, for JupyterLab shows no SVG of what it does not trust."""
+        file = io.BytesIO()
+        self.figure.savefig(file, format="png", dpi=96)
+        source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+        caption = f"<figcaption>{self.heading()}</figcaption>" if self.name else ""
+        return f'<figure><img src="{source}" alt="{escape(self.alt)}">{caption}</figure>'
+
+    def _drawn(self, theme: Theme) -> Drawn:
         with in_theme(theme):
-            figure, data = self._draw()
+            figure, data, alt = self._draw()
             figure.draw_without_rendering()  # ticks take their look from the theme when they are made
             figure.set_layout_engine("none")  # laid out: saved again, it is the same
         plt.close(figure)
-        return figure, data
+        return figure, data, alt
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        png = io.BytesIO()  # JupyterLab shows no SVG of a notebook that the reader has not said to trust
-        self.figure.savefig(png, format="png", dpi=96)
-        return {
-            "image/svg+xml": self.svg(),
-            "image/png": base64.b64encode(png.getvalue()).decode(),
+        shown = {"image/svg+xml": self.svg(), "text/html": self.html()}
+        return shown | {
             "text/plain": repr(self),
             DARK: self.svg("dark"),
-        } | carried(self.data)
+            **carried(self.data),
+            **self.said(),
+        }
 
 
-def drawing(draw: Callable[P, tuple[Figure, Data]]) -> Callable[P, Drawing]:
-    """Makes a function that draws, and says what, one that returns a `Drawing` of it."""
+def drawing(draw: Callable[P, Drawn]) -> Callable[P, Drawing]:
+    """Makes a function that draws, and says what is to be seen, one that returns a `Drawing` of it."""
 
     @wraps(draw)
     def drawn(*given: P.args, **how: P.kwargs) -> Drawing:

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from attnlib.plots.drawing import Data, drawing, labelled
+from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import finished, legend_of, line, looks
 from attnlib.plots.themes import COLUMN, POINTS, colour
+from attnlib.plots.words import courses, listed, short
 
 
 @drawing
 def agreement_by_layer(
     tables: Mapping[str, pd.DataFrame], label: str, rivals: Mapping[str, float | int] | None = None
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """A number of every way and layer, a panel per table.
 
     Args:
@@ -47,4 +47,7 @@ def agreement_by_layer(
         axis.set_ylabel(label)
     legend_of(axes[0])
     beside = [pd.DataFrame({"way": list(rivals), "value": list(rivals.values())})] if rivals else []
-    return finished(figure), pd.concat([labelled(tables, "panel"), *beside], ignore_index=True)
+    seen = [f"{title}: {courses(table, 'layer', 'way')}" for title, table in tables.items()]
+    seen += [f"dotted, {name} {short(value)}" for name, value in (rivals or {}).items()]
+    drawn = pd.concat([labelled(tables, "panel"), *beside], ignore_index=True)
+    return finished(figure), drawn, f"Lines of {label} over layers. {listed(seen)}."

@@ -6,22 +6,20 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from attnlib.plots.drawing import Data, drawing
+from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, looks, points
 from attnlib.plots.style import formulas
 from attnlib.plots.themes import COLUMN, colour
+from attnlib.plots.words import by_group
 
 SIGNS: Mapping[str, str] = {"chance": "|"}
 """Of marks: a stroke for chance, a cross for all others."""
 
 
 @drawing
-def forest(
-    rows: pd.DataFrame, panel: str, of: str, by: str, marks: pd.DataFrame | None = None
-) -> tuple[Figure, Data]:
+def forest(rows: pd.DataFrame, panel: str, of: str, by: str, marks: pd.DataFrame | None = None) -> Drawn:
     """Shares with their intervals, a panel per metric, a line per group, a shape and colour per way.
 
     Args:
@@ -59,4 +57,5 @@ def forest(
             axis.axhline(line - 0.5, color=colour("faint"), lw=0.3, alpha=0.5)
     fullest = max(grid[0], key=lambda axis: len(axis.get_legend_handles_labels()[1]))
     figure.legend(*fullest.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
-    return finished(figure), rows if beside is None else pd.concat([rows, beside], ignore_index=True)
+    drawn = rows if beside is None else pd.concat([rows, beside], ignore_index=True)
+    return finished(figure), drawn, f"Points with intervals, a panel each. {by_group(rows, panel, [of, by])}."

@@ -10,14 +10,14 @@ import seaborn as sns
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlib.generators.base import Head
-from attnlib.plots.drawing import Data, drawing
-from attnlib.plots.panels import finished, fitting, outline
+from attnlib.plots.drawing import Drawn, drawing
+from attnlib.plots.panels import finished, label_some, outline
 from attnlib.plots.style import visible
 from attnlib.plots.themes import COLUMN, POINTS, weights
+from attnlib.plots.words import peaks
 
 
 @drawing
@@ -25,7 +25,7 @@ def attention_grid(
     attentions: Mapping[str, Float[Tensor, "layer head query key"]],
     tokens: Sequence[str],
     targets: Mapping[Head, Bool[Tensor, "query key"]] | None = None,
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """Every head on one sequence as a heat map, a row of them per model, or more where heads are many.
 
     Args:
@@ -52,7 +52,13 @@ def attention_grid(
     figure.supylabel("query", fontsize=POINTS)
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention", shrink=0.7, aspect=30)
     beside = {f"target L{layer}H{head}": target for (layer, head), target in (targets or {}).items()}
-    return finished(figure, axes=False), arrays(attentions, tokens, beside)
+    heads = {
+        f"{name}, L{layer}H{head}": maps[layer, head].detach().cpu().float().numpy()
+        for name, maps in attentions.items()
+        for layer, head in places
+    }
+    alt = f"A heat map per head, rows queries and columns keys. {peaks(heads, tokens, tokens)}."
+    return finished(figure, axes=False), arrays(attentions, tokens, beside), alt
 
 
 @drawing
@@ -61,7 +67,7 @@ def token_map(
     rows: Sequence[str],
     columns: Sequence[str],
     labels: tuple[str, str] = ("generated", "prompt"),
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """One heat map with tokens (or layers) along both sides, from 0 to the largest value.
 
     Where columns are few, it is narrower than the page's column.
@@ -81,14 +87,18 @@ def token_map(
     norm = PowerNorm(0.5, vmin=0, vmax=float(data.max()) or 1.0)
     names = [[visible(word) for word in words] for words in (columns, rows)]
     how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}
-    sns.heatmap(data, xticklabels=names[0], yticklabels=names[1], ax=axis, **how)
+    sns.heatmap(data, xticklabels=False, yticklabels=False, ax=axis, **how)
+    label_some(axis, "x", names[0], cell[0] * len(columns), first=0.5)
+    label_some(axis, "y", names[1], cell[1] * len(rows), first=0.5)
     axis.set_box_aspect(cell[1] * len(rows) / (cell[0] * len(columns)))
     axis.set(ylabel=labels[0], xlabel=labels[1])
     axis.tick_params(length=0)
     axis.tick_params("y", labelrotation=0)
-    axis.tick_params("x", labelrotation=90, labelsize=fitting(len(columns), cell[0] * len(columns)))
+    axis.tick_params("x", labelrotation=90)
     named = {"rows": np.array(list(rows)), "columns": np.array(list(columns))}
-    return finished(figure, axes=False), {"values": data, **named}
+    strongest = peaks({"cells": data}, *reversed(names))
+    alt = f"A heat map, {labels[0]} down the side and {labels[1]} below: {strongest}."
+    return finished(figure, axes=False), {"values": data, **named}, alt
 
 
 def arrays(
@@ -107,19 +117,20 @@ def _heat_map(
     target: Bool[Tensor, "query key"] | None,
     size: float,
 ) -> None:
-    labels = list(tokens) if len(tokens) <= 40 else False
     sns.heatmap(
         attention.detach().cpu().float().numpy(),
         norm=PowerNorm(0.5, vmin=0, vmax=1),  # a weight of 1/30 is a weight too: let it be seen
         cmap=weights(),
         square=True,
         cbar=False,
-        xticklabels=labels,
-        yticklabels=labels,
+        xticklabels=False,
+        yticklabels=False,
         rasterized=True,
         ax=axis,
     )
-    axis.tick_params(length=0, labelsize=fitting(len(tokens), size - 0.5))
+    for side in ("x", "y"):
+        label_some(axis, side, tokens, size - 0.5, first=0.5)
+    axis.tick_params(length=0)
     axis.tick_params("y", labelrotation=0)
     axis.tick_params("x", labelrotation=90 if max(map(len, tokens)) > 1 else 0)
     outline(axis, target.nonzero().tolist() if target is not None else ())

@@ -10,14 +10,13 @@ import pandas as pd
 import seaborn as sns
 from jaxtyping import Bool, Float
 from matplotlib.colors import PowerNorm
-from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlib.plots.drawing import Data, drawing, labelled
+from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.heat_maps import arrays
 from attnlib.plots.panels import (
     finished,
-    fitting,
+    label_some,
     legend_of,
     line,
     looks,
@@ -28,10 +27,11 @@ from attnlib.plots.panels import (
 )
 from attnlib.plots.style import visible
 from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, weights
+from attnlib.plots.words import courses, extremes, listed, peaks
 
 
 @drawing
-def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, Data]:
+def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Drawn:
     """Accuracy over training, a panel per way of splitting it, a line per part.
 
     Args:
@@ -47,11 +47,12 @@ def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> tuple[Figure, 
         axis.legend(title=by, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     axes[0].set_ylabel("accuracy")
     parts = {title: rows.rename(columns={rows.columns[0]: "part"}) for title, rows in tables.items()}
-    return finished(figure), labelled(parts, "panel")
+    seen = listed(f"{title}: {courses(part, 'step', 'part')}" for title, part in parts.items())
+    return finished(figure), labelled(parts, "panel"), f"Lines of accuracy over training steps. {seen}."
 
 
 @drawing
-def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> tuple[Figure, Data]:
+def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Drawn:
     """What answer digits look at, over training: a panel per kind of token, a line per layer.
 
     Args:
@@ -69,11 +70,14 @@ def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> tuple[Figur
         axis.set(title=kind, xlabel="training step", ylim=(0, 1))
     name_rows(axes, "share of attention")
     legend_of(axes[0], title="layer")
-    return finished(figure), rows[rows["kind"].isin(list(kinds))]
+    named = rows.assign(layer="layer " + rows["layer"].astype(str))
+    seen = listed(f"{kind}: {courses(named[named['kind'] == kind], 'step', 'layer')}" for kind in kinds)
+    drawn = rows[rows["kind"].isin(list(kinds))]
+    return finished(figure), drawn, f"Lines of the share of attention over training steps. {seen}."
 
 
 @drawing
-def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> tuple[Figure, Data]:
+def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> Drawn:
     """Every head: what it looks at (left), and what is lost without it (right).
 
     Args:
@@ -84,8 +88,13 @@ def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> tuple[Figure, Data]
     lost = 100 * costs.pivot(index="head", columns="column", values="value")[list(costs["column"].unique())]
     size = (COLUMN, 0.24 * len(seen) + 1.6)
     figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=[seen.shape[1], lost.shape[1]])
-    small = {"fontsize": fitting(seen.shape[1] + lost.shape[1], 0.5 * COLUMN)}
-    shared = {"annot": True, "annot_kws": small, "cbar": False, "cmap": weights(), "rasterized": True}
+    shared = {
+        "annot": True,
+        "annot_kws": {"fontsize": POINTS},
+        "cbar": False,
+        "cmap": weights(),
+        "rasterized": True,
+    }
     sns.heatmap(seen, vmin=0, vmax=1, fmt=".2f", ax=left, **shared)
     sns.heatmap(lost, vmin=0, vmax=100, fmt=".0f", ax=right, yticklabels=False, **shared)
     left.set(title="share of attention", ylabel="", xlabel="")
@@ -101,7 +110,9 @@ def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> tuple[Figure, Data]
         plt.setp(axis.get_xticklabels(), ha="right")
     left.tick_params("y", labelrotation=0)
     told = {"share of attention": shares, "lost without it": costs.rename(columns={"column": "kind"})}
-    return finished(figure, axes=False), labelled(told, "what")
+    alt = f"Coloured numbers, a row per head. Share of attention: {extremes(shares, ['head', 'kind'])}. "
+    alt += f"Share of accuracy lost without it: {extremes(costs, ['head', 'column'])}."
+    return finished(figure, axes=False), labelled(told, "what"), alt
 
 
 @drawing
@@ -109,7 +120,7 @@ def heads_grid(
     attentions: Float[Tensor, "layer head query key"],
     tokens: Sequence[str],
     reference: Bool[Tensor, "query key"] | None = None,
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """Every head of every layer on one sequence: a row of heat maps per layer.
 
     Args:
@@ -127,12 +138,15 @@ def heads_grid(
         picture = axis.imshow(shown[layer, head], norm=PowerNorm(0.5, vmin=0, vmax=1), cmap=weights())
         axis.set_title(f"L{layer}H{head}")
         outline(axis, outlined, corner=-0.5, width=0.7)
-    axes[0, 0].set(xticks=range(len(labels)), yticks=range(len(labels)))
-    axes[0, 0].set(xticklabels=labels, yticklabels=labels)
+    for side in ("x", "y"):
+        label_some(axes[0, 0], side, labels, size - 0.2, first=0)
     for axis in axes.flat:
-        axis.tick_params(length=0, labelsize=fitting(len(labels), size - 0.2))
+        axis.tick_params(length=0)
         axis.tick_params("x", labelrotation=90)
     figure.supxlabel("key", fontsize=POINTS)
     figure.supylabel("query", fontsize=POINTS)
     figure.colorbar(picture, ax=axes, label="attention", shrink=0.6, aspect=30)
-    return finished(figure, axes=False), arrays({"attention": attentions}, tokens, {"reference": reference})
+    maps = {f"L{layer}H{head}": shown[layer, head] for layer, head in np.ndindex(n_layers, n_heads)}
+    alt = f"A heat map per head, rows queries and columns keys. {peaks(maps, labels, labels)}."
+    beside = arrays({"attention": attentions}, tokens, {"reference": reference})
+    return finished(figure, axes=False), beside, alt

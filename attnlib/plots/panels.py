@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import Any, NamedTuple
+from math import ceil
+from typing import Any, Literal, NamedTuple
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -23,6 +25,9 @@ BESIDE: Mapping[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "
 
 SHAPES = "osD^vPX"
 """Of points, beside their colours."""
+
+LINE = 1.2
+"""Of a label's height: what it takes beside others."""
 
 STROKES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (2, 1)))
 """Of lines, beside their colours."""
@@ -62,9 +67,20 @@ def name_rows(axes: list[Axes], label: str) -> None:
         axis.set_ylabel(label)
 
 
-def fitting(n: int, inches: float | int) -> float:
-    """Points of the lettering of `n` labels side by side over some inches: as elsewhere, or what fits."""
-    return float(min(POINTS, max(4.5, 0.85 * 72 * inches / n)))
+def label_some(
+    axis: Axes, side: Literal["x", "y"], labels: Sequence[str], inches: float | int, first: float | int
+) -> None:
+    """Labels along a side, as large as elsewhere: all that have room, else every second, third, ...
+
+    Args:
+        axis: of a heat map.
+        side: along columns ("x") or rows ("y").
+        labels: one per column or row.
+        inches: how long the side is.
+        first: where the middle of the first one is; the others follow at distances of 1.
+    """
+    step = max(1, ceil(len(labels) * LINE * POINTS / (72 * inches)))
+    getattr(axis, f"set_{side}ticks")(np.arange(0, len(labels), step) + first, list(labels)[::step])
 
 
 def line(axis: Axes, rows: pd.DataFrame, x: str, look: Look, alpha: float = 0.2, **how: Any) -> None:

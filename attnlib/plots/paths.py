@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import reduce
 
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
-from matplotlib.figure import Figure
 
-from attnlib.plots.drawing import Data, drawing
+from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished
 from attnlib.plots.style import visible
 from attnlib.plots.themes import COLUMN, POINTS, colour
+from attnlib.plots.words import listed
 
 
 @drawing
-def paths(
-    mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], query: int = -1
-) -> tuple[Figure, Data]:
+def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], query: int = -1) -> Drawn:
     """Every way from a token's state after the last layer down to the text, edge by edge with its weight.
 
     Args:
@@ -58,4 +57,11 @@ def paths(
     figure = finished(figure, axes=False)
     for side in axis.spines.values():
         side.set_visible(False)
-    return figure, {"mixed": mixed, "tokens": np.array(list(tokens))}
+    rolled = reduce(lambda below, weights: weights @ below, mixed)[query]
+    shares = listed(
+        f"{token} {Fraction(float(share)).limit_denominator(99)}"
+        for token, share in zip(tokens, rolled, strict=True)
+    )
+    alt = f"Tokens in {layers + 1} rows, joined by edges with their weights. "
+    alt += f"All paths from {tokens[query]} down to the text add up to: {shares}."
+    return figure, {"mixed": mixed, "tokens": np.array(list(tokens))}, alt

@@ -7,9 +7,8 @@ from itertools import cycle
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from attnlib.plots.drawing import Data, drawing, labelled
+from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import (
     finished,
     legend_of,
@@ -21,6 +20,7 @@ from attnlib.plots.panels import (
     row_of_panels,
 )
 from attnlib.plots.themes import colour
+from attnlib.plots.words import by_group, courses
 
 FILLS = ("full", "none", "left", "right", "top")
 """Of shapes, a model each."""
@@ -29,7 +29,7 @@ _NUMBERS = ("value", "low", "high", "uniform")
 
 
 @drawing
-def accuracy_by_position(rows: pd.DataFrame) -> tuple[Figure, Data]:
+def accuracy_by_position(rows: pd.DataFrame) -> Drawn:
     """Accuracy at every place of the answer, a panel per task and a line per split.
 
     Args:
@@ -42,11 +42,12 @@ def accuracy_by_position(rows: pd.DataFrame) -> tuple[Figure, Data]:
         axis.set(title=name, xlabel="place in the answer", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token")
     legend_of(axes[-1])
-    return finished(figure), rows
+    seen = courses(rows, "position", ["task", "split"])
+    return finished(figure), rows, f"Lines of accuracy over the place in the answer. {seen}."
 
 
 @drawing
-def masses(rows: pd.DataFrame, groups: str = "group") -> tuple[Figure, Data]:
+def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
     """Reference mass of groups of rows with intervals; a stroke marks what uniform attention scores on them.
 
     Args:
@@ -75,13 +76,12 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> tuple[Figure, Data]:
         axis.grid(axis="x", alpha=0.3)
     axes[0].invert_yaxis()  # shared: all of them
     legend_of(axes[-1])
-    return finished(figure), rows
+    seen = by_group(rows, "task", ["measure", groups])
+    return finished(figure), rows, f"Points of reference mass with intervals, a panel per task. {seen}."
 
 
 @drawing
-def plateaus(
-    histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequence[int]]
-) -> tuple[Figure, Data]:
+def plateaus(histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequence[int]]) -> Drawn:
     """Exact match over training, a panel per model; dotted lines where a stage of its curriculum ends.
 
     Args:
@@ -95,11 +95,13 @@ def plateaus(
             axis.axvline(end, color=colour("faint"), ls=":", lw=1)
         axis.set(title=name, xlabel="training step", ylim=(-0.03, 1.03))
     name_rows(axes, "exact match (validation)")
-    return finished(figure), labelled(histories, "run")
+    rows = labelled(histories, "run")
+    seen = courses(rows, "step", "run", "exact_match")
+    return finished(figure), rows, f"Lines of exact match over training steps. {seen}."
 
 
 @drawing
-def extrapolation(models: pd.DataFrame, mass: str = "mass") -> tuple[Figure, Data]:
+def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     """Accuracy against attention on the reference, both out of distribution: a point per model.
 
     A shape per task, filled in another way per kind of model.
@@ -127,11 +129,15 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> tuple[Figure, Dat
     axis.set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
     axis.set_ylim(-0.03, 1.03)
     legend_of(axis)
-    return finished(figure), models
+    seen = by_group(models.assign(name=models["task"].str.replace("_", " ")), "name", "model", "accuracy")
+    alt = (
+        f"{len(models)} points, attention on the reference to the right, accuracy upwards. Accuracy: {seen}."
+    )
+    return finished(figure), models, alt
 
 
 @drawing
-def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> tuple[Figure, Data]:
+def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Drawn:
     """Accuracy against the strength of the push, a panel per task, a line per split and target.
 
     Args:
@@ -150,4 +156,5 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> tuple[
         axis.set(title=name, xlabel="strength", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
     legend_of(axes[-1])
-    return finished(figure), rows
+    seen = courses(rows, "strength", ["task", "split", "onto"])
+    return finished(figure), rows, f"Lines of accuracy over the strength of the push. {seen}."

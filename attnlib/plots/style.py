@@ -9,15 +9,17 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
+from attnlib.plots.captions import Captioned
 from attnlib.plots.drawing import carried
 
 NUMBERS = "numbers"
 """The mark (`DataFrame.attrs`) of a table of texts that says which numbers they were written from."""
 
 
-class Table(Styler):
+class Table(Captioned, Styler):
     """What `table` returns, for a cell to show: an output of a notebook holds its numbers whole, too."""
 
+    kind = "Table"
     data: pd.DataFrame
 
     @property
@@ -30,7 +32,10 @@ class Table(Styler):
         return numbers if known.issuperset(self.data.columns[1:]) else self.data
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/html": self.to_html(), "text/plain": repr(self)} | carried(self.numbers)
+        if self.name:
+            self.set_caption(self.heading())
+        shown = {"text/html": self.to_html(), "text/plain": repr(self)}
+        return shown | carried(self.numbers) | self.said()
 
 
 def table(rows: pd.DataFrame, digits: int = 4) -> Table:

@@ -9,25 +9,28 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, TwoSlopeNorm
-from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from attnlib.plots.drawing import Data, drawing, labelled
-from attnlib.plots.panels import Look, finished, fitting, looks, points
-from attnlib.plots.themes import COLUMN, colour, ink_on, signed
+from attnlib.plots.drawing import Drawn, drawing, labelled
+from attnlib.plots.panels import Look, finished, looks, points
+from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, signed
+from attnlib.plots.words import by_group, extremes, listed
 
 LEFT_OUT = "cannot be given, or not asked"
 """What the legend calls a cell without a number."""
 
-FEW = 8
-"""Of more settings than these, numbers leave out their zero, to be as large as cells allow."""
+FULL = "●"
+"""In the place of 100, which is wider than a cell."""
 
 
 @drawing
 def measures_by_setting(
     tables: Mapping[str, pd.DataFrame], rankings: Mapping[str, pd.DataFrame], also: Sequence[str] = ()
-) -> tuple[Figure, Data]:
+) -> Drawn:
     """Normalised numbers of every measure and setting as a heat map; beside it their means with intervals.
+
+    Cells are in hundredths: so short that they stand beside each other in the lettering of everything else.
 
     Args:
         tables: of `stats.normalised`, by what a panel is to be called: columns `setting`, `method`, `value`.
@@ -50,13 +53,17 @@ def measures_by_setting(
         for axis in (cells, means):
             axis.set_ylim(len(order) - 0.5, -0.5)
     gap = Patch(facecolor=colour("field"), hatch="////", edgecolor=colour("faint"), lw=0, label=LEFT_OUT)
-    figure.legend(handles=[gap], loc="outside lower center", frameon=False)
+    full = Line2D([], [], marker="o", ls="", ms=5, color=colour("ink"), label="100, perfect")
+    figure.legend(handles=[full, gap], loc="outside lower center", ncols=2, frameon=False)
     means = labelled(rankings, "panel").assign(setting="mean over settings")
-    return finished(figure, axes=False), pd.concat([labelled(tables, "panel"), means], ignore_index=True)
+    cells, over = labelled(tables, "panel"), by_group(means, "panel", "method")
+    alt = f"Coloured numbers, a row per measure and a column per setting. Means over settings: {over}. "
+    alt += f"Cells: {by_group(cells, 'panel', ['method', 'setting'])}."
+    return finished(figure, axes=False), pd.concat([cells, means], ignore_index=True), alt
 
 
 @drawing
-def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> tuple[Figure, Data]:
+def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
     """Means over settings with intervals, a row per measure that all settings have, best of the first above.
 
     Args:
@@ -75,12 +82,12 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> tuple[Figure, Data]
     axis.tick_params("y", length=0)
     axis.grid(axis="x", alpha=0.3)
     axis.legend(loc="lower right", frameon=False)
-    return finished(figure), labelled(rankings, "question")
-
-
-def shortened(value: float | int) -> str:
-    """A number to two digits in few letters: ".43", "-.05", "1"."""
-    return f"{value:z.2f}".replace("0.", ".", 1).replace("1.00", "1").replace(".00", "0")
+    seen = listed(f"{name}: {extremes(table.reset_index(), 'method')}" for name, table in tables.items())
+    return (
+        finished(figure),
+        labelled(rankings, "question"),
+        f"Points with intervals, a row per measure. {seen}.",
+    )
 
 
 def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str]) -> None:
@@ -88,7 +95,7 @@ def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str
     values = values.reindex(index=order, columns=settings).astype(float)
     numbers = table["value"].dropna().tolist()
     norm: Normalize = TwoSlopeNorm(0, vmin=min([-0.5, *numbers]), vmax=max([1.0, *numbers]))
-    scale, small = signed(), fitting(len(settings), 0.26 * COLUMN)
+    scale = signed()
     axis.set_facecolor(colour("field"))
     axis.patch.set(hatch="////", edgecolor=colour("faint"), lw=0)
     edges = [np.arange(n + 1) - 0.5 for n in (len(settings), len(order))]
@@ -98,11 +105,11 @@ def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str
             how: dict[str, Any] = {
                 "ha": "center",
                 "va": "center",
-                "fontsize": small,
+                "fontsize": POINTS,
                 "color": ink_on(scale(norm(value))),
             }
-            text = f"{value:z.2f}" if len(settings) <= FEW else shortened(value)
-            axis.text(column, row, text, **how)
+            text = f"{100 * value:z.0f}"
+            axis.text(column, row, FULL if text == "100" else text, **how)
     axis.set(xticks=range(len(settings)), xticklabels=settings)
     axis.tick_params("x", labelrotation=60)
     axis.tick_params(length=0)

@@ -17,8 +17,11 @@ from typing import Any
 
 from docutils import nodes
 from myst_nb.core.render import MimeData, NbElementRenderer, load_mime_renders
+from numbered import Said, framed
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 
+from attnlib.plots.captions import SAID
 from attnlib.plots.drawing import CSV, DARK, NPZ
 
 SVG = "image/svg+xml"
@@ -53,12 +56,13 @@ def place_all(app: Sphinx, doctree: nodes.document) -> None:
     for cell in cells:
         for bundle in list(cell.findall(lambda node: _is(node, "mime_bundle"))):
             parts = {part["mime_type"]: part for part in bundle.children}
+            shown = framed(doctree, bundle, parts[SAID][0]) if SAID in parts else bundle
             if DARK in parts:
                 both(parts[SVG].next_node(nodes.image), parts[DARK].next_node(nodes.image))
-            for kind in {DARK, *KINDS} & parts.keys():
+                bundle.remove(parts["text/html"])  # the same for JupyterLab
+            for kind in {DARK, SAID, *KINDS} & parts.keys():
                 bundle.remove(parts[kind])
             for kind in KINDS.keys() & parts.keys():
-                shown = bundle.parent if isinstance(bundle.parent, nodes.figure) else bundle
                 name = _name(shown) or f"table-{next(numbers)}"
                 links = [data_link(app, name, kind, parts[kind][0]["content"])]
                 links += [_link("parameters", PARAMETERS)] if used else []
@@ -145,10 +149,20 @@ def _above(node: nodes.Node, kind: type[nodes.Element]) -> Iterator[nodes.Elemen
             yield node
 
 
+class Place(SphinxTransform):
+    """Places what a page's cells and pictures carry, before Sphinx notes which names there are."""
+
+    default_priority = 500
+
+    def apply(self, **given: Any) -> None:
+        """Change one page."""
+        place_all(self.app, self.document)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Sphinx calls this."""
     renderers = load_mime_renders()  # what installed packages add, read once: the very list
-    if Carried not in renderers:
-        renderers.append(Carried)
-    app.connect("doctree-read", place_all, priority=400)  # before Sphinx gathers the pictures (500)
+    renderers += [each for each in (Carried, Said) if each not in renderers]
+    app.setup_extension("numbered")
+    app.add_transform(Place)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

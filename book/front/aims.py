@@ -9,6 +9,13 @@ import pandas as pd
 from book.pipeline.stage import myst_table
 
 CLASSIFIER = "steps of the attention classifier"
+TABLE = """\
+```{{table}} A row per aim: what it was before, what was wanted, what is reached, and what bounds the rest.
+:name: speed-aims
+
+{rows}
+```"""
+
 Tables = Callable[[str], pd.DataFrame]
 """A table of the page, by its name."""
 
@@ -46,7 +53,7 @@ def aims(stage: Path) -> str:
         return pd.read_csv(stage / f"book/performance/{name}.csv", na_values="–")
 
     head = ["what", "before", "wanted", "now", "what bounds it"]
-    return myst_table(head, [_row(aim, tables) for aim in AIMS])
+    return TABLE.format(rows=myst_table(head, [_row(aim, tables) for aim in AIMS]))
 
 
 def _row(aim: Aim, tables: Tables) -> list[str]:

@@ -11,14 +11,14 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from attnlib.plots.drawing import Data, Drawing
+from attnlib.plots.drawing import Drawing, Drawn
 from attnlib.plots.panels import BESIDE, finished, looks, row_of_panels
 from attnlib.plots.themes import colour
 
 from .drawn import write_drawing
 
 FIGURE = """\
-```{{figure}} /book/_front/speed-{name}.svg
+```{{figure}} /book/_front/speed-{file}.svg
 :name: speed-{name}
 :alt: {alt}
 
@@ -32,16 +32,16 @@ PER_SECOND, SECONDS = "per second", "seconds"
 def chart(name: str, stage: Path) -> str:
     """The chart of one table, as SVG for light and for dark pages, and the lines that show it."""
     draw, caption, command = CHARTS[name]
-    table, said = pd.read_csv(stage / f"book/performance/{name}.csv", na_values="–"), list[str]()
+    table = pd.read_csv(stage / f"book/performance/{name}.csv", na_values="–")
 
-    def drawn() -> tuple[Figure, Data]:
+    def drawn() -> Drawn:
         figure, words = draw(table)
-        said.append(words)
-        return figure, table
+        return figure, table, words
 
-    write_drawing(Drawing(drawn), stage / f"book/_front/speed-{name}.svg")
+    drawing = Drawing(drawn)
+    write_drawing(drawing, stage / f"book/_front/speed-{name}.svg")
     caption = f"{caption} Measured by `python benchmarks/{command}`."
-    return FIGURE.format(name=name, alt=said[0], caption=caption)
+    return FIGURE.format(name=name.replace("_", "-"), file=name, alt=drawing.alt, caption=caption)
 
 
 def rates(table: pd.DataFrame) -> tuple[Figure, str]:

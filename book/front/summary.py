@@ -8,18 +8,13 @@ from attnlib.records import records
 
 from .drawn import write_drawing
 
-ALT = (
-    "A row per measure with two points and their intervals. The best are about half of the way to 1; rollout "
-    "of untrained models, the nearest token and even attention are at 0."
-)
-
-FIGURE = f"""\
+FIGURE = """\
 ```{{figure}} /book/_front/summary.svg
 :name: front-summary
-:alt: {ALT}
+:alt: {alt}
 
 How far each measure gets from chance (0) to perfect (1): in plausibility (circles) and in faithfulness
-(squares). Means over settings with 95 % intervals; {{ref}}`by setting <tells-recorded>`.
+(squares). Means over settings with 95 % intervals; {{numref}}`tells-recorded` shows each setting.
 ```"""
 
 
@@ -28,5 +23,6 @@ def summary(stage: Path) -> str:
     _, rankings = of_record(widest(records("where_attention_tells")))
     if not rankings:
         return "*Not run yet*: `papermill` with the profile `seeds` of `where_attention_tells`."
-    write_drawing(plots.measures_ranked(rankings), stage / "book/_front/summary.svg")
-    return FIGURE
+    drawing = plots.measures_ranked(rankings)
+    write_drawing(drawing, stage / "book/_front/summary.svg")
+    return FIGURE.format(alt=drawing.alt)

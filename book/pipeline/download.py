@@ -1,28 +1,55 @@
 """Executed notebooks as a reader downloads them: what only the book renders is written out."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
+from bs4 import BeautifulSoup
 
 from .roles import NUMBER, glued, name_and_format, written
 
+LABEL = re.compile(r"\[(?P<label>(?:Figure|Table) (?P<name>[a-z0-9-]+))\]\(#(?P=name)\)")
+"""A reference to a figure or table of a chapter."""
 
-def write_out(folder: Path) -> None:
-    """Rewrites every notebook below a folder, so that JupyterLab shows its text with the numbers in it."""
-    for path in sorted(folder.rglob("*.ipynb")):
-        path.write_text(nbformat.writes(with_numbers(nbformat.read(path, 4))))
+CAPTION = re.compile(r'<b id="([a-z0-9-]+)">((?:Figure|Table) \1)(?=\.</b>)')
+"""How a caption begins in JupyterLab (`attnlib.plots.captions`)."""
 
 
-def with_numbers(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+def write_out(pages: Path) -> None:
+    """Rewrites every notebook that pages offer, so that JupyterLab shows its text with the numbers in it."""
+    labels = numbers_of(pages)
+    for path in sorted((pages / "_sources").rglob("*.ipynb")):
+        path.write_text(nbformat.writes(with_numbers(nbformat.read(path, 4), labels)))
+
+
+def numbers_of(pages: Path) -> dict[str, str]:
+    """What every figure and table of the chapters is called on its page, "Figure 3.2", by its name."""
+    found = {}
+    for path in sorted(pages.glob("notebooks/*.html")):
+        for figure in BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select("figure[id]"):
+            if number := figure.select_one(".caption-number"):
+                found[str(figure["id"])] = number.get_text().strip()
+    return found
+
+
+def with_numbers(
+    notebook: nbformat.NotebookNode, labels: Mapping[str, str] | None = None
+) -> nbformat.NotebookNode:
     """Puts into the text what `glue` kept of this run, in the place of the roles that name it.
 
     Roles of other notebooks stay as they are: a file by itself does not have their numbers. Figures for dark
-    pages are left out: JupyterLab shows the others.
+    pages are left out: JupyterLab shows the others. Figures and tables are called as on the pages, in the
+    text and in their captions.
+
+    Args:
+        notebook: an executed one.
+        labels: of `numbers_of`.
     """
     from attnlib.plots.drawing import DARK  # seconds, as it loads what draws
 
     kept = glued(notebook)
+    labels = labels or {}
 
     def number(role: re.Match[str]) -> str:
         name, form = name_and_format(role[1], kept)
@@ -31,6 +58,13 @@ def with_numbers(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = NUMBER.sub(number, cell.source)
+            cell.source = LABEL.sub(lambda found: labels.get(found["name"], found["label"]), cell.source)
         for output in cell.get("outputs", []):
-            output.get("data", {}).pop(DARK, None)
+            shown = output.get("data", {})
+            shown.pop(DARK, None)
+            if "text/html" in shown:
+                shown["text/html"] = CAPTION.sub(
+                    lambda found: found[0].replace(found[2], labels.get(found[1], found[2])),
+                    "".join(shown["text/html"]),
+                )
     return notebook

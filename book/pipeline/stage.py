@@ -179,7 +179,7 @@ def publish(pages: Path, html: Path) -> None:
     ):  # source maps, half of the bytes; the theme's templates
         for path in pages.rglob(pattern):
             path.unlink()
-    write_out(pages / "_sources")
+    write_out(pages)
     shutil.rmtree(html, ignore_errors=True)
     pages.replace(html)
 

@@ -3,6 +3,7 @@
 What a chapter's cell tagged `times` shows goes there, too; in its place the chapter has a link.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
@@ -13,6 +14,9 @@ import pandas as pd
 from nbformat.v4 import new_markdown_cell
 
 TAG = "times"
+NAME = re.compile(r'<b id="[a-z0-9-]+">[^<]*</b> ')
+"""Of a figure or table: on the status page it has neither its name nor a number."""
+
 LINK = (
     "*What was timed here in this build stands on the [status page](../book/status.md#what-chapters-timed).*"
 )
@@ -71,4 +75,7 @@ def beside(page: Path, name: str, html: str) -> str:
 
 def _html(output: nbformat.NotebookNode) -> str:
     data = output.get("data", {})
-    return data.get("text/html") or f"<pre>{escape(output.get('text') or data.get('text/plain', ''))}</pre>"
+    return (
+        NAME.sub("", data.get("text/html", ""))
+        or f"<pre>{escape(output.get('text') or data.get('text/plain', ''))}</pre>"
+    )

@@ -4,6 +4,7 @@ The pipeline itself builds the smoke profile, in this checkout's build/smoke; wh
 """
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,9 @@ from tests.browser import canvas_hash, watched_page
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
 CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks/")]
+LAST = CHAPTERS.index("notebooks/methods") + 1
+"""The chapters before the page on speed."""
+
 LIMIT = 300_000  # bytes of a page; API pages may have twice that, a chapter with its explorers three times
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
@@ -208,14 +212,45 @@ def test_few_tables_are_open_and_code_only_where_it_teaches(html: Path, chapter:
 def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path, chapter: str) -> None:
     path = html / f"{chapter}.html"
     article = BeautifulSoup(path.read_text(), "html.parser").find("article")
-    shown = article.select("div.cell_output > figure, div.cell_output > div.output:has(table.dataframe)")
-    assert shown and len(shown) == len(article.select("div.cell_output :is(figure, table.dataframe)"))
+    shown = article.select("div.cell_output > figure")
+    assert shown and len(shown) == len(article.select("div.cell_output :is(img.only-light, table.dataframe)"))
     for each in shown:
         line = each.find_next_sibling()
         assert line is not None and line.get("class") == ["sources"], each.get("id")
         data, *_ = (path.parent / link["href"] for link in line.select("a"))
         rows = pd.read_csv(data) if data.suffix == ".csv" else np.load(data)
         assert list(rows), data  # columns, or arrays
+
+
+NUMBERED = re.compile(r"(Figure|Table) \d+(\.\d+)?")
+
+
+def test_figures_and_tables_are_counted_captioned_and_referred_to(html: Path) -> None:
+    """By chapter and in the order of the page; a word that stands for a number has been turned into it."""
+    for place, document in enumerate(CHAPTERS, 1):
+        article = BeautifulSoup((html / f"{document}.html").read_text(), "html.parser").find("article")
+        counted = {"Figure": 0, "Table": 0}
+        for figure in article.select("div.cell_output figure"):
+            kind, number = figure.select_one(".caption-number").get_text().split()
+            counted[kind] += 1
+            chapter = place if place <= LAST else place + 1  # the page on speed is counted, too
+            assert number == f"{chapter}.{counted[kind]}", figure["id"]
+            assert kind == ("Table" if figure.find("table") else "Figure") and figure["id"]
+            assert len(figure.select_one(".caption-text").get_text()) > 10
+        assert not re.findall(r"(?:Figure|Table) [a-z]+(?:-[a-z0-9]+)+", article.get_text())
+    for document in ("index", "book/performance"):
+        article = BeautifulSoup((html / f"{document}.html").read_text(), "html.parser").find("article")
+        numbers = [each.get_text().strip() for each in article.select(".caption-number")]
+        assert len(numbers) == len(set(numbers)) == len(article.select("figure, table.table"))
+        assert all(NUMBERED.fullmatch(number) for number in numbers)
+
+
+@pytest.mark.parametrize("document", ["index", *CHAPTERS, "book/performance"])
+def test_alternative_texts_say_what_is_to_be_seen(html: Path, document: str) -> None:
+    """More than the form: numbers of what is drawn."""
+    article = BeautifulSoup((html / f"{document}.html").read_text(), "html.parser").find("article")
+    for image in article.select("figure img"):
+        assert re.search(r"\d", image["alt"]) and 40 < len(image["alt"]) < 3000, image["alt"]
 
 
 def test_in_the_dark_figures_are_those_for_the_dark(html: Path, browser: Browser) -> None:
@@ -225,7 +260,7 @@ def test_in_the_dark_figures_are_those_for_the_dark(html: Path, browser: Browser
         with watched_page(browser, dark=dark) as (page, problems):
             for document in ["index", *CHAPTERS]:
                 page.goto((html / f"{document}.html").as_uri())
-                figures = page.locator("article figure:has(figcaption)").count()
+                figures = page.locator("article figure:has(img)").count()
                 assert page.eval_on_selector_all("article .themed", displayed) == [which] * figures, document
             assert problems == []
 

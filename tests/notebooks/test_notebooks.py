@@ -154,9 +154,29 @@ def test_it_opens_with_what_came_out(name: str) -> None:
     findings = [line for line in box.splitlines() if line.startswith("* ")]
     assert 2 <= len(findings) <= 3
     assert len(re.findall(r"\{glue:text\}`", box)) >= 2
-    assert re.search(r"\{numref\}`|\{ref\}`", box), "a figure or an explorer that shows it"
+    assert re.search(r"\]\(#|\{ref\}`", box), "a figure or an explorer that shows it"
     code = "\n".join(cell.source for cell in read.cells if cell.cell_type == "code")
     assert "glue(" in code
+
+
+NAMED = re.compile(r'\.captioned\(\s*f?"([^"]+)",\s*r?f?"([^"]+)"')
+REFERENCE = re.compile(r"\[(Figure|Table) ([a-z0-9-]+)\]\(#([a-z0-9-]+)\)")
+LOOSE = re.compile(r"\b(?:table|figure)s? (?:above|below)|\bthis (?:table|figure)|\{numref\}", re.IGNORECASE)
+
+
+@each_chapter
+def test_what_it_shows_is_captioned_and_referred_to_by_its_name(name: str) -> None:
+    cells = nbformat.read(notebook(name), 4).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    named = [found[1] for found in NAMED.finditer(code)]
+    assert len(set(named)) == len(named)
+    assert code.count(".captioned(") == len(named), "a name and a caption, as texts"
+    assert not LOOSE.findall(prose), "say which one: [Table name](#name)"
+    everywhere = {found[1] for each in CHAPTERS for cell in nbformat.read(notebook(each), 4).cells
+                  for found in NAMED.finditer(cell.source)}  # fmt: skip
+    for kind, word, target in REFERENCE.findall(prose):
+        assert word == target and target in everywhere, f"[{kind} {word}](#{target})"
 
 
 @each_chapter

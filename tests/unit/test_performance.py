@@ -43,7 +43,7 @@ def test_the_page_shows_every_table_once():
 
 def test_a_chart_stands_before_every_table_of_measurements():
     charted = re.findall(
-        r"^% chart (\w+)\n\n```\{csv-table\}\n:file: performance/\1\.csv$", PAGE, re.MULTILINE
+        r"^% chart (\w+)\n\n```\{csv-table\} .+\n:name: .+\n:file: performance/\1\.csv$", PAGE, re.MULTILINE
     )
     assert set(charted) == set(CHARTS) == {path.stem for path in TABLES} - {"machine"}
 

@@ -272,18 +272,29 @@ def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> No
         glued("m", "7"),
     ]
     text = "{glue:text}`sort: accuracy:.2f`, {glue:text}`word`, {glue:text}`n: a`, {glue:text}`m:d`"
-    text += "; {glue:text}`x.ipynb::k:.1f`"
-    drawn = new_output("display_data", {"image/svg+xml": "<svg/>", DARK: "<svg/>", CSV: "a\n1\n"})
+    text += "; {glue:text}`x.ipynb::k:.1f`; [Table rows](#rows), [Figure of-another](#of-another), [x](#rows)"
+    html = '<caption><b id="rows">Table rows.</b> Table rows.</caption>'
+    drawn = new_output(
+        "display_data", {"image/svg+xml": "<svg/>", DARK: "<svg/>", CSV: "a\n1\n", "text/html": html}
+    )
     cells = [new_markdown_cell(text), new_code_cell("glue", outputs=[*kept, drawn])]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
-    path = tmp_path / "notebooks/x.ipynb"
-    path.parent.mkdir()
+    path = tmp_path / "_sources/notebooks/x.ipynb"
+    path.parent.mkdir(parents=True)
     nbformat.write(new_notebook(cells=cells), path)
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/x.html").write_text(
+        '<figure id="rows"><span class="caption-number">Table 3.2 </span>Rows.</figure>'
+    )
     write_out(tmp_path)
     told, shown = nbformat.read(path, 4).cells
-    assert told.source == "0.99, yes, few, 7; {glue:text}`x.ipynb::k:.1f`"
-    assert shown.outputs[-1].data.keys() == {"image/svg+xml", CSV}, "a notebook has no use for the dark one"
+    assert told.source == (
+        "0.99, yes, few, 7; {glue:text}`x.ipynb::k:.1f`; Table 3.2, Figure of-another, [x](#rows)"
+    )
+    data = shown.outputs[-1].data
+    assert data.keys() == {"image/svg+xml", CSV, "text/html"}, "a notebook has no use for the dark one"
+    assert data["text/html"] == '<caption><b id="rows">Table 3.2.</b> Table rows.</caption>'
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

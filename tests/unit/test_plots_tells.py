@@ -3,7 +3,7 @@
 import pandas as pd
 
 from attnlib.plots import measures_by_setting, measures_ranked
-from attnlib.plots.tells import LEFT_OUT
+from attnlib.plots.tells import FULL, LEFT_OUT
 
 TABLE = pd.DataFrame(
     {
@@ -32,8 +32,8 @@ def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
     cells, means, other, _ = figure.axes
     assert [label.get_text() for label in cells.get_yticklabels()] == ["rollout", "flow", "ALTI"]
     assert [label.get_text() for label in other.get_xticklabels()] == ["s", "t"]
-    assert sorted(text.get_text() for text in cells.texts) == ["-0.25", "0.50", "1.00"]
-    assert [title.get_text() for title in figure.legends[0].get_texts()] == [LEFT_OUT]
+    assert sorted(text.get_text() for text in cells.texts) == ["-25", "50", FULL]
+    assert [title.get_text() for title in figure.legends[0].get_texts()] == ["100, perfect", LEFT_OUT]
     assert len(means.containers) == 2  # those with a rank, and those without
     assert cells.get_title(loc="left") == "plausibility"
 

@@ -1,0 +1,133 @@
+"""A Sphinx extension: figures and tables of cells have a number, a caption and an address of their own.
+
+What a cell shows under a name (`attnlib.plots.captions`) becomes a figure of the page, a table one that is
+counted with the tables. A link to it, `[Figure name](#name)`, reads as its number; where there is no Sphinx,
+in JupyterLab, it reads as it is written, and so does the caption.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from myst_nb.core.render import MimeData, NbElementRenderer
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms import SphinxTransform
+from sphinx.writers.html5 import HTML5Translator
+
+from attnlib.plots.captions import SAID
+
+IN_TABLE = re.compile(r"<caption\b.*?</caption>", re.DOTALL)
+
+
+class TableFigure(nodes.figure):
+    """A table of a cell with its caption, counted with the tables."""
+
+
+class TableCaption(nodes.caption):
+    """Stands above what it is of; docutils keeps that of a picture open, for a legend below it."""
+
+
+class Said:
+    """What myst-nb is told of names and captions: they are read, and shown by `framed`."""
+
+    mime_priority_overrides = ()
+
+    @staticmethod
+    def handle_mime(renderer: NbElementRenderer, data: MimeData, inline: bool) -> list[nodes.Element] | None:
+        """A node that holds what was said, and the caption as the page has it."""
+        if data.mime_type != SAID:
+            return None
+        said = json.loads(data.string)
+        holder = nodes.Element("", **said)
+        with renderer.renderer.current_node_context(holder):
+            renderer.renderer.nested_render_text(said["caption"], data.line or 0)
+        return [holder]
+
+
+def framed(document: nodes.document, bundle: nodes.Element, said: nodes.Element) -> nodes.Element:
+    """Puts what a cell shows into a figure under its name; returns that, or what is shown without a name.
+
+    Pictures take their alternative text. The caption of a table stands above it, that of a figure below.
+    """
+    for image in bundle.findall(nodes.image):
+        image["alt"] = said["alt"]
+    if not said["name"]:
+        return bundle
+    table = said["kind"] == "Table"
+    figure = TableFigure(classes=["table-figure"]) if table else nodes.figure()
+    bundle.replace_self(figure)
+    sentence = said.children[0].children if said.children else []
+    caption = (TableCaption if table else nodes.caption)(said["caption"], "", *sentence)
+    figure += [caption, bundle] if table else [bundle, caption]
+    figure["names"].append(said["name"])
+    document.note_explicit_target(figure, figure)
+    for lines in bundle.findall(nodes.raw):  # the page has the caption once
+        shown = IN_TABLE.sub("", lines.astext())
+        lines.children = [nodes.Text(shown)]
+        lines.rawsource = shown
+    return figure
+
+
+class Numbers(SphinxTransform):
+    """Makes links that name a figure or table references to its number."""
+
+    default_priority = 510
+
+    def apply(self, **given: Any) -> None:
+        """Change the links of one page."""
+        for link in list(self.document.findall(nodes.reference)):
+            name = link.get("refuri", "").removeprefix("#")
+            if link.get("id_link") and link.astext() in (f"Figure {name}", f"Table {name}"):
+                here = self.env.docname
+                asked = addnodes.pending_xref(
+                    "", refdomain="std", reftype="numref", reftarget=name, refdoc=here, refexplicit=False
+                )
+                asked["refwarn"] = asked["of_cell"] = True
+                asked += nodes.inline("", link.astext())
+                asked.source, asked.line = link.source, link.line
+                link.replace_self(asked)
+
+
+def not_shown(
+    app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, content: nodes.Element
+) -> nodes.Element | None:
+    """Words for a number, where a cell shows nothing with these parameters; else a warning follows."""
+    cells = Path(env.srcdir, "notebooks").glob("*.ipynb")
+    if node.get("of_cell") and any(f'\\"{node["reftarget"]}\\"' in each.read_text() for each in cells):
+        kind = content.astext().split()[0].lower()
+        return nodes.inline("", f"a {kind} that this run does not show")
+    return None
+
+
+def visit_figure(self: HTML5Translator, node: TableFigure) -> None:
+    """Open the figure."""
+    self.visit_figure(node)
+
+
+def depart_figure(self: HTML5Translator, node: TableFigure) -> None:
+    """Close the figure, whose caption is closed."""
+    self.body.append("</div>\n</figure>\n")
+
+
+def visit_caption(self: HTML5Translator, node: TableCaption) -> None:
+    """Open the caption with its number."""
+    self.visit_caption(node)
+
+
+def depart_caption(self: HTML5Translator, node: TableCaption) -> None:
+    """Close the caption before the table, which keys can move sideways, as they do the theme's own."""
+    self.depart_caption(node)
+    self.body.append('</figcaption>\n<div class="pst-scrollable-table-container" tabindex="0">\n')
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.add_enumerable_node(TableFigure, "table", html=(visit_figure, depart_figure))
+    app.add_node(TableCaption, html=(visit_caption, depart_caption))
+    app.add_transform(Numbers)
+    app.connect("missing-reference", not_shown)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

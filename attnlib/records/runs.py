@@ -23,6 +23,7 @@ from attnlib.files import CheckpointError, write_atomically
 from attnlib.records.provenance import PACKAGE, caveats, origin
 from attnlib.records.settings import completed, told_apart
 from attnlib.sealing import read_sealed, sealed
+from attnlib.training.cache import unwritable
 
 log = logging.getLogger(__name__)
 
@@ -134,13 +135,11 @@ def record(
         if len(caveats(sealed(told))) >= len(caveats(before[1])):
             return path
         data, told["sha256"] = path.read_bytes(), before[1]["sha256"]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    if refused := unwritable(path.parent):
         raise CheckpointError(
-            f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name "
-            "another place in ATTNLIB_RESULTS, and make the same call again."
-        ) from error
+            f"{path.parent} cannot be written to, so that nothing is recorded ({refused}). Mend that, or "
+            "name another place in ATTNLIB_RESULTS, and make the same call again."
+        )
     # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
     _write(path, told | ({"before": before[1]} if before else {}))
     write_atomically(path, data)

@@ -23,7 +23,6 @@ from attnlib.files import CheckpointError, write_atomically
 from attnlib.records.provenance import PACKAGE, caveats, origin
 from attnlib.records.settings import completed, told_apart
 from attnlib.sealing import read_sealed, sealed
-from attnlib.training.cache import unwritable
 
 log = logging.getLogger(__name__)
 
@@ -135,16 +134,21 @@ def record(
         if len(caveats(sealed(told))) >= len(caveats(before[1])):
             return path
         data, told["sha256"] = path.read_bytes(), before[1]["sha256"]
-    if refused := unwritable(path.parent):
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
         raise CheckpointError(
-            f"{path.parent} cannot be written to, so that nothing is recorded ({refused}). Mend that, or "
-            "name another place in ATTNLIB_RESULTS, and make the same call again."
-        )
+            f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name "
+            "another place in ATTNLIB_RESULTS, and make the same call again."
+        ) from error
     # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
-    _write(path, told | ({"before": before[1]} if before else {}))
-    write_atomically(path, data)
-    if before:
-        _write(path, told)
+    try:
+        _write(path, told | ({"before": before[1]} if before else {}))
+        write_atomically(path, data)
+        if before:
+            _write(path, told)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} Or name another place in ATTNLIB_RESULTS.") from error
     return path
 
 

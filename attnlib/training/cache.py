@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import multiprocessing
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +70,7 @@ def trained(
     """
     if (valid is None) != (score is None):
         raise ValueError("valid and score go together: what to score the model on, and how")
+    _end_with_parent()
     how: dict[str, Any] = {"hooks": hooks, "progress": progress}
     if score is not None and valid is not None:
         how["evaluate"] = lambda model: score(model, valid)
@@ -89,6 +93,18 @@ def trained(
                 "again."
             ) from error
     return fit(model, batches, loss, plan, folder=folder, parts=parts, **how)
+
+
+@functools.cache
+def _end_with_parent() -> None:
+    """Let a process that trains for another end when that one is killed: it would train on, and then wait."""
+
+    def watch(parent: Any) -> None:
+        parent.join()
+        os._exit(1)
+
+    if (parent := multiprocessing.parent_process()) is not None:
+        threading.Thread(target=watch, args=(parent,), daemon=True).start()
 
 
 def unwritable(folder: Path, *names: str) -> str | None:

@@ -283,7 +283,7 @@ def test_a_label_becomes_a_safe_name_and_stands_inside(folder, label, name):
 def test_a_place_that_can_hold_no_records_is_named(folder):
     folder.mkdir()
     (folder / "chapter").touch()
-    with pytest.raises(CheckpointError, match=r"chapter cannot be written to, .*\(File exists\)"):
+    with pytest.raises(CheckpointError, match=r"chapter cannot be made a folder of records \(File exists\)"):
         record(ROWS, seconds=1.0, **WHO)
 
 

@@ -16,11 +16,19 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pandas as pd
 import torch
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 from torch import nn
 
 from attnlib.chapters.processes import processes, train_side_by_side
-from attnlib.chapters.refusals import ParameterError, refusal
+from attnlib.chapters.refusals import ParameterError, refusal, refuse_unsound
 from attnlib.records import device_name, record
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.snapshots import Snapshots
@@ -108,6 +116,12 @@ class Chapter(BaseModel):
 
     _trained: dict[str, Trained] = PrivateAttr(default_factory=dict)
     _started: float = PrivateAttr(default_factory=time.monotonic)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sound(cls, values: Any) -> Any:
+        refuse_unsound(values)
+        return values
 
     # ---- parameters ----------------------------------------------------------------------------------
 

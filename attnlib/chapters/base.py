@@ -27,6 +27,7 @@ from pydantic import (
 )
 from torch import nn
 
+from attnlib.chapters.demands import refuse_too_large
 from attnlib.chapters.processes import processes, train_side_by_side
 from attnlib.chapters.refusals import ParameterError, refusal, refuse_unsound
 from attnlib.records import device_name, record
@@ -122,6 +123,11 @@ class Chapter(BaseModel):
     def _sound(cls, values: Any) -> Any:
         refuse_unsound(values)
         return values
+
+    @model_validator(mode="after")
+    def _small_enough(self) -> Chapter:
+        refuse_too_large(self)
+        return self
 
     # ---- parameters ----------------------------------------------------------------------------------
 

@@ -10,7 +10,14 @@ import pytest
 import torch
 
 from attnlib import chapters
-from attnlib.chapters import AlgorithmicReasoning, ArithmeticLens, Chapter, GenerativeRollout, ParameterError
+from attnlib.chapters import (
+    AlgorithmicReasoning,
+    ArithmeticLens,
+    Chapter,
+    GenerativeRollout,
+    ParameterError,
+    demands,
+)
 from attnlib.chapters.quantifying_flow import QuantifyingFlow
 from attnlib.models.causal import ARCHITECTURES
 from attnlib.records.runs import _file_name
@@ -35,6 +42,12 @@ FREE = {"prompt", "text", "sentence", "sequence", "problem", "tokens", "ignore"}
 
 NORMAL = {"tasks", "supervised", "strengths", "corpora", "ablations", "data"}
 """Parameters that a chapter brings into one form: without repetitions, in its own order or letters."""
+
+
+@pytest.fixture(autouse=True)
+def a_large_machine(monkeypatch):
+    """What fits into a machine does not depend on the one that the tests run on."""
+    monkeypatch.setattr(demands, "memory_here", lambda: 64 * 10**9)
 
 
 def declared(name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from attnlib.chapters.base import Chapter, ParameterError, Run, Setup, Trained
 from attnlib.chapters.classification_dynamics import ClassificationDynamics, DynamicsRun
 from attnlib.chapters.generative_rollout import GenerativeRollout
 from attnlib.chapters.methods import Methods
+from attnlib.chapters.own_model import OwnModel
 from attnlib.chapters.quantifying_flow import FlowRun, QuantifyingFlow
 from attnlib.chapters.rasp_languages import RaspLanguages, RaspRun
 from attnlib.chapters.sequence_copying import CopyRun, SequenceCopying
@@ -23,6 +24,7 @@ __all__ = [
     "GenerativeRollout",
     "LensRun",
     "Methods",
+    "OwnModel",
     "ParameterError",
     "QuantifyingFlow",
     "RaspLanguages",

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from attnlib.chapters.algorithmic_ranges import LONGER, RANGES, in_words, range_in_words, tuples, within
 from attnlib.chapters.algorithmic_recipes import FINE_TUNING, RECIPES, Recipe, Stage
 from attnlib.chapters.base import Chapter
+from attnlib.chapters.refusals import WITHOUT_ATTENTION, refuse_model_name
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, task
 from attnlib.models.causal import OWN, CausalSizes, check_architecture
@@ -130,11 +131,15 @@ class AlgorithmicParameters(Chapter):
             raise ValueError(f"supervised should be among tasks = {self.tasks}; got {strangers}")
         if self.from_scratch:
             check_architecture(self.model)
+            if self.model in WITHOUT_ATTENTION:
+                raise ValueError(f"model should be an architecture with attention; got {self.model!r}")
             if self.chat:
                 raise ValueError(
                     f"chat needs a model with a chat template; got {self.model}, which is trained from "
                     "scratch"
                 )
+        else:
+            refuse_model_name(self.model, known=(DEFAULT, TINY))
         if self.positions and self.model != OWN:
             raise ValueError(
                 f"positions may be chosen of our own transformer only (model={OWN!r}); got {self.positions} "

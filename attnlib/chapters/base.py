@@ -8,8 +8,6 @@ and, for a misspelt name, what may have been meant.
 
 from __future__ import annotations
 
-import ast
-import difflib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,21 +16,29 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pandas as pd
 import torch
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 from torch import nn
 
+from attnlib.chapters.demands import refuse_too_large
 from attnlib.chapters.processes import processes, train_side_by_side
+from attnlib.chapters.refusals import ParameterError, refusal, refuse_unsound
 from attnlib.records import device_name, record
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.snapshots import Snapshots
 
 _IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
 
+__all__ = ["Chapter", "ParameterError", "Run", "Seeds", "Setup", "Trained"]
+
 C = TypeVar("C", bound="Chapter")
-
-
-class ParameterError(ValueError):
-    """A chapter was started with parameters that it cannot run with."""
 
 
 def _different(seeds: list[int]) -> list[int]:
@@ -112,6 +118,17 @@ class Chapter(BaseModel):
     _trained: dict[str, Trained] = PrivateAttr(default_factory=dict)
     _started: float = PrivateAttr(default_factory=time.monotonic)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _sound(cls, values: Any) -> Any:
+        refuse_unsound(values)
+        return values
+
+    @model_validator(mode="after")
+    def _small_enough(self) -> Chapter:
+        refuse_too_large(self)
+        return self
+
     # ---- parameters ----------------------------------------------------------------------------------
 
     @classmethod
@@ -150,9 +167,8 @@ class Chapter(BaseModel):
         try:
             return cls(**values)
         except ValidationError as error:
-            problems = [_explain(cls, problem, cells) for problem in error.errors()]
-        # outside the except block, so that pydantic's own traceback does not bury the message
-        raise ParameterError("\n  - ".join(["this chapter cannot run with these parameters:", *problems]))
+            refused = refusal(cls, error, cells)
+        raise refused  # outside the except block, so that pydantic's own traceback does not bury the message
 
     # ---- models --------------------------------------------------------------------------------------
 
@@ -237,35 +253,3 @@ class Chapter(BaseModel):
             seconds=time.monotonic() - self._started,
             training={name: found.history for name, found in self.trained.items() if found.history.folder},
         )
-
-
-def words_of(cells: Sequence[str]) -> dict[str, str]:
-    """What each parameter is, from the comments of a parameters cell: `steps: int = 10  # training steps`."""
-    words = {}
-    for cell in cells:
-        lines = cell.splitlines()
-        try:
-            statements = ast.parse(cell).body
-        except SyntaxError:  # a cell of IPython's own commands
-            continue
-        for statement in statements:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                rest = lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset or 0 :]
-                words[statement.target.id] = rest.decode().strip("# ")
-    return words
-
-
-def _explain(cls: type[Chapter], problem: Any, cells: Sequence[str]) -> str:
-    """One problem that pydantic found, in the words of this book."""
-    name = ".".join(map(str, problem["loc"]))
-    words = words_of(cells).get(str(problem["loc"][0])) if problem["loc"] else None
-    if problem["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, cls.model_fields, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(cls.model_fields)}"
-        return f"there is no parameter {name!r}; {hint}"
-    if problem["type"] == "missing":
-        return f"{name} is missing: give it a value in the parameters cell"
-    reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
-    if not name or "got" in reason:  # a check of ours, whose message says it all
-        return reason
-    return f"{name}: {reason}; got {problem['input']!r}" + f" ({name} is {words})" * bool(words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from attnlib.chapters.base import Chapter
+from attnlib.chapters.refusals import refuse_model_name
+from attnlib.models.pretrained import DEFAULT, TINY
 
 
 class GenerativeRollout(Chapter):
@@ -25,6 +27,7 @@ class GenerativeRollout(Chapter):
     def _possible(self) -> GenerativeRollout:
         if not all(2 <= n <= 20 for n in self.facts):
             raise ValueError(f"facts should be numbers from 2 to 20; got {self.facts}")
+        refuse_model_name(self.model, known=(DEFAULT, TINY))
         return self
 
     @property

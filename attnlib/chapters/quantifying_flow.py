@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.chapters.refusals import refuse_model_name
 from attnlib.generators.agreement import (
     Sentence,
     SentenceTask,
@@ -109,6 +111,10 @@ class QuantifyingFlow(Chapter):
     @model_validator(mode="after")
     def _possible(self) -> QuantifyingFlow:
         TransformerConfig(8, n_heads=self.n_heads, width=self.width)
+        if self.classifier:
+            refuse_model_name(self.classifier, "classifier")
+        if self.folder and not Path(self.folder).is_dir():
+            raise ValueError(f"folder should be one that is there, or empty; got {self.folder!r}")
         if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
             raise ValueError(f"seeds should be different numbers from 0; got {self.seeds}")
         if not 1 <= len(self.typed) < LONGEST:

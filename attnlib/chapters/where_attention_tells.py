@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from attnlib.attribution.baselines import BASELINES
 from attnlib.attribution.registry import METHODS
 from attnlib.chapters.base import Chapter
+from attnlib.chapters.storing import NOTEBOOKS
 from attnlib.chapters.tells_settings import SETTINGS
 from attnlib.measures.costs import cost_table
 from attnlib.measures.faithfulness import faithfulness_rows
@@ -84,6 +85,10 @@ class WhereAttentionTells(Chapter):
         for name in ("methods", "untrained"):
             if unknown := [each for each in getattr(self, name) if each not in METHODS]:
                 raise ValueError(f"{name} should be among {', '.join(METHODS)}; got {unknown}")
+        for needed in {SETTINGS[name].needs or "*" for name in self.settings}:
+            profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
+            if self.models not in profiles:
+                raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
         if self.standard not in self.asked_for:
             raise ValueError(f"standard should be among the methods; got {self.standard!r}")
         if unknown := [name for name in (*self.fewer, *self.only) if name not in SETTINGS]:

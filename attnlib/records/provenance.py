@@ -9,7 +9,7 @@ import json
 import platform
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ PACKAGE = Path(__file__).parents[1]
 
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
 
-_SHOWING = ("colours", "plots", "records", "sealing", "widgets")  # no number depends on them
+_SHOWING = ("colours", "plots", "records", "sealing", "widgets")  # no number depends on them,
+
+_AROUND = ("training.cache", "chapters.refusals")  # nor on these; but some do on what they call
 
 _STARTED = time.time()
 
@@ -48,20 +50,26 @@ def origin(notebook: str) -> dict[str, Any]:
 def code_hash(notebook: str) -> str:
     """A hash of the code that a chapter's numbers come from, as syntax trees without docstrings.
 
-    Those are the definitions that the notebook's cells name, and those that they reach, less what only shows
-    numbers and what only that reaches (an explorer knows of every task). The cells themselves are in no hash;
-    the commit has them.
+    Those are the definitions that the notebook's cells name, and those that they reach, less
+
+    * what only shows numbers, and what only that reaches (an explorer knows of every task);
+    * what only refuses parameters, and what only that reaches: types, ranges, checks and their messages (see
+      `attnlib.training.definitions.reached`);
+    * where trained models are kept (but what trains them counts).
+
+    The cells themselves are in no hash; the commit has them.
     """
     path = PACKAGE.parent / "notebooks" / f"{notebook}.ipynb"
     cells = json.loads(path.read_text())["cells"] if path.exists() else []
     source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    starts = [(module, name) for module, name in named_in(source) if not _shows(f"{module}.{name}")]
-    trees = {name: tree for name, tree in reached(starts).items() if not _shows(name)}
+    starts = [(module, name) for module, name in named_in(source) if not _is_of(f"{module}.{name}", _SHOWING)]
+    found = reached(starts, refusals=False)
+    trees = {name: tree for name, tree in found.items() if not _is_of(name, _SHOWING + _AROUND)}
     return hashlib.sha256(repr(sorted(trees.items())).encode()).hexdigest()[:16]
 
 
-def _shows(definition: str) -> bool:
-    return definition.split(".")[1] in _SHOWING
+def _is_of(definition: str, parts: Sequence[str]) -> bool:
+    return f"{definition}.".startswith(tuple(f"{PACKAGE.name}.{part}." for part in parts))
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:

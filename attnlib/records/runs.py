@@ -142,10 +142,13 @@ def record(
             "another place in ATTNLIB_RESULTS, and make the same call again."
         ) from error
     # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
-    _write(path, told | ({"before": before[1]} if before else {}))
-    write_atomically(path, data)
-    if before:
-        _write(path, told)
+    try:
+        _write(path, told | ({"before": before[1]} if before else {}))
+        write_atomically(path, data)
+        if before:
+            _write(path, told)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} Or name another place in ATTNLIB_RESULTS.") from error
     return path
 
 

@@ -2,8 +2,8 @@
 
 From an object, its definition is looked up in the source of its module; from there, every name that the
 definition uses and that is defined in a module of ours, or of the reader's, and so on. Docstrings, comments,
-layout and the annotations of functions do not count. Libraries are followed no further: their versions stand
-for them.
+layout and the annotations of functions do not count; on demand, nor does what only refuses (see `reached`).
+Libraries are followed no further: their versions stand for them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from attnlib.training.refusing import without_refusals
+
 _LIBRARIES = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
@@ -31,15 +33,19 @@ class Unreadable(ValueError):
     """Something that decides a model cannot be read, so that the model cannot be known again."""
 
 
-def reached(starts: Iterable[Any]) -> dict[str, str]:
+def reached(starts: Iterable[Any], *, refusals: bool = True) -> dict[str, str]:
     """The definitions that functions and classes reach, by module and name: each one's syntax tree as text.
 
     Args:
         starts: functions and classes; those of libraries reach nothing.
+        refusals: whether what only refuses a value counts, and what it reaches: types of fields, the bounds
+            of pydantic's `Field`, and its validators that return what they were given. No result comes from
+            them. The keys of trained models hold them, so that by default they count.
 
     Raises:
         Unreadable: there is no source of a reader's own function (one typed at the prompt, say).
     """
+    bare = _bare if refusals else _barer
     found: dict[str, str] = {}
     waiting: list[tuple[str, str] | Any] = list(starts)
     while waiting:
@@ -61,8 +67,8 @@ def reached(starts: Iterable[Any]) -> dict[str, str]:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             waiting += _imported(home, statement, name)
         elif statement is not None:
-            found[key] = text_of(statement)
-            waiting += _used(home, statement, _table(home))
+            found[key] = _text(bare(statement))
+            waiting += _used(home, bare(statement), _table(home))
     return found
 
 
@@ -70,7 +76,7 @@ def named_in(source: str) -> list[tuple[str, str]]:
     """The definitions of ours that some code names, such as a notebook's: where `reached` may start."""
     body = ast.parse(source).body
     table = dict(_bindings(body))
-    found = {name for statement in body for name in _used("__main__", statement, table)}
+    found = {name for statement in body for name in _used("__main__", _bare(statement), table)}
     return sorted(name for name in found if name[0] != "__main__")
 
 
@@ -93,7 +99,11 @@ def library_of(thing: Any) -> str | None:
 
 def text_of(node: ast.AST) -> str:
     """A syntax tree as text, without docstrings and without what functions say about their types."""
-    text = ast.dump(_bare(node))
+    return _text(_bare(node))
+
+
+def _text(tree: ast.AST) -> str:
+    text = ast.dump(tree)
     return re.sub(r"(, )?\w+=\[\]", "", text).replace("(, ", "(")  # Python 3.13 leaves empty lists out
 
 
@@ -101,6 +111,12 @@ def text_of(node: ast.AST) -> str:
 def _bare(node: ast.AST) -> ast.AST:
     """The tree without docstrings and types, as another tree."""
     return _Bare().visit(ast.parse(ast.unparse(node)))
+
+
+@functools.cache
+def _barer(node: ast.AST) -> ast.AST:
+    """The tree without what only refuses, too."""
+    return without_refusals(_Bare().visit(ast.parse(ast.unparse(node))))
 
 
 class _Bare(ast.NodeTransformer):
@@ -166,8 +182,8 @@ def _bindings(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _used(module: str, node: ast.AST, table: Mapping[str, ast.stmt]) -> Iterator[tuple[str, str]]:
-    """The definitions of ours and the reader's that a definition names; `table` is of its module."""
-    for part in ast.walk(_bare(node)):
+    """The definitions of ours and the reader's that a bare definition names; `table` is of its module."""
+    for part in ast.walk(node):
         if isinstance(part, (ast.Import, ast.ImportFrom)):  # inside a function
             for alias in part.names:
                 yield from _imported(module, part, alias.asname or alias.name.split(".")[0])

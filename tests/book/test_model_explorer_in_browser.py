@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import random
 import re
 
 import pytest
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.book
 
 MAP = ".attnx-map"
 CHAPTERS = ("rasp_languages", "arithmetic_lens", "algorithmic_reasoning")
+MARKUP = "script, style, img, iframe, b"
 REVERSES = "string reversal, sinusoidal positions"
 
 
@@ -155,6 +157,76 @@ def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened, te
     typed(page, "bad")
     assert page.locator("[role=alert]").is_hidden()
     assert line(page, "writes") == list("abd")
+
+
+def bad_texts(good, n=100):
+    """Texts that one might type or paste: markup, numbers that overflow, characters that cannot be seen."""
+    rng = random.Random(0)
+    odd = [
+        *HOSTILE,
+        "\u202e" + good,
+        "\0",
+        "\t",
+        "a" * 100_000,
+        "9" * 400 + "+1",
+        "1e308+1",
+        "0x1+1",
+        "-1+-1",
+    ]
+    odd += [
+        "1+1=3",
+        "+",
+        "=",
+        "==",
+        "1+",
+        "٣+٤",
+        "１+１",
+        "𝟙+𝟙",
+        "e\u0301",
+        "\u200b",
+        "\ufeff" + good,
+        " " * 40,
+    ]
+    odd += [
+        "__proto__",
+        "constructor",
+        "toString",
+        "[object Object]",
+        "null",
+        "NaN+NaN",
+        "Infinity+1",
+        "${1+1}",
+    ]
+    symbols = good + "<>&\"'`$\\{}()=+- \u202e\u0000é漢𝒳😀"
+    while len(odd) < n:
+        odd.append("".join(rng.choices(symbols, k=rng.randrange(1, 40))))
+    return odd
+
+
+@pytest.mark.parametrize(
+    ("name", "chapter", "good"),
+    [
+        ("sort", "rasp_languages", "cabbage"),
+        ("addition, seed 0", "arithmetic_lens", "12+34="),
+        (REVERSES, "algorithmic_reasoning", "dh13h"),
+    ],
+)
+def test_bad_texts_are_refused_or_read_and_break_nothing(opened, name, chapter, good):
+    page = opened(explorer(name, chapter))
+    typed(page, good)
+    expected, picture, markup = said(page), canvas_hash(page, MAP), page.locator(MARKUP).count()
+    texts = bad_texts(good)
+    assert len(texts) >= 100
+    for text in texts:
+        typed(page, text)
+        alert = page.locator("[role=alert]")
+        wrong = page.locator("input[type=text]").get_attribute("aria-invalid") == "true"
+        assert alert.is_visible() == wrong, ascii(text)
+        message = alert.inner_text() if wrong else said(page)
+        assert message.strip() and len(message) < 1000 and "undefined" not in message, (ascii(text), message)
+        assert page.locator(MARKUP).count() == markup, ascii(text)
+    typed(page, good)
+    assert (said(page), canvas_hash(page, MAP)) == (expected, picture)
 
 
 def test_a_wrong_sum_is_refused_with_the_reason(opened):

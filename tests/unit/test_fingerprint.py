@@ -217,6 +217,56 @@ def test_training_reaches_the_loop_the_model_and_the_loss_and_no_generator():
     assert not [name for name in found if "lexical" in name or "classifier" in name or "cache" in name]
 
 
+REFUSING = """
+def allowed(value):
+    return value < {bound}
+
+
+class Sizes(BaseModel):
+    width: {kind} = Field({least}description="in numbers")
+    depth: int = {depth}
+
+    @field_validator("width")
+    @classmethod
+    def _even(cls, width):
+        if width % {bound}:
+            raise ValueError("odd")
+        return width
+
+    @model_validator(mode="after")
+    def _possible(self):
+        if not allowed(self.width):
+            raise ValueError("too wide")
+        return self
+
+    @field_validator("depth")
+    @classmethod
+    def _rounded(cls, depth):
+        return depth // {grain}
+"""
+
+
+def test_what_only_refuses_counts_unless_it_shall_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def found(refusals, **changes):
+        text = {"bound": 2, "kind": "int", "least": "", "depth": 1, "grain": 2} | changes
+        header = "from pydantic import BaseModel, Field, field_validator, model_validator\n"
+        Path("sizes.py").write_text(header + REFUSING.format(**text))
+        os.utime("sizes.py", ns=(0, next(MOMENT)))
+        sys.modules.pop("sizes", None)
+        importlib.invalidate_caches()
+        return reached([importlib.import_module("sizes").Sizes], refusals=refusals)
+
+    only_refused = [{"bound": 3}, {"kind": "float"}, {"least": "ge=1, "}]
+    assert all(found(True, **change) != found(True) for change in only_refused)
+    assert all(found(False, **change) == found(False) for change in only_refused)
+    assert all(found(False, **change) != found(False) for change in ({"depth": 2}, {"grain": 3}))
+    assert set(found(True)) - set(found(False)) == {"sizes.allowed"}
+
+
 def test_functions_of_libraries_reach_nothing():
     assert reached([torch.nn.Linear, np.mean, print, torch.nn.functional.cross_entropy]) == {}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
+import psutil
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -158,8 +159,14 @@ def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(proje
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on(project: Path) -> None:
-    wait = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.1)"
+def test_a_killed_run_leaves_no_kernel_and_goes_on(project: Path) -> None:
+    # A call that keeps the interpreter to itself: no thread of the kernel can look after its parent.
+    wait = """\
+import os, pathlib, re
+if not pathlib.Path("go").exists():
+    pathlib.Path("kernel").write_text(str(os.getpid()))
+    re.match("(a+)+$", "a" * 50 + "b")
+"""
     write_chapter(project, "second", wait)
     snakemake(project, "--cores", "1", "build/smoke/notebooks/first.ipynb")
     command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
@@ -167,13 +174,18 @@ def test_a_killed_run_goes_on(project: Path) -> None:
     with log.open("w") as said:
         run = subprocess.Popen(command, cwd=project, stdout=said, stderr=said, start_new_session=True)
         for _ in range(600):
-            if "import pathlib, time" in log.read_text():
+            if (project / "kernel").exists() and (project / "kernel").read_text():
                 break
             time.sleep(0.1)
         else:
             pytest.fail(log.read_text())
+        kernel = psutil.Process(int((project / "kernel").read_text()))
+        time.sleep(1)
+        assert kernel.is_running()
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+    psutil.wait_procs([kernel], timeout=5)
+    assert not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE
     assert not (project / "build/smoke/notebooks/second.ipynb").exists()
 
     (project / "go").touch()

@@ -1,5 +1,6 @@
 """Models of a chapter in several processes: the same weights, and what goes wrong is said."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -86,8 +88,9 @@ def test_a_process_that_dies_is_no_riddle(monkeypatch):
         Broken(how="dies", device="cpu").train_all()
 
 
-@pytest.mark.slow
-def test_ctrl_c_ends_all_processes(tmp_path):
+@pytest.fixture
+def training(tmp_path):
+    """A process whose two children have begun to train."""
     code = f"""
 import signal
 from attnlib.chapters import SequenceCopying
@@ -114,9 +117,24 @@ if __name__ == "__main__":
                 break
             time.sleep(0.2)
         assert len(kept) == 2, "two models should be in training"
-        parent.send_signal(signal.SIGINT)
-        _, said = parent.communicate(timeout=60)  # which also waits for the children to let go of stderr
+        yield parent
     finally:
-        if parent.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(parent.pid, signal.SIGKILL)
-    assert parent.returncode != 0 and "KeyboardInterrupt" in said
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_all_processes(training):
+    training.send_signal(signal.SIGINT)
+    _, said = training.communicate(timeout=60)  # which also waits for the children to let go of stderr
+    assert training.returncode != 0 and "KeyboardInterrupt" in said
+
+
+@pytest.mark.slow
+def test_no_process_outlives_one_that_is_killed(training):
+    children = psutil.Process(training.pid).children()
+    assert len(children) >= 2
+    training.kill()
+    training.wait()
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert all(child.status() == psutil.STATUS_ZOMBIE for child in alive)

@@ -137,6 +137,17 @@ def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(monkeyp
     seen = {before, *(hashed(file, "return ", "return None or ") for file in files)}
     assert len(seen) == 1 + len(files)
 
+    # Nor does what only refuses parameters, or where models are kept; but what trains them.
+    parameters = "chapters/algorithmic_parameters.py"
+    assert before == hashed("training/cache.py", "return ", "return None or ")
+    assert before == hashed("chapters/refusals.py", "return ", "return None or ")
+    assert before == hashed(parameters, "n_layers: int = Field(ge=0, le=48)", "n_layers: float")
+    assert before == hashed(parameters, "if value < 0 and", "if value < -2 and")
+    assert before == hashed("training/plan.py", "if self.warmup >= self.steps", "if digest(self.warmup)")
+    changing = ("return sorted({0.0, *strengths})", "return sorted({*strengths})")
+    seen |= {hashed(parameters, *changing), hashed("training/loop.py", "model.train()", "model.eval()")}
+    assert len(seen) == 3 + len(files)
+
 
 def test_a_file_edited_during_a_run_is_an_uncommitted_change(monkeypatch):
     monkeypatch.setattr(provenance, "_git", lambda *words: "" if words[0] == "status" else "abc")

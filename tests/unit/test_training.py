@@ -269,6 +269,29 @@ def in_another_process(folder, end, schedule="onecycle"):
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
+AT_EVERY_STEP = """if True:
+    import os, signal, sys
+    sys.path.insert(0, sys.argv[1])
+    import test_training as t
+    whole, _ = t.train(the_plan=t.plan())
+    for step in range(1, t.plan().steps + 1):
+        folder, end = f"{sys.argv[2]}/{step}", [signal.SIGKILL, signal.SIGTERM][step % 2]
+        if not os.fork():
+            killer = lambda event: event.step == step and os.kill(os.getpid(), end)
+            t.train(the_plan=t.plan(), folder=folder, hooks=[killer])
+            os._exit(0)
+        _, status = os.wait()
+        resumed, _ = t.train(the_plan=t.plan(), folder=folder)
+        print(step, os.WTERMSIG(status) == end, t.same_weights(resumed, whole))
+"""
+
+
+def test_killed_at_any_step_training_ends_with_the_same_bits(tmp_path):
+    command = [sys.executable, "-c", AT_EVERY_STEP, os.path.dirname(__file__), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.stdout.split("\n")[:-1] == [f"{step} True True" for step in range(1, 21)], done.stderr
+
+
 @pytest.mark.parametrize("schedule", ["onecycle", "plateau"])
 def test_a_killed_run_ends_as_if_it_had_not_been(tmp_path, schedule):
     done = in_another_process(tmp_path, "kill", schedule)

@@ -1,0 +1,100 @@
+"""What a chapter's parameters ask of a machine, at the least: refused, or said, before anything is made.
+
+No number depends on it: only the checks of parameters, which records do not count, come here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import torch
+
+log = logging.getLogger(__name__)
+
+SPEED = 5e10
+"""Operations a second that one core of a laptop gets done, about, with matrices of a few hundred rows."""
+
+LONG = 24 * 3600
+"""Seconds that are worth a word before training begins."""
+
+_SAMPLES = ("samples", "problems", "sentences", "documents", "sequences", "questions")
+
+
+def refuse_too_large(p: Any, memory: int | None = None) -> None:
+    """Refuse parameters that cannot fit, and warn where one model takes more than a day on one core.
+
+    Args:
+        p: a chapter.
+        memory: bytes; those of this machine or of its GPU, whichever has more, if left out.
+
+    Raises:
+        ValueError: says what takes how much, and how much there is.
+    """
+    memory = memory or memory_here()
+    parts = bytes_of(p)
+    if sum(parts.values()) > memory:
+        listed = ", ".join(
+            f"{what} {size / 1e9:,.0f} GB" for what, size in parts.items() if size > memory / 10
+        )
+        raise ValueError(
+            f"these sizes should fit into {memory / 1e9:,.0f} GB of memory; got, at the least, {listed}. "
+            f"Make smaller what they come from: {', '.join(_asked_for(p))}"
+        )
+    seconds = operations(p) / SPEED
+    if seconds > LONG and p.torch_device.type == "cpu":
+        log.warning("each model takes about %.1f days on one core; a GPU is faster", seconds / 86_400)
+
+
+def bytes_of(p: Any) -> dict[str, int]:
+    """The least memory that a chapter needs, by what for; nothing is counted of what its recipes decide."""
+    samples = sum(value for name, value in p if name.endswith(_SAMPLES) and isinstance(value, int))
+    heads, length = _first(p, "n_heads"), _first(p, "length") or 1
+    rows = _first(p, "batch_size") * length
+    return {
+        # 4 bytes each, for a weight, its gradient and the two moments of Adam
+        "for weights": 16 * weights(p),
+        # kept from the pass forwards for the one backwards
+        "for the attention of a batch": 4 * _first(p, "n_layers") * heads * rows * length,
+        "for the vectors of a batch": 4 * _depth(p) * rows * _width(p),
+        "for samples": 8 * samples * length,
+    }
+
+
+def weights(p: Any) -> int:
+    """How many weights a chapter's model has in its layers, at the least."""
+    width = _width(p)
+    return _depth(p) * width * (4 * width + 2 * (_first(p, "ff_width") or 2 * width))
+
+
+def operations(p: Any) -> int:
+    """How many a training takes: six for every weight and row of a batch, two forwards and four backwards."""
+    return 6 * weights(p) * _first(p, "batch_size") * (_first(p, "length") or 1) * _first(p, "steps")
+
+
+def memory_here() -> int:
+    """Bytes of memory: of the machine, or of its GPU if that has more."""
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    on_gpu = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0
+    return max(here, on_gpu)
+
+
+def _width(p: Any) -> int:
+    return _first(p, "width", "hidden")
+
+
+def _depth(p: Any) -> int:
+    return _first(p, "n_layers", "layers") or 1
+
+
+def _first(p: Any, *names: str) -> int:
+    """The first of these parameters that the chapter has; 0 if it has none."""
+    return next((getattr(p, name) for name in names if name in type(p).model_fields), 0)
+
+
+def _asked_for(p: Any) -> list[str]:
+    """The parameters that sizes come from, with their values."""
+    known = ("n_layers", "layers", "n_heads", "width", "hidden", "ff_width", "length", "batch_size")
+    names = [name for name in type(p).model_fields if name in known or name.endswith(_SAMPLES)]
+    return [f"{name} {getattr(p, name):,}" for name in names if isinstance(getattr(p, name), int)]

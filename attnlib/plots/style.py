@@ -38,12 +38,21 @@ class Table(Captioned, Styler):
         return shown | carried(self.numbers) | self.said()
 
 
+P_VALUES = re.compile(r"(p|log_rank|\w+_p)(_holm)?")
+"""What columns of p-values are called."""
+
+
 def table(rows: pd.DataFrame, digits: int = 4) -> Table:
-    """Rows as the pages show them: the index a column like the others, texts whole and to the left."""
+    """Rows as the pages show them: the index a column like the others, texts whole and to the left.
+
+    A p-value is never shown as 0: below 0.001 it is "< 0.001".
+    """
     rows = rows if isinstance(rows.index, pd.RangeIndex) else rows.reset_index()
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
     style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
+    p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
+    style.format(lambda p: "&lt; 0.001" if p < 0.001 else f"{p:.{digits}f}", subset=p_values)
     style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
     style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ

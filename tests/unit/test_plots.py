@@ -1,5 +1,7 @@
 """Figures and tables: what is drawn is what was given."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,6 +48,12 @@ def test_a_table_is_whole_and_the_same_every_time():
     )
     assert html == plots.table(rows).to_html()
     assert html != plots.table(rows * 2).to_html()
+
+
+def test_a_p_value_is_never_shown_as_nothing():
+    rows = pd.DataFrame({"p": [0.0, 4e-4], "p_holm": [0.0012, None], "value": [0.0, 4e-4]})
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", plots.table(rows, digits=3).to_html())
+    assert cells == ["&lt; 0.001", "0.001", "0.000", "&lt; 0.001", "nan", "0.000"]
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -52,12 +53,16 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
     style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
     p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
-    style.format(lambda p: "&lt; 0.001" if p < 0.001 else f"{p:.{digits}f}", subset=p_values)
+    style.format(partial(_p_value, digits=digits), subset=p_values)
     style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
     style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
     style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
     return style
+
+
+def _p_value(p: Any, digits: int) -> str:
+    return "&lt; 0.001" if p < 0.001 else f"{p:.{digits}f}"
 
 
 def visible(word: str) -> str:

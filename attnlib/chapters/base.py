@@ -29,14 +29,12 @@ from torch import nn
 
 from attnlib.chapters.demands import refuse_too_large
 from attnlib.chapters.processes import processes, train_side_by_side
-from attnlib.chapters.refusals import ParameterError, refusal, refuse_unsound
+from attnlib.chapters.refusals import refusal, refuse_unsound
 from attnlib.records import device_name, record
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.snapshots import Snapshots
 
 _IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
-
-__all__ = ["Chapter", "ParameterError", "Run", "Seeds", "Setup", "Trained"]
 
 C = TypeVar("C", bound="Chapter")
 

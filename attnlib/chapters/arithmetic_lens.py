@@ -12,6 +12,7 @@ import torch
 from pydantic import Field, model_validator
 
 from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.chapters.refusals import refuse_data_folder
 from attnlib.files import CheckpointError
 from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic, read_or_write
 from attnlib.generators.base import Batch
@@ -74,8 +75,11 @@ class ArithmeticLens(Chapter):
 
     @model_validator(mode="after")
     def _possible(self) -> ArithmeticLens:
+        drawn = self.model_copy(update={"data_folder": ""})
         for operators in [self.operators, *self.also]:
-            self.splits(LensRun("", 0, operators))
+            drawn.splits(LensRun("", 0, operators))
+        if refuse_data_folder(self.data_folder):
+            self.splits(LensRun("", 0, self.operators))
         if len(self.published) not in (0, 3) or any(n < 10 for n in self.published):
             raise ValueError(
                 f"published should be three numbers of at least 10 problems, or empty; got {self.published}"

@@ -9,6 +9,7 @@ import ast
 import difflib
 import json
 import math
+import re
 import reprlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -132,6 +133,30 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
         config = Path(kept) if isinstance(kept, str) else None
     if config is not None and (kind := _type_in(config)) in WITHOUT_ATTENTION:
         raise ValueError(f"{parameter} should be a model with attention; got {shown(name)}, of type {kind}")
+
+
+def refuse_data_folder(name: str) -> bool:
+    """Refuse what can be no folder of data, there already or yet to be made.
+
+    Args:
+        name: of the folder; "": none.
+
+    Returns:
+        Whether it is there, with something in it.
+
+    Raises:
+        ValueError: says what is allowed.
+    """
+    if not name:
+        return False
+    folder = Path(name)
+    new = folder.parent.is_dir() and not folder.exists() and re.fullmatch(r"[\w .-]+", folder.name)
+    if not (folder.is_dir() or new):
+        raise ValueError(
+            "data_folder should be a folder, or a new one in a folder that is there, named in letters, "
+            f"digits, blanks, - and .; got {shown(name)}"
+        )
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def _type_in(config: Path) -> str | None:

@@ -268,7 +268,7 @@ def test_in_the_dark_figures_are_those_for_the_dark(html: Path, browser: Browser
 def test_a_link_to_code_opens_the_fold_that_it_is_in(html: Path, browser: Browser) -> None:
     with watched_page(browser) as (page, _):
         visit(page, html / f"{DYNAMICS}.html")
-        link = page.locator("figure + p.sources").first.get_by_role("link", name="code")
+        link = page.locator("figure:not(:has(table)) + p.sources").first.get_by_role("link", name="code")
         lines = page.locator(f"[id='{link.get_attribute('href').removeprefix('#')}']")
         assert not lines.is_visible()
         link.click()

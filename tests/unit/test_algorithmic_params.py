@@ -69,8 +69,15 @@ def test_no_test_text_is_ever_trained_on(name):
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder"])
-def test_what_is_trained_from_scratch_is_known_by_its_name(name):
+def test_what_is_trained_from_scratch_is_known_by_its_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
     assert params(model=name).from_scratch == (name in ("llama", "gpt2", "transformer"))
+
+
+def test_a_folder_that_is_not_there_is_no_model():
+    with pytest.raises(ParameterError, match=r"a folder that is there.*got '\./folder'"):
+        params(model="./folder")
 
 
 def test_labels_can_be_file_names():

@@ -101,5 +101,11 @@ def test_a_folder_of_something_else_is_refused(tmp_path, files, message):
         (tmp_path / name).write_text(text)
     with pytest.raises(ParameterError, match=message):
         params(data_folder=str(tmp_path))
-    with pytest.raises(ParameterError, match="data_folder should hold"):
-        params(data_folder=str(tmp_path / "train.txt"))
+    for name in ("train.txt", "none/new", "<b>"):
+        with pytest.raises(ParameterError, match="data_folder should be a folder, or a new one"):
+            params(data_folder=str(tmp_path / name))
+
+
+def test_nothing_is_written_before_training(tmp_path):
+    params(data_folder=str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()

@@ -64,7 +64,8 @@ def test_a_text_of_ones_own_and_an_untrained_model(tmp_path):
     }
     done = papermill(tmp_path, settings | {"strengths": []})
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "yours: abc=cba" in outputs(tmp_path)
+    shown = outputs(tmp_path)
+    assert "yours, heads: abc=cba" in shown and "yours, rollout: abc=cba" in shown
 
 
 @pytest.mark.notebook

@@ -74,6 +74,11 @@ def _(chapter: RaspLanguages, run: RaspRun) -> tuple[Task, dict[str, Any]]:
 
 @tested_on.register
 def _(chapter: ArithmeticLens, run: LensRun) -> tuple[Task, dict[str, Any]]:
+    if chapter.data_folder:
+        raise ValueError(
+            "a stored model is tested on problems that its file can name: drawn ones, not those of "
+            f"data_folder={chapter.data_folder!r}; train it with data_folder=''"
+        )
     sizes = run.published or (chapter.train_problems, chapter.valid_problems, chapter.test_problems)
     splits = dict(zip(("train", "valid", "test"), sizes, strict=True))
     return chapter.task(run), {**splits, "as_published": run.published is not None}

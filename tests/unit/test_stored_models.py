@@ -236,6 +236,15 @@ def test_a_chapter_stores_what_it_trained(tmp_path, monkeypatch):
     assert replace(found, name="other").tests is not None
 
 
+def test_a_model_of_a_readers_own_problems_is_not_stored(tmp_path):
+    from attnlib.chapters import ArithmeticLens
+    from tests.parameters import quick
+
+    p = ArithmeticLens.checked(quick("arithmetic_lens") | {"data_folder": str(tmp_path / "mine")})
+    with pytest.raises(ValueError, match=r"drawn ones, not those of data_folder='.*mine'"):
+        storing.tested_on(p, p.runs()[0])
+
+
 # ---- from the command line
 
 SMALL = [

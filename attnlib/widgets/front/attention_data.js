@@ -30,9 +30,10 @@ export function unpack(model, index) {
  */
 export function ofReferencedRows(data, wanted) {
   const { layers, heads, rows, columns } = data, all = range(rows);
+  if (!wanted) return { ...data, origin: all };
   const masks = range(1 + Math.max(...data.maskOf.flat())).map(data.mask);
   const origin = all.filter((q) => masks.some((cells) => cells.subarray(q * columns, (q + 1) * columns).includes(1)));
-  if (!wanted || !origin.length) return { ...data, origin: all };
+  if (!origin.length) return { ...data, origin: all };
   const row = (from, q) => from.subarray(q * columns, (q + 1) * columns);
   const weights = new Uint8Array(layers * heads * origin.length * columns);
   range(layers * heads).forEach((head) => origin.forEach((q, i) =>

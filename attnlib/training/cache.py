@@ -115,7 +115,7 @@ def unwritable(folder: Path, *names: str) -> str | None:
         names: of files that are written to in place, if they are there.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        Path(folder).mkdir(parents=True, exist_ok=True)  # also in the cache the system's words
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -164,6 +164,27 @@ def read_finished(
     return history
 
 
+class CachePath(type(Path())):  # type: ignore[misc]  # Python 3.11 knows no other way to inherit from a path
+    """A place in the cache: where its folder cannot be made, the error says which variable names another."""
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """As of any path.
+
+        Raises:
+            CheckpointError: the system refuses.
+            FileExistsError: as of any path.
+        """
+        try:
+            Path(self).mkdir(mode, parents, exist_ok)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise CheckpointError(
+                f"{self} is to be made, and cannot be ({error.strerror or error}). Name another folder in "
+                "ATTNLIB_CACHE, and make the same call again."
+            ) from error
+
+
 def caches() -> Path:
     """Where trained models are kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
-    return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
+    return CachePath(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import ast
 import os
 import platform
 import re
@@ -19,6 +20,7 @@ from typing import Any
 import nbformat
 import papermill
 from nbclient.exceptions import DeadKernelError
+from nbformat.v4 import new_markdown_cell
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError, strip_color
 
@@ -27,6 +29,12 @@ from .kept import describing
 from .profiles import ProfileError, read_profile
 
 PACKAGES = ("attnlib", "torch", "transformers", "numpy", "pandas", "scipy", "jupyter-book")
+OTHER_PARAMETERS = """```{{admonition}} A run of other parameters
+:class: warning
+
+Here {names} {are} not what this chapter was written with. Numbers in its text are of this run; the words
+around them were written about the book's own, and may not hold of yours.
+```"""
 PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -155,12 +163,13 @@ def failed_in(path: Path, terminal: Terminal) -> str:
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
 
-    The injected parameters are hidden behind a button; the defaults they replaced are left out of the page.
+    The injected parameters are hidden behind a button; the defaults they replaced are left out of the page,
+    and above them stands that its words may be of other numbers.
     Progress bars (stderr, or widgets of other libraries), per-cell times, addresses in memory and random
     names go, so that the same run gives the same file. Explorers keep their static twin: without a kernel the
     live one is an error message.
     """
-    injected = any(map(is_injected, notebook.cells))
+    injected = [name for cell in notebook.cells if is_injected(cell) for name in assigned(cell.source)]
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         for key in ("papermill", "execution"):
@@ -177,9 +186,19 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
                 for output in cell.outputs
                 if output.get("name") != "stderr" and stays(output)
             ]
+    if injected and notebook.cells[0].cell_type == "markdown":
+        listed = ", ".join(f"`{name}`" for name in injected)
+        said = OTHER_PARAMETERS.format(names=listed, are="are" if len(injected) > 1 else "is")
+        notebook.cells.insert(1, new_markdown_cell(said, id="other-parameters"))
     notebook.metadata.pop("papermill", None)
     notebook.metadata.pop("widgets", None)
     return notebook
+
+
+def assigned(source: str) -> list[str]:
+    """The names that a cell of plain assignments sets."""
+    found = [each.targets for each in ast.parse(source).body if isinstance(each, ast.Assign)]
+    return [target.id for targets in found for target in targets if isinstance(target, ast.Name)]
 
 
 def stays(output: nbformat.NotebookNode) -> bool:

@@ -230,6 +230,15 @@ def test_the_page_shows_the_parameters_that_were_used_and_no_progress_bars() -> 
     assert "remove-cell" not in clean(new_notebook(cells=[copy.deepcopy(PARAMETERS)])).cells[0].metadata.tags
 
 
+def test_a_page_of_other_parameters_says_so_below_its_title() -> None:
+    title = new_markdown_cell("# A chapter")
+    injected = new_code_cell("steps = 3\nseeds = [1]", metadata={"tags": ["injected-parameters"]})
+    said = clean(new_notebook(cells=[copy.deepcopy(title), copy.deepcopy(PARAMETERS), injected])).cells[1]
+    assert said.cell_type == "markdown" and "`steps`, `seeds` are not what this chapter" in said.source
+    own = clean(new_notebook(cells=[title, copy.deepcopy(PARAMETERS)])).cells
+    assert [cell.cell_type for cell in own] == ["markdown", "code"]
+
+
 def test_the_same_run_gives_the_same_file() -> None:
     def executed(address: str) -> str:
         injected = new_code_cell("seconds = 3", metadata={"tags": ["injected-parameters"]})  # a random name

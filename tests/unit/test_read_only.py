@@ -26,6 +26,11 @@ PLAN = Plan(steps=6, evaluate_every=3, device="cpu")
 
 AS_NOBODY = f"""
 import os, sys, tempfile
+from pathlib import Path
+import torch
+from attnlib.generators.translation import Subwords
+from attnlib.training.cache import caches
+from attnlib.training.keeping import kept
 sys.path.insert(0, {os.path.dirname(__file__)!r})
 from test_read_only import Snapshots, recorded, train
 given = dict(os.environ)
@@ -33,6 +38,8 @@ with tempfile.TemporaryDirectory() as scratch:  # imports all that nobody may no
     os.environ |= dict(ATTNLIB_CACHE=scratch, ATTNLIB_RESULTS=scratch)
     train(hooks=[Snapshots([0, 6])])
     recorded()
+    kept(Path(scratch) / "t", dict(kind="scores"), lambda: dict(a=torch.ones(1)))
+    Subwords.trained(["a b"], 7)
 os.environ |= given
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -44,6 +51,14 @@ try:
     print(recorded())
 except Exception as error:
     print(type(error).__name__, error)
+for make in (
+    lambda: kept(caches() / "a_test" / "s" / "t", dict(kind="scores"), lambda: dict(a=torch.ones(1))),
+    lambda: Subwords.trained(["a b"], 7, caches() / "words"),
+):
+    try:
+        make()
+    except Exception as error:
+        print(type(error).__name__, error)
 """
 
 ROWS = pd.DataFrame({"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]})
@@ -98,10 +113,13 @@ def test_who_may_not_write_reads_what_is_finished_and_is_told_the_rest(folders):
     model, history = train(hooks=[moments])
     before = {path: path.stat().st_mtime_ns for path in folders.rglob("*")}
     forbid(folders)
-    found, recorded = as_nobody()
+    found, recorded, *new = as_nobody()
     assert found == f"{model.classify.weight.sum().item()} {history.best} {history.seconds} [0, 6]"
     assert recorded.startswith("CheckpointError") and "ATTNLIB_RESULTS" in recorded
-    (untrained,) = as_nobody(seed=1)
+    for told, place in zip(new, ("cache/a_test/s", "cache/words"), strict=True):
+        assert told.startswith("CheckpointError") and f"{place} is to be made, and cannot be (Perm" in told
+        assert "Name another folder in ATTNLIB_CACHE" in told
+    untrained = as_nobody(seed=1)[0]
     assert untrained.startswith("CheckpointError") and "cannot be written to (Permission denied)" in untrained
     assert "best.safetensors is missing. Name another folder in ATTNLIB_CACHE" in untrained
     assert before == {path: path.stat().st_mtime_ns for path in folders.rglob("*")}

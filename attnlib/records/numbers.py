@@ -76,7 +76,8 @@ def in_words(number: Any, unit: str = "", digits: int | None = None) -> str:
         "never" if abs(each) == float("inf") else f"{round(scale * each, places) + 0.0:.{places}f}"
         for each in ends
     )
-    interval = "no interval" if number["low"] != number["low"] else f"{low}, {high}"
+    alone = number["n"] == 1 and number["low"] == number["high"]  # a mean over one is as wide as nothing
+    interval = "no interval" if alone or number["low"] != number["low"] else f"{low}, {high}"
     mark = str(number.get("record", "")).partition(" [")[2].removesuffix("]")
     beside = "; ".join(filter(None, [interval, f"n = {int(number['n']):,}", mark]))
     return f"{value} {unit}".strip() + f" [{beside}]"

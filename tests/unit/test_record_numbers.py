@@ -37,6 +37,13 @@ def test_a_number_has_its_interval_and_its_units():
     assert in_words(number) == "0.43 [0.40, 0.47; n = 1,000]"
 
 
+def test_one_unit_has_no_interval_but_one_success_has():
+    alone = {"value": 0.5, "low": 0.5, "high": 0.5, "n": 1}
+    assert in_words(alone) == "0.50 [no interval; n = 1]"
+    assert in_words(alone | {"low": 0.2, "high": 1.0}) == "0.50 [0.20, 1.00; n = 1]"
+    assert in_words(alone | {"n": 4}) == "0.50 [0.50, 0.50; n = 4]"
+
+
 def test_a_lacking_interval_and_a_marked_record_are_said():
     assert in_words(one_number(ROWS, task="SST"), "%") == "24 % [no interval; n = 3; other code]"
 

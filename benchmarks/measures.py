@@ -2,10 +2,10 @@
 
     python benchmarks/measures.py [--record]      # ten minutes of one thread
 
-SmolLM2-135M-Instruct, a prompt of 128 tokens, one prediction at its end. The unit is what a reader would call:
-`model(ids)`, with scores of the next token at every position. (`attnlib.measures.costs` counts in passes with
-scores at the last position only, which cost less: they are a line of their own.) The plain call and each
-measure take turns. Maximum flow on 30 layers takes minutes, and is left out.
+SmolLM2-135M-Instruct, a prompt of 128 tokens, one prediction at its end. The unit is what a reader would
+call: `model(ids)`, with scores of the next token at every position. (`attnlib.measures.costs` counts in
+passes with scores at the last position only, which cost less: they are a line of their own.) The plain call
+and each measure take turns. Maximum flow on 30 layers takes minutes, and is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def plain_call(model: Module, input_ids: Tensor, **_: object) -> Tensor:
 
 
 def main() -> None:
-    """Print processor time, products of matrices and memory of every measure, as multiples of the plain call."""
+    """Print time, products of matrices and memory of every measure, over the plain call's."""
     options = common_options(__doc__).parse_args()
     torch.set_num_threads(1)
     model, tokenizer = load_language_model(device="cpu")

@@ -46,9 +46,11 @@ P_VALUES = re.compile(r"(p|log_rank|\w+_p)(_holm)?")
 def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     """Rows as the pages show them: the index a column like the others, texts whole and to the left.
 
+    Numbers of rows, an index without a name, are left out: they only say what was taken away before.
     A p-value is never shown as 0: below 0.001 it is "< 0.001".
     """
-    rows = rows if isinstance(rows.index, pd.RangeIndex) else rows.reset_index()
+    of_rows = rows.index.names == [None] and pd.api.types.is_integer_dtype(rows.index)
+    rows = rows.reset_index(drop=of_rows)
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
     style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))

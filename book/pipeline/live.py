@@ -3,7 +3,8 @@
 A role that names a number of the run, `` {glue:text}`name:.2f` ``, means something to the book alone.
 JupyterLab (its extension jupyterlab-myst) asks the kernel for what stands in the role `eval`. So the server
 hands a chapter out with the one written as the other, and writes what is saved back as it was; and every
-kernel keeps what `glue` is given. Files never hold anything but the book's own role.
+kernel keeps what `glue` is given. Citations are handed out as links (`citations`). Files never hold anything
+but the book's own roles.
 """
 
 import ast
@@ -14,6 +15,7 @@ from typing import Any
 import myst_nb
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
+from book.pipeline.citations import cited, linked
 from book.pipeline.roles import NUMBER, name_and_format, written
 
 ASKED = re.compile(r"\{eval\}`glued\(('[^`]+'|\"[^`]+\")\)`")
@@ -47,13 +49,13 @@ def keeping(name: str, variable: Any, display: bool = True) -> None:
 
 
 def asking(text: str) -> str:
-    """The text with roles that ask the kernel."""
-    return NUMBER.sub(lambda role: f"{{eval}}`glued({role[1]!r})`", text)
+    """The text with roles that ask the kernel, and with links in place of citations."""
+    return NUMBER.sub(lambda role: f"{{eval}}`glued({role[1]!r})`", linked(text))
 
 
 def naming(text: str) -> str:
     """The text with the book's own roles again."""
-    return ASKED.sub(lambda role: f"{{glue:text}}`{ast.literal_eval(role[1])}`", text)
+    return ASKED.sub(lambda role: f"{{glue:text}}`{ast.literal_eval(role[1])}`", cited(text))
 
 
 class Chapters(LargeFileManager):

@@ -23,10 +23,19 @@ def test_a_text_is_handed_out_with_roles_for_the_kernel_and_taken_back_as_it_was
     assert naming(live) == TEXT
 
 
+def test_a_citation_is_a_link_to_the_paper_by_author_and_year() -> None:
+    both = "{cite}`abnar2020quantifying, linzen2016assessing`"
+    roles = f"{{cite:t}}`linzen2016assessing` say; so {both}; {{cite}}`nobody`"
+    live = asking(roles)
+    assert live.startswith("[Linzen et al. (2016)](https://")
+    assert "[(Abnar and Zuidema 2020; Linzen et al. 2016)](https://" in live
+    assert live.endswith("{cite}`nobody`") and naming(live) == roles
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks/text").glob("*.md")), ids=lambda path: path.stem)
 def test_every_chapter_comes_back_as_it_was(path: Path) -> None:
     text = path.read_text()
-    assert "{glue:text}" not in asking(text)
+    assert "{glue:text}" not in asking(text) and "{cite" not in asking(text)
     assert naming(asking(text)) == text
 
 

@@ -50,6 +50,13 @@ def test_a_table_is_whole_and_the_same_every_time():
     assert html != plots.table(rows * 2).to_html()
 
 
+def test_a_table_leaves_out_numbers_of_rows_and_keeps_an_index_that_says_something():
+    rows = pd.DataFrame({"value": [1.0, 2.0, 3.0]})
+    assert "index" not in plots.table(rows[rows["value"] > 1]).to_html().replace("index_name", "")
+    steps = pd.DataFrame({"value": [1.0, 2.0]}, index=pd.Index([10, 20], name="step"))
+    assert ">step<" in plots.table(steps).to_html() and ">20<" in plots.table(steps).to_html()
+
+
 def test_a_p_value_is_never_shown_as_nothing():
     rows = pd.DataFrame({"p": [0.0, 4e-4], "p_holm": [0.0012, None], "value": [0.0, 4e-4]})
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", plots.table(rows, digits=3).to_html())

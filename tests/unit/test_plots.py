@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from attnlib import plots
 
@@ -48,6 +49,18 @@ def test_a_table_is_whole_and_the_same_every_time():
     )
     assert html == plots.table(rows).to_html()
     assert html != plots.table(rows * 2).to_html()
+
+
+def test_a_grid_of_many_heads_is_laid_out_once_not_once_a_head(monkeypatch):
+    drawn = []
+    draw = Figure.draw
+    monkeypatch.setattr(Figure, "draw", lambda self, renderer: (drawn.append(1), draw(self, renderer)))
+    counts = []
+    for n_heads in (1, 6):
+        drawn.clear()
+        plots.attention_grid({"a": torch.rand(2, n_heads, 4, 4).softmax(-1)}, list("abcd"))
+        counts.append(len(drawn))
+    assert counts[0] == counts[1]
 
 
 def test_a_table_leaves_out_numbers_of_rows_and_keeps_an_index_that_says_something():

@@ -14,13 +14,11 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
-from timing import ORIGINAL, Line, Way, common_options, compared, report
+from timing import ORIGINAL, Line, Way, common_options, compared, report, training
 from torch import nn
 
 from attnlib.generators.arithmetic import arithmetic
@@ -50,19 +48,7 @@ def ours(sums: Any, sampling: bool, bf16: bool) -> Train:
     loss: Callable[..., Any] = token_loss()
     if sampling:
         batch_at, loss = with_own_predictions(batch_at, lambda _: OWN, seed=0), on_own_predictions(loss)
-    optimizer, steps = torch.optim.Adam(model.parameters(), RATE, fused=True), count()
-
-    def train(more: int) -> None:
-        for _ in range(more):
-            with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-                found = loss(model, batch_at(next(steps)))["loss"]
-            optimizer.zero_grad()
-            found.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            optimizer.step()
-            found.item()
-
-    return train
+    return training(model, batch_at, loss, RATE, bf16=bf16, clip=CLIP)
 
 
 def original(folder: Path, texts: list[str], sampling: bool) -> Train:
@@ -117,9 +103,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, help="steps of each way in each of five rounds")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    report(
-        "lens_training", [steps(*each, options.original, options.steps) for each in SETTINGS], options.record
-    )
+    settings = [(sampling, precision) for sampling in (False, True) for precision in PRECISIONS]
+    lines = [steps(*each, options.original, options.steps) for each in settings]
+    report("lens_training", lines, options.record)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,13 @@ import io
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from timing import ORIGINAL, PLAIN, Line, Way, common_options, compared, report
+from timing import ORIGINAL, PLAIN, Line, Way, common_options, compared, report, training
 from torch import Tensor, nn
 
 from attnlib.generators import Batch
@@ -44,7 +43,7 @@ SETTINGS = [
 """Language, whether its heads are supervised, precision."""
 
 
-def training(
+def ours(
     lang: Language, batch_at: EpochBatches, loss: Callable[..., Any], bf16: bool, losses: list[float]
 ) -> Callable[[int], None]:
     """What makes so many more steps of our model, and keeps their losses."""
@@ -52,18 +51,7 @@ def training(
     torch.manual_seed(0)
     sizes: dict[str, Any] = {"n_layers": n_layers, "n_heads": n_heads, "width": WIDTH, "ff_width": 2 * WIDTH}
     model = Transformer(TransformerConfig(len(lang.tokenizer), len(lang.classes), **sizes))
-    optimizer, steps = torch.optim.Adam(model.parameters(), RATE, fused=True), count()
-
-    def train(more: int) -> None:
-        for _ in range(more):
-            with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-                found = loss(model, batch_at(next(steps)))["loss"]
-            optimizer.zero_grad()
-            found.backward()
-            optimizer.step()
-            losses.append(found.item())
-
-    return train
+    return training(model, batch_at, loss, RATE, bf16=bf16, losses=losses)
 
 
 class Stack(nn.Module):
@@ -142,9 +130,9 @@ def steps(name: str, supervised: bool, precision: str, folder: Path | None, of_a
     batch_at = lang.batches(lang.sequences(2000), BATCH, target_attention=supervised)
     weight, bf16 = SUPERVISION * supervised, precision == "bf16"
     losses: list[list[float]] = [[], []]
-    ours = training(lang, batch_at, PackedLoss(weight, as_published=True), bf16, losses[0])
-    plain = training(lang, batch_at, token_loss(weight, as_published=True), False, losses[1])
-    trains = {"": ours, PLAIN: plain}
+    packed = ours(lang, batch_at, PackedLoss(weight, as_published=True), bf16, losses[0])
+    plain = ours(lang, batch_at, token_loss(weight, as_published=True), False, losses[1])
+    trains = {"": packed, PLAIN: plain}
     if folder:
         trains[ORIGINAL] = original(folder, lang, [batch_at(step) for step in range(10)], supervised)
     for train in trains.values():

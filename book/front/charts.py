@@ -194,6 +194,7 @@ CHARTS: Mapping[str, tuple[Chart, str, str]] = {
     "rasp_sampling": (rates, RATES, "rasp_sampling.py"),
     "algorithmic_sampling": (rates, RATES, "algorithmic_sampling.py"),
     "reference_mass": (rates, RATES, "reference_mass.py"),
+    "measures": (methods, "Time as a multiple of a plain call, on a logarithmic axis.", "measures.py"),
     "page_transformer": (
         milliseconds,
         "Milliseconds for a text, on a logarithmic axis: less is faster.",
@@ -201,6 +202,7 @@ CHARTS: Mapping[str, tuple[Chart, str, str]] = {
     ),
     "rasp_training": (rates, RATES, "rasp_training.py"),
     "classifier_training": (rates, RATES, "classifier_training.py"),
+    "lens_training": (rates, RATES, "lens_training.py"),
     "translation_training": (rates, RATES, "translation_training.py"),
     "copying": (rates, RATES, "copying.py"),
     "copying_processes": (rates, RATES, "copying.py"),

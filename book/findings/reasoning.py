@@ -19,9 +19,9 @@ def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
     """A task's verdict is the chapter's: does pushing attention onto the reference bring back what was lost?
 
     Judged are tasks with several seeds, on longer texts than in training, of models that have the positions
-    of a Llama; those with others are counted apart. The claim holds if attention is
-    the cause in all, in part if it is the cause or a part of it in some; otherwise it is not settled: a push
-    that does not help may have been the wrong one.
+    of a Llama; those with others, and a language model that was fine-tuned, are told apart. The claim holds
+    if attention is the cause in all, in part if it is the cause or a part of it in some; otherwise it is not
+    settled: a push that does not help may have been the wrong one.
     """
     found = recorded_verdicts(rows)
     found = some(found[~found["ranges"].str.contains(TO_SHORTER, regex=False)])
@@ -41,7 +41,7 @@ def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
         f"Of {len(found)} tasks, attention is the cause in {cause.sum()} and a part of it in {part.sum()}. "
         f"Reversal that was not taught depends on the seed: {points(untaught)}; in our own Transformer "
         f"attention is the cause with {other['verdict'].eq('the cause').sum()} of {len(other)} kinds of "
-        f"positions ({other['seeds'].min():.0f} seeds each).",
+        f"positions ({other['seeds'].min():.0f} seeds each).{_of_a_language_model(rows)}",
     )
 
 
@@ -76,8 +76,9 @@ def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
     """By the rank correlation over models, within tasks, of rollout on the reference (above even attention).
 
     "The ones" takes more than a tendency: the claim holds if its interval is above 0.5, in part if it is
-    above 0, and does not if it is below.
+    above 0, and does not if it is below. A language model that was fine-tuned is left out.
     """
+    rows = rows[~rows["setting"].str.contains("fine-tuned")]
     here = rows[rows["setting"].str.contains("from scratch")]
     found = correlations(extrapolation(here))
     within, over_all = (
@@ -109,6 +110,20 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
         "does not" if below.all() else verdict,
         f"{above.sum()} of {len(parts)} parts are shown by {parts['n'].iloc[0]:.0f} models that add "
         f"{100 * exact.min():.0f} to {100 * exact.max():.0f} % of unseen sums: differences of {listed}.",
+    )
+
+
+def _of_a_language_model(rows: pd.DataFrame) -> str:
+    """What the push does to the reversals of one that was fine-tuned; nothing where none is recorded."""
+    tuned = rows[rows["setting"].str.contains("fine-tuned") & rows["task"].eq("string_reversal")]
+    if tuned.empty:
+        return ""
+    alone, pushed = (
+        one(tuned, metric=f"accuracy OOD, strength {strength} onto the reference") for strength in (0, 1)
+    )
+    return (
+        f" A fine-tuned language model goes from {percent(alone)} of the tokens of longer strings to "
+        f"{percent(pushed)} (n = {pushed.n} texts)."
     )
 
 

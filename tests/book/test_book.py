@@ -220,6 +220,8 @@ def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path
         data, *_ = (path.parent / link["href"] for link in line.select("a"))
         rows = pd.read_csv(data) if data.suffix == ".csv" else np.load(data)
         assert list(rows), data  # columns, or arrays
+        heads = [cell.get_text().strip() for cell in each.select("thead th")]
+        assert "index" not in heads, f"{each['id']} does not say what its first column holds"
 
 
 NUMBERED = re.compile(r"(Figure|Table) \d+(\.\d+)?")

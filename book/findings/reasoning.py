@@ -114,10 +114,11 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
 
 
 def _of_a_language_model(rows: pd.DataFrame) -> str:
-    """What the push does to the reversals of one that was fine-tuned; nothing where none is recorded."""
+    """What the push does to the reversals of the last one that was fine-tuned; nothing where none is."""
     tuned = rows[rows["setting"].str.contains("fine-tuned") & rows["task"].eq("string_reversal")]
     if tuned.empty:
         return ""
+    tuned = tuned[tuned["record"].eq(tuned["record"].iloc[-1])]
     alone, pushed = (
         one(tuned, metric=f"accuracy OOD, strength {strength} onto the reference") for strength in (0, 1)
     )

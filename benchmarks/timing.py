@@ -59,10 +59,10 @@ def training(
     rate: float,
     *,
     bf16: bool = False,
-    clip: float = float("inf"),
+    clip: float = 0.0,
     losses: list[float] | None = None,
 ) -> Callable[[int], None]:
-    """What makes so many more steps of a model by Adam, as `fit` does, and keeps their losses in `losses`."""
+    """What makes so many more steps of a model by Adam, as `fit` does; `losses` gets theirs."""
     optimizer, steps = torch.optim.Adam(model.parameters(), rate, fused=True), count()
 
     def train(more: int) -> None:
@@ -71,12 +71,11 @@ def training(
                 found = loss(model, batch_at(next(steps)))["loss"]
             optimizer.zero_grad()
             found.backward()
-            if clip < float("inf"):
+            if clip:
                 nn.utils.clip_grad_norm_(model.parameters(), clip)
             optimizer.step()
-            found = found.item()
             if losses is not None:
-                losses.append(found)
+                losses.append(found.item())
 
     return train
 

@@ -169,7 +169,8 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     names go, so that the same run gives the same file. Explorers keep their static twin: without a kernel the
     live one is an error message.
     """
-    injected = [name for cell in notebook.cells if is_injected(cell) for name in assigned(cell.source)]
+    injected = any(map(is_injected, notebook.cells))
+    changed = other_than_written(notebook)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         for key in ("papermill", "execution"):
@@ -186,19 +187,34 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
                 for output in cell.outputs
                 if output.get("name") != "stderr" and stays(output)
             ]
-    if injected and notebook.cells[0].cell_type == "markdown":
-        listed = ", ".join(f"`{name}`" for name in injected)
-        said = OTHER_PARAMETERS.format(names=listed, are="are" if len(injected) > 1 else "is")
+    if changed and notebook.cells[0].cell_type == "markdown":
+        listed = ", ".join(f"`{name}`" for name in changed)
+        said = OTHER_PARAMETERS.format(names=listed, are="are" if len(changed) > 1 else "is")
         notebook.cells.insert(1, new_markdown_cell(said, id="other-parameters"))
     notebook.metadata.pop("papermill", None)
     notebook.metadata.pop("widgets", None)
     return notebook
 
 
-def assigned(source: str) -> list[str]:
-    """The names that a cell of plain assignments sets."""
-    found = [each.targets for each in ast.parse(source).body if isinstance(each, ast.Assign)]
-    return [target.id for targets in found for target in targets if isinstance(target, ast.Name)]
+def other_than_written(notebook: nbformat.NotebookNode) -> list[str]:
+    """The injected parameters whose values are not those of the notebook's own cell."""
+    own, given = dict[str, str](), dict[str, str]()
+    for cell in notebook.cells:
+        if is_injected(cell):
+            given |= assigned(cell.source)
+        elif "parameters" in cell.metadata.get("tags", []):
+            own |= assigned(cell.source)
+    return [name for name, value in given.items() if own.get(name) != value]
+
+
+def assigned(source: str) -> dict[str, str]:
+    """What a cell of plain assignments sets, as syntax: 1e-3 and 0.001 are the same."""
+    found = dict[str, str]()
+    for each in ast.parse(source).body:
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None:
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            found |= {one.id: ast.dump(each.value) for one in targets if isinstance(one, ast.Name)}
+    return found
 
 
 def stays(output: nbformat.NotebookNode) -> bool:

@@ -235,8 +235,11 @@ def test_a_page_of_other_parameters_says_so_below_its_title() -> None:
     injected = new_code_cell("steps = 3\nseeds = [1]", metadata={"tags": ["injected-parameters"]})
     said = clean(new_notebook(cells=[copy.deepcopy(title), copy.deepcopy(PARAMETERS), injected])).cells[1]
     assert said.cell_type == "markdown" and "`steps`, `seeds` are not what this chapter" in said.source
-    own = clean(new_notebook(cells=[title, copy.deepcopy(PARAMETERS)])).cells
+    own = clean(new_notebook(cells=[copy.deepcopy(title), copy.deepcopy(PARAMETERS)])).cells
     assert [cell.cell_type for cell in own] == ["markdown", "code"]
+    same = new_code_cell("seconds = 0", metadata={"tags": ["injected-parameters"]})
+    as_written = clean(new_notebook(cells=[title, copy.deepcopy(PARAMETERS), same])).cells
+    assert [cell.cell_type for cell in as_written] == ["markdown", "code", "code"]
 
 
 def test_the_same_run_gives_the_same_file() -> None:

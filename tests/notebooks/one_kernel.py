@@ -30,7 +30,8 @@ def executed(sets: Sequence[tuple[Path, Mapping[str, Any]]], folder: Path) -> It
             first = next(cell for cell in notebook.cells if cell.cell_type == "code")
             first.source = "%reset -f\n" + first.source
             client = NotebookClient(notebook, km=manager, timeout=600, store_widget_state=False)
-            yield client.execute()
-            first.source = first.source.removeprefix("%reset -f\n")
+            made = client.execute()
+            first.source = first.source.removeprefix("%reset -f\n")  # what is read of it is a chapter again
+            yield made
     finally:
         manager.shutdown_kernel(now=True)

@@ -35,6 +35,9 @@ CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks
 LAST = CHAPTERS.index("notebooks/methods") + 1
 """The chapters before the page on speed."""
 
+WITHOUT_RECORD = {"notebooks/own_model", "notebooks/methods"}
+"""One shows how the package is used, the other works out examples by hand: neither finds anything."""
+
 LIMIT = 300_000  # bytes of a page; API pages may have twice that, a chapter with its explorers three times
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
@@ -65,6 +68,13 @@ SERIOUS = """axe.run({resultTypes: ["violations"], preload: {assets: ["media"]}}
   .then(found => found.violations
   .filter(each => ["serious", "critical"].includes(each.impact))
   .map(each => `${each.id}: ${each.nodes.length} x ${each.nodes[0].html.slice(0, 200)}`))"""
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_records_what_it_measured(html: Path, chapter: str) -> None:
+    tables = sorted((html.parent / "results" / Path(chapter).name).glob("*.parquet"))
+    assert bool(tables) != (chapter in WITHOUT_RECORD), "a chapter records; what only shows does not"
+    assert all(table.with_suffix(".json").exists() for table in tables), "records without provenance"
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -11,10 +11,10 @@ import yaml
 
 from book.pipeline.absent import ABSENT, fill_absent
 from book.pipeline.execute import clean
-from book.pipeline.profiles import read_profile
 from book.pipeline.stage import render
 from tests.conftest import ROOT
-from tests.notebooks.one_kernel import executed
+from tests.notebooks.one_kernel import chapter_with, one_kernel
+from tests.parameters import profile
 
 FAR: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("far.yaml").read_text())
 BUILDS = range(max(map(len, FAR.values())) if os.environ.get("ATTNLIB_ALL_SETS") else 1)
@@ -35,24 +35,19 @@ def test_sets_far_from_a_chapters_own_render_without_a_warning(tmp_path, monkeyp
     monkeypatch.chdir(ROOT)
     sets = {chapter: several[number] for chapter, several in FAR.items() if number < len(several)}
     stage = staged(tmp_path / "stage", list(sets))
-    made = executed([with_smoke(chapter, far) for chapter, far in sets.items()], tmp_path)
     absent = {}
-    for chapter, notebook in zip(sets, made, strict=True):
-        absent[chapter] = fill_absent(notebook)
-        for cell in clean(notebook).cells:
-            cell.source = ELSEWHERE.sub("", cell.source) if cell.cell_type == "markdown" else cell.source
-        (stage / f"notebooks/{chapter}.ipynb").write_text(nbformat.writes(notebook))
+    with one_kernel(tmp_path) as execute:
+        for chapter, far in sets.items():
+            notebook = chapter_with(chapter, profile(chapter, "smoke") | {"device": "cpu"} | far)
+            execute(notebook)
+            absent[chapter] = fill_absent(notebook)
+            for cell in clean(notebook).cells:
+                cell.source = ELSEWHERE.sub("", cell.source) if cell.cell_type == "markdown" else cell.source
+            (stage / f"notebooks/{chapter}.ipynb").write_text(nbformat.writes(notebook))
     pages = render(stage, tmp_path / "out") / "notebooks"  # a warning is an error
     for chapter, names in absent.items():
         assert (ABSENT in (pages / f"{chapter}.html").read_text()) == bool(names)
     assert number or "keyword: alpha" in absent["classification_dynamics"]
-
-
-def with_smoke(chapter: str, far: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
-    """A notebook, and a set in place of some of its smoke profile."""
-    notebook = ROOT / f"notebooks/{chapter}.ipynb"
-    profile = read_profile(ROOT / f"notebooks/profiles/{chapter}/smoke.yaml", notebook)
-    return notebook, profile | {"device": "cpu"} | far
 
 
 def staged(stage: Path, chapters: list[str]) -> Path:

@@ -28,11 +28,3 @@ def outputs_of(folder):
         output.get("data", {}).pop(CSV, None)
     return str(outputs)
 
-
-def assert_stopped_before_training(chapter, folder, done, message):
-    """The parameters were refused with this message, and nothing else ran."""
-    assert done.returncode != 0
-    assert message in done.stderr
-    run = [cell for cell in nbformat.read(folder / "out.ipynb", 4).cells if cell.get("execution_count")]
-    assert "from_notebook" in run[-1].source  # the check was the last cell to run
-    assert not (folder / "results").exists() and not (folder / chapter).exists()

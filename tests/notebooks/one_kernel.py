@@ -1,7 +1,8 @@
 """Chapters executed one after the other in one kernel: what they import is imported once."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +12,40 @@ from nbclient import NotebookClient
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
+ROOT = Path(__file__).parents[2]
+CLEAR = "%reset -f\n"
 
-def executed(sets: Sequence[tuple[Path, Mapping[str, Any]]], folder: Path) -> Iterator[nbformat.NotebookNode]:
-    """Each notebook with its parameters, outputs included.
+Execute = Callable[[nbformat.NotebookNode], None]
+
+
+@contextmanager
+def one_kernel(folder: Path) -> Iterator[Execute]:
+    """What executes a notebook in place, outputs included; names of an earlier one are gone.
 
     Args:
-        sets: notebooks, and their parameters.
         folder: where the kernel works.
 
     Raises:
-        CellExecutionError: a cell failed.
+        CellExecutionError: by the call, if a cell fails. The kernel is there for the next notebook.
     """
     manager = KernelManager(kernel_name="python3")
     manager.start_kernel(cwd=str(folder), env=dict(os.environ), extra_arguments=["--log-level=ERROR"])
+
+    def execute(notebook: nbformat.NotebookNode) -> None:
+        first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+        first.source = CLEAR + first.source
+        try:
+            NotebookClient(notebook, km=manager, timeout=600, store_widget_state=False).execute()
+        finally:
+            first.source = first.source.removeprefix(CLEAR)
+
     try:
-        for path, parameters in sets:
-            notebook = parameterize_notebook(load_notebook_node(str(path)), dict(parameters))
-            first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-            first.source = "%reset -f\n" + first.source
-            client = NotebookClient(notebook, km=manager, timeout=600, store_widget_state=False)
-            made = client.execute()
-            first.source = first.source.removeprefix("%reset -f\n")  # what is read of it is a chapter again
-            yield made
+        yield execute
     finally:
         manager.shutdown_kernel(now=True)
+
+
+def chapter_with(chapter: str, parameters: Mapping[str, Any]) -> nbformat.NotebookNode:
+    """A chapter with these parameters, as papermill gives them to it; nothing is executed."""
+    notebook = load_notebook_node(str(ROOT / f"notebooks/{chapter}.ipynb"))
+    return parameterize_notebook(notebook, dict(parameters))

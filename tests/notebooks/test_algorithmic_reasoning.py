@@ -1,4 +1,4 @@
-"""The chapter from the command line: fine-tuning, a text of one's own, and what is refused."""
+"""The chapter from the command line: fine-tuning, and a text of one's own."""
 
 import os
 import subprocess
@@ -66,21 +66,3 @@ def test_a_text_of_ones_own_and_an_untrained_model(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     shown = outputs(tmp_path)
     assert "yours, heads: abc=cba" in shown and "yours, rollout: abc=cba" in shown
-
-
-@pytest.mark.notebook
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"tasks": ["string_reverse"]}, "did you mean 'string_reversal'"),
-        ({"text": "abc=abc"}, "'abc=abc' is not right"),
-        ({"override": {"string_reversal": {"ood": {"length": [9, 2]}}}}, "fewest <= most; got (9, 2)"),
-    ],
-)
-def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, change, message):
-    done = papermill(tmp_path, yaml.safe_load(TINY) | change)
-    assert done.returncode != 0
-    assert message in done.stderr
-    run = [cell for cell in nbformat.read(tmp_path / "out.ipynb", 4).cells if cell.get("execution_count")]
-    assert "from_notebook" in run[-1].source  # the check was the last cell to run
-    assert not (tmp_path / "results").exists()

@@ -1,11 +1,11 @@
-"""The chapter from the command line: what a reader types, right and wrong."""
+"""The chapter from the command line: problems and operators of the reader's own."""
 
 from functools import partial
 
 import pandas as pd
 import pytest
 
-from tests.notebooks.command_line import assert_stopped_before_training, at_smoke, outputs_of
+from tests.notebooks.command_line import at_smoke, outputs_of
 
 papermill = partial(at_smoke, "arithmetic_lens")
 SHORT = ("-y", "published: []", "-y", "also: []", "-p", "sampling", "0", "-p", "steps", "10")
@@ -33,19 +33,3 @@ def test_products_and_differences_in_one_model(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     (file,) = (tmp_path / "results" / "arithmetic_lens").glob("*.parquet")
     assert "subtraction and multiplication, seed 0" in set(pd.read_parquet(file)["run"])
-
-
-@pytest.mark.notebook
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("-p", "problem", "12++3"), "there should be a number at character 4"),
-        (("-p", "problem", "12-3"), "- was not asked for"),
-        (("-p", "problem", "99+1"), "99 is not from 1 to 30"),
-        (("-p", "train_problems", "9000"), "cannot be disjoint: there are 900 problems"),
-        (("-p", "widht", "32"), "did you mean 'width'?"),
-    ],
-)
-def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, words, message):
-    done = papermill(tmp_path, *words)
-    assert_stopped_before_training("arithmetic_lens", tmp_path, done, message)

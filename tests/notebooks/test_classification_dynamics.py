@@ -1,11 +1,11 @@
-"""The chapter from the command line: a folder of the reader's own, and what stops it at once."""
+"""The chapter from the command line: a folder of the reader's own."""
 
 from functools import partial
 
 import pandas as pd
 import pytest
 
-from tests.notebooks.command_line import assert_stopped_before_training, at_smoke, outputs_of
+from tests.notebooks.command_line import at_smoke, outputs_of
 
 papermill = partial(at_smoke, "classification_dynamics")
 
@@ -42,17 +42,3 @@ def test_texts_of_the_readers_own_by_kendalls_tau(tmp_path):
     outputs = outputs_of(tmp_path)
     assert "data-attnlib" in outputs and "first 12 words" in outputs
     assert "<b>bring</b>" not in outputs  # texts are escaped
-
-
-@pytest.mark.notebook
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("-p", "data", "plantd"), "did you mean 'planted'?"),
-        (("-p", "data", "mine", "-p", "folder", "nowhere"), "there is no such folder"),
-        (("-p", "difficulty", "2.0"), "should be less than or equal to 1; got 2.0"),
-    ],
-)
-def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, words, message):
-    done = papermill(tmp_path, *words)
-    assert_stopped_before_training("classification_dynamics", tmp_path, done, message)

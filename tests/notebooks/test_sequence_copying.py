@@ -1,11 +1,11 @@
-"""The chapter from the command line: other tasks and options, and what stops it at once."""
+"""The chapter from the command line: other tasks and options."""
 
 from functools import partial
 
 import pandas as pd
 import pytest
 
-from tests.notebooks.command_line import assert_stopped_before_training, at_smoke, outputs_of
+from tests.notebooks.command_line import at_smoke, outputs_of
 
 papermill = partial(at_smoke, "sequence_copying")
 
@@ -32,18 +32,3 @@ def test_other_options_and_no_head_start(tmp_path):
         "4 of 6, without context",
     } <= tasks
     assert "data-attnlib" in outputs_of(tmp_path)
-
-
-@pytest.mark.notebook
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("-p", "symbols", "3"), "symbols should be at least length = 4"),
-        (("-y", "budgets: [500]"), "budgets should be from 1 to steps = 20; got [500]"),
-        (("-y", "options: [both]"), "options should be among both directions, without context"),
-        (("-p", "head_start", "3"), "did you mean 'head_starts'?"),
-    ],
-)
-def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, words, message):
-    done = papermill(tmp_path, *words)
-    assert_stopped_before_training("sequence_copying", tmp_path, done, message)

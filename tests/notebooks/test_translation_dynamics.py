@@ -1,11 +1,11 @@
-"""The chapter from the command line: a folder of the reader's own, and what stops it at once."""
+"""The chapter from the command line: a folder of the reader's own."""
 
 from functools import partial
 
 import pandas as pd
 import pytest
 
-from tests.notebooks.command_line import assert_stopped_before_training, at_smoke, outputs_of
+from tests.notebooks.command_line import at_smoke, outputs_of
 
 papermill = partial(at_smoke, "translation_dynamics")
 
@@ -26,19 +26,3 @@ def test_sentences_of_the_readers_own_in_files_of_lines(tmp_path):
     assert not rows["metric"].str.contains("AER").any()  # the truth is not known
     outputs = outputs_of(tmp_path)
     assert "data-attnlib" in outputs and "context added" in outputs
-
-
-@pytest.mark.notebook
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("-p", "data", "invent"), "did you mean 'invented'?"),
-        (("-p", "data", "mine", "-p", "folder", "nowhere"), "there is no such folder"),
-        (("-p", "dropout", "1.0"), "should be less than 1; got 1.0"),
-        (("-y", "checkpoints: [700]"), "checkpoints should be from 0 to steps"),
-        (("-y", "languages: [de, en]"), "languages cannot be given for invented"),
-    ],
-)
-def test_wrong_parameters_stop_the_chapter_before_it_trains(tmp_path, words, message):
-    done = papermill(tmp_path, *words)
-    assert_stopped_before_training("translation_dynamics", tmp_path, done, message)

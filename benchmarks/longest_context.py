@@ -7,6 +7,7 @@ A small model with trained weights reads real stories, one after the other (`$AT
 They are longer than any text that it was trained on: what it would say then is worth nothing, but what it
 costs is what a model of its shape costs, and NaN ends the benchmark. Every pass has a process of its own, as
 in `rollout.py`, and is repeated while it is short; the table is written after each size.
+Rows that another kind of processor gave stay in it.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from typing import Any
 import pandas as pd
 import torch
 from rollout import KEYS, resident
-from timing import common_options, shown, write_machine, write_table
+from timing import PAGES, common_options, shown, write_machine, write_table
 from torch import Tensor
 
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import rollout_of
 
 SIZES = [4096, 8192, 16384, 32768, 65536, 131072]
+KIND = "instructions"
+"""What PyTorch calls the processor's vector instructions: AVX512 has registers twice as wide as AVX2."""
+
 PLAIN, OURS = "plain forward", f"rollout_of, {KEYS} keys"
 LONG_ENOUGH, MOST = 20.0, 5
 """Seconds after which a pass is not repeated, and how often it is at most."""
@@ -77,6 +81,12 @@ def in_a_process(method: str, n: int) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def beside_others(table: pd.DataFrame) -> pd.DataFrame:
+    """The table below the recorded rows of other kinds of processors."""
+    recorded = pd.read_csv(PAGES / "longest_context.csv", dtype=str)
+    return pd.concat([recorded[~recorded[KIND].isin(table[KIND])], table])
+
+
 def main() -> None:
     """Measure one size after the other, the plain pass and rollout in turn."""
     parser = common_options(__doc__)
@@ -95,6 +105,7 @@ def main() -> None:
         plain, ours = in_a_process(PLAIN, n), in_a_process(OURS, n)
         rows.append(
             {
+                KIND: torch.backends.cpu.get_cpu_capability(),
                 "tokens": str(n),
                 "plain forward, s": plain["seconds"],
                 f"{OURS}, s": ours["seconds"],
@@ -106,7 +117,7 @@ def main() -> None:
         table = pd.DataFrame([{name: shown(value) for name, value in row.items()} for row in rows])
         print(table.tail(1).to_string(index=False), flush=True)
         if arguments.record:
-            write_table(table, "longest_context")
+            write_table(beside_others(table), "longest_context")
             write_machine("longest_context", threads=1)
 
 

@@ -98,14 +98,18 @@ def over_tokens(table: pd.DataFrame) -> tuple[Figure, str]:
 
 
 def to_the_longest(table: pd.DataFrame) -> tuple[Figure, str]:
-    """Seconds and memory of two passes over the length of the text, both on logarithmic axes."""
+    """Seconds and memory of two passes over the length of the text, both on logarithmic axes.
+
+    The first kind of processor has filled markers, the next hollow ones.
+    """
     figure, axes = _two_panels()
     for axis, unit, label in zip(
         axes, ("s", "MiB"), ("processor seconds", "extra MiB at the peak"), strict=True
     ):
-        for column, look in zip(_in(table, unit), looks(), strict=False):
-            way, how = column.rsplit(", ", 1)[0], {"ls": look.stroke, "marker": look.shape}
-            axis.plot(table["tokens"], table[column], label=way, color=look.colour, ms=4, **how)
+        for (kind, rows), face in zip(table.groupby("instructions", sort=False), (None, "none"), strict=False):
+            for column, look in zip(_in(table, unit), looks(), strict=False):
+                way, how = column.rsplit(", ", 1)[0], {"ls": look.stroke, "marker": look.shape, "mfc": face}
+                axis.plot(rows["tokens"], rows[column], label=f"{way}, {kind}", color=look.colour, ms=4, **how)
         _doubling(axis, table["tokens"])
         axis.set(yscale="log", ylabel=label)
         _in_words(axis.yaxis, table[_in(table, unit)])
@@ -113,7 +117,7 @@ def to_the_longest(table: pd.DataFrame) -> tuple[Figure, str]:
     last = table.iloc[-1]
     said = ", ".join(f"{column} {last[column]:,.0f}" for column in _in(table, "s") + _in(table, "MiB"))
     times = f"{last['times the plain pass']:.2f} times the plain pass"
-    return finished(figure), f"Lines over tokens. At {last['tokens']:,.0f} tokens: {said}; {times}."
+    return finished(figure), f"Lines over tokens. At {last['tokens']:,.0f} tokens ({last['instructions']}): {said}; {times}."
 
 
 def _in(table: pd.DataFrame, unit: str) -> list[str]:

@@ -15,6 +15,8 @@ from typing import IO
 from .kept import discard_damaged
 
 PROFILES = ("smoke", "quick", "paper")
+READ = ("attnlib", "book", "notebooks", "results")
+"""The folders that a build reads."""
 
 
 def take_lock(path: Path) -> IO[str]:
@@ -49,6 +51,12 @@ def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
     return [sys.executable, "-m", "snakemake", target, *options, "--config", f"profile={profile}", *extra]
 
 
+def files_read() -> set[Path]:
+    """Every file that a build may read, but those that Python makes by itself."""
+    found = (path for folder in READ for path in Path(folder).rglob("*") if "__pycache__" not in path.parts)
+    return {path for path in found if path.is_file()}
+
+
 def main() -> int:
     """Build one profile of the book in the current folder; returns the exit status."""
     parser = argparse.ArgumentParser(description="Execute the chapters and render the book.")
@@ -61,6 +69,7 @@ def main() -> int:
         print(line, flush=True)
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
+    read = files_read()
     # Ctrl-C goes to Snakemake as well, which stops its jobs in order; this process only has to wait for it.
     signal.signal(signal.SIGINT, lambda *_: None)
     # Handing the lock on keeps it held until Snakemake itself is gone.
@@ -71,6 +80,12 @@ def main() -> int:
             print("Nothing to be done: nothing has changed since the last build.")
         print(f"{page.parents[1].joinpath('reproduced.txt').read_text()}.")
         print(f"The book: {page.as_uri()}\n`make serve PROFILE={args.profile}` shows it in a local server.")
+    elif gone := sorted(map(str, read - files_read())):
+        # Chapters say themselves what failed; of a missing file Snakemake would, were it not told to be quiet.
+        print(
+            f"Removed while the book was built: {', '.join(gone)}. The same command goes on from here.",
+            file=sys.stderr,
+        )
     return status
 
 

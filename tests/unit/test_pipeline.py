@@ -159,6 +159,17 @@ def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(proje
 
 
 @pytest.mark.slow
+def test_a_file_removed_during_a_build_is_named(project: Path) -> None:
+    record = project / "results/second/run-0.json"
+    record.parent.mkdir(parents=True)
+    record.touch()
+    write_chapter(project, "second", f"import os\nos.unlink({str(record)!r})")
+    failed = make(project)
+    assert failed.returncode != 0
+    assert "Removed while the book was built: results/second/run-0.json. The same" in failed.stderr
+
+
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_kernel_and_goes_on(project: Path) -> None:
     # A call that keeps the interpreter to itself: no thread of the kernel can look after its parent.
     wait = """\

@@ -103,13 +103,15 @@ def to_the_longest(table: pd.DataFrame) -> tuple[Figure, str]:
     The first kind of processor has filled markers, the next hollow ones.
     """
     figure, axes = _two_panels()
+    kinds = table.groupby("instructions", sort=False)
     for axis, unit, label in zip(
         axes, ("s", "MiB"), ("processor seconds", "extra MiB at the peak"), strict=True
     ):
-        for (kind, rows), face in zip(table.groupby("instructions", sort=False), (None, "none"), strict=False):
+        for (kind, rows), face in zip(kinds, (None, "none"), strict=False):
             for column, look in zip(_in(table, unit), looks(), strict=False):
-                way, how = column.rsplit(", ", 1)[0], {"ls": look.stroke, "marker": look.shape, "mfc": face}
-                axis.plot(rows["tokens"], rows[column], label=f"{way}, {kind}", color=look.colour, ms=4, **how)
+                way = f"{column.rsplit(', ', 1)[0]}, {kind}"
+                how = {"color": look.colour, "ls": look.stroke, "marker": look.shape, "mfc": face, "ms": 4}
+                axis.plot(rows["tokens"], rows[column], label=way, **how)
         _doubling(axis, table["tokens"])
         axis.set(yscale="log", ylabel=label)
         _in_words(axis.yaxis, table[_in(table, unit)])
@@ -117,7 +119,8 @@ def to_the_longest(table: pd.DataFrame) -> tuple[Figure, str]:
     last = table.iloc[-1]
     said = ", ".join(f"{column} {last[column]:,.0f}" for column in _in(table, "s") + _in(table, "MiB"))
     times = f"{last['times the plain pass']:.2f} times the plain pass"
-    return finished(figure), f"Lines over tokens. At {last['tokens']:,.0f} tokens ({last['instructions']}): {said}; {times}."
+    where = f"At {last['tokens']:,.0f} tokens ({last['instructions']})"
+    return finished(figure), f"Lines over tokens. {where}: {said}; {times}."
 
 
 def _in(table: pd.DataFrame, unit: str) -> list[str]:

@@ -81,7 +81,7 @@ def main() -> int:
         print(f"{page.parents[1].joinpath('reproduced.txt').read_text()}.")
         print(f"The book: {page.as_uri()}\n`make serve PROFILE={args.profile}` shows it in a local server.")
     elif gone := sorted(map(str, read - files_read())):
-        # Chapters say themselves what failed; of a missing file Snakemake would, were it not told to be quiet.
+        # Chapters say themselves what failed. Of a missing file Snakemake would; it was told to be quiet.
         print(
             f"Removed while the book was built: {', '.join(gone)}. The same command goes on from here.",
             file=sys.stderr,

@@ -1,6 +1,6 @@
 """How far rollout goes: time and memory from 4,096 to 131,072 tokens, beside the same model's plain pass.
 
-    python benchmarks/longest_context.py --record               # 45 minutes of one CPU thread
+    python benchmarks/longest_context.py --record               # 45 to 100 minutes of one CPU thread
     python benchmarks/longest_context.py --sizes 4096 8192      # one minute
 
 A small model with trained weights reads real stories, one after the other (`$ATTNLIB_DATA`), with 64 keys.

@@ -100,14 +100,14 @@ def over_tokens(table: pd.DataFrame) -> tuple[Figure, str]:
 def to_the_longest(table: pd.DataFrame) -> tuple[Figure, str]:
     """Seconds and memory of two passes over the length of the text, both on logarithmic axes.
 
-    The first kind of processor has filled markers, the next hollow ones.
+    The first kind of processor has filled markers, others hollow ones.
     """
     figure, axes = _two_panels()
-    kinds = table.groupby("instructions", sort=False)
     for axis, unit, label in zip(
         axes, ("s", "MiB"), ("processor seconds", "extra MiB at the peak"), strict=True
     ):
-        for (kind, rows), face in zip(kinds, (None, "none"), strict=False):
+        for kind, rows in table.groupby("instructions", sort=False):
+            face = None if kind == table["instructions"].iloc[0] else "none"
             for column, look in zip(_in(table, unit), looks(), strict=False):
                 way = f"{column.rsplit(', ', 1)[0]}, {kind}"
                 how = {"color": look.colour, "ls": look.stroke, "marker": look.shape, "mfc": face, "ms": 4}

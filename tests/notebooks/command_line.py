@@ -27,4 +27,3 @@ def outputs_of(folder):
     for output in outputs:
         output.get("data", {}).pop(CSV, None)
     return str(outputs)
-

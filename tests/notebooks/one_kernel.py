@@ -12,7 +12,8 @@ from nbclient import NotebookClient
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
-ROOT = Path(__file__).parents[2]
+from tests.conftest import ROOT
+
 CLEAR = "%reset -f\n"
 
 Execute = Callable[[nbformat.NotebookNode], None]

@@ -21,9 +21,7 @@ PROFILES = ("smoke", "quick", "paper")
 GUIDES = {"own_model": "it shows how the package is used on a model of the reader's, and claims nothing"}
 """What is executed like a chapter, but reproduces nothing: it records no numbers and trains no model."""
 
-BY_PAPERMILL_HERE = [
-    name for name in CHAPTERS if not Path(__file__).with_name(f"test_{name}.py").exists()
-]
+BY_PAPERMILL_HERE = [name for name in CHAPTERS if not Path(__file__).with_name(f"test_{name}.py").exists()]
 """Every chapter is executed at smoke once, for the book (`tests/book`); these are not called otherwise."""
 
 each_chapter = pytest.mark.parametrize("name", CHAPTERS)
@@ -146,7 +144,7 @@ def test_cells_are_short_and_define_nothing_long(name: str) -> None:
 
 @each_chapter
 def test_it_opens_with_what_came_out(name: str) -> None:
-    """Right behind the title: findings in numbers, and where to see them. The chapter glues what they name."""
+    """Behind the title: findings in numbers, and where to see them. The chapter glues what they name."""
     read = nbformat.read(notebook(name), 4)
     title, box, _ = read.cells[0].source.split("```", 2)
     assert re.fullmatch(r"# .+\n\n", title), "the box stands right behind the title"
@@ -185,7 +183,9 @@ def test_its_folds_say_what_is_in_them(name: str) -> None:
     for cell in nbformat.read(notebook(name), 4).cells:
         if "hide-cell" in cell.metadata.get("tags", []):
             assert "Explorer" not in cell.source
-            assert cell.metadata.get("mystnb", {}).get("code_prompt_show", "").startswith("Show "), cell.source[:60]
+            assert cell.metadata.get("mystnb", {}).get("code_prompt_show", "").startswith("Show "), (
+                cell.source[:60]
+            )
 
 
 @each_chapter

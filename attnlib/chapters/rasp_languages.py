@@ -23,6 +23,7 @@ from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan
 from attnlib.training.objectives import TokenLoss
 from attnlib.training.packed import PackedLoss
+from attnlib.training.resets import ResetToBest
 
 TO_PAIR = 200
 """How many sequences the model's heads are paired with a program's by."""
@@ -167,13 +168,14 @@ class RaspLanguages(RaspParameters):
             dropout=self.dropout,
             max_length=self.longest + 1,
         )
-        seen = self.sequences(lang, "train", run.seed)
+        seen, plan = self.sequences(lang, "train", run.seed), self.plan(run)
         return Setup(
             Transformer(config),
             lang.batches(seen, self.recipe(lang).batch_size, run.seed, target_attention=run.supervised),
             self.loss(run),
-            self.plan(run),
+            plan,
             lang.in_batches(self.sequences(lang, "valid")),
+            hooks=[ResetToBest(self.reset_patience, plan.evaluate_every)] if self.reset_patience else [],
         )
 
     def loss(self, run: RaspRun) -> TokenLoss | PackedLoss:
@@ -247,6 +249,7 @@ class RaspLanguages(RaspParameters):
             run.ablation,
             "supervised heads" * run.supervised + " as published" * (run.supervised and self.as_published),
             f"rate {run.learning_rate:g}, gamma {run.gamma:g}" * bool(run.gamma),
+            f"reset after {self.reset_patience} evaluations" * bool(self.reset_patience),
         ]
         return ", ".join(part for part in said if part)
 

@@ -43,6 +43,7 @@ class RaspParameters(Chapter):
     schedule: Literal["onecycle", "exponential", "constant"]
     gamma: float = Field(gt=0, le=1)
     grid: dict[str, list[float]]
+    reset_patience: int = Field(ge=0)
     sequence: str
     seeds: list[int] = Field(min_length=1)
 

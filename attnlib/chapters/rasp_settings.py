@@ -28,7 +28,7 @@ RECIPES = {
     "hist2": Recipe(8000, batch_size=32),
     "sort_by_freq": Recipe(12000),
     "dyck1_ptf": Recipe(8000),
-    "dyck2_ptf": Recipe(12000, learning_rate=0.0015),
+    **{f"dyck{n}_ptf": Recipe(12000, learning_rate=0.0015) for n in range(2, 9)},
 }
 """Languages that take longer than the others."""
 

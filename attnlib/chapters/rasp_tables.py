@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from attnlib.chapters.rasp_settings import ABLATIONS
-from attnlib.generators.rasp import LANGUAGES
+from attnlib.chapters.rasp_settings import ABLATIONS, Size
+from attnlib.generators.rasp import LANGUAGES, language
 from attnlib.records import as_printed, paper_figures
 from attnlib.stats import table_over_seeds
 
@@ -97,7 +97,7 @@ def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         As `table_of_languages`; the paper's figures stand in a row under ours. "-" where there is nothing to
-        take away: a program of one head, or of one layer.
+        take away (a program of one head, or of one layer), "not run" where there is.
     """
     models = models[(models["metric"] == "accuracy") & ~models["supervised"].astype(bool)]
     found = table_over_seeds(models, ["language", "bos", "ablation"])
@@ -109,7 +109,8 @@ def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name in _in_order(cells.index):
         theirs = _paper(f"{TABLES} 2", [f"{name}: {column}" for column in columns])
-        rows.append({"language": name, "by": "here", **cells.loc[name].fillna("-")})
+        lacking = {column: "-" if _takes_the_only_one(name, column) else "not run" for column in columns}
+        rows.append({"language": name, "by": "here", **cells.loc[name].fillna(lacking)})
         rows.append({"language": name, "by": "paper", **dict(zip(columns, theirs, strict=True))})
     return pd.DataFrame(rows)
 
@@ -167,6 +168,16 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     place = {name: number for number, name in enumerate(_in_order(known))}
     by = cells["language"].map(place) + 0.5 * cells["supervised"].astype(bool)
     return cells.loc[by.sort_values().index].reset_index(drop=True)
+
+
+def _takes_the_only_one(name: str, ablation: str) -> bool:
+    """Whether an ablation would leave a language's model without a layer or a head."""
+    plain = name.removesuffix(" without BOS")
+    if ablation not in ABLATIONS or plain not in LANGUAGES:
+        return False
+    n_layers, n_heads = language(plain, bos=plain == name).size
+    left = ABLATIONS[ablation](Size(n_layers, n_heads, width=1))
+    return not (left.n_layers and left.n_heads)
 
 
 def _cells(found: pd.DataFrame, seeds: bool = True) -> list[str]:

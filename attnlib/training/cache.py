@@ -57,8 +57,8 @@ def trained(
         chapter: whose model it is: the name of the folder. `None`: it is not kept.
         valid: the batches to score the model on as `plan.evaluate_every` says.
         score: called with the model and these; returns named values, `plan.metric` among them.
-        hooks: see `fit`. They should not change the model. `Snapshots`, and others that keep files, find them
-            again when the run is loaded; others are not called then.
+        hooks: see `fit`. Only those that say what was `asked` of them may change the model. `Snapshots`, and
+            others that keep files, find them again when the run is loaded; others are not called then.
         progress: show a bar and a line per evaluation.
 
     Returns:

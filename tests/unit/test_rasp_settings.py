@@ -44,6 +44,20 @@ def test_only_long_texts_in_wide_models_are_packed():
         assert type(large.model_copy(update=smaller).loss(large.runs()[0])) is TokenLoss
 
 
+def test_the_best_weights_are_taken_back_where_the_reader_asks_for_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path))
+    # Rates so high that nothing is learned: most evaluations bring nothing better.
+    wild = {"learning_rate": 1.0, "schedule": "constant", "steps": 30}
+    plain, reset = (small(language="hist", **wild, reset_patience=patience) for patience in (0, 1))
+    assert plain.setup(plain.runs()[0]).hooks == []
+    (hook,) = reset.setup(reset.runs()[0]).hooks
+    assert (hook.patience, hook.every) == (1, reset.plan(reset.runs()[0]).evaluate_every)
+    assert "reset after 1 evaluations" in reset.run_table()["setting"][0]
+    losses = [p.train(p.runs()[0], progress=False).history.table["loss"] for p in (plain, reset)]
+    first = next(step for step, pair in enumerate(zip(*losses, strict=True)) if pair[0] != pair[1])
+    assert first >= 3, "the best, two that are no better, and then a reset"
+
+
 def test_ablations_take_from_the_size_the_program_calls_for():
     p = chapter(language="hist2", ablations=["one head fewer", "one layer fewer, twice as wide"])
     runs = p.runs()
@@ -250,6 +264,15 @@ def test_ablations_stand_beside_the_full_size_and_the_papers():
     assert list(table["language"]) == ["hist2", "hist2"] and list(table["by"]) == ["here", "paper"]
     assert list(table["full size"]) == ["90.0, 1 seed", "99 (unverified)"]
     assert list(table["one layer fewer, twice as wide"]) == ["40.0, 1 seed", "83.5 (unverified)"]
+
+
+def test_what_cannot_be_taken_away_is_told_from_what_was_not_run():
+    fewer = [recorded(task=task, ablation="one layer fewer") for task in ("hist2", "dyck2_ptf")]
+    rows = [recorded(task="dyck2_ptf"), recorded(ablation="one head fewer"), *fewer]
+    table = rasp_tables.table_of_ablations(rasp_tables.trained_models(pd.DataFrame(rows)))
+    here = table[table["by"] == "here"].set_index("language")
+    assert here.loc["dyck2_ptf", "one head fewer"] == "-"  # it has one
+    assert here.loc["hist2", "full size"] == "not run"
 
 
 def test_of_one_alphabet_languages_that_bring_their_own_are_left_in():

@@ -1,0 +1,50 @@
+"""Going back to the best weights so far, where training has brought nothing better for long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnlib.training.keeping import Keeper, load_own
+from attnlib.training.run import BEST
+from attnlib.training.runlog import log
+
+
+class ResetToBest(Keeper):
+    """A hook that takes the best weights back after more than `patience` evaluations without a better one.
+
+    As in the authors' trainer of "Thinking Like Transformers", the learning rate goes on as planned; Adam's
+    moving averages go on, too, where theirs begin anew. It counts again from each reset. All that it goes by
+    is the run's own best checkpoint and the step, so that a run which was killed goes on to the same weights:
+    a reset falls on the first update after the evaluation that decides it, and takes its place.
+
+    Args:
+        patience: evaluations in a row that may bring nothing better: 10 in the authors' scripts.
+        every: steps between evaluations, as the plan has them.
+
+    Raises:
+        ValueError: one of them is less than 1.
+    """
+
+    KIND, FOLDER = "best", ""
+
+    def __init__(self, patience: int, every: int) -> None:
+        if patience < 1 or every < 1:
+            raise ValueError(f"patience and every should be at least 1; got {patience} and {every}")
+        super().__init__(())
+        self.patience, self.every = patience, every
+
+    @property
+    def asked(self) -> Any:
+        """What decides the weights, beside the run itself."""
+        return self.patience, self.every
+
+    def __call__(self, event: Any) -> None:
+        """Take the best weights back, if the last evaluation was one too many."""
+        evaluated = event.step - 1
+        if evaluated <= 0 or evaluated % self.every:
+            return
+        weights, header = load_own(self.home / BEST, self.run, kind=self.KIND)
+        fruitless = (evaluated - header["step"]) // self.every
+        if fruitless and fruitless % (self.patience + 1) == 0:
+            event.model.load_state_dict(weights)
+            log.info("nothing better since step %d: its weights are taken back", header["step"])

@@ -73,7 +73,8 @@ def test_numbers_on_rasp_languages_are_those_of_the_files() -> None:
     ]
     untold = 100 * right[~right["supervised"].astype(bool)].groupby("task")["value"].mean()
     assert f"best `reverse` {untold['reverse']:.1f} %" in said("of the size of its RASP program")
-    assert f"not shown for `hist2` {untold['hist2']:.1f} %" in said("of the size of its RASP program")
+    least = untold.idxmin()
+    assert f"not shown for `{least}` {untold[least]:.1f} %" in said("of the size of its RASP program")
     told = 100 * right[right["supervised"].astype(bool)].groupby("task")["value"].mean()
     fallen = f"`sort` falls from {untold['sort']:.2f} to {told['sort']:.2f} %"
     assert fallen in said("Told where the program looks")
@@ -82,7 +83,7 @@ def test_numbers_on_rasp_languages_are_those_of_the_files() -> None:
     assert (fewer.count()[["reverse", "hist2", "sort"]] == 3).all()
     means = 100 * fewer.mean()
     needed = (
-        f"{means['reverse']:.0f} % [32, 34] of the tokens of `reverse` are right and {means['hist2']:.0f} %"
+        f"{means['reverse']:.0f} % [32, 35] of the tokens of `reverse` are right and {means['hist2']:.0f} %"
     )
     assert needed in said("With fewer layers") and f"but {means['sort']:.1f} %" in said("With fewer layers")
 

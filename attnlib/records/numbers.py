@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -33,6 +34,24 @@ def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
     told = {name: read_sealed(file)["parameters"] for name, file in files.items() if name in set(names)}
     asked = [name for name, made in told.items() if parameters.items() <= made.items()]
     return rows[names[rows.index].isin(asked)]
+
+
+def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str) -> pd.DataFrame:
+    """Of models of one kind that were trained in several ways, those of the way that learned best.
+
+    Args:
+        rows: of `records`.
+        kinds: columns in which models of one kind are equal.
+        metric: whose mean over the models of a record says how much was learned; the highest is the best.
+
+    Returns:
+        The rows without those of other ways. Models without the metric, and those of one way, all stay.
+    """
+    if rows.empty:
+        return rows
+    learned = rows[rows["metric"].eq(metric)].groupby([*kinds, "record"])["value"].mean()
+    less = learned[learned < learned.groupby(level=list(kinds)).transform("max")]
+    return rows[~pd.MultiIndex.from_frame(rows[[*kinds, "record"]]).isin(less.index)]
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from attnlib.records import in_words, one_number, paper_marks
+from attnlib.records import in_words, learned_best, one_number, paper_marks
 
 ROWS = pd.DataFrame(
     {
@@ -74,3 +74,25 @@ def test_marks_are_chance_and_the_papers_figure_where_it_has_one():
         ("mine-2", "chance"): 0.08,
     }
     assert set(found["metric"]) == set(metrics)
+
+
+def test_of_several_ways_to_train_a_kind_of_model_the_one_that_learned_best_counts():
+    ways = {"short": (0.9, 0.7), "long": (0.8, 0.9), "other": (0.1, 0.2)}
+    rows = pd.DataFrame(
+        [
+            {
+                "record": record,
+                "kind": "sums" if record == "other" else "products",
+                "metric": metric,
+                "value": value,
+            }
+            for record, values in ways.items()
+            for value in values
+            for metric in ("right", "verdict")
+        ]
+    )
+    rows.loc[len(rows)] = {"record": "unscored", "kind": "products", "metric": "verdict", "value": 1.0}
+    kept = learned_best(rows, ["kind"], "right")
+    assert set(kept["record"]) == {"long", "other", "unscored"}
+    assert len(kept) == 9, "all rows of what is kept"
+    assert learned_best(pd.DataFrame(), ["kind"], "right").empty

@@ -14,8 +14,9 @@ from attnlib.models.compiled import PROGRAMS, compiled
 from attnlib.models.compiled.weights import CONFIDENCE, WIDEST, Stream
 
 KINDS = [("reverse", False), ("reverse", True), ("hist", True), ("sort", True)]
-CLOSE = 1e-4
-"""How far attention is from the program's at most, of 1."""
+CLOSE = 1e-3
+"""How far attention is from the program's at most, of 1. Rounding moves it by 5e-5 on one processor and by
+1.1e-4 on another (sort); one key too many or too few, by 1 / length: 2e-3 of the longest here."""
 
 each_kind = pytest.mark.parametrize(("name", "bos"), KINDS)
 

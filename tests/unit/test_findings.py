@@ -115,9 +115,14 @@ def test_numbers_on_quantifying_flow_are_those_of_the_files() -> None:
 
 def test_numbers_on_algorithmic_reasoning_are_those_of_the_files() -> None:
     found = rows("algorithmic_reasoning")
-    found = found[
-        ~found["ranges"].str.contains("OOD length 1-10") & ~found["kind"].str.contains(" positions")
-    ]
+    of_strings = found[found["task"].eq("string_reversal") & found["setting"].str.contains("fine-tuned")]
+    pushed = of_strings.groupby("metric")["value"].mean()
+    start, end = (100 * pushed[f"accuracy OOD, strength {by} onto the reference"] for by in (0, 1))
+    assert f"language model goes from {start:.0f} % [" in said("because attention is not")
+    assert f"to {end:.0f} % [" in said("because attention is not")
+
+    found = found[found["setting"].str.contains("from scratch") & ~found["kind"].str.contains(" positions")]
+    found = found[~found["ranges"].str.contains("OOD length 1-10|OOD length 100-130")]
     right = found[found["run"].str.contains(r", seed \d$") & ~found["kind"].str.contains("supervised")]
     right = right[right["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
     means = 100 * right.groupby(["kind", "metric"])["value"].mean()

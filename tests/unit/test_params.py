@@ -53,7 +53,7 @@ def test_a_model_without_room_for_the_program_is_trained_unsupervised():
         ({"colour": "red"}, "no parameter 'colour'; there are device, language, language_file, also"),
         ({"n_layers": "two"}, "n_layers: should be a valid integer; got 'two'"),
         ({"n_layers": 1.5}, "n_layers: should be a valid integer"),
-        ({"bos": "yes"}, "bos: should be a valid boolean; got 'yes'"),
+        ({"bos": "yes"}, "bos: should be True or False; got 'yes'"),
         ({"length": 0}, "length: should be greater than or equal to 1; got 0"),
         ({"n_heads": 3}, "got width 64 and n_heads 3 for sort .n_heads may be 1, 2, 4, 8, 16"),
         ({"alphabet_size": 11}, "should be one of 10, 26, 52, 100; got 11"),

@@ -307,7 +307,7 @@ def test_a_stored_model_knows_its_alphabet_and_whether_it_has_bos(tmp_path, monk
             ["rasp_languages", "sort", "-p", "stepz", "3"],
             "there is no parameter 'stepz'; did you mean 'steps'?",
         ),
-        (["rasp_languages", "sort", "-p", "bos", "yes"], "bos: should be a valid boolean; got 'yes'"),
+        (["rasp_languages", "sort", "-p", "bos", "yes"], "bos: should be True or False; got 'yes'"),
         (["sequence_copying", "copy"], "sequence_copying"),
         (["algorithmic_reasoning", "successor"], "of this chapter, only string reversal from scratch is"),
     ],

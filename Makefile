@@ -43,8 +43,8 @@ pdf: book ## the built book as one PDF, build/<profile>/book.pdf; needs Chromium
 	@$(BIN)/python -m book.pipeline.pdf build/$(PROFILE)
 
 # One worker per file: it builds the book, or trains a model, once. Files go in order, so that the long ones, of the book
-# and the notebooks, come first and no core waits for the other at the end. Browser tests skip where no Chromium is found, and
-# the reason is printed.
+# and the notebooks, come first and no core waits for the other at the end. Browser tests skip where no Chromium is
+# found, and the reason is printed.
 test: $(STAMP) ## style, types, and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

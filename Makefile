@@ -42,14 +42,13 @@ sweep: $(STAMP) ## a chapter with every combination of some parameters, and one 
 pdf: book ## the built book as one PDF, build/<profile>/book.pdf; needs Chromium
 	@$(BIN)/python -m book.pipeline.pdf build/$(PROFILE)
 
-# One worker per file: it builds the book, or trains a model, once. Files go in order, so that the long ones, of the book
-# and the notebooks, come first and no core waits for the other at the end. Browser tests skip where no Chromium is
-# found, and the reason is printed.
+# One worker per file: it builds the book, or trains a model, once. Browser tests skip where no Chromium is found, and
+# the reason is printed.
 test: $(STAMP) ## style, types, and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadfile
 
 serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PORT=...]
 	@test -f build/$(PROFILE)/html/index.html || { echo "There is no book yet: make book PROFILE=$(PROFILE)" >&2; exit 1; }

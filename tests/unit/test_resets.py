@@ -11,15 +11,8 @@ from attnlib.training.resets import ResetToBest
 
 STEPS, EVERY = 14, 2
 PLAN = Plan(steps=STEPS, learning_rate=0.1, evaluate_every=EVERY, seed=0, device="cpu")
-SCORES = [
-    0.1,
-    0.5,
-    0.4,
-    0.5,
-    0.3,
-    0.2,
-    0.1,
-]  # of evaluations at steps 2, 4, ...: best at 4
+SCORES = [0.1, 0.5, 0.4, 0.5, 0.3, 0.2, 0.1]
+"""Of evaluations at steps 2, 4, ...: the best is at 4."""
 
 
 class Batch:

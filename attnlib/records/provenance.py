@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import importlib.metadata
-import json
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
+from attnlib.records.code import PACKAGE, code_hash
 from attnlib.sealing import is_sealed
-from attnlib.training.definitions import named_in, reached
-
-PACKAGE = Path(__file__).parents[1]
 
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
-
-_SHOWING = ("colours", "plots", "records", "sealing", "widgets")  # no number depends on them,
-
-_AROUND = ("training.cache", "chapters.refusals")  # nor on these; but some do on what they call
 
 _STARTED = time.time()
 
@@ -32,7 +22,7 @@ def origin(notebook: str) -> dict[str, Any]:
 
     Returns:
         `commit`, and `clean`: whether package and notebooks are as that commit has them (both `None` outside
-        a git checkout); `code`: see `code_hash`; and `versions`.
+        a git checkout); `code`: see `attnlib.records.code`; and `versions`.
     """
     changed = _git("status", "--porcelain", "attnlib", "notebooks")
     # A file that was edited since this process started is not the one that it runs.
@@ -44,32 +34,6 @@ def origin(notebook: str) -> dict[str, Any]:
         "versions": {"attnlib": importlib.metadata.version("attnlib"), **_libraries()}
         | {"python": platform.python_version()},
     }
-
-
-@functools.cache
-def code_hash(notebook: str) -> str:
-    """A hash of the code that a chapter's numbers come from, as syntax trees without docstrings.
-
-    Those are the definitions that the notebook's cells name, and those that they reach, less
-
-    * what only shows numbers, and what only that reaches (an explorer knows of every task);
-    * what only refuses parameters, and what only that reaches: types, ranges, checks and their messages (see
-      `attnlib.training.definitions.reached`);
-    * where trained models are kept (but what trains them counts).
-
-    The cells themselves are in no hash; the commit has them.
-    """
-    path = PACKAGE.parent / "notebooks" / f"{notebook}.ipynb"
-    cells = json.loads(path.read_text())["cells"] if path.exists() else []
-    source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    starts = [(module, name) for module, name in named_in(source) if not _is_of(f"{module}.{name}", _SHOWING)]
-    found = reached(starts, refusals=False)
-    trees = {name: tree for name, tree in found.items() if not _is_of(name, _SHOWING + _AROUND)}
-    return hashlib.sha256(repr(sorted(trees.items())).encode()).hexdigest()[:16]
-
-
-def _is_of(definition: str, parts: Sequence[str]) -> bool:
-    return f"{definition}.".startswith(tuple(f"{PACKAGE.name}.{part}." for part in parts))
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:

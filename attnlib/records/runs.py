@@ -20,7 +20,8 @@ import pandas as pd
 import torch
 
 from attnlib.files import CheckpointError, write_atomically
-from attnlib.records.provenance import PACKAGE, caveats, origin
+from attnlib.records.code import PACKAGE
+from attnlib.records.provenance import caveats, origin
 from attnlib.records.settings import completed, told_apart
 from attnlib.sealing import read_sealed, sealed
 

@@ -16,7 +16,7 @@ import re
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +27,9 @@ _LIBRARIES = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _HOUSE = Path(__file__).resolve().parents[1]
+
+Place = tuple[str, str]
+"""Where a definition is: its module, and its name there."""
 
 
 class Unreadable(ValueError):
@@ -45,9 +48,18 @@ def reached(starts: Iterable[Any], *, refusals: bool = True) -> dict[str, str]:
     Raises:
         Unreadable: there is no source of a reader's own function (one typed at the prompt, say).
     """
+    loose: dict[str, str] = {}
+    trees = trees_reached(starts, refusals=refusals, loose=loose)
+    return loose | {".".join(place): dumped(tree) for place, tree in trees.items()}
+
+
+def trees_reached(
+    starts: Iterable[Any], *, refusals: bool = True, loose: dict[str, str] | None = None
+) -> dict[Place, ast.AST]:
+    """What `reached` finds, as syntax trees; `loose` takes up what stands in no file, as text."""
     bare = _bare if refusals else _barer
-    found: dict[str, str] = {}
-    waiting: list[tuple[str, str] | Any] = list(starts)
+    found: dict[Place, ast.AST] = {}
+    waiting: list[Place | Any] = list(starts)
     while waiting:
         next_one = waiting.pop()
         if not isinstance(next_one, tuple):
@@ -56,23 +68,46 @@ def reached(starts: Iterable[Any], *, refusals: bool = True) -> dict[str, str]:
                 continue
             name = next_one.__qualname__.split(".")[0]
             if name not in _table(home):  # no file, as in a notebook; or a lambda
-                waiting += _loose(next_one, found)
+                waiting += _loose(next_one, {} if loose is None else loose)
                 continue
             next_one = home, name
         home, name = next_one
-        key = f"{home}.{name}"
-        if key in found:
-            continue
         statement = _table(home).get(name)
+        if (home, name) in found or statement is None:
+            continue
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             waiting += _imported(home, statement, name)
-        elif statement is not None:
-            found[key] = _text(bare(statement))
-            waiting += _used(home, bare(statement), _table(home))
+        else:
+            found[home, name] = bare(statement)
+            waiting += _used(home, found[home, name], _table(home))
     return found
 
 
-def named_in(source: str) -> list[tuple[str, str]]:
+def definition(module: str, dotted: Sequence[str]) -> Place | None:
+    """The definition of ours or the reader's that a name ("fit") or a dotted one ("stats.agreement") means.
+
+    `None`: it is a library's, a module, or more than a definition (an attribute of one).
+    """
+    name, *further = dotted
+    statement = _table(module).get(name)
+    imports = isinstance(statement, (ast.Import, ast.ImportFrom))
+    if not imports:
+        return (module, name) if statement is not None and not further else None
+    places = list(_imported(module, statement, name))
+    if further:
+        places = [(home, last) for home, last in _in_modules(places, further) if last == further[-1]]
+    return next(filter(None, (definition(home, [last]) for home, last in places if last)), None)
+
+
+def imported_by(module: str, statement: ast.Import | ast.ImportFrom) -> dict[str, Place]:
+    """The definitions of ours and the reader's that an import binds, by the name that it gives them."""
+    bound = [alias.asname or alias.name.split(".")[0] for alias in statement.names]
+    places = {name: next(iter(_imported(module, statement, name)), None) for name in bound}
+    found = {name: definition(*place[:1], place[1:]) for name, place in places.items() if place and place[1]}
+    return {name: place for name, place in found.items() if place}
+
+
+def named_in(source: str) -> list[Place]:
     """The definitions of ours that some code names, such as a notebook's: where `reached` may start."""
     body = ast.parse(source).body
     table = dict(_bindings(body))
@@ -99,10 +134,11 @@ def library_of(thing: Any) -> str | None:
 
 def text_of(node: ast.AST) -> str:
     """A syntax tree as text, without docstrings and without what functions say about their types."""
-    return _text(_bare(node))
+    return dumped(_bare(node))
 
 
-def _text(tree: ast.AST) -> str:
+def dumped(tree: ast.AST) -> str:
+    """A syntax tree as text, the same in every version of Python."""
     text = ast.dump(tree)
     return re.sub(r"(, )?\w+=\[\]", "", text).replace("(, ", "(")  # Python 3.13 leaves empty lists out
 
@@ -190,14 +226,15 @@ def _used(module: str, node: ast.AST, table: Mapping[str, ast.stmt]) -> Iterator
         elif isinstance(part, ast.Name) and part.id in table:
             yield module, part.id
         elif isinstance(part, ast.Attribute):
-            dotted = _dotted(part)
+            dotted = dotted_name(part)
             if dotted and isinstance(table.get(dotted[0]), (ast.Import, ast.ImportFrom)):
                 yield from _in_modules(_imported(module, table[dotted[0]], dotted[0]), dotted[1:])
 
 
-def _dotted(node: ast.expr) -> list[str] | None:
+def dotted_name(node: ast.expr) -> list[str] | None:
+    """The names in `a.b.c`; `None` if it is something else."""
     if isinstance(node, ast.Attribute):
-        front = _dotted(node.value)
+        front = dotted_name(node.value)
         return front and [*front, node.attr]
     return [node.id] if isinstance(node, ast.Name) else None
 
@@ -243,7 +280,7 @@ def _loose(thing: Any, found: dict[str, str]) -> list[Any]:
     around = getattr(thing, "__globals__", None) or vars(sys.modules[thing.__module__])
     onwards: list[Any] = []
     for part in ast.walk(tree):
-        dotted = _dotted(part) if isinstance(part, (ast.Name, ast.Attribute)) else None
+        dotted = dotted_name(part) if isinstance(part, (ast.Name, ast.Attribute)) else None
         if not dotted or dotted[0] not in around:
             continue
         value = around[dotted[0]]

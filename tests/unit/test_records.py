@@ -2,8 +2,10 @@
 
 import ast
 import functools
+import importlib
 import json
 import re
+import textwrap
 from dataclasses import dataclass
 
 import pandas as pd
@@ -21,7 +23,7 @@ from attnlib.records import (
     records,
 )
 from attnlib.records import runs as record_file
-from attnlib.records.provenance import code_hash
+from attnlib.records.code import PACKAGE, code_hash, sayings
 from attnlib.records.runs import read
 from attnlib.sealing import sealed
 from attnlib.training import definitions
@@ -117,7 +119,7 @@ def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(monkeyp
 
     def hashed(edited="", old="", new=""):
         def with_edit(file, changed):
-            if file != provenance.PACKAGE / edited:
+            if file != PACKAGE / edited:
                 return parsed(file, changed)
             text = file.read_text()
             assert old in text
@@ -415,3 +417,69 @@ def test_records_that_came_with_the_book_are_found_by_their_parameters(monkeypat
     assert sorted(came_with_the_book("chapter", language="sort")["value"]) == [0.6, 0.8]
     for nothing in ({"language": "hist"}, {"steps": 7}, {"no such": None}):
         assert came_with_the_book("chapter", **nothing).empty
+
+
+HOUSE = {
+    "first": """
+        from {package} import numbers
+        from {package}.second import doubled as twice
+
+        def rows(values):
+            "What is recorded."
+            from {package}.second import shifted
+            return [twice(each) + numbers.shifted(each) + shifted(each) for each in values]
+        """,
+    "second": """
+        import math
+
+        SIZE = 2
+
+        def doubled(value: float) -> float:
+            return math.floor(value) * SIZE if value else doubled(1)
+
+        def shifted(value):
+            return value + 1
+        """,
+    "numbers": "from {package}.second import shifted",
+}
+MOVED = {
+    "chapter/first": """
+        from {package} import second as other
+        from {package}.chapter import third
+
+        def table(values):
+            "Says it in other words."
+            return [third.double(each) + other.shifted(each) + other.shifted(each) for each in values]
+        """,
+    "chapter/third": """
+        import math
+        WIDTH = 2
+
+        def double(value):
+            return math.floor(value) * WIDTH if value else double(1)
+        """,
+    "second": "def shifted(value): return value + 1",
+}
+
+
+def test_code_is_known_by_what_it_says_wherever_it_stands(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def said(package, start, modules):
+        for name, text in modules.items():
+            path = tmp_path / package / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for folder in {tmp_path / package, path.parent}:
+                (folder / "__init__.py").touch()
+            path.write_text(textwrap.dedent(text).format(package=package))
+        importlib.invalidate_caches()
+        module, name = f"{package}.{start}".rsplit(".", 1)
+        importlib.import_module(module)
+        return sayings(definitions.trees_reached([(module, name)]))
+
+    before = said("house", "first.rows", HOUSE)
+    assert len(before) == 4  # rows, doubled, shifted and the size
+    assert said("another", "chapter.first.table", MOVED) == before
+    for old, new in (("SIZE = 2", "SIZE = 3"), ("value + 1", "value + 2"), ("numbers.shifted", "twice")):
+        edited = {name: text.replace(old, new) for name, text in HOUSE.items()}
+        assert said(f"edited{len(old)}", "first.rows", edited) != before

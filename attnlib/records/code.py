@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from attnlib.training.definitions import (
     Place,
@@ -106,7 +107,7 @@ class _Blanker(ast.NodeTransformer):
 
     visit_Import = visit_ImportFrom = _visit_import
 
-    def _visit_definition(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
+    def _visit_definition(self, node: Any) -> ast.AST:
         if node.name == self.name:
             node.name = ""
         return self.generic_visit(node)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import platform
 import subprocess
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import torch
 
 from attnlib.records.code import PACKAGE, code_hash
 from attnlib.sealing import is_sealed
@@ -22,7 +26,7 @@ def origin(notebook: str) -> dict[str, Any]:
 
     Returns:
         `commit`, and `clean`: whether package and notebooks are as that commit has them (both `None` outside
-        a git checkout); `code`: see `attnlib.records.code`; and `versions`.
+        a git checkout); `code`: see `attnlib.records.code`; `versions`; and `processor`.
     """
     changed = _git("status", "--porcelain", "attnlib", "notebooks")
     # A file that was edited since this process started is not the one that it runs.
@@ -33,16 +37,36 @@ def origin(notebook: str) -> dict[str, Any]:
         "code": code_hash(notebook),
         "versions": {"attnlib": importlib.metadata.version("attnlib"), **_libraries()}
         | {"python": platform.python_version()},
+        "processor": processor(),
     }
+
+
+@functools.cache
+def processor() -> str:
+    """Who made the processor, and the widest vectors that torch uses of it: "AuthenticAMD, AVX512".
+
+    Sums are rounded otherwise where vectors are of another width or libraries choose another kernel, and a
+    model that is trained ends elsewhere.
+    """
+    try:
+        told = dict(
+            line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line
+        )
+        vendor = {name.strip(): value.strip() for name, value in told.items()}["vendor_id"]
+    except (OSError, KeyError):  # no Linux, or not of this family
+        vendor = platform.processor() or platform.machine()
+    return f"{vendor}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:
     """What a record is marked with wherever it is shown: "other code", "uncommitted changes", "no checksum".
 
-    Nothing ("") is said against a record that today's code made in a clean tree, or in none, and that shows
-    by its own checksum that it was not changed since; the oldest have none.
+    Nothing ("") is said against a record that today's code made in a clean tree, or in none, or whose numbers
+    that code found again (`attnlib.records.stamp`), and that shows by its own checksum that it was not
+    changed since; the oldest have none.
     """
-    other = provenance["code"] != code_hash(provenance["notebook"])
+    of_today = {provenance["code"], *(each["code"] for each in provenance.get("found again", ()))}
+    other = code_hash(provenance["notebook"]) not in of_today
     # Older records have a + behind the commit of a tree that was not clean.
     dirty = provenance.get("clean", not str(provenance["commit"]).endswith("+")) is False
     said = {"other code": other, "uncommitted changes": dirty, "no checksum": not is_sealed(provenance)}

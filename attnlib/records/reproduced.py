@@ -11,7 +11,11 @@ Every recorded row gets one of `VERDICTS`:
 * "to rounding": n is the same, and the others differ by no more than 1e-12 of themselves (1e-15 near 0), as
   sums do that are formed in another order;
 * "within the interval": the value now lies between the recorded low and high;
-* "differs": it does not;
+* "within seeds": it does not, but the record has the number of three seeds or more, and the value now lies
+  where 95 % of further seeds do (Student's interval of prediction);
+* "another processor": neither, and the run was trained on another processor, or on one that its record does
+  not name: training parts where sums are rounded otherwise;
+* "differs": none of these;
 * "missing": the run was done again, and left no such row;
 * "not run": this build did not do the run.
 
@@ -27,14 +31,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.stats
 
 from attnlib.records.runs import RECORDED, Record, read_all
 from attnlib.records.settings import completed
 
-VERDICTS = ("bit for bit", "to rounding", "within the interval", "differs", "missing", "not run")
-"""What can be said of a recorded row, the best first."""
+REPRODUCED = ("bit for bit", "to rounding", "within the interval")
 
-REPRODUCED = VERDICTS[:3]
+EXPLAINED = ("within seeds", "another processor")
+"""How numbers move of models that are trained again."""
+
+VERDICTS = (*REPRODUCED, *EXPLAINED, "differs", "missing", "not run")
+"""What can be said of a recorded row, the best first."""
 
 NUMBERS = ["value", "low", "high", "n"]
 
@@ -59,21 +67,34 @@ def reproduced(made: Path, recorded: Path = RECORDED) -> pd.DataFrame:
     Raises:
         ValueError: if a record is damaged; the message names the file.
     """
+    found = twins(made, recorded)
+    tables = {key: table for key, (table, _) in found.items()}
+    if not tables:
+        return pd.DataFrame(columns=["notebook", "record", "verdict"])
+    return pd.concat(tables, names=["notebook", "record"]).reset_index([0, 1])
+
+
+def twins(made: Path, recorded: Path = RECORDED) -> dict[tuple[str, str], tuple[pd.DataFrame, Any]]:
+    """By notebook and run: the columns of `compare`, and the provenance of the build's own run.
+
+    The latter is `None` where the build did not do the run. See `reproduced`.
+    """
     theirs, ours = read_all(recorded), read_all(made)
-    tables = {}
+    found: dict[tuple[str, str], tuple[pd.DataFrame, Any]] = {}
     for key, (rows, provenance) in theirs.items():
         twin = _twin(
             key, provenance, {name: ours[name] for name in ours if name == key or name not in theirs}
         )
-        now, origin = ours.pop(twin) if twin else (rows.iloc[:0], provenance)
-        before = completed(rows, now, provenance["parameters"])
-        tables[key] = compare(before, completed(now, rows, origin["parameters"]))
         if twin is None:
-            tables[key]["verdict"] = "not run"
-    tables |= {key: compare(rows.iloc[:0], rows) for key, (rows, _) in ours.items()}
-    if not tables:
-        return pd.DataFrame(columns=["notebook", "record", "verdict"])
-    return pd.concat(tables, names=["notebook", "record"]).reset_index([0, 1])
+            found[key] = compare(rows, rows.iloc[:0]).assign(verdict="not run"), None
+            continue
+        now, origin = ours.pop(twin)
+        before = completed(rows, now, provenance["parameters"])
+        table = compare(before, completed(now, rows, origin["parameters"]))
+        if provenance["steps"] and provenance.get("processor") != origin.get("processor"):
+            table["verdict"] = table["verdict"].replace("differs", "another processor")
+        found[key] = table, origin
+    return found | {key: (compare(rows.iloc[:0], rows), origin) for key, (rows, origin) in ours.items()}
 
 
 def compare(recorded: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -99,6 +120,7 @@ def compare(recorded: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
         for rows in (recorded, made)
     )
     old, new = (rows.assign(nth=rows.groupby("row").cumcount()) for rows in (old, new))
+    old = old.join(_range_of_seeds(recorded, keys))
     both = old.merge(new, on=["row", "nth"], how="outer", suffixes=("", " here"), indicator=True)
     before, here = (both[[name + end for name in measured]].to_numpy(float) for end in ("", " here"))
     same = np.isclose(here, before, rtol=0, atol=0, equal_nan=True)
@@ -106,9 +128,23 @@ def compare(recorded: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     close[:, measured.index("n")] = same[:, measured.index("n")]
     slack = 1e-12 * both["value"].abs() + 1e-15  # an interval without width holds its own value
     within = both["value here"].between(both["low"] - slack, both["high"] + slack)
-    cases = [both["_merge"] == "right_only", both["_merge"] == "left_only", same.all(1), close.all(1), within]
-    both["verdict"] = np.select(cases, ["new", "missing", *REPRODUCED], "differs")
+    seeds = both["value here"].between(both["least"], both["most"])
+    alone = [both["_merge"] == "right_only", both["_merge"] == "left_only"]
+    said = ["new", "missing", *REPRODUCED, "within seeds"]
+    both["verdict"] = np.select([*alone, same.all(1), close.all(1), within, seeds], said, "differs")
     return both[["row", *NUMBERS, *(f"{name} here" for name in NUMBERS), "verdict"]]
+
+
+def _range_of_seeds(recorded: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Between which values, `least` and `most`, one more seed of each number lies in 95 % of the cases."""
+    kinds = recorded[[name for name in keys if name != "seed"]].astype(str)
+    kinds = kinds.replace(r"\bseed \d+", "seed", regex=True)
+    values = recorded["value"].groupby([kinds[name] for name in kinds] or np.zeros(len(kinds)))
+    n = values.transform("size").where(recorded.get("seed", default=pd.Series(dtype=object)).notna())
+    n = n.where(n >= 3)
+    reach = scipy.stats.t.ppf(0.975, n - 1) * values.transform("std") * np.sqrt(1 + 1 / n)
+    middle = values.transform("mean")
+    return pd.DataFrame({"least": middle - reach, "most": middle + reach})
 
 
 def line(table: pd.DataFrame) -> str:
@@ -122,7 +158,8 @@ def line(table: pd.DataFrame) -> str:
     said = [f"{n_same:,} of {n_recorded - counts['not run']:,} recorded numbers reproduced"]
     if counts["bit for bit"] < n_same:
         said += [", ".join(f"{counts[verdict]:,} {verdict}" for verdict in REPRODUCED if counts[verdict])]
-    said += [f"{counts[verdict]:,} {verdict}" for verdict in ("differs", "missing") if counts[verdict]]
+    moved = (*EXPLAINED, "differs", "missing")
+    said += [f"{counts[verdict]:,} {verdict}" for verdict in moved if counts[verdict]]
     if counts["not run"]:
         records = table.loc[table["verdict"] == "not run", ["notebook", "record"]].drop_duplicates()
         left = f"{counts['not run']:,} more, of {len(records)} records"
@@ -166,10 +203,10 @@ def main() -> int:
     table = reproduced(args.made, args.recorded)
     if len(table):
         print(*(f"{' '.join(key)}: {words}" for key, words in summary(table).items()), sep="\n")
-        moved = table[table["verdict"].isin(VERDICTS[1:5])].drop(columns="notebook")
+        moved = table[table["verdict"].isin(VERDICTS[1:-1])].drop(columns="notebook")
         print(moved.to_string(index=False, max_rows=40) if len(moved) else "No number moved.")
     print(line(table))
-    return int(table["verdict"].isin(VERDICTS[2:5]).any())
+    return int(table["verdict"].isin(["within the interval", *EXPLAINED, "differs", "missing"]).any())
 
 
 if __name__ == "__main__":

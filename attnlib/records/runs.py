@@ -144,10 +144,10 @@ def record(
         ) from error
     # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
     try:
-        _write(path, told | ({"before": before[1]} if before else {}))
+        write_provenance(path, told | ({"before": before[1]} if before else {}))
         write_atomically(path, data)
         if before:
-            _write(path, told)
+            write_provenance(path, told)
     except CheckpointError as error:
         raise CheckpointError(f"{error} Or name another place in ATTNLIB_RESULTS.") from error
     return path
@@ -271,6 +271,7 @@ def _readable(path: Path) -> Record | None:
         return None
 
 
-def _write(path: Path, provenance: Mapping[str, Any]) -> None:
+def write_provenance(path: Path, provenance: Mapping[str, Any]) -> None:
+    """Write what made the rows at `path`, beside them, with its checksum."""
     data = json.dumps(sealed(provenance), indent=2).encode() + b"\n"
     write_atomically(path.with_suffix(".json"), data)

@@ -90,8 +90,7 @@ def definition(module: str, dotted: Sequence[str]) -> Place | None:
     """
     name, *further = dotted
     statement = _table(module).get(name)
-    imports = isinstance(statement, (ast.Import, ast.ImportFrom))
-    if not imports:
+    if not isinstance(statement, (ast.Import, ast.ImportFrom)):
         return (module, name) if statement is not None and not further else None
     places = list(_imported(module, statement, name))
     if further:

@@ -80,7 +80,8 @@ def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -
         if (chapter, run) in origins:
             _, origin = origins[chapter, run]
             stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
-            made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {origin['device']}"
+            where = origin.get("processor", "") if origin["device"] == "CPU" else origin["device"]
+            made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {where or 'a CPU'}"
             steps = "" if origin.get("steps") is None else f"{origin['steps']:,} steps, "
             trained = f"{steps}{origin['seconds']:,.0f} s"
         # Names of runs are long: they may be parted where they join.

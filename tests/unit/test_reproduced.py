@@ -6,8 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from attnlib.records import record
+from attnlib.records import provenance, record, runs
+from attnlib.records import stamp as stamps
+from attnlib.records.provenance import caveats
 from attnlib.records.reproduced import compare, line, main, reproduced, summary
+from attnlib.records.runs import read_all
+from attnlib.records.stamp import stamp
 
 RESULTS = Path(__file__).parents[2] / "results"
 ROWS = pd.DataFrame(
@@ -21,6 +25,7 @@ ROWS = pd.DataFrame(
         "setting": ["2 layers", "2 layers", "1 layer"],
     }
 )
+ORIGIN = {"commit": "abc", "clean": True, "versions": {}, "processor": "A, AVX2"}
 PARAMETERS = {"steps": 100, "seeds": [0], "measure": "top match"}
 
 
@@ -151,3 +156,93 @@ def test_a_damaged_record_is_named(folders, monkeypatch):
     path.write_text(path.read_text()[:100])
     with pytest.raises(ValueError, match=rf"{path} is damaged: it is no JSON. Delete run-27a68514"):
         reproduced(build, results)
+
+
+SEEDS = pd.DataFrame(
+    {
+        "run": [f"sort, seed {seed}" for seed in range(3)],
+        "seed": range(3),
+        "metric": "accuracy",
+        "value": [0.90, 0.92, 0.94],
+        "low": [0.89, 0.91, 0.93],
+        "high": [0.91, 0.93, 0.95],
+        "n": 50,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    # One more of three seeds: .92 +- 4.303 * .02 * sqrt(4 / 3), that is from .8206 to 1.0194.
+    [(0.88, "within seeds"), (0.8207, "within seeds"), (0.8205, "differs"), (0.905, "within the interval")],
+)
+def test_a_model_trained_again_may_move_as_seeds_do(value, verdict):
+    made = SEEDS.assign(value=[value, 0.92, 0.94])
+    assert compare(SEEDS, made)["verdict"].tolist()[0] == verdict
+    # Two seeds say too little, and so do rows that are of no seed.
+    for fewer in (SEEDS[:2], SEEDS.drop(columns="seed")):
+        assert set(compare(fewer, made[: len(fewer)])["verdict"]) <= {
+            "bit for bit",
+            "differs",
+            "within the interval",
+        }
+
+
+class Steps:
+    steps, seconds, interrupted = 10, 1.0, False
+
+
+def trained(folder, rows, monkeypatch, processor, training):
+    monkeypatch.setattr(provenance, "processor", lambda: processor)
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(folder))
+    told = {"model": Steps()} if training else None
+    record(rows, notebook="chapter", label="run", params=PARAMETERS, device="CPU", training=told)
+
+
+@pytest.mark.parametrize(
+    ("processor", "training", "verdict"),
+    [("A, AVX2", True, "differs"), ("B, AVX512", True, "another processor"), ("B, AVX512", False, "differs")],
+)
+def test_only_training_moves_numbers_from_processor_to_processor(
+    folders, monkeypatch, processor, training, verdict
+):
+    results, build = folders
+    trained(results, ROWS, monkeypatch, "A, AVX2", training)
+    trained(build, ROWS.assign(value=[0.9, 0.3, 0.1], low=[0.8, 0.1, 0.0]), monkeypatch, processor, training)
+    table = reproduced(build, results)
+    assert table["verdict"].value_counts().to_dict() == {"bit for bit": 2, verdict: 1}
+    assert f"1 {verdict}" in line(table)
+
+
+def test_a_mark_is_cleared_by_evidence(folders, monkeypatch):
+    results, build = folders
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "old", "commit": "then"})
+    put(results, ROWS, monkeypatch)
+    put(results, ROWS.assign(value=[0.9, 0.3, 0.1], low=0.0), monkeypatch, steps=200)
+    put(results, ROWS, monkeypatch, steps=300)
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "older"})
+    put(results, ROWS, monkeypatch, steps=400)
+    monkeypatch.setattr(stamps, "code_hash", lambda _: "new")
+    monkeypatch.setattr(provenance, "code_hash", lambda _: "new")
+
+    def marked():
+        return {made["parameters"]["steps"] for _, made in read_all(results).values() if caveats(made)}
+
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new", "clean": False})
+    put(build, ROWS, monkeypatch)
+    assert stamp(build, results) == {} and marked() == {
+        100,
+        200,
+        300,
+        400,
+    }  # uncommitted changes are no evidence
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new", "commit": "now"})
+    put(build, ROWS, monkeypatch)
+    put(build, ROWS, monkeypatch, steps=200)  # a number that moved is none, either
+    assert list(stamp(build, results).values()) == ["3 of 3 bit for bit"] and marked() == {200, 300, 400}
+    of_run = next(made for _, made in read_all(results).values() if made["parameters"]["steps"] == 100)
+    assert of_run["commit"] == "then" and of_run["found again"][0]["commit"] == "now"
+    # Of the same code as the run that was found again, with other parameters: only on demand.
+    before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
+    assert len(stamp(build, results, alike=True)) == 1 and marked() == {200, 400}
+    assert stamp(build, results, alike=True) == {} and {path: path.read_bytes() for path in before} == before

@@ -109,7 +109,8 @@ def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
         closed = (means["changed"] - means["OOD"]) / (means["ID"] - means["OOD"])
         of_each = (by_seed["changed"] - by_seed["OOD"]) / (by_seed["ID"] - by_seed["OOD"])
         several = len(by_seed) > 1
-        interval = table_over_seeds(gain.assign(of="seeds"), ["of"]) if several else summarise(gain)
+        over_texts = summarise(gain, bounds=(-1.0, 1.0))
+        interval = table_over_seeds(gain.assign(of="seeds"), ["of"]) if several else over_texts
         (numbers,) = interval[["value", "low", "high", "n"]].to_dict("records")
         verdict = NONE if not numbers["low"] > 0 else CAUSE if closed >= HALF else PART
         row = {"run": own["run"].iloc[0], "kind": kind, "change": change, "heads": number, **means, **numbers}

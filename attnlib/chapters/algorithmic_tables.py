@@ -14,9 +14,7 @@ MASS = "rollout"
 
 
 def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Means over seeds with Student's interval; of a single seed, its own numbers and intervals over texts.
-
-    Numbers are shares: Student's interval ends at 0 and 1.
+    """`table_over_seeds` of shares; of a single seed, its own numbers and intervals over texts.
 
     Args:
         rows: columns `by`, `seed`, `value`, `low`, `high`, `n`; groups without enough data are left out.
@@ -27,10 +25,8 @@ def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """
     numbers = {name: pd.to_numeric(rows[name], errors="coerce") for name in ("value", "low", "high")}
     rows = rows.assign(**numbers).dropna(subset=["value"])
-    if rows["seed"].nunique() > 1:
-        table = table_over_seeds(rows, by).assign(of="seeds")
-        return table.assign(low=table["low"].clip(0, 1), high=table["high"].clip(0, 1))
-    return rows[[*by, "value", "low", "high", "n"]].assign(of="texts").reset_index(drop=True)
+    of = "seeds" if rows["seed"].nunique() > 1 else "texts"
+    return table_over_seeds(rows, by, share=True, of_one=True).assign(of=of)
 
 
 def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:

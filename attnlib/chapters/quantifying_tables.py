@@ -50,12 +50,10 @@ def by_layer(rows: pd.DataFrame, by: Sequence[str] = ("relevance", "items", "way
 
 def of_all_seeds(means: pd.DataFrame) -> pd.DataFrame:
     """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences."""
-    if means["seed"].nunique() == 1:
-        return means.drop(columns="seed")
     by = [
         str(name) for name in means if name not in ("seed", "value", "low", "high", "n", "spread", "chance")
     ]
-    table = table_over_seeds(means, by)
+    table = table_over_seeds(means, by, of_one=True)
     if "spread" in means:
         table = table.merge(means.groupby(by, sort=False)["spread"].mean().reset_index(), on=by)
     return table
@@ -83,7 +81,7 @@ def advantages(rows: pd.DataFrame, over: str = RAW) -> pd.DataFrame:
         raw[[*keys, "value"]].rename(columns={"value": "raw"}), on=keys
     )
     both["value"] = both["value"] - both["raw"]
-    return summarise(both, [*MODEL, "relevance", "items", "way", "layer"])
+    return summarise(both, [*MODEL, "relevance", "items", "way", "layer"], bounds=None)
 
 
 def verdicts(found: pd.DataFrame) -> pd.DataFrame:
@@ -129,7 +127,7 @@ def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
     both = rows[rows["slip"] != "none"].join(right, on=keys)
     both = pd.concat([both, _running(rows)], ignore_index=True)
     both["value"] = both["value"] - both["right"]
-    return summarise(both, ["data", "slip", "relevance", "items", "way", "layer"])
+    return summarise(both, ["data", "slip", "relevance", "items", "way", "layer"], bounds=None)
 
 
 def _running(rows: pd.DataFrame) -> pd.DataFrame:

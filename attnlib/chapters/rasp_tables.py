@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pandas as pd
 
 from attnlib.chapters.rasp_settings import ABLATIONS, Size
 from attnlib.generators.rasp import LANGUAGES, language
 from attnlib.records import as_printed, paper_figures
-from attnlib.stats import table_over_seeds
+from attnlib.stats import table_over_seeds, with_interval
 
 TABLES = "Thinking Like Transformers Table"
 
@@ -45,12 +44,13 @@ def trained_models(rows: pd.DataFrame) -> pd.DataFrame:
         rows: `records("rasp_languages")`.
 
     Returns:
-        Columns `KIND`, `seed`, `value`, `metric` and `up_to`: also the accuracies by length.
+        Columns `KIND`, `seed`, `value`, `n` (test sequences), `metric` and `up_to`: also the accuracies by
+        length.
     """
     rows = rows[rows["metric"].str.fullmatch(r"accuracy(, length \d+ to \d+)?") & rows["ablation"].notna()]
     rows = rows.assign(language=_language_of(rows))
     rows = rows.sort_values("validated", ascending=False, kind="stable")
-    return rows.drop_duplicates([*KIND, "seed", "metric"])[[*KIND, "seed", "value", "metric", "up_to"]]
+    return rows.drop_duplicates([*KIND, "seed", "metric"])[[*KIND, "seed", "value", "n", "metric", "up_to"]]
 
 
 def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
         paper's figure stands last, with its certainty.
     """
     whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
-    found = table_over_seeds(whole, ["language", "bos", "supervised"])
+    found = table_over_seeds(whole, ["language", "bos", "supervised"], share=True)
     columns = {
         (bos, supervised): ("BOS" if bos else "no BOS") + ", supervised" * supervised
         for bos in (True, False)
@@ -83,7 +83,7 @@ def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
     """A row per language, a column for each size of its alphabet; with BOS, without supervision."""
     chosen = models.query("metric == 'accuracy' and ablation == '' and bos and not supervised")
     chosen = chosen[~chosen["language"].isin(WITH_OWN_SYMBOLS)]
-    found = table_over_seeds(chosen, ["language", "alphabet_size"])
+    found = table_over_seeds(chosen, ["language", "alphabet_size"], share=True)
     cells = found.assign(cell=_cells(found)).pivot(index="language", columns="alphabet_size", values="cell")
     cells.columns = [f"{size:.0f} symbols" for size in cells.columns]
     return cells.reindex(_in_order(cells.index)).astype(object).fillna("not run").reset_index()
@@ -100,7 +100,7 @@ def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
         take away (a program of one head, or of one layer), "not run" where there is.
     """
     models = models[(models["metric"] == "accuracy") & ~models["supervised"].astype(bool)]
-    found = table_over_seeds(models, ["language", "bos", "ablation"])
+    found = table_over_seeds(models, ["language", "bos", "ablation"], share=True)
     found["column"] = found["ablation"].replace("", "full size")
     found["language"] += found["bos"].map({True: "", False: " without BOS"})
     cells = found.assign(cell=_cells(found)).pivot(index="language", columns="column", values="cell")
@@ -123,7 +123,8 @@ def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
         `high` and `n`.
     """
     rows = models[models["up_to"].notna() & (models["ablation"] == "")]
-    return table_over_seeds(rows, ["language", "bos", "supervised", "positions", "length", "up_to"])
+    by = ["language", "bos", "supervised", "positions", "length", "up_to"]
+    return table_over_seeds(rows, by, share=True)
 
 
 def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +159,8 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     known = own["task"].unique()
     if not len(known):
         return pd.DataFrame(columns=["language", "supervised", *kinds, "seeds"])
-    tables = [table_over_seeds(part, ["task", "supervised"]).assign(of=of) for of, part in kinds.items()]
+    by = ["task", "supervised"]
+    tables = [table_over_seeds(part, by, share=True).assign(of=of) for of, part in kinds.items()]
     found = pd.concat([table[table["task"].isin(known)] for table in tables])
     cells = found.assign(cell=_cells(found, seeds=False)).pivot(
         index=["task", "supervised"], columns="of", values="cell"
@@ -182,14 +184,10 @@ def _takes_the_only_one(name: str, ablation: str) -> bool:
 
 def _cells(found: pd.DataFrame, seeds: bool = True) -> list[str]:
     """A mean in percent, with its interval over seeds, and how many there are."""
-    texts = list[str]()
-    row: Any
-    for row in found.itertuples():
-        low, high = max(0.0, 100 * row.low), min(100.0, 100 * row.high)  # Student's interval knows no ends
-        interval = f" [{low:.1f}, {high:.1f}]" if row.n > 1 else ""
-        counted = f", {row.n} seed" + "s" * (row.n > 1)
-        texts.append(f"{100 * row.value:.1f}{interval}" + counted * seeds)
-    return texts
+    return [
+        with_interval(row, "%", 1, named=False) + f", {row.n} seed{'s' * (row.n > 1)}" * seeds
+        for row in found.itertuples()
+    ]
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_o
 from attnlib.plots.style import NUMBERS, formulas
 from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import courses, listed, plain, short
+from attnlib.stats import with_interval
 
 
 @drawing
@@ -107,12 +108,8 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
         digits: behind the point.
     """
 
-    def number(value: float | int) -> str:
-        return "never" if np.isinf(value) else f"{value:.{digits}f}"
-
     def text(row: Any) -> str:
-        ends = f"no interval: n = {row.n}" if np.isnan(row.low) else f"{number(row.low)}, {number(row.high)}"
-        return f"{number(row.value)} [{ends}]"
+        return with_interval(row, digits=digits, beside=[f"n = {row.n}"] if np.isnan(row.low) else [])
 
     columns = {
         name: pd.Series({row.metric: text(row) for row in rows.itertuples()}) for name, rows in tables.items()

@@ -9,11 +9,9 @@ import pandas as pd
 
 from attnlib.records import runs
 from attnlib.sealing import read_sealed
+from attnlib.stats import with_interval
 
 NOT_RUN = "not run"
-
-IN_HUNDREDTHS = ("%", "points")
-"""Units of shares that are shown times 100."""
 
 
 def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
@@ -80,23 +78,10 @@ def in_words(number: Any, unit: str = "", digits: int | None = None) -> str:
     Args:
         number: a row with `value`, `low`, `high` and `n`, as of `one_number`; `None` is "not run". If its
             `record` is marked (see `records`), the mark stands in the brackets, too.
-        unit: what stands behind the value; shares in "%" or "points" are shown times 100, and the interval of
-            a share in "%" ends at 0 and 100, as shares do.
-        digits: behind the point; by default 0 of hundredths, else 2.
+        unit: of `with_interval`, which says the rest.
+        digits: of `with_interval`.
     """
     if number is None:
         return NOT_RUN
-    scale, places = (100, 0) if unit in IN_HUNDREDTHS else (1, 2)
-    places = places if digits is None else digits
-    ends = [float(number[name]) for name in ("value", "low", "high")]
-    if unit == "%":
-        ends = [min(max(each, 0.0), 1.0) if each == each else each for each in ends]
-    value, low, high = (
-        "never" if abs(each) == float("inf") else f"{round(scale * each, places) + 0.0:.{places}f}"
-        for each in ends
-    )
-    alone = number["n"] == 1 and number["low"] == number["high"]  # a mean over one is as wide as nothing
-    interval = "no interval" if alone or number["low"] != number["low"] else f"{low}, {high}"
     mark = str(number.get("record", "")).partition(" [")[2].removesuffix("]")
-    beside = "; ".join(filter(None, [interval, f"n = {int(number['n']):,}", mark]))
-    return f"{value} {unit}".strip() + f" [{beside}]"
+    return with_interval(number, unit, digits, beside=[f"n = {int(number['n']):,}", mark])

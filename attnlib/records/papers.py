@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from attnlib.stats import with_interval
+
 
 @functools.cache
 def paper_figures() -> pd.DataFrame:
@@ -45,7 +47,10 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     both = paper.assign(paper=as_printed(paper))[["task", "setting", "paper"]]
     both = both.rename(columns={"setting": "paper's setting"})
     counts = here["n"].astype(int)
-    texts = [f"{_percent(row, 2)}, n = {n:,}" for row, n in zip(here.itertuples(), counts, strict=True)]
+    texts = [
+        f"{with_interval(row, '%', 2, named=False)}, n = {n:,}"
+        for row, n in zip(here.itertuples(), counts, strict=True)
+    ]
     ours = here[["task"]].assign(here=texts)
     ours["our setting"] = here["setting"]
     ours = ours[["task", "our setting", "here"]]
@@ -86,7 +91,7 @@ def paper_grid(
             rows.append({"task": task, "by": "paper", **cells, "setting": settings[task] or "not found"})
         runs = here[here["task"] == task]
         for setting, run in runs.groupby("setting", sort=False):
-            ours = {row.metric: _percent(row) for row in run.itertuples()}
+            ours = {row.metric: with_interval(row, "%", 1, named=False) for row in run.itertuples()}
             cells = {name: ours.get(name, "never" if name.startswith("xi(") else "") for name in metrics}
             rows.append({"task": task, "by": "here", **cells, "setting": setting})
         if runs.empty:
@@ -129,7 +134,12 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
                 f", {'as high as' if 100 * row.low <= figure <= 100 * row.high else against} the paper's"
             )
         by_chance = f"{100 * row.value_by_chance:.1f}"
-        cells = {"task": row.task, "here": _percent(row), "n": int(row.n), "by chance": by_chance}
+        cells = {
+            "task": row.task,
+            "here": with_interval(row, "%", 1, named=False),
+            "n": int(row.n),
+            "by chance": by_chance,
+        }
         rows.append(cells | {"paper": f"{figure:g}" if figure == figure else "not found", "verdict": verdict})
     return pd.DataFrame(rows)
 
@@ -183,10 +193,3 @@ def _refuse_merging(here: pd.DataFrame, place: list[str]) -> None:
     """A table has one place for each of these: two numbers for it are two runs, or two measures."""
     if len(twice := here[here.duplicated(place)]):
         raise ValueError(f"several numbers for {' / '.join(map(str, twice.iloc[0][place]))}: tell them apart")
-
-
-def _percent(row: Any, digits: int = 1) -> str:
-    """A share and its interval in percent; where seeds were too few, there is none."""
-    ends = ("never" if abs(end) == float("inf") else f"{100 * end:.{digits}f}" for end in (row.low, row.high))
-    interval = "no interval" if row.low != row.low else ", ".join(ends)
-    return f"{100 * row.value:.{digits}f} [{interval}]"

@@ -13,7 +13,7 @@ from attnlib.stats.assignment import best_pairs
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.error_positions import answer_accuracy, error_positions, error_summary
 from attnlib.stats.grades import auc, grade_shares, head_grades, pairs_learned, predictions, run_grades
-from attnlib.stats.intervals import Estimate, proportion, ratio
+from attnlib.stats.intervals import Estimate, of_equals, proportion, ratio, with_interval
 from attnlib.stats.learning import (
     curves_over_seeds,
     differences_learned,
@@ -89,6 +89,7 @@ __all__ = [
     "method_ranking",
     "normalised",
     "not_yet_learned",
+    "of_equals",
     "over_seeds",
     "paired_over_seeds",
     "pairs_learned",
@@ -108,5 +109,6 @@ __all__ = [
     "target_offsets",
     "top_match",
     "two_stages",
+    "with_interval",
     "xi",
 ]

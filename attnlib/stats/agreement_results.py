@@ -30,7 +30,7 @@ from attnlib.stats.agreement_runs import (
     statistics,
 )
 from attnlib.stats.agreements import over_shuffles, shuffled_agreements
-from attnlib.stats.intervals import Estimate
+from attnlib.stats.intervals import SHARE, Estimate
 from attnlib.stats.ragged import RunScores
 from attnlib.stats.resampling import Statistic
 from attnlib.stats.seeds import median_over_seeds, over_seeds
@@ -75,7 +75,7 @@ def agreement_table(
     settings = settings or AgreementSettings()
     runs, chosen_on = prepared(evaluation, selection, gold, settings)
     rows = [
-        {"metric": name} | found.estimate(settings.confidence)._asdict()
+        {"metric": name} | found.estimate(settings.confidence, SHARE if name == "xi*" else None)._asdict()
         for name, found in statistics(runs, chosen_on).items()
     ]
     chance = {"metric": "A_hat"} | _shuffled_chance(runs, chosen_on)._asdict()

@@ -14,7 +14,7 @@ from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from attnlib.stats.intervals import Estimate
+from attnlib.stats.intervals import SHARE, Estimate
 from attnlib.stats.ragged import Ragged, array
 from attnlib.stats.rank_measures import Rows, match_chance_rows, match_edges, per_row, rows_of
 from attnlib.stats.resampling import resampled_means
@@ -63,7 +63,9 @@ def agreement(
         raise ValueError(
             f"agreement is of one checkpoint, .at(checkpoint); got scores of {rows.shape[0]} checkpoints"
         )
-    return resampled_means(rows[:, None], groups, seed).column(0).estimate(confidence)
+    bounds = SHARE if measure == "top match" else (-1.0, 1.0)
+    units = None if groups is None else len(np.unique(groups))
+    return resampled_means(rows[:, None], groups, seed).column(0).estimate(confidence, bounds, units)
 
 
 def chance_agreement(

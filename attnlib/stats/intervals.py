@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
 from scipy import stats
 
 DRAWS = 2000
 """How often independent things are drawn again."""
+
+IN_HUNDREDTHS = ("%", "points")
+"""Units of shares that are shown times 100."""
+
+SHARE = (0.0, 1.0)
+"""The least and the most that a share can be."""
 
 _CELLS = 2_000_000  # of a block of draws: all at once need not fit in memory
 
@@ -45,7 +53,37 @@ def proportion(
     return Estimate(successes / n, float(low), float(high), n)
 
 
-def ratio(parts: ArrayLike, wholes: ArrayLike, confidence: float = 0.95, seed: int = 0) -> Estimate:
+def of_equals(
+    value: float, n: int, confidence: float = 0.95, bounds: tuple[float, float] = SHARE
+) -> Estimate:
+    r"""The mean of numbers that are all the same: what the ones that were not drawn leave open.
+
+    Drawn again, n equal numbers $c$ have no spread, and an interval of no width would say that all others are
+    equal to them, too. But a share $q$ of these may differ, as far as Wilson's interval of 0 in n goes, and
+    they may be anything from $a$ to $b$:
+
+    $$[(1 - q)\,c + q\,a,\; (1 - q)\,c + q\,b], \qquad q = \frac{z^2}{n + z^2}$$
+
+    Where all are right, or none is, that is Wilson's interval of n in n, or of 0 in n.
+
+    Args:
+        value: $c$.
+        n: how many there are.
+        confidence: of the interval; $z$ is the normal quantile.
+        bounds: $a$ and $b$.
+    """
+    q = proportion(0, n, confidence).high
+    low, high = (value + q * (bound - value) for bound in bounds)  # so that it ends at a bound exactly
+    return Estimate(value, low, high, n)
+
+
+def ratio(
+    parts: ArrayLike,
+    wholes: ArrayLike,
+    confidence: float = 0.95,
+    seed: int = 0,
+    bounds: tuple[float, float] | None = SHARE,
+) -> Estimate:
     r"""A ratio of sums $\sum_i p_i / \sum_i w_i$ over independent samples, with a bootstrap interval.
 
     Use it for an accuracy per token: the tokens of one sequence stand or fall together, so the sequences are
@@ -56,6 +94,8 @@ def ratio(parts: ArrayLike, wholes: ArrayLike, confidence: float = 0.95, seed: i
         wholes: w, for instance tokens of each sequence.
         confidence: of the interval.
         seed: of the resamples.
+        bounds: what the ratio of a sample can be. Where it is the same in all samples, and within the bounds,
+            no draw differs: the interval is then that of `of_equals`. `None`: none is known.
 
     Raises:
         ValueError: if the arrays differ in length, or are empty.
@@ -65,8 +105,52 @@ def ratio(parts: ArrayLike, wholes: ArrayLike, confidence: float = 0.95, seed: i
         raise ValueError(
             f"parts and wholes should be two lists of one length above 0; got {p.shape}, {w.shape}"
         )
+    value = float(p.sum() / w.sum())
+    if bounds and bounds[0] <= value <= bounds[1] and np.allclose(p, value * w, rtol=1e-12, atol=0):
+        return of_equals(value, len(p), confidence, bounds)
     draws = np.concatenate([(times @ p) / (times @ w) for times in redrawn(len(p), seed)])
-    return Estimate(float(p.sum() / w.sum()), *interval(draws, confidence), len(p))
+    return Estimate(value, *interval(draws, confidence), len(p))
+
+
+def within(ends: Iterable[float], bounds: tuple[float, float]) -> tuple[float, ...]:
+    """Numbers cut off at bounds, as Student's interval of a share has to be; NaN and "never" stay."""
+    return tuple(float(np.clip(end, *bounds)) if np.isfinite(end) else float(end) for end in ends)
+
+
+def with_interval(
+    number: Any,
+    unit: str = "",
+    digits: int | None = None,
+    *,
+    named: bool = True,
+    signed: bool = False,
+    beside: Iterable[str] = (),
+) -> str:
+    """A number with its interval: "43 % [40, 47]", as everything in the book says it.
+
+    Args:
+        number: has `value`, `low`, `high`, maybe `n`: an `Estimate`, or a row of a table. Where the ends are
+            NaN, or one unit has an interval of no width, it is "43 % [no interval]"; infinite is "never".
+        unit: what stands behind the value; shares in "%" or "points" are shown times 100, and those in "%"
+            end at 0 and 100, as shares do.
+        digits: behind the point; by default 0 of hundredths, else 2.
+        named: whether the unit is said. A table says it once for all.
+        signed: whether a plus is said: of differences.
+        beside: what else stands in the brackets, such as "n = 1,000".
+    """
+    get = number.get if isinstance(number, pd.Series | Mapping) else partial(getattr, number)
+    value, low, high = (float(get(name)) for name in ("value", "low", "high"))
+    ends = within((value, low, high), SHARE if unit == "%" else (-np.inf, np.inf))
+    scale, places = (100, 0) if unit in IN_HUNDREDTHS else (1, 2)
+    places = places if digits is None else digits
+    sign = "+" if signed else ""
+    said = [
+        "never" if np.isinf(end) else f"{round(scale * end, places) + 0.0:{sign}.{places}f}" for end in ends
+    ]
+    alone = np.isnan(low) or (low == high and get("n", 0) == 1)
+    interval = "no interval" if alone else ", ".join(said[1:])
+    brackets = "; ".join([interval, *filter(None, beside)])
+    return f"{said[0]} {unit if named else ''}".strip() + f" [{brackets}]"
 
 
 def redrawn(n: int, seed: int = 0) -> Iterator[Int64[np.ndarray, "draw n"]]:

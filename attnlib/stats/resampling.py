@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
-from attnlib.stats.intervals import Estimate, interval, redrawn
+from attnlib.stats.intervals import Estimate, interval, of_equals, redrawn
 
 
 class Statistic(NamedTuple):
@@ -17,8 +17,21 @@ class Statistic(NamedTuple):
     draws: Float[np.ndarray, " draw"]
     n: int
 
-    def estimate(self, confidence: float = 0.95) -> Estimate:
-        """The number with its percentile interval."""
+    def estimate(
+        self,
+        confidence: float = 0.95,
+        bounds: tuple[float, float] | None = None,
+        units: int | None = None,
+    ) -> Estimate:
+        """The number with its percentile interval.
+
+        Args:
+            confidence: of the interval.
+            bounds: what the number of a row can be; where all draws are equal, the interval is `of_equals`.
+            units: how many groups of rows were drawn; by default every row was.
+        """
+        if bounds and np.ptp(self.draws) == 0:
+            return of_equals(self.value, units or self.n, confidence, bounds)._replace(n=self.n)
         return Estimate(self.value, *interval(self.draws, confidence), self.n)
 
 

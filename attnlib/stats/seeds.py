@@ -3,6 +3,12 @@ r"""Numbers of several seeds: a mean with an interval, differences, and claims j
 One rule: of numbers $x_1, \ldots, x_k$, one per seed, the interval of their mean is Student's,
 $\bar x \pm t_{k-1} s / \sqrt k$. It holds from 2 seeds up, where drawing seeds again does not: of 2 seeds, a
 95 % bootstrap interval covers the truth half of the time. One seed has no interval (its ends are NaN).
+
+Of shares (`share=True`) the interval ends at 0 and 1. Where all seeds are equal, as three that get every
+token right, Student's has no width: they show no spread of seeds. But each was measured on finitely many
+units (sequences, documents), the same for all, and what these leave open is `of_equals` of the units of one
+seed. It is said of seeds that are as much alike as these; that others are not, no three equal numbers can
+rule out. Where it is not known how many units there were, the seeds stand for them: of 3 in 3, from .44 to 1.
 """
 
 from __future__ import annotations
@@ -14,13 +20,16 @@ import pandas as pd
 from jaxtyping import Float
 from scipy import stats
 
-from attnlib.stats.intervals import Estimate, interval
+from attnlib.stats.intervals import SHARE, Estimate, interval, of_equals, within
 
 
 def over_seeds(
     values: Sequence[float] | Float[np.ndarray, " seed"],
     draws: Float[np.ndarray, " draw"] | None = None,
     confidence: float = 0.95,
+    *,
+    share: bool = False,
+    units: int | None = None,
 ) -> Estimate:
     r"""The mean of one number per seed, with Student's t interval.
 
@@ -30,6 +39,8 @@ def over_seeds(
             are evaluated on). The interval then says both: with $[\bar x - a, \bar x + b]$ over seeds and
             $[\bar x - c, \bar x + d]$ over draws, $[\bar x - \sqrt{a^2 + c^2}, \bar x + \sqrt{b^2 + d^2}]$.
         confidence: of the interval.
+        share: whether the numbers are shares, between 0 and 1; see above.
+        units: how many units the share of a seed is over; by default not known.
 
     Raises:
         ValueError: there are none.
@@ -47,16 +58,24 @@ def over_seeds(
     if draws is not None:
         least, most = interval(draws, confidence)
         low, high = mean - np.hypot(mean - low, mean - least), mean + np.hypot(high - mean, most - mean)
-    return Estimate(mean, float(low), float(high), len(array))
+    if share and low == high:
+        low, high = of_equals(mean, units or len(array), confidence)[1:3]
+    ends = within((low, high), SHARE) if share else (low, high)
+    return Estimate(mean, *map(float, ends), len(array))
 
 
-def table_over_seeds(rows: pd.DataFrame, by: Sequence[str], value: str = "value") -> pd.DataFrame:
+def table_over_seeds(
+    rows: pd.DataFrame, by: Sequence[str], value: str = "value", *, share: bool = False, of_one: bool = False
+) -> pd.DataFrame:
     """`over_seeds` in groups of rows: the mean over seeds, with Student's t interval.
 
     Args:
         rows: several per seed are averaged first.
         by: columns to split by; groups come in the order in which they appear.
         value: the column; rows where it is NaN are left out.
+        share: whether the numbers are shares; if rows have `n`, that is how many units they are over.
+        of_one: where all rows are of a single seed, they stay as they are, with their own `low`, `high` and
+            `n` (over units). By default one seed has no interval.
 
     Returns:
         Columns `by`, `value`, `low`, `high` and `n` (seeds).
@@ -67,10 +86,17 @@ def table_over_seeds(rows: pd.DataFrame, by: Sequence[str], value: str = "value"
     missing = [name for name in (*by, "seed", value) if name not in rows]
     if missing:
         raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
-    means = rows.dropna(subset=[value]).groupby([*by, "seed"], sort=False, observed=True)[value].mean()
-    groups = means.reset_index().groupby(list(by), sort=False, observed=True)[value]
-    table = [[*key, *over_seeds(numbers.to_numpy())] for key, numbers in groups]
-    return pd.DataFrame(table, columns=[*by, "value", "low", "high", "n"])
+    rows, columns = rows.dropna(subset=[value]), [*by, "value", "low", "high", "n"]
+    if of_one and rows["seed"].nunique() == 1:
+        return rows[columns].reset_index(drop=True)
+    rows = rows.assign(units=rows.get("n", 0))
+    seeds = rows.groupby([*by, "seed"], sort=False, observed=True)
+    means = seeds.agg(value=(value, "mean"), units=("units", "min")).reset_index()
+    table = [
+        [*key, *over_seeds(group["value"].to_numpy(), share=share, units=int(group["units"].min()))]
+        for key, group in means.groupby(list(by), sort=False, observed=True)
+    ]
+    return pd.DataFrame(table, columns=columns)
 
 
 def median_over_seeds(

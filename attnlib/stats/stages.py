@@ -21,6 +21,7 @@ from attnlib.stats.agreement_runs import (
     chosen_checkpoint,
     prepared,
 )
+from attnlib.stats.intervals import SHARE
 from attnlib.stats.ragged import Ragged, RunScores
 from attnlib.stats.resampling import resampled_means
 
@@ -138,7 +139,7 @@ def largest_by_kind(
     means = resampled_means(np.concatenate(list(shares.values()), axis=1))
     places = [(name, kind) for name in shares for kind in names]
     rows = [
-        {"score": name, "kind": kind} | means.column(column).estimate()._asdict()
+        {"score": name, "kind": kind} | means.column(column).estimate(bounds=SHARE)._asdict()
         for column, (name, kind) in enumerate(places)
     ]
     return pd.DataFrame(rows)

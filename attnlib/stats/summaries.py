@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attnlib.stats.intervals import Estimate, proportion, ratio
+from attnlib.stats.intervals import SHARE, Estimate, proportion, ratio
 from attnlib.stats.significance import NOT_ENOUGH
 
 
@@ -24,6 +24,7 @@ def summarise(
     every: bool = False,
     at_least: int = 1,
     confidence: float = 0.95,
+    bounds: tuple[float, float] | None = SHARE,
 ) -> pd.DataFrame:
     r"""The mean of a column, in groups of rows, with an interval over independent units.
 
@@ -41,6 +42,8 @@ def summarise(
         every: show combinations of values that have no rows, too.
         at_least: units that there should be; where there are fewer, numbers are "not enough data".
         confidence: of the intervals.
+        bounds: what the number of a unit can be, by default from 0 to 1; `None`: anything. They count where
+            all units are equal: see `of_equals`.
 
     Returns:
         Columns `by`, `value`, `low`, `high`, `n` (units), `beside`, and with a `unit`, `rows`. The interval
@@ -59,7 +62,7 @@ def summarise(
         numbers: dict[str, Any] = dict.fromkeys(["value", "low", "high"], NOT_ENOUGH) | {"n": len(units)}
         means: dict[str, Any] = dict.fromkeys(beside, NOT_ENOUGH)
         if len(units) >= max(1, at_least):
-            numbers = _estimate(units[value], units[whole] if whole else None, confidence)._asdict()
+            numbers = _estimate(units[value], units[whole] if whole else None, confidence, bounds)._asdict()
             wholes = units[whole].mean() if whole else 1.0
             means = {name: units[name].to_numpy().mean() / wholes for name in beside}
         table.append(values | numbers | means | ({} if unit is None else {"rows": len(kept)}))
@@ -68,11 +71,14 @@ def summarise(
     )
 
 
-def _estimate(values: pd.Series, wholes: pd.Series | None, confidence: float) -> Estimate:
+def _estimate(
+    values: pd.Series, wholes: pd.Series | None, confidence: float, bounds: tuple[float, float] | None
+) -> Estimate:
     if wholes is None and values.dtype == bool:
         return proportion(int(values.sum()), len(values), confidence)
     parts = values.to_numpy(float)
-    return ratio(parts, np.ones(len(parts)) if wholes is None else wholes.to_numpy(float), confidence)
+    whole = np.ones(len(parts)) if wholes is None else wholes.to_numpy(float)
+    return ratio(parts, whole, confidence, bounds=bounds)
 
 
 def group_rows(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from attnlib.records import records
+from attnlib.stats import with_interval
 
 VERDICTS = ("holds", "in part", "does not", "not settled", "not run")
 """What can become of a claim."""
@@ -139,16 +140,15 @@ def against(low: float, high: float, bound: float = 0.0) -> str:
 
 
 def percent(row: Any, digits: int = 0) -> str:
-    """A share and its interval in percent: "96 % [91, 100]". Student's interval knows no ends: these do."""
-    low, high = max(row.low, 0.0), min(row.high, 1.0)
-    return f"{100 * row.value:.{digits}f} % [{100 * low:.{digits}f}, {100 * high:.{digits}f}]"
+    """A share and its interval in percent: "96 % [91, 100]"."""
+    return with_interval(row, "%", digits)
 
 
 def number(row: Any, digits: int = 2) -> str:
     """A number and its interval: "0.47 [0.44, 0.50]"."""
-    return f"{row.value:.{digits}f} [{row.low:.{digits}f}, {row.high:.{digits}f}]"
+    return with_interval(row, digits=digits)
 
 
 def points(row: Any) -> str:
-    """A difference of shares and its interval in points: "+19 [-10, +47] points"."""
-    return f"{100 * row.value:+.0f} [{100 * row.low:+.0f}, {100 * row.high:+.0f}] points"
+    """A difference of shares and its interval in points: "+19 points [-10, +47]"."""
+    return with_interval(row, "points", signed=True)

@@ -35,7 +35,7 @@ def size_is_enough(rows: pd.DataFrame) -> Outcome:
     models = trained_models(_of_scale(rows))
     models = models[models["ablation"].eq("") & ~models["supervised"].astype(bool)]
     models = models[models["language"].isin(WITH_A_SIZE)]
-    right = table_over_seeds(some(models[models["metric"] == "accuracy"]), ["language"])
+    right = table_over_seeds(some(models[models["metric"] == "accuracy"]), ["language"], share=True)
     learned = right["low"] > LEARNED
     longer = some(accuracy_by_length(models).query("up_to == @LONGER"))["value"]
     rest = right[~learned] if not learned.all() else right.nsmallest(1, "value")
@@ -56,7 +56,7 @@ def size_is_needed(rows: pd.DataFrame) -> Outcome:
     """
     models = trained_models(_of_scale(rows))
     smaller = models[models["ablation"].ne("") & models["metric"].eq("accuracy")]
-    right = table_over_seeds(some(smaller), ["language", "ablation"])
+    right = table_over_seeds(some(smaller), ["language", "ablation"], share=True)
     reverse, hist2, sort = (
         one(right, language=name, ablation="one layer fewer") for name in ("reverse", "hist2", "sort")
     )
@@ -77,7 +77,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
     """
     rows = _of_scale(rows)
     both = rows[rows["ablation"].eq("") & rows["metric"].str.match("mass |accuracy$")]
-    both = table_over_seeds(some(both), ["task", "metric", "supervised"])
+    both = table_over_seeds(some(both), ["task", "metric", "supervised"], share=True)
     told, untold = (
         both[both["supervised"].astype(bool) == way].set_index(["task", "metric"]) for way in (True, False)
     )

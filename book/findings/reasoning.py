@@ -13,7 +13,7 @@ from attnlib.chapters.algorithmic_tables import (
     recorded_verdicts,
 )
 from attnlib.records import learned_best
-from attnlib.stats import table_over_seeds
+from attnlib.stats import table_over_seeds, with_interval
 
 from .finding import Claim, Outcome, against, number, one, percent, points, some
 
@@ -61,7 +61,7 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
     rows = rows[~rows["ranges"].str.contains(APART)]
     rows = rows[~_supervised(rows) & ~_own_positions(rows)]
     rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
-    right = table_over_seeds(some(rows), ["kind", "metric"])
+    right = table_over_seeds(some(rows), ["kind", "metric"], share=True)
     inside, outside = (
         right[right["metric"].str.endswith(f" {split}")].set_index("kind") for split in ("ID", "OOD")
     )
@@ -111,7 +111,7 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
     above, below = parts["low"] > 0, parts["high"] < 0
     verdict = "holds" if above.all() else "in part" if above.any() else "not settled"
     exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]["value"]
-    listed = ", ".join(f"{row.value:+.2f} [{row.low:+.2f}, {row.high:+.2f}]" for row in parts.itertuples())
+    listed = ", ".join(with_interval(row, signed=True) for row in parts.itertuples())
     return Outcome(
         "does not" if below.all() else verdict,
         f"{above.sum()} of {len(parts)} parts are shown by {parts['n'].iloc[0]:.0f} models that add "

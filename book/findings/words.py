@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from attnlib.records import paper_verdicts
+from attnlib.stats import Estimate
 
 from .finding import Answer, Claim, Outcome, how_many, number, one, percent, points, some
 
@@ -72,11 +73,11 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
     both = some(relevance.merge(attention, on="task", suffixes=("", "_attention")))
     first = both["low"] > both["high_attention"]
     imdb = one(both, task="IMDB")
+    looked = Estimate(*(getattr(imdb, f"{name}_attention") for name in Estimate._fields))
     return Outcome(
         how_many(first),
         f"After {FIRST} steps relevance is ahead of attention on {first.sum()} of {len(both)} data sets; "
-        f"IMDB: {percent(imdb)} of the documents, attention {100 * imdb.value_attention:.0f} % "
-        f"[{100 * imdb.low_attention:.0f}, {100 * imdb.high_attention:.0f}], n = {imdb.n:,}.",
+        f"IMDB: {percent(imdb)} of the documents, attention {percent(looked)}, n = {imdb.n:,}.",
         "Ahead: the intervals of their agreement with the relevance under even attention do not touch.",
     )
 

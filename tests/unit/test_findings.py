@@ -140,7 +140,7 @@ def test_numbers_on_algorithmic_reasoning_are_those_of_the_files() -> None:
         start, end = (100 * verdicts.loc[kind, name] for name in ("OOD", "changed"))
         assert f"{risen} {start:.0f} to {end:.0f} %" in said("because attention is not")
     low, high = (100 * verdicts.loc["long addition", name] for name in ("low", "high"))
-    assert f"[{low:+.0f}, {high:+.0f}] points)." in said("because attention is not")
+    assert f" points [{low:+.0f}, {high:+.0f}])." in said("because attention is not")
     assert (verdicts.loc[["successor", "flip flop"], "value"] < 0).all()
     own = rows("algorithmic_reasoning", seeds=3.0)
     own = own[own["kind"].str.match("string reversal, .* positions$")]

@@ -213,7 +213,7 @@ def recorded(**columns):
         "seed": 0,
     }
     about |= {"length": 30, "width": 64, "positions": "sinusoidal", "validated": 0.9, "up_to": float("nan")}
-    return about | {"metric": "accuracy", "value": 0.9} | columns
+    return about | {"metric": "accuracy", "value": 0.9, "n": 1000} | columns
 
 
 def test_tables_are_means_over_seeds_with_intervals():
@@ -232,13 +232,15 @@ def test_tables_are_means_over_seeds_with_intervals():
     table = rasp_tables.table_of_languages(rasp_tables.trained_models(rows)).set_index("language")
     assert list(table.index) == ["hist", "hist2", "dyck1_ptf", "mine"]
     assert table.loc["mine", ["BOS", "BOS, supervised", "paper"]].tolist() == [
-        "70.0, 1 seed",
+        "70.0 [no interval], 1 seed",
         "not run",
         "not found",
     ]
     assert table.loc["hist2", "BOS"] == "92.0 [87.0, 97.0], 3 seeds"
-    assert table.loc["hist2", "BOS, supervised"] == "99.0, 1 seed"
-    assert table.loc["hist", "no BOS"] == "50.0, 1 seed" and table.loc["hist", "BOS"] == "not run"
+    assert table.loc["hist2", "BOS, supervised"] == "99.0 [no interval], 1 seed"
+    assert (
+        table.loc["hist", "no BOS"] == "50.0 [no interval], 1 seed" and table.loc["hist", "BOS"] == "not run"
+    )
     assert table.loc["dyck1_ptf", "BOS, supervised"] == "no program"
     assert table.loc["hist2", "paper"] == "99.58 (unverified)"
 
@@ -262,8 +264,11 @@ def test_ablations_stand_beside_the_full_size_and_the_papers():
     models = rasp_tables.trained_models(rasp_tables.of_scale(rows, width=64, length=30))
     table = rasp_tables.table_of_ablations(models)
     assert list(table["language"]) == ["hist2", "hist2"] and list(table["by"]) == ["here", "paper"]
-    assert list(table["full size"]) == ["90.0, 1 seed", "99 (unverified)"]
-    assert list(table["one layer fewer, twice as wide"]) == ["40.0, 1 seed", "83.5 (unverified)"]
+    assert list(table["full size"]) == ["90.0 [no interval], 1 seed", "99 (unverified)"]
+    assert list(table["one layer fewer, twice as wide"]) == [
+        "40.0 [no interval], 1 seed",
+        "83.5 (unverified)",
+    ]
 
 
 def test_what_cannot_be_taken_away_is_told_from_what_was_not_run():

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from attnlib.records import in_words, learned_best, one_number, paper_marks
+from attnlib.stats import Estimate, with_interval
 
 ROWS = pd.DataFrame(
     {
@@ -57,6 +58,16 @@ def test_the_interval_of_a_share_ends_where_shares_do():
     few = {"value": 0.85, "low": -0.1, "high": 1.02, "n": 3}
     assert in_words(few, "%") == "85 % [0, 100; n = 3]"
     assert in_words(few, "points") == "85 points [-10, 102; n = 3]"
+
+
+def test_every_text_spells_a_number_and_its_interval_alike():
+    row = pd.Series({"value": 0.434, "low": 0.403, "high": 0.4651, "n": 1000})
+    (named,) = row.to_frame().T.itertuples()
+    for each in (row, named, row.to_dict(), Estimate(*row)):
+        assert with_interval(each, "%") == "43 % [40, 47]"
+    assert with_interval(row, "%", 1, named=False) == "43.4 [40.3, 46.5]"
+    assert with_interval(row, "points", signed=True) == "+43 points [+40, +47]"
+    assert with_interval(row, digits=3, beside=["seeds", ""]) == "0.434 [0.403, 0.465; seeds]"
 
 
 def test_marks_are_chance_and_the_papers_figure_where_it_has_one():

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +78,19 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any])
     Raises:
         CheckpointError: see `replacing`.
     """
-    tensors = _separate({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    tensors = _separate({name: tensor.contiguous() for name, tensor in on_cpu(tensors).items()})
     text = json.dumps({"format": FORMAT, **header})
     metadata = {"attnlib": text, "sha256": _checksum(tensors, text)}
     with replacing(path, sum(tensor.nbytes for tensor in tensors.values())) as temporary:
         safetensors.torch.save_file(tensors, temporary, metadata)
+
+
+def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors, detached, on the CPU: those that are there as they are. A GPU is waited for once, for all."""
+    found = {name: tensor.detach().to("cpu", non_blocking=True) for name, tensor in tensors.items()}
+    for device in {tensor.device for tensor in tensors.values()} - {torch.device("cpu")}:
+        torch.accelerator.synchronize(device)
+    return found
 
 
 def _separate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +17,11 @@ IGNORE = -100
 
 Head = tuple[int, int]
 """A head's place in the model: `(layer, head)`, both counted from 0."""
+
+PINNED = {"cuda"}
+"""The kinds of device that copy from pinned memory while the processor goes on."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -71,11 +76,25 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        targets = {head: mask.to(device) for head, mask in self.target_attention.items()}
-        return replace(self, **moved, target_attention=targets)
+        return moved(self, device)
+
+
+def moved(value: T, device: torch.device | str) -> T:
+    """A tensor, or a batch with all of its tensors, on another device.
+
+    From ordinary memory, a copy waits until the GPU has done all that it was asked for before. From pinned
+    memory it queues up like everything else.
+    """
+    found: Any = value
+    if isinstance(value, Tensor):
+        plain = value.device.type != "cpu" or torch.device(device).type not in PINNED
+        found = value.to(device) if plain else value.pin_memory().to(device, non_blocking=True)
+    elif isinstance(value, dict):
+        found = {name: moved(each, device) for name, each in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {each.name: moved(getattr(value, each.name), device) for each in fields(value)}
+        found = replace(value, **parts)
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from attnlib.generators.base import moved
+
 UNSEEN = 2**31
 """The step that training never comes to: what is drawn by it, models are looked at on."""
 
@@ -44,7 +46,7 @@ class CopyBatch:
 
     def to(self, device: torch.device | str) -> CopyBatch:
         """The same batch on another device."""
-        return CopyBatch(self.source.to(device), self.target.to(device))
+        return moved(self, device)
 
 
 @dataclass(frozen=True)

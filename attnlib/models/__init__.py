@@ -1,5 +1,7 @@
 """What is trained: transformer, classifier, seq2seq, and Hugging Face models."""
 
+import torch
+
 from attnlib.models.causal import ARCHITECTURES, CausalSizes
 from attnlib.models.classifier import (
     BiLSTM,
@@ -25,3 +27,5 @@ __all__ = [
     "document_loss",
     "document_scores",
 ]
+
+torch.backends.cudnn.allow_tf32 = False  # an LSTM's products on a GPU would keep 10 bits of float32's 23

@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from attnlib.models.mode import evaluating
+from attnlib.models.seeds import seeded
 from attnlib.models.transformer import Transformer, TransformerConfig
 
 OWN = "transformer"
@@ -70,8 +71,7 @@ class CausalSizes:
                 f"positions may be chosen of {OWN!r} only; got {self.positions!r} for {architecture}, which "
                 "has its own"
             )
-        with torch.random.fork_rng([]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             return self._own(tokenizer) if architecture == OWN else self._theirs(architecture, tokenizer)
 
     def _own(self, tokenizer: Any) -> Transformer:

@@ -22,6 +22,7 @@ from attnlib.generators.copying import CopyBatch
 from attnlib.models.mode import evaluating
 from attnlib.models.recurrence import gru, lstm
 from attnlib.models.saving import Saved
+from attnlib.models.seeds import seeded
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -235,8 +236,7 @@ def initial_weights(config: CopierConfig, seed: int) -> dict[str, Tensor]:
     """
     hidden, both = config.hidden, config.both
     layer = nn.LSTM if config.cell == "lstm" else nn.GRU
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         parts: dict[str, nn.Module] = {"embedding": nn.Embedding(config.vocabulary, hidden)}
         if not config.shared:
             parts["target_embedding"] = nn.Embedding(config.vocabulary, hidden)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.models.copier import Copier, CopierConfig
+from attnlib.models.seeds import seeded
 
 
 def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:
@@ -23,8 +24,7 @@ def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:
         config: settings of the models that it is for.
         seed: what it is drawn by, alone: in every model the same.
     """
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         maps = {
             "to_query": nn.Linear(config.hidden, config.both),
             "to_context": nn.Linear(config.both, config.hidden),

@@ -31,6 +31,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.gguf import CONVERSION, convert, wrong_with
+from attnlib.models.seeds import seeded
 
 log = logging.getLogger(__name__)
 
@@ -117,8 +118,7 @@ def untrained_twin(model: Any, seed: int = 0) -> Any:
             normal distribution with a standard deviation of `initializer_range`).
         seed: of the weights. The caller's random state is not touched.
     """
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         twin = type(model)(copy.deepcopy(model.config))
     twin.loaded_from = f"random weights, with the configuration of {getattr(model, 'loaded_from', 'a model')}"
     return twin.to(model.device, model.dtype).eval()
@@ -256,6 +256,5 @@ def _tiny() -> tuple[Any, Any]:
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
     )
-    with torch.random.fork_rng([]):
-        torch.manual_seed(0)
+    with seeded(0):
         return LlamaForCausalLM(config), tokenizer

@@ -231,8 +231,9 @@ def translation_loss(model: Seq2Seq, batch: PairBatch) -> Tensor:
 
     with $y_t$ the $T$ target tokens of the batch, `<eos>` among them; padding counts nowhere.
     """
-    joined = model(**batch.inputs).joined
-    return F.cross_entropy(model.to_vocabulary(joined[batch.real]), batch.predicted[batch.real])
+    joined, asked = model(**batch.inputs).joined, batch.asked
+    logits = model.to_vocabulary(joined.flatten(0, 1)[asked])
+    return F.cross_entropy(logits, batch.predicted.flatten()[asked])
 
 
 @torch.no_grad()

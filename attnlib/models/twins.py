@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from attnlib.models.pretrained import untrained_twin
 from attnlib.models.saving import Saved
+from attnlib.models.seeds import seeded
 from attnlib.models.single_head import SingleHead
 
 
@@ -35,7 +35,6 @@ def untrained(model: nn.Module, seed: int = 0) -> nn.Module:
             "Hugging Face model, or one of attnlib's that can be saved."
         )
     kind: Any = type(model)
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         twin = kind(model.config)
     return twin.to(next(model.parameters()).device).eval()

@@ -55,7 +55,7 @@ def word_translation_loss(model: WordTranslation, batch: PairBatch) -> Tensor:
     """A loss for `fit`: cross entropy of the target tokens, as a mean over tokens."""
     lines = model(batch.source, batch.source_lengths)
     # One row of logits serves all tokens of a sentence.
-    return -lines.gather(1, batch.predicted)[batch.real].mean()
+    return -lines.gather(1, batch.predicted).flatten()[batch.asked].mean()
 
 
 @torch.no_grad()

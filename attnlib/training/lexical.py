@@ -19,6 +19,7 @@ from torch import Tensor
 from attnlib.generators.classification import Documents
 from attnlib.models.bag_of_words import BagConfig, BagOfEmbeddings
 from attnlib.models.classifier import document_loss, document_scores
+from attnlib.models.seeds import seeded
 from attnlib.training.cache import trained
 from attnlib.training.plan import Plan
 
@@ -97,8 +98,7 @@ def train_bag_of_embeddings(
         seed=seed,
         device=device,
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = BagOfEmbeddings(BagConfig(vocabulary, width))
     history = trained(
         model,

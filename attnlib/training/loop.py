@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from attnlib.models.seeds import seeded
 from attnlib.training.keeping import Keeper
 from attnlib.training.plan import History, Plan
 from attnlib.training.run import Evaluation, Run
@@ -119,7 +120,7 @@ def fit(
     folder = None if folder is None else Path(folder)
     with contextlib.ExitStack() as stack:
         # Whatever the caller draws from torch's generators later does not depend on this run.
-        stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
+        stack.enter_context(seeded(plan.seed, device))
         if folder is not None:
             stack.enter_context(locked(folder))
         stack.enter_context(logging_to(folder, progress))

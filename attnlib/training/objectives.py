@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from attnlib.generators.base import IGNORE, Batch, Head
+from attnlib.generators.base import IGNORE, Batch, Head, moved
 from attnlib.models.attention import evaluating
 
 
@@ -88,7 +88,8 @@ class ReferenceLoss:
             return {"loss": cross_entropy, "cross_entropy": cross_entropy}
         mean = _mean_attention(stacked_attentions(output), self.heads)
         rows = reference.any(-1)
-        mass = (mean * reference).sum(-1)[rows]
+        asked = rows.flatten().nonzero()[:, 0]  # as a mask, rows would be waited for on the way back, too
+        mass = (mean * reference).sum(-1).flatten()[asked]
         error = -mass.clamp(min=torch.finfo(mass.dtype).tiny).log().sum() / rows.sum().clamp(min=1)
         total = cross_entropy + self.weight * error
         return {"loss": total, "cross_entropy": cross_entropy, "attention": error}
@@ -117,18 +118,25 @@ def _mean_attention(
 ) -> Float[Tensor, "batch query key"]:
     if heads is None:
         return attentions.mean((1, 2))
-    _check_heads(heads, attentions)
-    layers, places = zip(*heads, strict=True)
-    return attentions[:, list(layers), list(places)].mean(1)
+    return _of_heads(heads, attentions).mean(1)
 
 
-def _check_heads(heads: Iterable[Head], attentions: Float[Tensor, "batch layer head query key"]) -> None:
+def _of_heads(
+    heads: Collection[Head], attentions: Float[Tensor, "batch layer head query key"]
+) -> Float[Tensor, "batch some query key"]:
+    """The attention of some heads, without waiting for the device, as it would for lists as indices.
+
+    Raises:
+        ValueError: one of them is not in the model.
+    """
     _, n_layers, n_heads, _, _ = attentions.shape
     for layer, head in heads:
         if not (0 <= layer < n_layers and 0 <= head < n_heads):
             raise ValueError(
                 f"head L{layer}H{head} has a target, but the model has {n_layers} layers of {n_heads} heads"
             )
+    places = torch.tensor([layer * n_heads + head for layer, head in heads])
+    return attentions.flatten(1, 2).index_select(1, moved(places, attentions.device))
 
 
 def attention_error(
@@ -157,12 +165,10 @@ def attention_error(
     Raises:
         ValueError: a supervised head is not in the model.
     """
-    _check_heads(targets, attentions)
-    layers, heads = zip(*targets, strict=True)
     pairs = (real[:, None, :] & real[:, :, None])[:, None]  # batch, head, query, key
     wanted = (torch.stack(list(targets.values()), dim=1) + 1e-8) * pairs
     wanted = wanted / wanted.sum(-1, keepdim=True).clamp(min=1e-30)
-    squares = ((attentions[:, list(layers), list(heads)] - wanted) ** 2 * pairs).sum(-1)
+    squares = ((_of_heads(targets, attentions) - wanted) ** 2 * pairs).sum(-1)
     if as_published:
         return (squares.sum(-1) / real.sum(-1, keepdim=True).clamp(min=1) ** 2).mean()
     return squares.sum() / (real.sum() * len(targets))

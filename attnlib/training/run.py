@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attnlib.files import CheckpointError, save_tensors, write_atomically
+from attnlib.files import CheckpointError, on_cpu, save_tensors, write_atomically
 from attnlib.models.attention import evaluating
 from attnlib.models.saving import as_json, config_of
 from attnlib.training import checkpoints
@@ -75,7 +75,6 @@ class Run:
         self.waiting: list[tuple[int, dict[str, Tensor]]] = []
         self.sums: dict[str, tuple[float, int]] = {}
         self.seen: str | None = ""
-        torch.manual_seed(plan.seed)
         for keeper in keepers:
             keeper.join(folder, str(self.about["run"]), model)
         if folder is not None:
@@ -126,7 +125,8 @@ class Run:
     def evaluate(self, step: int, lr: float) -> dict[str, Any]:
         """Step 8 of `fit`: evaluate, add a row, and save."""
         self.read_losses()
-        if not all(bool(weight.isfinite().all()) for weight in self.model.parameters()):
+        finite = [weight.isfinite().all() for weight in self.model.parameters()]
+        if not torch.stack(finite).all():
             raise FloatingPointError(f"a weight is not finite after step {step}. {self._advice()}")
         if self.evaluation is not None:
             self.latest = self._evaluated(self.evaluation)
@@ -172,9 +172,7 @@ class Run:
 
     def _save(self) -> None:
         if improved := self.history.best_step == self.step:
-            self.best = {
-                name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()
-            }
+            self.best = {name: value.clone() for name, value in on_cpu(self.model.state_dict()).items()}
         if self.folder is None:
             return
         done = self.history.finished and self.best is not None

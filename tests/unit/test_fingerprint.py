@@ -21,7 +21,7 @@ from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import Plan, fit, token_loss, token_scores, trained
 from attnlib.training.content import digest
 from attnlib.training.definitions import Unreadable, reached
-from attnlib.training.fingerprint import SAMPLED, fingerprint_parts, steps_drawn
+from attnlib.training.fingerprint import fingerprint_parts
 from attnlib.training.snapshots import Snapshots
 
 LANGUAGE = language("sort", alphabet_size=10)
@@ -110,10 +110,12 @@ def test_the_code_that_makes_the_batches_does_not_count():
     assert parts(batches=lambda step: kept[step]) == parts()
 
 
-def test_what_makes_a_long_run_is_sampled():
-    assert steps_drawn(12) == list(range(12))
-    drawn = steps_drawn(10**6)
-    assert len(set(drawn)) == SAMPLED and (drawn[0], drawn[-1]) == (0, 10**6 - 1)
+def test_every_batch_of_a_long_run_counts():
+    long = dataclasses.replace(PLAN, steps=6000)
+    one = parts(batches=lambda step: torch.tensor([step]), plan=long)
+    for late in (1, 3777, 5999):
+        other = parts(batches=lambda step, late=late: torch.tensor([step + (step == late)]), plan=long)
+        assert {name for name in one if one[name] != other[name]} == {"data"}
 
 
 VALUES = st.recursive(

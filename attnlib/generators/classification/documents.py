@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
+from attnlib.generators.base import moved
 from attnlib.generators.classification.vocabulary import BOS, EOS, split_words
 from attnlib.generators.epochs import rows_of_steps
 from attnlib.generators.ragged import padded, some_of, spans, starts_of
@@ -49,7 +50,7 @@ class DocumentBatch:
 
     def to(self, device: torch.device | str) -> DocumentBatch:
         """The same batch on another device."""
-        return DocumentBatch(**{name: value.to(device) for name, value in vars(self).items()})
+        return moved(self, device)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from attnlib.generators.base import moved
 from attnlib.generators.epochs import rows_of_steps
 from attnlib.generators.ragged import padded, some_of, spans, starts_of
 
@@ -61,9 +62,14 @@ class PairBatch:
         columns = torch.arange(self.source.shape[1], device=self.source.device)
         return self.real[..., None] & (columns < self.source_lengths[:, None])[:, None]
 
+    @property
+    def asked(self) -> Int64[Tensor, " asked"]:
+        """Where the tokens to predict are among all. As indices they are looked for, and waited for, once."""
+        return self.real.flatten().nonzero()[:, 0]
+
     def to(self, device: torch.device | str) -> PairBatch:
         """The same batch on another device."""
-        return PairBatch(**{name: value.to(device) for name, value in vars(self).items()})
+        return moved(self, device)
 
 
 @dataclass(frozen=True)

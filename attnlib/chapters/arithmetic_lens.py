@@ -123,14 +123,14 @@ class ArithmeticLens(Chapter):
 
     @cached_property
     def _in_the_folder(self) -> Splits:
-        """The main problems from `data_folder`, where they are put first if none are there."""
+        """The main problems from `data_folder`, where they are put first if it is new or empty."""
         task = self.task(LensRun("", 0, self.operators))
         sizes = self.train_problems, self.valid_problems, self.test_problems
         try:
             return read_or_write(self.data_folder, task, lambda: task.splits(*sizes))
         except (OSError, CheckpointError) as error:
             raise ValueError(
-                "data_folder should hold train.txt, val.txt and test.txt, or none of them; got "
+                "data_folder should hold train.txt, val.txt and test.txt, or nothing at all; got "
                 f"{self.data_folder!r} ({error})"
             ) from error
 

@@ -48,6 +48,21 @@ def by_layer(rows: pd.DataFrame, by: Sequence[str] = ("relevance", "items", "way
     return table.merge(more, on=[*MODEL, *by])
 
 
+def of_subjects(rows: pd.DataFrame) -> pd.DataFrame:
+    """`by_layer` of `subject_rows`, which have one relevance and one set of items."""
+    return by_layer(rows, ["way", "layer"])
+
+
+def by_test(right: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The accuracy of every model by `tested on`, with its set-up.
+
+    Args:
+        right: of `QuantifyingFlow.accuracy`.
+        runs: of `run_table`.
+    """
+    return summarise(right, ["run", "tested on"], "right").merge(runs, on="run")
+
+
 def of_all_seeds(means: pd.DataFrame) -> pd.DataFrame:
     """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences."""
     by = [
@@ -172,9 +187,9 @@ def to_record(
 
     Args:
         means: of `by_layer`.
-        subjects: of `by_layer`, by way and layer.
+        subjects: of `of_subjects`.
         better: of `advantages`.
-        accuracy: per model and `tested on`.
+        accuracy: of `by_test`.
         slips: of `of_slips`.
     """
     first = {"causal": False, "untrained": False, "seed": int(means["seed"].iloc[0])}

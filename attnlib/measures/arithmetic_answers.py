@@ -89,7 +89,7 @@ def seen_rows(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFram
 
     Returns:
         Columns `test problems` ("all", "seen in training", "not seen"), `problem` and `right`: every problem
-        has a row in "all", and one more in the kind that it is of.
+        has a row in "all", and one more in the kind that it is of, by `Splits.seen`.
     """
     rows = whole_answers(digit_rows(model, task, splits.test))
     kinds = np.where(splits.seen(), "seen in training", "not seen")

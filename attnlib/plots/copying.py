@@ -10,6 +10,7 @@ from matplotlib.ticker import PercentFormatter
 
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import BESIDE, finished, line, looks, row_of_panels
+from attnlib.plots.style import plain
 from attnlib.plots.themes import POINTS, colour
 from attnlib.plots.words import courses, listed, short
 
@@ -30,7 +31,7 @@ def curves_by_task(
     for axis, (metric, label) in zip(axes, labels.items(), strict=True):
         groups = rows[rows["metric"] == metric].groupby(by, sort=False)
         for (task, part), look in zip(groups, looks(), strict=False):
-            line(axis, part, "step", look, label=str(task))
+            line(axis, part, "step", look, label=plain(task))
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     if chance is not None:
         axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")

@@ -21,6 +21,7 @@ from attnlib.plots.panels import (
     points,
     row_of_panels,
 )
+from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, colour, colours
 from attnlib.plots.words import by_group, courses, extremes, listed
 
@@ -43,7 +44,9 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
     figure, (left, right) = row_of_panels(2, height=3.0)
     for axis, column in ((left, metric), (right, "cross_entropy")):
         for (name, part), look in zip(rows.groupby("run", sort=False), looks(), strict=False):
-            line(axis, part.assign(value=part[column]).dropna(subset="value"), "step", look, label=str(name))
+            line(
+                axis, part.assign(value=part[column]).dropna(subset="value"), "step", look, label=plain(name)
+            )
         axis.set_xlabel("training step")
     left.set_ylabel(f"{metric.replace('_', ' ')} (validation)")
     right.set(ylabel="cross entropy (training)", yscale="log")
@@ -73,7 +76,9 @@ def shares_by_layer(rows: pd.DataFrame) -> Drawn:
         for area, hatch in zip(areas, cycle(HATCHES)):
             area.set(hatch=hatch, hatchcolor=colour("page"), edgecolor=colour("page"), linewidth=0.6)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.set(title=model, xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1))
+        axis.set(
+            title=plain(model), xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1)
+        )
     axes[0].set_ylabel("share of the rollout")
     legend_of(axes[0])
     ends = {
@@ -102,10 +107,10 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawn:
     for axis, kind in zip(axes, kinds, strict=True):
         for thing, look in zip(things, looks(), strict=False):
             part = rows[(rows[panel] == kind) & (rows[by] == thing)]
-            line(axis, part, "up_to", look, alpha=0.12, label=str(thing))
+            line(axis, part, "up_to", look, alpha=0.12, label=plain(thing))
         for length in rows.loc[rows[panel] == kind, "length"].unique():
             axis.axvline(length, color=colour("faint"), ls=":", lw=1)
-        axis.set(title=str(kind), xlabel="length of test, up to", ylim=(0, 1.02))
+        axis.set(title=plain(kind), xlabel="length of test, up to", ylim=(0, 1.02))
     for axis in axes[:: len(axes) if len(kinds) <= IN_A_ROW else ACROSS]:
         axis.set_ylabel("accuracy per token")
     legend_of(axes[-1], by)
@@ -129,7 +134,7 @@ def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Drawn:
         part = rows[rows[by] == group].set_index(of).loc[things]
         places = [index + 0.18 * (number - (len(groups) - 1) / 2) for index in range(len(things))]
         points(axis, part, places, look, str(group))
-    axis.set(yticks=range(len(things)), yticklabels=things, xlabel=label, xlim=(0, 1))
+    axis.set(yticks=range(len(things)), yticklabels=[*map(plain, things)], xlabel=label, xlim=(0, 1))
     axis.invert_yaxis()
     axis.grid(axis="x", alpha=0.3)
     axis.legend(title=by, **BESIDE)

@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import finished, legend_of, line, looks
+from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, POINTS, colour
 from attnlib.plots.words import courses, listed, short
 
@@ -35,7 +36,7 @@ def agreement_by_layer(
     ways = list(dict.fromkeys(way for table in tables.values() for way in table["way"]))
     for axis, (title, table) in zip(axes, tables.items(), strict=True):
         for way, look in zip(ways, looks(), strict=False):
-            line(axis, table[table["way"] == way], "layer", look, label=way)
+            line(axis, table[table["way"] == way], "layer", look, label=plain(way))
         for name, value in (rivals or {}).items():
             axis.axhline(value, color=colour("faint"), ls=":", lw=1)
             where = {"ha": "right", "va": "bottom", "transform": axis.get_yaxis_transform()}

@@ -15,7 +15,7 @@ from torch import Tensor
 from attnlib.generators.base import Head
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, label_some, outline
-from attnlib.plots.style import visible
+from attnlib.plots.style import plain, visible
 from attnlib.plots.themes import COLUMN, POINTS, weights
 from attnlib.plots.words import peaks
 
@@ -47,7 +47,7 @@ def attention_grid(
         for place, axis in zip(places, axes[number * down :].flat, strict=False):
             axis.set_axis_on()
             _heat_map(axis, maps[place], tokens, (targets or {}).get(place), size)
-            axis.set_title(f"{name}: L{place[0]}H{place[1]}")
+            axis.set_title(f"{plain(name)}: L{place[0]}H{place[1]}")
     figure.supxlabel("key", fontsize=POINTS)
     figure.supylabel("query", fontsize=POINTS)
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention", shrink=0.7, aspect=30)
@@ -128,7 +128,7 @@ def _heat_map(
     axis.invert_yaxis()
     sns.despine(ax=axis, left=True, bottom=True)
     for side in ("x", "y"):
-        label_some(axis, side, tokens, size - 0.5, first=0.5)
+        label_some(axis, side, [visible(token) for token in tokens], size - 0.5, first=0.5)
     axis.tick_params(length=0)
     axis.tick_params("y", labelrotation=0)
     axis.tick_params("x", labelrotation=90 if max(map(len, tokens)) > 1 else 0)

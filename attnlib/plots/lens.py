@@ -25,7 +25,7 @@ from attnlib.plots.panels import (
     panels,
     row_of_panels,
 )
-from attnlib.plots.style import visible
+from attnlib.plots.style import plain, visible
 from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, weights
 from attnlib.plots.words import courses, extremes, listed, peaks
 
@@ -42,7 +42,7 @@ def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Drawn:
     for axis, (title, rows) in zip(axes, tables.items(), strict=True):
         by = str(rows.columns[0])
         for (name, part), look in zip(rows.groupby(by, sort=False), looks(), strict=False):
-            line(axis, part.sort_values("step"), "step", look, label=str(name))
+            line(axis, part.sort_values("step"), "step", look, label=plain(name))
         axis.set(title=title, xlabel="training step", ylim=(-0.02, 1.02))
         axis.legend(title=by, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     axes[0].set_ylabel("accuracy")

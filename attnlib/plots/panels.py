@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, POINTS, colour, colours
 
 ACROSS = 2
@@ -94,7 +95,13 @@ def line(axis: Axes, rows: pd.DataFrame, x: str, look: Look, alpha: float = 0.2,
 def points(axis: Axes, rows: pd.DataFrame, places: Sequence[float], look: Look, label: str) -> None:
     """A point with its interval for every row, at heights `places`."""
     spread = [rows["value"] - rows["low"], rows["high"] - rows["value"]]
-    how: dict[str, Any] = {"fmt": look.shape, "ms": 4, "capsize": 2, "color": look.colour, "label": label}
+    how: dict[str, Any] = {
+        "fmt": look.shape,
+        "ms": 4,
+        "capsize": 2,
+        "color": look.colour,
+        "label": plain(label),
+    }
     axis.errorbar(rows["value"], places, xerr=spread, **how)
 
 

@@ -19,6 +19,7 @@ from attnlib.plots.panels import (
     points,
     row_of_panels,
 )
+from attnlib.plots.style import plain
 from attnlib.plots.themes import colour
 from attnlib.plots.words import by_group, courses
 
@@ -38,8 +39,8 @@ def accuracy_by_position(rows: pd.DataFrame) -> Drawn:
     figure, axes = panels(rows["task"].nunique())
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
         for (split, of_split), look in zip(part.groupby("split", sort=False), looks(), strict=False):
-            line(axis, of_split, "position", look, label=split)
-        axis.set(title=name, xlabel="place in the answer", ylim=(-0.03, 1.03))
+            line(axis, of_split, "position", look, label=plain(split))
+        axis.set(title=plain(name), xlabel="place in the answer", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token")
     legend_of(axes[-1])
     seen = courses(rows, "position", ["task", "split"])
@@ -71,7 +72,12 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
                 "label": f"{measure}, uniform",
             }
             axis.plot(estimates["uniform"], places, "|", **stroke)
-        axis.set(title=name, xlabel="reference mass", yticks=range(len(things)), yticklabels=things)
+        axis.set(
+            title=plain(name),
+            xlabel="reference mass",
+            yticks=range(len(things)),
+            yticklabels=[*map(plain, things)],
+        )
         axis.set_xlim(left=0)
         axis.grid(axis="x", alpha=0.3)
     axes[0].invert_yaxis()  # shared: all of them
@@ -93,7 +99,7 @@ def plateaus(histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequenc
         line(axis, rows.assign(value=rows["exact_match"]), "step", next(looks()))
         for end in stages[name]:
             axis.axvline(end, color=colour("faint"), ls=":", lw=1)
-        axis.set(title=name, xlabel="training step", ylim=(-0.03, 1.03))
+        axis.set(title=plain(name), xlabel="training step", ylim=(-0.03, 1.03))
     name_rows(axes, "exact match (validation)")
     rows = labelled(histories, "run")
     seen = courses(rows, "step", "run", "exact_match")
@@ -123,9 +129,9 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
         axis.plot(some[mass], some["accuracy"], **open_side, **how)
     for task, look in looks_of.items():
         name = str(task).replace("_", " ")
-        axis.plot([], [], label=name, marker=look.shape, color=look.colour, **open_side)
+        axis.plot([], [], label=plain(name), marker=look.shape, color=look.colour, **open_side)
     for model, fill in fills.items():
-        axis.plot([], [], label=model, marker="o", color=colour("faint"), fillstyle=fill, **open_side)
+        axis.plot([], [], label=plain(model), marker="o", color=colour("faint"), fillstyle=fill, **open_side)
     axis.set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
     axis.set_ylim(-0.03, 1.03)
     legend_of(axis)
@@ -151,9 +157,9 @@ def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Drawn:
     look_of = dict(zip(rows["split"].unique(), looks(), strict=False))
     for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
         for (split, onto), of_both in part.groupby(["split", "onto"], sort=False):
-            how = {"alpha": 0.15, "ls": targets[onto], "label": f"{split}, {onto}"}
+            how = {"alpha": 0.15, "ls": targets[onto], "label": plain(f"{split}, {onto}")}
             line(axis, of_both, "strength", look_of[split], **how)
-        axis.set(title=name, xlabel="strength", ylim=(-0.03, 1.03))
+        axis.set(title=plain(name), xlabel="strength", ylim=(-0.03, 1.03))
     name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
     legend_of(axes[-1])
     seen = courses(rows, "strength", ["task", "split", "onto"])

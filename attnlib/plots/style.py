@@ -67,9 +67,14 @@ def _p_value(p: Any, digits: int) -> str:
     return "&lt; 0.001" if p < 0.001 else f"{p:.{digits}f}"
 
 
+def plain(name: object) -> str:
+    """A name as a label or title: matplotlib would take what is between two $ for mathematics."""
+    return str(name).replace("$", r"\$")
+
+
 def visible(word: str) -> str:
     """A token as a label: blanks and line ends can be seen, and nothing is taken for mathematics."""
-    return word.replace("\n", "⏎").replace(" ", "␣").replace("$", r"\$") or "∅"
+    return plain(word.replace("\n", "⏎").replace(" ", "␣")) or "∅"
 
 
 def formulas(text: str) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from attnlib.widgets.dynamics_explorer import DynamicsExplorer
 from attnlib.widgets.encoding import checked_tokens, numpy_of
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import checked_texts
 from attnlib.widgets.over_training import Curves, Parts, Steps
 from attnlib.widgets.scored_document import Document
+from attnlib.widgets.scores_explorer import ScoresExplorer
 
 NOUNS = ("sentence", "translation")
 
@@ -102,7 +102,7 @@ class AlignedSentence(Document):
         }
 
 
-class AlignmentExplorer(DynamicsExplorer):
+class AlignmentExplorer(ScoresExplorer):
     """Attention, keyword relevance and influence of target by source tokens, as they form in training.
 
     Every score is a heat map, side by side with the others, so that they can be compared cell by cell; where

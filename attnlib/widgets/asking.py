@@ -1,10 +1,13 @@
 """A box in a live explorer: the reader types a text, a function in the kernel answers."""
 
+import logging
 from typing import Any
 
 import traitlets
 
 from attnlib.widgets.explorer import Explorer
+
+_log = logging.getLogger(__name__)
 
 
 def nobody(text: str) -> Any:
@@ -30,7 +33,11 @@ class Asking(Explorer):
         self.on_msg(lambda _, content, buffers: self.ask(str(content.get("text", ""))))
 
     def ask(self, text: str) -> None:
-        """What the button does: shows the answer to a text. What goes wrong becomes the trait ``error``."""
+        """What the button does: shows the answer to a text. What goes wrong becomes the trait ``error``.
+
+        A ValueError is a refusal, in words for the reader. Of anything else the traceback is logged, so that
+        who wrote the function that answers can mend it.
+        """
         self.asked, self.error, self.busy = text, "", True
         try:
             if not text.strip():
@@ -42,6 +49,7 @@ class Asking(Explorer):
             self.error = str(error)
         except Exception as error:
             self.error = f"{type(error).__name__}: {error}"
+            _log.exception("The function that answers failed on %r.", text)
         finally:
             self.busy = False
 

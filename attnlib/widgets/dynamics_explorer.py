@@ -1,18 +1,15 @@
 """How a classifier learns where to look: the scores of a document's tokens, checkpoint by checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
-import anywidget
 import traitlets
 
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import counted
-from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps
-from attnlib.widgets.scored_document import Document
+from attnlib.widgets.over_training import Curves, Parts, Steps
+from attnlib.widgets.scores_explorer import ScoresExplorer
 
 
-class DynamicsExplorer(OverTraining, anywidget.AnyWidget):
+class DynamicsExplorer(ScoresExplorer):
     """A document's tokens coloured by attention, keyword relevance and influence, as they form in training.
 
     Every score is a row: the text again, in the colours of that score, so that they can be compared token by
@@ -62,13 +59,6 @@ class DynamicsExplorer(OverTraining, anywidget.AnyWidget):
 
     _esm, _css = front_end("dynamics_explorer.js")
 
-    _noun = "document"
-    _item: ClassVar[type[Document]] = Document
-
-    documents = traitlets.List(traitlets.Dict(), help="What is shown besides the scores.").tag(sync=True)
-    weights = traitlets.Bytes(help="The compressed scores of all documents, in order.").tag(sync=True)
-    document = traitlets.Int(0, help="Index of the document shown.").tag(sync=True)
-    token = traitlets.Int(-1, help="The chosen token; -1 for none.").tag(sync=True)
     shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(sync=True)
 
     def __init__(
@@ -84,39 +74,12 @@ class DynamicsExplorer(OverTraining, anywidget.AnyWidget):
         token: int = -1,
         shown: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(documents, steps, curves, classify, checkpoint, title=title)
+        super().__init__(documents, steps, curves, title, classify, checkpoint=checkpoint, document=document)
         names = self._names()
         if unknown := set(names if shown is None else shown) - set(names):
             raise ValueError(f"shown has {sorted(unknown)}; the documents have scores {', '.join(names)}.")
         self.shown = names if shown is None else list(shown)
-        self._show(self._items, document)
         self.token = token
-
-    def _sizes(self) -> str:
-        sizes = f"{counted(len(self.documents), self._noun)}, {counted(len(self.steps), 'checkpoint')}"
-        return f"{sizes}, scores {', '.join(self._names())}"
-
-    def _names(self) -> list[str]:
-        """Every score of any document, in the order of their first appearance."""
-        return list(dict.fromkeys(name for document in self._items for name in document.scores))
-
-    def _places(self) -> dict[str, tuple[int, str]]:
-        if not self.documents:
-            return super()._places()
-        tokens = len(self.documents[self.document]["tokens"])
-        return super()._places() | {"document": (len(self.documents), ""), "token": (tokens, "none")}
-
-    def _show(self, items: Sequence[Document], at: int) -> None:
-        negative = {name for each in items for name in each.negative()}
-        packed = [each.packed(negative) for each in items]
-        with self.hold_sync():
-            self.weights = b"".join(packed)
-            self.documents = [
-                each.describe(negative) | {"bytes": len(data)}
-                for each, data in zip(items, packed, strict=True)
-            ]
-            self.document = at
-            self._stay_inside()
 
     def _reply(self, text: str) -> None:
         before = self._names()

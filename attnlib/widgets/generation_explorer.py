@@ -13,7 +13,7 @@ from attnlib.widgets.asking import Asking
 from attnlib.widgets.encoding import Array
 from attnlib.widgets.explorer import NamedExamples
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.recording import Recording, deflate, parts_of, pieces, stored
+from attnlib.widgets.recording import NEIGHBOURS, Recording, deflate, parts_of, pieces, stored
 
 
 class GenerationExplorer(Asking, NamedExamples, anywidget.AnyWidget):
@@ -190,7 +190,7 @@ class LiveGenerationExplorer(GenerationExplorer):
                 if len(rows) == 1:
                     self._show([self._recording("rollout", so_far())])
                 else:
-                    word = pieces([*ids[0].tolist(), *tokens], self.tokenizer)[-1]
+                    *_, word = pieces([*ids[0].tolist(), *tokens][-1 - NEIGHBOURS :], self.tokenizer)
                     packed = deflate(stored(rows[-1].numpy()[None]))
                     self.send({"index": len(rows) - 1, "word": word}, [packed])
         finally:

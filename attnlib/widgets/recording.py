@@ -113,6 +113,10 @@ def parts_of(result: GenerativeRollout, tokenizer: Any, ignore: Ignore) -> dict[
     }
 
 
+NEIGHBOURS = 8
+"""So many tokens before one decide how it is decoded."""
+
+
 def pieces(ids: Sequence[int], tokenizer: Any) -> list[str]:
     """What each token adds to the text, with its blanks: one string per id.
 
@@ -121,7 +125,7 @@ def pieces(ids: Sequence[int], tokenizer: Any) -> list[str]:
     """
     texts, before = [], ""
     for i in range(len(ids)):
-        start = max(i - 8, 0)
+        start = max(i - NEIGHBOURS, 0)
         if start:
             before = tokenizer.decode(ids[start:i], clean_up_tokenization_spaces=False)
         text = tokenizer.decode(ids[start : i + 1], clean_up_tokenization_spaces=False)

@@ -18,6 +18,7 @@ from typing import Any
 import anywidget
 
 from attnlib.colours import THEMES
+from attnlib.files import write_atomically
 
 EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
 
@@ -161,10 +162,12 @@ class StaticTwin:
 
         Returns:
             The path.
+
+        Raises:
+            CheckpointError: it could not be written; an older page is as it was.
         """
-        path = Path(path)
-        path.write_text(whole_page(title or self.summary(), self.to_html()), encoding="utf-8")
-        return path
+        write_atomically(Path(path), whole_page(title or self.summary(), self.to_html()).encode())
+        return Path(path)
 
     def _addressed(self) -> list[str]:
         """The traits, whole numbers from -1 or text, that the address of a static page can hold."""

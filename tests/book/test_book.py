@@ -157,7 +157,7 @@ def test_the_first_page_plays(html: Path, browser: Browser) -> None:
     """Typing is answered, the picture follows, and a head switched off can change the answer."""
     with watched_page(browser) as (page, problems):
         visit(page, html / "index.html")
-        said, heat_map = page.locator(".attnm-said"), "section.attnx .attnx-map"
+        said, heat_map = page.locator(".attno-said"), "section.attnx .attnx-map"
         before = canvas_hash(page, heat_map)
         assert "=125, right" in said.inner_text()
         page.locator("section.attnx input[type=text]").fill("12+34")

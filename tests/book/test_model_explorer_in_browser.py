@@ -48,12 +48,12 @@ def swapped(page, swap):
 
 
 def said(page):
-    return page.locator(".attnm-said").inner_text()
+    return page.locator(".attno-said").inner_text()
 
 
 def line(page, name):
     """The texts of one line of the output's table, without what is only heard."""
-    rows = page.locator(".attnm-result tr").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+    rows = page.locator(".attno-result tr").filter(has=page.get_by_role("rowheader", name=name, exact=True))
     return [text.partition("\n")[0] for text in rows.locator("td").all_inner_texts()]
 
 
@@ -256,10 +256,10 @@ def test_a_swapped_head_changes_the_output_as_in_torch(opened, swap, instead):
         rf"With L1H0 {swap}: \d of 7 outputs right \(as trained: 7 of 7 outputs right\)", said(page)
     )
     assert canvas_hash(page, MAP) != trained
-    assert page.locator("td.attnm-wrong").count() == sum(
+    assert page.locator("td.attno-wrong").count() == sum(
         a != b for a, b in zip(own, line(page, "writes now"), strict=True)
     )
-    assert "attnm-swapped" in page.get_by_role("button", name="layer 1, head 0").get_attribute("class")
+    assert "attno-swapped" in page.get_by_role("button", name="layer 1, head 0").get_attribute("class")
     page.get_by_role("button", name="as trained").click()
     assert canvas_hash(page, MAP) == trained
     assert line(page, "writes") == own
@@ -417,5 +417,5 @@ def test_the_module_renders_from_the_kernels_views(opened):
     live = f":nth-match({MAP}, 2)"
     assert canvas_hash(page, MAP) == canvas_hash(page, live)
     page.evaluate("model.set('text', 'fade'); model.set('swaps', { L0H0: 'off' })")
-    second = page.locator(".attnm-said").nth(1).inner_text()
+    second = page.locator(".attno-said").nth(1).inner_text()
     assert second.startswith("With L0H0 off: ") and " of 4 outputs right" in second

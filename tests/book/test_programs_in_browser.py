@@ -92,7 +92,7 @@ def test_a_row_without_a_key_shows_the_heads_own_attention(opened):
         readout.append(page.locator(".attnx-readout").inner_text().partition(" It writes")[0])
     assert not rasp.language("sort", 10).target_attention("cabbage")[0, 0][1].any()
     assert readout[0] == readout[1]
-    assert page.locator(".attnm-said").inner_text().startswith("With L0H0 the program's: ")
+    assert page.locator(".attno-said").inner_text().startswith("With L0H0 the program's: ")
 
 
 # ---- models that cannot be shown

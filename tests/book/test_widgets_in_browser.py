@@ -444,3 +444,15 @@ def test_the_module_renders_from_the_kernels_views_and_lets_go(opened):
     page.wait_for_timeout(100)
     assert page.locator(".attnx").first.get_attribute("data-mode") == "dark"
     assert canvas_hash(page, live) == before
+
+
+def test_the_page_hears_of_its_own_keys_and_of_no_others(opened):
+    page = opened(explorer())
+    page.evaluate(
+        "() => { window.heard = []; addEventListener('keydown', (event) => heard.push(event.key)); }"
+    )
+    page.locator(".attnx-stage").first.focus()
+    for keys in ("ArrowDown", "j", "Enter", "Control+Enter", "Control+k", "Meta+k", "Alt+j"):
+        page.keyboard.press(keys)
+    heard = [key for key in page.evaluate("heard") if key not in ("Control", "Meta", "Alt")]
+    assert heard == ["k", "k", "j"]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from attnlib.generators import IGNORE
-from attnlib.generators.arithmetic import KINDS, Problems, arithmetic, best_possible, read_files, write_files
+from attnlib.generators.arithmetic import (
+    KINDS,
+    Problems,
+    Splits,
+    arithmetic,
+    best_possible,
+    read_files,
+    write_files,
+)
 
 TASKS = st.builds(
     arithmetic,
@@ -52,6 +61,20 @@ def test_what_is_written_is_right_and_can_be_read_back(task):
             assert len({len(part) for part in question.split(sign)}) == 1
     again = task.parse(*texts)
     assert (again.operators == problems.operators).all() and (again.operands == problems.operands).all()
+
+
+@settings(FEW)
+@given(TASKS)
+def test_samples_are_those_of_their_texts_and_parse_nothing(task):
+    problems = drawn(task, 9)
+    one_by_one = [task.annotate(text) for text in task.texts(problems)]
+    with mock.patch("attnlib.generators.arithmetic.task.read_numbers", side_effect=AssertionError):
+        samples = list(task.samples(problems))
+    for sample, right in zip(samples, one_by_one, strict=True):
+        assert sample.text == right.text
+        for name in ("input_ids", "target_ids", "reference", "evaluated"):
+            assert torch.equal(getattr(sample, name), getattr(right, name))
+    assert list(task.samples(problems[:0])) == []
 
 
 @settings(FEW)
@@ -174,6 +197,20 @@ def test_splits_are_disjoint_down_to_the_order_of_operands(numbers, operators, n
         )
         assert ((part.operands >= numbers[0]) & (part.operands <= numbers[1])).all()
     assert all(not one & other for one, other in itertools.combinations(contents, 2))
+
+
+def test_both_orders_of_a_sum_are_seen_and_one_of_a_difference():
+    train, test = Problems(np.array([0, 1, 2]), np.array([[1, 2], [9, 4], [3, 5]])), np.array([0, 1, 1, 2, 2])
+    test = Problems(test, np.array([[2, 1], [4, 9], [9, 4], [5, 3], [3, 6]]))
+    assert Splits(train, train, test).seen().tolist() == [True, False, True, True, False]
+
+
+def test_seen_is_what_disjoint_splits_exclude():
+    task = arithmetic()
+    published = task.splits(20000, 200, 1000, as_published=True)
+    trained = {tuple(sorted(row)) for row in published.train.operands.tolist()}
+    right = [tuple(sorted(row)) in trained for row in published.test.operands.tolist()]
+    assert published.seen().tolist() == right and right.count(False) < 40
 
 
 def test_test_problems_do_not_depend_on_how_many_are_trained_on():

@@ -88,7 +88,14 @@ def test_problems_are_left_in_a_folder_and_taken_from_it(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train.txt": "1+2=3"}, r"data_folder should hold train.txt, val.txt and test.txt, or none"),
+        (
+            {"train.txt": "1+2=3"},
+            r"data_folder should hold train.txt, val.txt and test.txt, or nothing at all",
+        ),
+        (
+            {"thesis.txt": "mine"},
+            r"nothing at all; got .* holds other files, such as 'thesis.txt': name a new",
+        ),
         (
             dict.fromkeys(("train.txt", "val.txt", "test.txt"), "1+2=4"),
             "train.txt, line 1: '1\\+2=4' is wrong",
@@ -101,11 +108,17 @@ def test_a_folder_of_something_else_is_refused(tmp_path, files, message):
         (tmp_path / name).write_text(text)
     with pytest.raises(ParameterError, match=message):
         params(data_folder=str(tmp_path))
-    for name in ("train.txt", "none/new", "<b>"):
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == files
+    for name in (next(iter(files)), "none/new", "<b>"):
         with pytest.raises(ParameterError, match="data_folder should be a folder, or a new one"):
             params(data_folder=str(tmp_path / name))
 
 
-def test_nothing_is_written_before_training(tmp_path):
-    params(data_folder=str(tmp_path / "new"))
+def test_nothing_is_written_before_training_and_never_among_other_files(tmp_path):
+    p = params(data_folder=str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "mine.txt").write_text("mine")  # after the check
+    with pytest.raises(ValueError, match=r"holds other files, such as 'mine\.txt'"):
+        p.splits(p.runs()[0])
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine.txt"]

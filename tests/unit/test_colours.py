@@ -10,7 +10,7 @@ import pytest
 
 from attnlib import colours
 from attnlib.plots.themes import colour, in_theme
-from attnlib.widgets.front_end import front_end
+from attnlib.widgets.front_end import FRONT, front_end
 
 ROOT = Path(__file__).parents[2]
 NAMES = "|".join(matplotlib.colors.CSS4_COLORS)
@@ -64,8 +64,8 @@ def test_no_other_file_holds_a_colour() -> None:
 
 
 def test_the_explorers_know_every_colour_that_their_styles_name() -> None:
-    for explorer in ("attention", "training", "dynamics", "generation", "measure", "model"):
-        script, style = front_end(f"{explorer}_explorer.js")
+    for explorer in FRONT.glob("*_explorer.js"):
+        script, style = front_end(explorer.name)
         own = {"part"}  # how far a slider or a bar reaches
         for mode, theme in colours.THEMES.items():
             assert set(re.findall(r"var\(--([\w-]+)", style)) <= {*theme, *own}

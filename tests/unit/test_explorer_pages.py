@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.explorers import state_of
+from tests.unit import test_alignment_explorer as alignment
 from tests.unit import test_dynamics_explorer as dynamics
 from tests.unit import test_generation_explorer as generation
 from tests.unit import test_measure_explorer as measure
@@ -15,6 +16,7 @@ from tests.unit import test_training_explorer as training
 from tests.unit import test_widgets as attention
 
 EXPLORERS = {
+    "alignment": (alignment.explorer, {"checkpoint": 0}),
     "attention": (attention.two_examples, {"layer": 1}),
     "dynamics": (dynamics.explorer, {"token": 1}),
     "generation": (generation.two_examples, {"layer": 0}),

@@ -81,3 +81,22 @@ def test_an_explorer_is_one_module_without_imports(explorer: str) -> None:
     assert script.endswith("export default { render };\n")
     assert re.findall(r"^(?:import|export)\b.*", script, re.MULTILINE) == ["export default { render };"]
     assert (script, style) == front_end(explorer)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FRONT.glob("*_explorer.css")))
+def test_every_rule_of_an_explorer_names_a_class_of_its_own(name: str) -> None:
+    """Else it would hold for the others on the page."""
+    rules = {path.name: _selectors(path.read_text()) for path in FRONT.glob("*_explorer.css")}
+    others = {each for other in rules if other != name for rule in rules[other] for each in _prefixes(rule)}
+    assert [rule for rule in rules[name] if not _prefixes(rule) - others] == []
+
+
+def _selectors(style: str) -> list[str]:
+    """One by one, without comments and what stands in brackets."""
+    style = re.sub(r"/\*.*?\*/|@container[^{]*\{|\([^()]*\)", "", style, flags=re.DOTALL)
+    return [each.strip() for rule in re.findall(r"([^{}]+)\{", style) for each in rule.split(",")]
+
+
+def _prefixes(selector: str) -> set[str]:
+    """Of its classes: attng of .attng-word."""
+    return set(re.findall(r"\.(attn[a-z])\b", selector))

@@ -4,6 +4,7 @@ import os
 import re
 import zlib
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -341,6 +342,28 @@ def test_what_came_before_a_failure_is_kept(live, monkeypatch, error, message):
     press(explorer, "the sky")
     assert explorer.error == message and not explorer.busy
     assert [example["shape"] for example in explorer.examples] == [[2, 3, 3]] * 2
+
+
+def test_a_word_is_decoded_beside_its_neighbours_alone(live, monkeypatch):
+    explorer, _ = live
+    counted = mock.Mock(wraps=explorer.tokenizer.decode)
+    monkeypatch.setattr(explorer.tokenizer, "decode", counted, raising=False)
+    decodes = []
+    explorer.send = lambda content, buffers=None: decodes.append(counted.call_count)
+    press(explorer, "the sky of Rome " * 5)
+    assert np.diff(decodes).max() <= 18  # of 20 tokens and more, two for each of nine
+
+
+def test_a_failure_leaves_its_traceback_and_a_refusal_does_not(live, caplog):
+    explorer, _ = live
+    explorer.encode = lambda text: {}[text]
+    press(explorer, "the sky")
+    assert explorer.error == "KeyError: 'the sky'"
+    (told,) = caplog.records
+    assert told.exc_info[0] is KeyError and "<lambda>" in caplog.text
+    caplog.clear()
+    press(explorer, "")
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("sink", [[0], [-2]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from transformers import (
 from attnlib.attribution import METHODS, attribute
 from attnlib.commands import main
 from attnlib.commands.looking import ROLLOUTS, look
+from attnlib.commands.page import Seen, write_page
+from attnlib.files import CheckpointError
 from attnlib.generators import char_tokenizer
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import generate_with_rollout
@@ -172,3 +175,33 @@ def test_a_real_model_is_shown_from_a_shell(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == "look.html\n"
     assert "Once" in (tmp_path / "look.html").read_text()
+
+
+def test_a_full_disk_leaves_the_older_page_whole(tmp_path, monkeypatch) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("older")
+    explorer = GenerationExplorer(["a"], ["b"], torch.ones(1, 1, 1))
+    opened = Path.open
+
+    def full(self, mode="r", *rest, **how):
+        file = opened(self, mode, *rest, **how)
+        if "w" not in mode:
+            return file
+        file.write("<!DOC" if "b" not in mode else b"<!DOC")
+        file.close()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    for write in (lambda: write_page(Seen(explorer, "T", "note"), page), lambda: explorer.save_html(page)):
+        with pytest.raises(CheckpointError, match=r"No space left .* previous version is intact"):
+            write()
+        assert page.read_text() == "older" and list(tmp_path.iterdir()) == [page]
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("/proc/self/look.html", "cannot be written into /proc/self"), ("/dev/null", "is no file that a page")],
+)
+def test_where_no_page_can_be_written_is_said_before_the_work(monkeypatch, capsys, place, reason) -> None:
+    monkeypatch.setattr("attnlib.commands.look", lambda *given, **how: pytest.fail("worked first"))
+    assert reason in refusal(capsys, "any", "text", "-o", place)

@@ -79,3 +79,16 @@ def test_a_p_value_is_never_shown_as_nothing():
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>"])
 def test_a_table_escapes_what_it_shows(text):
     assert text not in plots.table(pd.DataFrame({"x": [text]})).to_html()
+
+
+NOT_MATHEMATICS = "$\\x$"
+
+
+def test_names_and_tokens_with_dollars_are_no_mathematics():
+    tokens, attention = [NOT_MATHEMATICS, "a b"], torch.full((1, 1, 2, 2), 0.5)
+    grid = plots.attention_grid({NOT_MATHEMATICS: attention}, tokens).figure.axes[0]
+    assert grid.get_title().startswith(r"\$\x\$") and grid.get_xticklabels()[1].get_text() == "a␣b"
+    history = pd.DataFrame({"step": [1, 2], "accuracy": [0.1, 0.2], "cross_entropy": [2.0, 1.0]})
+    plots.learning_curves({NOT_MATHEMATICS: history}).html()
+    rows = pd.DataFrame({"value": [0.5], "low": [0.4], "high": [0.6], "of": [NOT_MATHEMATICS]})
+    plots.estimates(rows.assign(by=NOT_MATHEMATICS), "of", "by", "share").html()

@@ -48,14 +48,18 @@ def read_files(folder: str | Path, task: Arithmetic) -> Splits:
 
 
 def read_or_write(folder: str | Path, task: Arithmetic, draw: Callable[[], Splits]) -> Splits:
-    """The problems of a folder; if none of the three files is there, drawn ones, once they are written there.
+    """The problems of a folder; if it is new or empty, drawn ones, once they are written there.
 
     Raises:
+        FileExistsError: none of the three files is there, but others are: nothing is written among those.
         FileNotFoundError: one of the files is missing, and another is there.
         ValueError: see `read_files`.
         CheckpointError: see `write_files`.
     """
-    if not any((Path(folder) / name).exists() for name in _FILES.values()):
+    folder = Path(folder)
+    if not any((folder / name).exists() for name in _FILES.values()):
+        if folder.is_dir() and (others := sorted(path.name for path in folder.iterdir())):
+            raise FileExistsError(f"it holds other files, such as {others[0]!r}: name a new or empty folder")
         write_files(folder, task, draw())
     return read_files(folder, task)
 

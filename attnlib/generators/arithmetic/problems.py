@@ -41,6 +41,12 @@ class Problems:
         )
 
     @property
+    def ordered(self) -> Problems:
+        """The same problems, operands in ascending order where that changes nothing: 34+12 is 12+34."""
+        free = (self.operators != OPERATORS.index("-"))[:, None]
+        return Problems(self.operators, np.where(free, np.sort(self.operands, axis=1), self.operands))
+
+    @property
     def carries(self) -> Int64[np.ndarray, " problem"]:
         r"""How many columns pass something on to the next when the problem is done on paper.
 

@@ -32,8 +32,11 @@ class Splits:
     test: Problems
 
     def seen(self) -> Bool[np.ndarray, " problem"]:
-        """Which test problems are training problems too: none, unless the splits are as published."""
-        return np.isin(_content(self.test), _content(self.train))
+        """Which test problems are training problems too: none, unless the splits are as published.
+
+        The two orders of a sum or product count as one problem, as in `Arithmetic.splits`.
+        """
+        return np.isin(_content(self.test.ordered), _content(self.train.ordered))
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,7 @@ class Space:
 
     def twins(self, indices: Int64[np.ndarray, " problem"]) -> Int64[np.ndarray, " problem"]:
         """A number shared by problems that differ in the order of their operands alone, if that is free."""
-        problems = self.problems(indices)
-        free = (problems.operators != OPERATORS.index("-"))[:, None]
-        ordered = np.where(free, np.sort(problems.operands, axis=1), problems.operands)
+        ordered = self.problems(indices).ordered.operands
         powers = self.span ** np.arange(self.n_operands)[::-1]
         operator = indices // self.span**self.n_operands
         return operator * self.span**self.n_operands + ((ordered - self.numbers[0]) * powers).sum(1)

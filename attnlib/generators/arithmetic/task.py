@@ -126,10 +126,7 @@ class Arithmetic:
         Raises:
             ValueError: it is not a problem of this task, or its answer is wrong; says why.
         """
-        problems = self.parse(text)
-        batch = self.batch(problems)
-        kept = {name: getattr(batch, name)[0] for name in ("reference", "evaluated")}
-        return Sample(self.texts(problems)[0], batch.input_ids[0], batch.target_ids[0], **kept)
+        return next(self.samples(self.parse(text)))
 
     def prompt(self, text: str) -> Int64[Tensor, " token"]:
         """Ids of a problem up to and including its =: what a model is asked to go on from.
@@ -200,8 +197,13 @@ class Arithmetic:
         return self._write(problems).texts()
 
     def samples(self, problems: Problems) -> Iterator[Sample]:
-        """Each problem as a `Sample`."""
-        return (self.annotate(text) for text in self.texts(problems))
+        """Each problem as a `Sample`, without the padding of its batch."""
+        texts, names = iter(self.texts(problems)), ("input_ids", "target_ids", "reference", "evaluated")
+        for batch in self.in_batches(problems, reference=True):
+            lengths = batch.attention_mask.sum(1).tolist()
+            rows = zip(*(getattr(batch, name) for name in names), strict=True)
+            for n, (ids, targets, reference, evaluated) in zip(lengths, rows, strict=True):
+                yield Sample(next(texts), ids[:n], targets[:n], reference[:n, :n], evaluated[:n, :n])
 
     def batch(self, problems: Problems, reference: bool = True) -> Batch:
         """Ids, targets and, if asked for, the reference of many problems.

@@ -37,16 +37,16 @@ class ModelView extends AttentionView {
   build(el) {
     this.loaded = -1; // index of the model that is unpacked
     this.box = make("input", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", input: () => this.choose({ text: this.box.value }) });
-    this.label = make("span", { class: "attnx-label attnm-label", "aria-hidden": "true" });
-    this.tries = make("span", { class: "attnm-tries", role: "group", "aria-label": "Texts to begin with" });
+    this.label = make("span", { class: "attnx-label attno-label", "aria-hidden": "true" });
+    this.tries = make("span", { class: "attno-tries", role: "group", "aria-label": "Texts to begin with" });
     this.error = make("p", { class: "attnq-error", role: "alert" });
     this.note = make("p", { class: "attnq-note" });
-    this.said = make("p", { class: "attnm-said", role: "status", "aria-live": "polite" });
+    this.said = make("p", { class: "attno-said", role: "status", "aria-live": "polite" });
     this.output = make("table", { pointerover: (event) => this.onToken(event), pointerleave: () => this.point(null), click: (event) => this.onToken(event) });
-    this.result = make("div", { class: "attnm-result" }, this.said,
+    this.result = make("div", { class: "attno-result" }, this.said,
       make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Output at every token" }, this.output));
     super.build(el);
-    this.root.classList.add("attnm");
+    this.root.classList.add("attno");
   }
 
   above() {
@@ -62,7 +62,7 @@ class ModelView extends AttentionView {
     this.reset = make("button", { type: "button", class: "attnx-save", click: () => this.choose({ swaps: {} }) }, "as trained");
     this.slider = make("input", { type: "range", min: 0, max: 100, step: 5, "aria-label": "How much of it, in per cent",
       input: () => this.choose({ strength: Number(this.slider.value) / 100 }) });
-    this.share = make("span", { class: "attnm-share" });
+    this.share = make("span", { class: "attno-share" });
     this.shareField = field("how much of it", this.slider, this.share);
     this.headSelect.closest("label").after(field("Its attention", this.swapSelect), this.shareField, this.reset);
     return controls;
@@ -77,7 +77,7 @@ class ModelView extends AttentionView {
     this.error.textContent = problem;
     this.error.hidden = !problem;
     this.box.setAttribute("aria-invalid", Boolean(problem));
-    this.root?.classList.toggle("attnm-stale", Boolean(problem));
+    this.root?.classList.toggle("attno-stale", Boolean(problem));
     if (!problem) this.asked = text;
     return this.compute();
   }
@@ -161,7 +161,7 @@ class ModelView extends AttentionView {
   markSwaps() {
     for (const { layer, head, button } of this.heads.all) {
       const swap = this.swaps[headName(layer, head)];
-      button.classList.toggle("attnm-swapped", Boolean(swap));
+      button.classList.toggle("attno-swapped", Boolean(swap));
       if (swap) button.title = `${button.title}: ${this.called(swap)}`;
     }
   }
@@ -199,7 +199,7 @@ class ModelView extends AttentionView {
     this.said.textContent = this.swapped ? `With ${names}${this.inPart}: ${problem}${verdict(run)} (as trained: ${verdict(own)})` : capital(problem + verdict(run));
     const line = (name, texts, marks = []) => make("tr", {}, make("th", { scope: "row" }, name), ...range(columns - task.skipped).map((i) => {
       const at = i + task.skipped, text = texts[at], wrong = marks[at] === false, written = text === undefined ? "" : visible(text);
-      return make("td", { ...(at < run.tokens.length ? { "data-query": at } : {}), ...(wrong ? { class: "attnm-wrong" } : {}) }, written, ...(wrong && written ? [make("span", { class: "attnx-hidden" }, " wrong")] : []));
+      return make("td", { ...(at < run.tokens.length ? { "data-query": at } : {}), ...(wrong ? { class: "attno-wrong" } : {}) }, written, ...(wrong && written ? [make("span", { class: "attnx-hidden" }, " wrong")] : []));
     }));
     const at = (each, values) => [...Array(each.begin), ...values];
     const outputs = (name, each) => line(name, at(each, each.texts), at(each, each.good ?? []));

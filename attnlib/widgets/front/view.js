@@ -21,8 +21,11 @@ export class View {
     const title = this.model.get("title");
     this.root = make("section", { class: style, "aria-label": `${kind}${title ? `: ${title}` : ""}` },
       ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...parts);
-    // JupyterLab's command mode would otherwise take the arrow keys.
-    this.root.addEventListener("keydown", (event) => event.stopPropagation());
+    // JupyterLab's command mode would otherwise take the arrow keys, and run the cell on Ctrl + Enter. What else is
+    // pressed with Ctrl, Alt or Cmd is the page's: Ctrl + K searches the book.
+    this.root.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || !(event.ctrlKey || event.altKey || event.metaKey)) event.stopPropagation();
+    });
     el.append(this.root);
   }
 

@@ -31,6 +31,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnlib.generators.base import moved
 from attnlib.models.attention.forward import Mask, check_prompt
 from attnlib.rollout.inputs import token_indices
 
@@ -166,12 +167,16 @@ def by_length(
         )
     device = input_ids.device
     aims = [None if given is None else torch.as_tensor(given, device=device) for given in (target, foil)]
-    real = torch.ones_like(input_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+    real = torch.ones(
+        input_ids.shape, dtype=torch.bool
+    )  # on the CPU, where lengths are known without waiting
+    real = real if attention_mask is None else attention_mask.bool().cpu()
     lengths = real.sum(1)
     for length in lengths.unique().tolist():
-        (at,) = token_indices([query], length, "query", device).tolist()
+        (at,) = token_indices([query], length, "query", real.device).tolist()
         row = (lengths == length).nonzero()
         column = real[row[:, 0]].nonzero()[:, 1].view(-1, length)
+        row, column = moved(row, device), moved(column, device)
         some = [None if given is None else given.expand(len(real))[row[:, 0]] for given in aims]
         other = None if counterfactual is None else counterfactual.to(device)[row, column]
         yield Place(row, column), Prompts(input_ids[row, column], at, some[0], some[1], other)

@@ -10,6 +10,9 @@ from attnlib.models.seq2seq import Seq2Seq
 
 BOS_ID, EOS_ID, PAD_ID = 1, 2, 0
 
+LOOK = {"cpu": 1}
+"""After how many tokens it is asked whether all have ended; elsewhere 8: the answer has to be waited for."""
+
 
 @torch.no_grad()
 def translate(
@@ -53,7 +56,9 @@ def translate(
     ended = torch.zeros(n * width, dtype=torch.bool, device=source.device)
     after_end = torch.full((vocabulary,), float("-inf"), device=source.device)
     after_end[PAD_ID] = 0.0
-    for _ in range(max_length):
+    took, look = ended.new_zeros((), dtype=torch.long), LOOK.get(source.device.type, 8)
+    for step in range(1, max_length + 1):
+        took += ~ended.all()
         decoded = model.decode(latest, encoded, state)
         steps = model.to_vocabulary(decoded.joined[:, 0]).float().log_softmax(-1)
         steps = torch.where(ended[:, None], after_end, steps).view(n, width, vocabulary)
@@ -64,6 +69,6 @@ def translate(
         state = hidden[:, kept], cell[:, kept]
         written = torch.cat([written[kept], latest], 1)
         ended = ended[kept] | (latest[:, 0] == EOS_ID)
-        if ended.all():
+        if step % look == 0 and ended.all():
             break
-    return written.view(n, width, -1)[:, 0], scores[:, 0]
+    return written.view(n, width, -1)[:, 0, : int(took)], scores[:, 0]

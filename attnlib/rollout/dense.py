@@ -180,7 +180,7 @@ def _upwards(mixer: Mixer, cumulative: bool) -> list[Tensor]:
     states: list[Tensor] = []
     for matrix in mixer.upwards():
         ahead = (matrix[:, start:end, end:] for start, end in pairwise([0, *ends]))
-        if any(bool(part.any()) for part in ahead):
+        if blocks > 1 and any(bool(part.any()) for part in ahead):
             ends = [mixer.n]
         state = _product(matrix, states[-1], ends) if states else matrix
         states = [*states, state] if cumulative else [state]

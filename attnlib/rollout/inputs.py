@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attnlib.generators.base import moved
+
 Attentions = (
     Float[Tensor, "batch layer head query key"]
     | Float[Tensor, "layer head query key"]
@@ -64,12 +66,12 @@ def token_indices(
     given: Sequence[int] | Int[Tensor, " position"], n: int, name: str, device: torch.device
 ) -> Tensor:
     """Token positions as indices from 0, negative ones counted from the end; an error names the parameter."""
-    index = torch.as_tensor(given, dtype=torch.long, device=device)
+    index = torch.as_tensor(given, dtype=torch.long)  # where it is: no GPU is waited for to check a list
     if index.ndim != 1:
         raise ValueError(f"{name} must be a list of positions. Got shape {tuple(index.shape)} instead.")
     if index.numel() and (int(index.min()) < -n or int(index.max()) >= n):
         raise ValueError(f"{name} must be positions from {-n} to {n - 1}. Got {index.tolist()} instead.")
-    return index % n
+    return moved(index % n, device)
 
 
 def sink_mask(sink: Sequence[int], n: int, device: torch.device) -> Bool[Tensor, " key"]:

@@ -1,0 +1,346 @@
+"""What `tests/unit/test_pretended_gpu.py` runs in a process of its own, on a GPU that is only pretended."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnlib import chapters
+from attnlib.attribution import METHODS, attributions, measure
+from attnlib.attribution.prompts import by_length
+from attnlib.generators import base
+from attnlib.generators.base import Batch
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.decoding import translate
+from attnlib.models.pretrained import load_language_model
+from attnlib.models.seeds import seeded
+from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attnlib.rollout import (
+    attention_flow,
+    generate_with_rollout,
+    null_ratio,
+    rollout,
+    rollout_of,
+    stream_with_rollout,
+    uniform_causal_rollout,
+)
+from attnlib.training import Plan, fit
+from attnlib.training.objectives import ReferenceLoss, score_samples, token_loss
+from tests.parameters import profile, quick
+from tests.pretended import NAME, OnDevice, waits
+
+base.PINNED.add(NAME)
+
+
+def counted(do: Callable[[], Any]) -> tuple[Any, Counter[tuple[str, str]]]:
+    """What a function returns, and what it waited for."""
+    before = Counter(waits)
+    return do(), waits - before
+
+
+def agree(there: Tensor, here: Tensor) -> None:
+    """A tensor of the device holds the processor's numbers."""
+    assert isinstance(there, OnDevice)
+    torch.testing.assert_close(there.cpu(), here, atol=1e-4, rtol=1e-3, equal_nan=True)
+
+
+# ---- training ----------------------------------------------------------------------------------------
+
+TRAINED = {
+    "rasp_languages": chapters.RaspLanguages,
+    "arithmetic_lens": chapters.ArithmeticLens,
+    "classification_dynamics": chapters.ClassificationDynamics,
+    "algorithmic_reasoning": chapters.AlgorithmicReasoning,
+    "translation_dynamics": chapters.TranslationDynamics,
+    "sequence_copying": chapters.SequenceCopying,
+}
+"""The chapters that train: RASP (with supervision), the lens (with scheduled sampling), and so on."""
+
+MOST = {"arithmetic_lens": 1, "algorithmic_reasoning": 1, "translation_dynamics": 1}
+"""Waits of a training step, for what data decide: whether a coin is thrown, how many tokens are asked for."""
+
+
+def steps_of(setup: Any, device: str, **changes: Any) -> tuple[torch.nn.Module, list[int]]:
+    """A model after three steps, and how often each of them waited."""
+    seen = list[Counter]()
+    free = {"stop_at": None, "schedule": "constant", "warmup": 0, "evaluate_every": 100}
+    plan = dataclasses.replace(setup.plan, steps=3, device=device, **free | changes)
+    model = copy.deepcopy(setup.model)
+    fit(model, setup.batches, setup.loss, plan, hooks=[lambda _: seen.append(Counter(waits))], progress=False)
+    return model, [sum((after - before).values()) for before, after in pairwise(seen)]
+
+
+def same_weights(there: torch.nn.Module, here: torch.nn.Module) -> None:
+    """Two models have the same weights, but for rounding (which Adam makes as large as its rate at first)."""
+    for name, weight in here.state_dict().items():
+        torch.testing.assert_close(there.state_dict()[name].cpu(), weight, atol=2e-3, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_three_steps_of_every_kind_of_run(name: str) -> None:
+    chapter = TRAINED[name].checked(quick(name) | profile(name, "smoke") | {"device": "cpu"})
+    kinds = set[Any]()
+    for run in chapter.runs():
+        setup = chapter.setup(run)
+        kind = type(setup.model), type(setup.loss), str(setup.loss)[:80], getattr(run, "uniform", None)
+        if kind in kinds or len(kinds) == 3:
+            continue
+        kinds.add(kind)
+        there, waited = steps_of(setup, NAME)
+        same_weights(there, steps_of(setup, "cpu")[0])
+        assert max(waited) <= MOST.get(name, 0), run.name
+        agree_scores(setup, there)
+
+
+def agree_scores(setup: Any, there: torch.nn.Module) -> None:
+    """A score of a model on the device is that of the same model on the processor."""
+    found = setup.score(there, setup.valid)
+    assert found == pytest.approx(setup.score(copy.deepcopy(there).to("cpu"), setup.valid), abs=1e-4)
+
+
+def lens() -> tuple[Any, Any]:
+    """The lens's set-up, and its batches with a reference."""
+    chapter = chapters.ArithmeticLens.checked(quick("arithmetic_lens") | profile("arithmetic_lens", "smoke"))
+    run = chapter.runs()[0]
+    part, task = chapter.splits(run).train, chapter.task(run)
+    return chapter.setup(run), lambda step: task.batch(part[torch.arange(8 * step, 8 * step + 8)])
+
+
+@pytest.mark.parametrize("heads", [None, [(0, 1), (1, 0)]])
+def test_supervision_by_a_reference(heads: Any) -> None:
+    setup, batches = lens()
+    setup = dataclasses.replace(setup, batches=batches, loss=ReferenceLoss(2.0, heads))
+    there, waited = steps_of(setup, NAME, clip=0.5)
+    same_weights(there, steps_of(setup, "cpu", clip=0.5)[0])
+    assert max(waited) <= 1
+
+
+def test_an_evaluation_waits_no_more_for_more_weights() -> None:
+    def waited(layers: int) -> int:
+        model, batch = own(layers), Batch(IDS, IDS, IDS > -1)
+        setup = SimpleNamespace(model=model, batches=lambda _: batch, loss=token_loss(), plan=Plan(steps=3))
+        return max(steps_of(setup, NAME, evaluate_every=1)[1])
+
+    assert waited(1) == waited(4)
+
+
+class Killed(Exception):
+    """What ends a run."""
+
+
+def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    setup, _ = lens()
+    plan = dataclasses.replace(setup.plan, steps=4, evaluate_every=2, device=NAME, stop_at=None)
+    models = [copy.deepcopy(setup.model) for _ in range(3)]
+
+    def run(model: Any, folder: str, hook: Callable[[Any], Any] = lambda event: None) -> None:
+        score = {"evaluate": lambda model: setup.score(model, setup.valid)}
+        fit(
+            model,
+            setup.batches,
+            setup.loss,
+            plan,
+            folder=tmp_path / folder,
+            hooks=[hook],
+            progress=False,
+            **score,
+        )
+
+    def kill(event: Any) -> None:
+        if event.step == 3:
+            raise Killed
+
+    run(models[0], "whole")
+    with pytest.raises(Killed):
+        run(models[1], "killed", kill)
+    run(models[2], "killed")
+    for name, weight in models[0].state_dict().items():
+        assert torch.equal(weight.cpu(), models[2].state_dict()[name].cpu()), name
+
+
+# ---- measures ----------------------------------------------------------------------------------------
+
+IDS = torch.randint(4, 30, (2, 9), generator=torch.Generator().manual_seed(1))
+OTHER = IDS.clone()
+OTHER[:, [2, 5]] = 7
+MASK = torch.ones_like(IDS)
+MASK[1, :3] = 0
+
+
+def own(layers: int = 2) -> torch.nn.Module:
+    """A transformer of ours."""
+    with seeded(0):
+        sizes = {"n_layers": layers, "n_heads": 2, "width": 16, "max_length": 32}
+        return Transformer(TransformerConfig(30, causal=True, **sizes)).eval()
+
+
+MODELS: dict[str, Callable[[], torch.nn.Module]] = {
+    "own": own,
+    "llama": lambda: load_language_model("tiny-random", device="cpu")[0],
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_measure(model: str, method: str) -> None:
+    here = MODELS[model]()
+    there = copy.deepcopy(here).to(NAME)
+    asked = {"methods": method, "query": -1, "target": 5, "foil": 6}
+    ids, mask, other = (each.to(NAME) for each in (IDS, MASK, OTHER))
+    found = attributions(there, ids, attention_mask=mask, counterfactual=other, **asked)[method]
+    agree(found, attributions(here, IDS, attention_mask=MASK, counterfactual=OTHER, **asked)[method])
+
+
+def test_prompts_of_every_length_are_waited_for_once() -> None:
+    def waited(mask: Tensor) -> int:
+        asked = (IDS.to(NAME), mask.to(NAME), -1, None, None)
+        return sum(counted(lambda: list(by_length(torch.nn.Identity(), *asked)))[1].values())
+
+    assert waited(torch.ones_like(IDS)) == waited(MASK)
+
+
+# ---- rollout -----------------------------------------------------------------------------------------
+
+WEIGHTS = torch.tensor([[0.3, 0.7], [0.6, 0.4]])
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "without residual": {"residual": False},
+    "cumulative": {"cumulative": True},
+    "rows": {"rows": [0, -1]},
+    "cumulative rows": {"rows": [0, -1], "cumulative": True},
+    "no sink": {"sink": [0]},
+    "weighted": {"head_weights": WEIGHTS},
+}
+
+
+def there(way: dict[str, Any]) -> dict[str, Any]:
+    """The same options, with their tensors on the device."""
+    return {name: each.to(NAME) if isinstance(each, Tensor) else each for name, each in way.items()}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rollout_of_attention_that_is_there(way: str) -> None:
+    attention = (
+        torch.rand(2, 2, 2, 9, 9, generator=torch.Generator().manual_seed(0)).tril().add(1e-9).softmax(-1)
+    )
+    agree(rollout(attention.to(NAME), **there(WAYS[way])), rollout(attention, **WAYS[way]))
+    if not {"sink", "cumulative"} & WAYS[way].keys():  # flow knows neither, and is computed on the processor
+        flow = attention_flow(attention.to(NAME), **there(WAYS[way]))
+        assert torch.allclose(flow, attention_flow(attention, **WAYS[way]), atol=1e-5)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_rollout_while_a_model_runs(way: str, padded: bool) -> None:
+    model, mask = own(), MASK if padded else None
+    on_it = None if mask is None else mask.to(NAME)
+    found = rollout_of(copy.deepcopy(model).to(NAME), IDS.to(NAME), on_it, **there(WAYS[way]))
+    agree(found, rollout_of(model, IDS, mask, **WAYS[way]))
+
+
+def test_rollout_does_not_wait_for_every_layer() -> None:
+    def waited(layers: int, ways: Callable[[Any, Tensor], Any]) -> int:
+        model, ids = own(layers).to(NAME), IDS.to(NAME)
+        return sum(counted(lambda: ways(model, ids))[1].values())
+
+    for way in (
+        lambda model, ids: rollout_of(model, ids),
+        lambda model, ids: rollout_of(model, ids, rows=[-1]),
+        lambda model, ids: rollout(model(ids, output_attentions=True).attentions),
+        lambda model, ids: rollout(model(ids, output_attentions=True).attentions, rows=[-1]),
+        lambda model, ids: rollout(model(ids, output_attentions=True).attentions, sink=[0]),
+    ):
+        assert waited(2, way) == waited(5, way)
+
+
+def test_generation() -> None:
+    here = MODELS["llama"]()
+    there, prompt = copy.deepcopy(here).to(NAME), IDS[:1]
+    options = {"max_new_tokens": 4, "do_sample": False}
+    one, other = (
+        generate_with_rollout(m, p, **options) for m, p in ((there, prompt.to(NAME)), (here, prompt))
+    )
+    for each in dataclasses.fields(other):
+        value = getattr(other, each.name)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            torch.testing.assert_close(getattr(one, each.name).cpu(), value, atol=1e-4, rtol=1e-3)
+    streamed = [
+        list(stream_with_rollout(m, p, **options)) for m, p in ((there, prompt.to(NAME)), (here, prompt))
+    ]
+    for ours, theirs in zip(*streamed, strict=True):
+        assert ours.token == theirs.token
+        agree(ours.row, theirs.row)
+
+
+def test_rollout_over_null() -> None:
+    state, null = rollout_of(own(), IDS), uniform_causal_rollout(IDS.shape[1], layers=2)
+    agree(null_ratio(state.to(NAME), null), null_ratio(state, null))
+
+
+def test_a_translation_is_not_waited_for_at_every_token() -> None:
+    with seeded(0):
+        here = Seq2Seq(Seq2SeqConfig(12, hidden=8, layers=2)).eval()
+    source, lengths = IDS % 12, torch.tensor([9, 7])
+    written, scores = translate(here, source, lengths, width=2, max_length=30)
+    model = copy.deepcopy(here).to(NAME)
+    found, waited = counted(
+        lambda: translate(model, source.to(NAME), lengths.to(NAME), width=2, max_length=30)
+    )
+    assert torch.equal(found[0].cpu(), written)
+    agree(found[1], scores)
+    assert sum(waited.values()) <= 4 + 30 // 8
+
+
+# ---- the device itself -------------------------------------------------------------------------------
+
+
+def test_mistakes_are_refused() -> None:
+    x = torch.rand(3, 3).to(NAME)
+    mistakes: dict[str, Callable[[], Any]] = {
+        "a tensor left on the CPU": lambda: x + torch.rand(3, 3),
+        "joined with one": lambda: torch.cat([x, torch.rand(3, 3)]),
+        "indexed by ours": lambda: torch.rand(3, 3)[x > 0.5],
+        "NumPy": lambda: x.numpy(),
+        "the CPU's generator": lambda: torch.rand(3, device=NAME, generator=torch.Generator()),
+        "whole numbers": lambda: x.long() @ x.long(),
+        "a model that stayed": lambda: torch.nn.Linear(3, 3)(x),
+    }
+    for name, mistake in mistakes.items():
+        with pytest.raises((RuntimeError, TypeError, NotImplementedError)):
+            print(name, mistake())
+
+
+def test_mistakes_in_what_a_reader_gives_are_refused() -> None:
+    @measure
+    def forgetful(model: Any, prompts: Any) -> Tensor:
+        return torch.arange(prompts.ids.shape[1]) * (prompts.ids > 0)
+
+    model = own().to(NAME)
+    with pytest.raises(RuntimeError, match="same device"):
+        attributions(model, IDS.to(NAME), forgetful)
+    batch = Batch(IDS, IDS, IDS > -1)
+    with pytest.raises(RuntimeError, match="same device"):
+        token_loss()(model, batch)
+    score_samples(model, [batch])  # which moves it
+
+
+def test_waits_are_counted() -> None:
+    x, flags = torch.rand(4).to(NAME), torch.tensor([True, False, True, True])
+    for many, do in {
+        1: lambda: float(x.sum()),
+        2: lambda: (x[flags.to(NAME)],),
+        3: lambda: [bool(each > 0) for each in x[:3]],
+        0: lambda: (base.moved(flags, NAME), x * 2, x[:0].any()),
+    }.items():
+        assert sum(counted(do)[1].values()) == many
+    assert sum(counted(lambda: x[[0, 2]])[1].values()) == 1  # a list is copied

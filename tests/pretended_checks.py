@@ -20,11 +20,12 @@ from attnlib.attribution import METHODS, attributions, measure
 from attnlib.attribution.prompts import by_length
 from attnlib.generators import base
 from attnlib.generators.base import Batch
-from attnlib.models import Transformer, TransformerConfig
-from attnlib.models.decoding import translate
+from attnlib.models import Classifier, ClassifierConfig, Transformer, TransformerConfig
+from attnlib.models.decoding import EOS_ID, translate
 from attnlib.models.pretrained import load_language_model
 from attnlib.models.seeds import seeded
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attnlib.models.single_head import ReadDocuments
 from attnlib.rollout import (
     attention_flow,
     generate_with_rollout,
@@ -201,6 +202,15 @@ def test_every_measure(model: str, method: str) -> None:
     agree(found, attributions(here, IDS, attention_mask=MASK, counterfactual=OTHER, **asked)[method])
 
 
+@pytest.mark.parametrize("method", ["mean attention", "gradient norm", "integrated gradients", "blank-out"])
+def test_a_recurrent_model_asked(method: str) -> None:
+    with seeded(0):
+        here = ReadDocuments(Classifier(ClassifierConfig(30, 8, 8, 8))).eval()
+    there = copy.deepcopy(here).to(NAME)
+    found = attributions(there, IDS.to(NAME), method, target=1)[method]
+    agree(found, attributions(here, IDS, method, target=1)[method])
+
+
 def test_prompts_of_every_length_are_waited_for_once() -> None:
     def waited(mask: Tensor) -> int:
         asked = (IDS.to(NAME), mask.to(NAME), -1, None, None)
@@ -287,11 +297,15 @@ def test_rollout_over_null() -> None:
     agree(null_ratio(state.to(NAME), null), null_ratio(state, null))
 
 
-def test_a_translation_is_not_waited_for_at_every_token() -> None:
+@pytest.mark.parametrize("towards_the_end", [-100.0, 0.0, 2.0])
+def test_a_translation_is_not_waited_for_at_every_token(towards_the_end: float) -> None:
     with seeded(0):
         here = Seq2Seq(Seq2SeqConfig(12, hidden=8, layers=2)).eval()
+    with torch.no_grad():
+        here.to_vocabulary.bias[EOS_ID] += towards_the_end
     source, lengths = IDS % 12, torch.tensor([9, 7])
     written, scores = translate(here, source, lengths, width=2, max_length=30)
+    assert (written.shape[1] == 30) is (towards_the_end < 0)
     model = copy.deepcopy(here).to(NAME)
     found, waited = counted(
         lambda: translate(model, source.to(NAME), lengths.to(NAME), width=2, max_length=30)

@@ -1,4 +1,4 @@
-"""Everything on a device that refuses what a GPU refuses, and counts what a GPU makes the processor wait for."""
+"""Everything on a device that refuses what a GPU refuses, and counts what the processor waits for."""
 
 import os
 import subprocess

@@ -10,8 +10,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnlib.generators.base import moved
-
 Attentions = (
     Float[Tensor, "batch layer head query key"]
     | Float[Tensor, "layer head query key"]
@@ -71,7 +69,7 @@ def token_indices(
         raise ValueError(f"{name} must be a list of positions. Got shape {tuple(index.shape)} instead.")
     if index.numel() and (int(index.min()) < -n or int(index.max()) >= n):
         raise ValueError(f"{name} must be positions from {-n} to {n - 1}. Got {index.tolist()} instead.")
-    return moved(index % n, device)
+    return (index % n).to(device)
 
 
 def sink_mask(sink: Sequence[int], n: int, device: torch.device) -> Bool[Tensor, " key"]:

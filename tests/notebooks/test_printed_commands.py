@@ -34,7 +34,7 @@ STAND_FOR = {
     "language NAME": "language hist",
     "executor NAME": "executor local",
     r"\bMODEL\b": "tiny-random",
-    r"\bFOLDER\b": "my/folder",
+    r"\bFOLDER\b": "my/new",
     r'sentence "\.\.\."': 'sentence "the keys to the cabinet"',
 }
 """What a page leaves to its reader, as patterns, and what a reader may put there."""

@@ -1,8 +1,12 @@
 """The library behind *Where Attention Looks*.
 
-Dependencies point downwards only::
+Its rooms, from the bottom up; each imports from those before it only::
 
-    notebooks -> widgets / plots / results -> stats -> rollout -> models -> generators
+    generators -> models -> training -> rollout -> attribution -> measures
+        -> records / plots / widgets -> chapters -> commands
+
+`stats` stands by itself: numbers in, numbers with intervals out. CONTRIBUTING.md says what each room takes
+and gives.
 """
 
 __version__ = "0.1.0"

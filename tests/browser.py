@@ -9,7 +9,7 @@
         assert problems == []
 
 Chromium is ``/usr/bin/chromium`` or what the environment variable ``CHROMIUM`` names; without one the
-calling test is skipped, and the reason says so.
+calling test is skipped, and the reason says so. Where the variable ``CI`` is set, it fails.
 """
 
 import base64
@@ -39,10 +39,11 @@ LOCAL_SCHEMES = {"file", "data", "blob", "about"}
 
 
 def chromium_path() -> Path:
-    """Where Chromium is; skips the calling test when it is nowhere."""
+    """Where Chromium is; skips the calling test when it is nowhere, and in CI fails it."""
     path = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
     if not path.exists():
-        pytest.skip(f"no Chromium at {path}; install it or set the environment variable CHROMIUM to its path")
+        stop = pytest.fail if os.environ.get("CI") else pytest.skip
+        stop(f"no Chromium at {path}; install it or set the environment variable CHROMIUM to its path")
     return path
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import yaml
 
-from attnlib.chapters.storing import NOTEBOOKS, defaults_of
+from attnlib.chapters.storing import NOTEBOOKS, all_chapters, defaults_of
 
+CHAPTERS = all_chapters()
 quick = defaults_of
 
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from attnlib.chapters.algorithmic_ranges import LONGER, RANGES, in_words, range_in_words, tuples, within
 from attnlib.chapters.algorithmic_recipes import FINE_TUNING, RECIPES, Recipe, Stage
-from attnlib.chapters.base import Chapter
+from attnlib.chapters.base import Chapter, Seeds
 from attnlib.chapters.refusals import WITHOUT_ATTENTION, refuse_model_name
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, task
@@ -71,7 +71,7 @@ class AlgorithmicParameters(Chapter):
     strengths: list[float]
     reinforced_heads: int = Field(ge=1)
     text: str
-    seeds: list[int] = Field(min_length=1)
+    seeds: Seeds
 
     @field_validator("tasks", "supervised")
     @classmethod

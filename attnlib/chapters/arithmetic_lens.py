@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from pydantic import Field, model_validator
 
-from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.chapters.base import Chapter, Run, Seeds, Setup
 from attnlib.chapters.refusals import refuse_data_folder
 from attnlib.files import CheckpointError
 from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic, read_or_write
@@ -70,7 +70,7 @@ class ArithmeticLens(Chapter):
     sampling: float = Field(ge=0, le=1)
     moments: int = Field(ge=2, le=60)
     problem: str
-    seeds: list[int] = Field(min_length=1)
+    seeds: Seeds
     tensorboard: bool
 
     @model_validator(mode="after")

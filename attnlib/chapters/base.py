@@ -8,11 +8,12 @@ and, for a misspelt name, what may have been meant.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_origin
 
 import pandas as pd
 import torch
@@ -45,8 +46,23 @@ def _different(seeds: list[int]) -> list[int]:
     return seeds
 
 
-Seeds = Annotated[list[int], Field(min_length=2), AfterValidator(_different)]
-"""The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
+Seeds = Annotated[list[int], Field(min_length=1), AfterValidator(_different)]
+"""The type of a parameter `seeds`: a model counted twice would make intervals too narrow."""
+
+
+def _as_typed(kind: Any, value: Any) -> Any:
+    """A parameter as a command meant it: papermill hands on `-p bos true` and `-p seeds "[0, 1]"` as texts.
+
+    Where a truth value, a list or a mapping belongs, a text is read as JSON; any other text stays.
+    """
+    kind = get_origin(kind) or kind
+    if not isinstance(value, str) or kind not in (bool, list, dict):
+        return value
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return read if isinstance(read, kind) else value
 
 
 @dataclass(frozen=True)
@@ -119,6 +135,9 @@ class Chapter(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _sound(cls, values: Any) -> Any:
+        refuse_unsound(values)
+        kinds = {name: field.annotation for name, field in cls.model_fields.items()}
+        values = {name: _as_typed(kinds.get(name), value) for name, value in values.items()}
         refuse_unsound(values)
         return values
 

@@ -61,7 +61,7 @@ class ClassificationDynamics(Chapter):
     precision: Literal["float32", "bf16"]
     lexical_epochs: int = Field(ge=1)
     lexical_learning_rate: float = Field(gt=0, le=1)
-    seeds: Seeds
+    seeds: Seeds = Field(min_length=2)
     uniform_seed: int = Field(ge=0)
     measure: Literal["top match", "kendall", "spearman"]
     shown: int = Field(ge=1, le=50)

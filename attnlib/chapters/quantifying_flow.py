@@ -13,7 +13,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
-from attnlib.chapters.base import Chapter, Run, Setup
+from attnlib.chapters.base import Chapter, Run, Seeds, Setup
 from attnlib.chapters.refusals import refuse_model_name
 from attnlib.generators.agreement import (
     Sentence,
@@ -84,7 +84,7 @@ class QuantifyingFlow(Chapter):
     """Parameters, models and record of the chapter `quantifying_flow`."""
 
     corpora: list[str] = Field(min_length=1)
-    seeds: list[int] = Field(min_length=1)
+    seeds: Seeds
     looks_back: bool
     sentences: int = Field(ge=10, le=TESTED)
     slip_sentences: int = Field(ge=10, le=TESTED)
@@ -115,8 +115,6 @@ class QuantifyingFlow(Chapter):
             refuse_model_name(self.classifier, "classifier")
         if self.folder and not Path(self.folder).is_dir():
             raise ValueError(f"folder should be one that is there, or empty; got {self.folder!r}")
-        if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise ValueError(f"seeds should be different numbers from 0; got {self.seeds}")
         if not 1 <= len(self.typed) < LONGEST:
             raise ValueError(
                 f"sentence should have 1 to {LONGEST - 1} words, up to its verb; got {len(self.typed)}: "

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from attnlib.chapters.base import Chapter
+from attnlib.chapters.base import Chapter, Seeds
 from attnlib.chapters.rasp_settings import ABLATIONS, RECIPES, Recipe, Size
 from attnlib.generators.base import Sample
 from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, definitions_in, language
@@ -45,7 +45,7 @@ class RaspParameters(Chapter):
     grid: dict[str, list[float]]
     reset_patience: int = Field(ge=0)
     sequence: str
-    seeds: list[int] = Field(min_length=1)
+    seeds: Seeds
 
     @field_validator("ablations")
     @classmethod

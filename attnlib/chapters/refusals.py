@@ -205,7 +205,9 @@ def _explain(cls: type[BaseModel], problem: Any, cells: Sequence[str]) -> str:
     if problem["type"] == "missing":
         return f"{name} is missing: give it a value in the parameters cell"
     reason = _visible(problem["msg"].removeprefix("Value error, ").replace("Input should", "should", 1))
-    reason = reason.replace("a valid boolean", "True or False")  # as papermill reads them: it knows no "true"
+    reason = reason.replace("a valid boolean", "True or False")
+    if problem["type"] == "list_type" and isinstance(problem["input"], str):
+        reason += f""", as in -y '{name}: [a, b]' or -p {name} '["a", "b"]'"""
     if not name or "got" in reason:  # a check of ours, whose message says it all
         return reason
     return f"{name}: {reason}; got {shown(problem['input'])}" + f" ({name} is {words})" * bool(words)

@@ -105,14 +105,19 @@ def defaults_of(notebook: str) -> dict[str, Any]:
     return {name: ast.literal_eval(parameter["default"]) for name, parameter in cell.items()}
 
 
+def all_chapters() -> dict[str, type[Chapter]]:
+    """Every chapter, by the name of its notebook."""
+    made = [each for each in vars(chapters).values() if isinstance(each, type) and issubclass(each, Chapter)]
+    return {each.__module__.rpartition(".")[2]: each for each in made if each is not Chapter}
+
+
 def chapter_of(notebook: str, changes: Mapping[str, str]) -> Chapter:
     """A chapter with its notebook's own parameters, but for these, which are text as typed.
 
     Raises:
         ValueError: there is no such chapter, or it cannot run with these parameters.
     """
-    made = [each for each in vars(chapters).values() if isinstance(each, type) and issubclass(each, Chapter)]
-    known = {each.__module__.rpartition(".")[2]: each for each in made if each is not Chapter}
+    known = all_chapters()
     if notebook not in known:
         raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
     defaults = defaults_of(notebook)

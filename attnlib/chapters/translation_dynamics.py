@@ -68,7 +68,7 @@ class TranslationDynamics(Chapter):
     batch_size: int = Field(ge=1)
     learning_rate: float = Field(gt=0, le=1)
     lexical_epochs: int = Field(ge=1)
-    seeds: Seeds
+    seeds: Seeds = Field(min_length=2)
     uniform_seed: int = Field(ge=0)
     measure: Literal["top match", "kendall", "spearman"]
     beam: int = Field(ge=1, le=100)

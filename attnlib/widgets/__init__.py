@@ -2,6 +2,7 @@
 
 from attnlib.widgets.alignment_explorer import AlignmentExplorer
 from attnlib.widgets.attention_explorer import AttentionExplorer
+from attnlib.widgets.choice import Choice
 from attnlib.widgets.dynamics_explorer import DynamicsExplorer
 from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
 from attnlib.widgets.measure_explorer import MeasureExplorer
@@ -11,6 +12,7 @@ from attnlib.widgets.training_explorer import TrainingExplorer
 __all__ = [
     "AlignmentExplorer",
     "AttentionExplorer",
+    "Choice",
     "DynamicsExplorer",
     "GenerationExplorer",
     "LiveGenerationExplorer",

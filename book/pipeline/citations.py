@@ -1,7 +1,8 @@
 """Citations as links, for JupyterLab, which knows nothing of a bibliography.
 
 `` {cite}`linzen2016assessing` `` is handed out as a link to the paper by author and year. Its title holds the
-role, so that what is saved is the book's own again.
+role, so that what is saved is the book's own again. A link that looks like one of these is handed out with a
+blank more in its title, and saved with one less: `cited` undoes `linked`, whatever the text.
 """
 
 import functools
@@ -13,8 +14,11 @@ from pybtex.database import Entry, parse_file
 from book._ext.author_year import AuthorYearLabels
 
 BIBLIOGRAPHY = Path(__file__).parents[1] / "references.bib"
-ROLE = re.compile(r"\{(cite(?::[pt])?)\}`([\w, -]+)`")
-LINK = re.compile(r"\[[^\]]+\]\(\S+ \"(cite(?::[pt])?) ([\w, -]+)\"\)")
+ROLE = r"\{(?P<role>cite(?::[pt])?)\}`(?P<keys>[\w, -]+)`"
+LINK = (
+    r"(?P<link>\[[^\[\]]+\]\((?P<url>[^\s()\[\]]+) \")"
+    r"(?P<blanks> *)(?P<said>(?P<as>cite(?::[pt])?) (?P<of>[\w, -]+)\"\))"
+)
 
 
 @functools.cache
@@ -27,22 +31,39 @@ def bibliography() -> dict[str, tuple[str, Entry]]:
 
 def linked(text: str) -> str:
     """The text with links in place of citations; those of keys that are not in the bibliography stay."""
-    return ROLE.sub(_link, text)
+    return re.sub(f"{ROLE}|{LINK}", _link, text)
 
 
 def cited(text: str) -> str:
     """The text with the book's own citations again."""
-    return LINK.sub(lambda link: f"{{{link[1]}}}`{link[2]}`", text)
+    return re.sub(LINK, _role, text)
 
 
-def _link(role: re.Match[str]) -> str:
-    known = bibliography()
-    keys = [key.strip() for key in role[2].split(",")]
+def _link(found: re.Match[str]) -> str:
+    if found["link"]:
+        return f"{found['link']} {found['blanks']}{found['said']}"
+    known, keys = bibliography(), _keys(found["keys"])
     if not set(keys) <= set(known):
-        return role[0]
+        return found[0]
     labels = [known[key][0] for key in keys]
-    if role[1] == "cite:t":  # part of the sentence: Linzen et al. (2016)
+    if found["role"] == "cite:t":  # part of the sentence: Linzen et al. (2016)
         said = " and ".join(re.sub(r" (\S+)$", r" (\1)", label) for label in labels)
     else:
         said = f"({'; '.join(labels)})"
-    return f'[{said}]({known[keys[0]][1].fields["url"]} "{role[1]} {role[2]}")'
+    return f'[{said}]({_address(keys)} "{found["role"]} {found["keys"]}")'
+
+
+def _role(found: re.Match[str]) -> str:
+    if found["blanks"]:
+        return f"{found['link']}{found['blanks'][1:]}{found['said']}"
+    keys = _keys(found["of"])
+    ours = set(keys) <= set(bibliography()) and found["url"] == _address(keys)
+    return f"{{{found['as']}}}`{found['of']}`" if ours else found[0]
+
+
+def _keys(text: str) -> list[str]:
+    return [key.strip() for key in text.split(",")]
+
+
+def _address(keys: list[str]) -> str:
+    return bibliography()[keys[0]][1].fields["url"]

@@ -4,7 +4,8 @@ A role that names a number of the run, `` {glue:text}`name:.2f` ``, means someth
 JupyterLab (its extension jupyterlab-myst) asks the kernel for what stands in the role `eval`. So the server
 hands a chapter out with the one written as the other, and writes what is saved back as it was; and every
 kernel keeps what `glue` is given. Citations are handed out as links (`citations`). Files never hold anything
-but the book's own roles.
+but the book's own roles. What looks like a role that was handed out, and is the reader's own, is handed out
+with a blank more: `naming` undoes `asking`, whatever the text.
 """
 
 import ast
@@ -18,7 +19,7 @@ from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from book.pipeline.citations import cited, linked
 from book.pipeline.roles import NUMBER, name_and_format, written
 
-ASKED = re.compile(r"\{eval\}`glued\(('[^`]+'|\"[^`]+\")\)`")
+ASKED = re.compile(r"\{eval\}`( *)glued\(([^`]*)\)`")
 
 _given: dict[str, Any] = {}
 _original = myst_nb.glue
@@ -50,12 +51,28 @@ def keeping(name: str, variable: Any, display: bool = True) -> None:
 
 def asking(text: str) -> str:
     """The text with roles that ask the kernel, and with links in place of citations."""
-    return NUMBER.sub(lambda role: f"{{eval}}`glued({role[1]!r})`", linked(text))
+    return re.sub(f"{NUMBER.pattern}|{ASKED.pattern}", _asked, linked(text))
 
 
 def naming(text: str) -> str:
     """The text with the book's own roles again."""
-    return ASKED.sub(lambda role: f"{{glue:text}}`{ast.literal_eval(role[1])}`", cited(text))
+    return cited(ASKED.sub(_named, text))
+
+
+def _asked(found: re.Match[str]) -> str:
+    name, blanks, words = found.groups()
+    return f"{{eval}}`{blanks} glued({words})`" if name is None else f"{{eval}}`glued({name!r})`"
+
+
+def _named(found: re.Match[str]) -> str:
+    blanks, words = found.groups()
+    if blanks:
+        return f"{{eval}}`{blanks[1:]}glued({words})`"
+    try:
+        name = ast.literal_eval(words)
+    except (ValueError, SyntaxError):
+        return found[0]
+    return f"{{glue:text}}`{name}`" if isinstance(name, str) and repr(name) == words else found[0]
 
 
 class Chapters(LargeFileManager):

@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import nbformat
+import papermill.cli
 
 from attnlib.plots.drawing import CSV
 
@@ -18,6 +20,13 @@ def at_smoke(chapter, folder, *words):
     command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "-f", str(profile), *words]
     environment = os.environ | {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def papermill_gives(words):
+    """The notebook and the parameters that papermill takes from a command; nothing is run."""
+    with patch("papermill.cli.execute_notebook") as executed:
+        papermill.cli.papermill.main(list(words), "papermill", standalone_mode=False)
+    return executed.call_args.kwargs["input_path"], executed.call_args.kwargs["parameters"]
 
 
 def outputs_of(folder):

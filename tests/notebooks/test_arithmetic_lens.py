@@ -14,7 +14,7 @@ SHORT = ("-y", "published: []", "-y", "also: []", "-p", "sampling", "0", "-p", "
 @pytest.mark.notebook
 def test_another_problem_and_one_seed_without_the_comparisons(tmp_path):
     done = papermill(
-        tmp_path, *SHORT, "-p", "problem", "17+9", "-y", "seeds: [3]", "-p", "tensorboard", "True"
+        tmp_path, *SHORT, "-p", "problem", "17+9", "-y", "seeds: [3]", "-p", "tensorboard", "true"
     )
     assert done.returncode == 0, done.stderr[-2000:]
     outputs = outputs_of(tmp_path)

@@ -1,19 +1,16 @@
 """The exercises of every chapter: three, each with a solution whose command makes the run that it quotes."""
 
-import argparse
-import importlib
 import re
 import shlex
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
-from papermill.cli import _resolve_type
 
 from attnlib.chapters import Chapter
 from attnlib.sealing import read_sealed
+from tests.notebooks.command_line import papermill_gives
 from tests.notebooks.test_notebooks import CHAPTERS, GUIDES, ROOT
+from tests.parameters import CHAPTERS as ALL
 from tests.parameters import quick
 
 COMPUTED = {
@@ -70,27 +67,16 @@ each_exercise = pytest.mark.parametrize(
 
 
 def given(chapter: str, command: str) -> dict[str, Any]:
-    """The parameters that papermill takes from a command: from files first, then YAML, then one by one."""
-    parser = argparse.ArgumentParser(prog="papermill", exit_on_error=False)
-    parser.add_argument("notebook")
-    parser.add_argument("output")
-    parser.add_argument("-f", dest="files", action="append", default=[])
-    parser.add_argument("-y", dest="yaml", action="append", default=[])
-    parser.add_argument("-p", dest="pairs", nargs=2, action="append", default=[])
+    """The parameters that papermill takes from a command."""
     program, *words = shlex.split(command)
-    read = parser.parse_args(words)
-    assert (program, read.notebook) == ("papermill", f"notebooks/{chapter}.ipynb")
-    texts = [Path(ROOT / file).read_text() for file in read.files] + read.yaml
-    named = {key: value for text in texts for key, value in yaml.safe_load(text).items()}
-    return named | {key: _resolve_type(value) for key, value in read.pairs}
+    notebook, parameters = papermill_gives(words)
+    assert (program, notebook) == ("papermill", f"notebooks/{chapter}.ipynb")
+    return parameters
 
 
 def checked(exercise: Exercise, command: str) -> Chapter:
     """The chapter with the parameters of a command, over the notebook's own."""
-    module = importlib.import_module(f"attnlib.chapters.{exercise.chapter}")
-    classes = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Chapter)]
-    (chapter,) = (each for each in classes if each.__module__ == module.__name__)
-    return chapter.checked(quick(exercise.chapter) | given(exercise.chapter, command))
+    return ALL[exercise.chapter].checked(quick(exercise.chapter) | given(exercise.chapter, command))
 
 
 @pytest.mark.parametrize("name", CHAPTERS)

@@ -41,6 +41,15 @@ def test_a_sequence_that_the_stored_model_cannot_read(tmp_path):
 
 
 @pytest.mark.notebook
+def test_without_the_token_at_the_beginning_and_with_several_seeds(tmp_path):
+    """As the chapter prints it: papermill hands on both values as texts."""
+    done = papermill(tmp_path, "-p", "language", "hist", "-p", "bos", "false", "-p", "seeds", "[0, 1]")
+    assert done.returncode == 0, done.stderr[-2000:]
+    (file,) = (tmp_path / "results" / "rasp_languages").glob("*.parquet")
+    assert {"hist, seed 0", "hist, seed 1"} <= set(pd.read_parquet(file)["run"])
+
+
+@pytest.mark.notebook
 def test_a_language_without_target_attention(tmp_path):
     done = papermill(tmp_path, "-p", "language", "dyck1_ptf", "-p", "sequence", "(a)(()")
     assert done.returncode == 0, done.stderr[-2000:]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from attnlib import chapters
 from attnlib.chapters import (
     AlgorithmicReasoning,
     ArithmeticLens,
@@ -22,13 +21,7 @@ from attnlib.chapters.quantifying_flow import QuantifyingFlow
 from attnlib.models.causal import ARCHITECTURES
 from attnlib.records.runs import _file_name
 from tests.conftest import ROOT
-from tests.parameters import profile, quick
-
-CHAPTERS = {
-    each.__module__.rpartition(".")[2]: each
-    for each in vars(chapters).values()
-    if isinstance(each, type) and issubclass(each, Chapter) and each is not Chapter
-}
+from tests.parameters import CHAPTERS, profile, quick
 
 FLOATS = [float("inf"), float("-inf"), float("nan"), -2.0, 1e308, "x", True, None, [0.1]]
 INTS = [-2, 2**63, 10**30, 10**9, True, 1.5, float("nan"), "1", None, [1]]

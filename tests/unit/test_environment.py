@@ -141,6 +141,18 @@ def test_every_file_is_in_a_room_that_has_a_place() -> None:
     assert rooms == {*ROOMS, *ALONE}, "give each room its place in ROOMS or ALONE"
 
 
+@pytest.mark.parametrize("where", ["README.md", "CONTRIBUTING.md", "attnlib/__init__.py"])
+def test_every_room_is_named_in_its_order(where: str) -> None:
+    """From the bottom up: in a table's first column, or between arrows."""
+    text = (ROOT / where).read_text()
+    if where == "CONTRIBUTING.md":
+        lines = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    else:
+        lines = re.findall(r"`generators` →[^;]*|generators ->[^`]*", text)
+    rooms = [room for room in re.findall(r"[a-z]+", " ".join(lines)) if room != "stats"]
+    assert rooms == [room for room in ROOMS if room != "__main__"]
+
+
 def test_dependencies_point_downwards_only() -> None:
     upwards = []
     for path in (ROOT / "attnlib").rglob("*.py"):

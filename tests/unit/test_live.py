@@ -7,6 +7,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from hypothesis import given
+from hypothesis.strategies import lists, sampled_from, text
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from book.pipeline.live import Chapters, asking, naming
@@ -30,6 +32,26 @@ def test_a_citation_is_a_link_to_the_paper_by_author_and_year() -> None:
     assert live.startswith("[Linzen et al. (2016)](https://")
     assert "[(Abnar and Zuidema 2020; Linzen et al. 2016)](https://" in live
     assert live.endswith("{cite}`nobody`") and naming(live) == roles
+
+
+LINK = asking("{cite}`linzen2016assessing`")
+PARTS = [
+    *("{glue:text}`n:.2f`", "{eval}`glued('n')`", "{eval}` glued('n')`", "{eval}`glued(f(1))`", "{eval}`1`"),
+    *("{cite}`linzen2016assessing`", "{cite:t}`abnar2020quantifying, linzen2016assessing`", "{cite}`nobody`"),
+    *(LINK, LINK.replace('"cite', '" cite'), '[a](https://b.c "cite nobody")', '[a](b "cite x")', "[a](b)"),
+    *("{eval}", "{glue:text}", "{cite}", "glued(", "'n'", ")", "`", "[", "]", "(", '"', "\\", " ", "n"),
+]
+
+
+@given(lists(sampled_from(PARTS) | text(max_size=3)).map("".join))
+def test_what_is_handed_out_and_saved_is_what_it_was(written: str) -> None:
+    assert naming(asking(written)) == written
+
+
+def test_what_a_reader_writes_in_jupyterlab_stays() -> None:
+    """A link with such a title, and a call of one's own: neither is a citation or a number of the book."""
+    for written in ('[a](https://b.c "cite foo")', "{eval}`glued(name)`", "{eval}`glued('a' + 'b')`"):
+        assert naming(written) == written
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks/text").glob("*.md")), ids=lambda path: path.stem)

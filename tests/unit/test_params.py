@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from papermill.cli import _resolve_type
 
 from attnlib import plots
 from attnlib.chapters import GenerativeRollout, ParameterError, RaspLanguages
@@ -12,7 +13,7 @@ from attnlib.chapters.rasp_settings import Size
 from attnlib.generators import rasp
 from attnlib.measures import sample_scores
 from attnlib.widgets.readings import reading
-from tests.parameters import quick
+from tests.parameters import CHAPTERS, quick
 
 QUICK = quick("rasp_languages")
 
@@ -200,3 +201,55 @@ def test_an_interrupted_training_is_not_recorded(tmp_path, monkeypatch, caplog):
     rows = pd.DataFrame({"metric": ["accuracy"], "value": [0.5], "low": [0.4], "high": [0.6], "n": [20]})
     assert p.record(rows) is None and not list(tmp_path.iterdir())
     assert "not recorded: training was interrupted (sort after 1 steps)" in caplog.text
+
+
+# ---- as a command says them --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "text", "meant"),
+    [
+        ("rasp_languages", "bos", "false", False),
+        ("rasp_languages", "seeds", "[0, 1, 2]", [0, 1, 2]),
+        ("rasp_languages", "grid", '{"gamma": [0.5]}', {"gamma": [0.5]}),
+        ("rasp_languages", "sequence", "[]", None),  # a text is a text, also where it could be a list
+        ("arithmetic_lens", "tensorboard", "true", True),
+        ("generative_rollout", "chat", "true", True),
+        ("generative_rollout", "ignore", '["is", "of"]', ["is", "of"]),
+    ],
+)
+def test_a_command_says_booleans_and_lists_in_words(name, parameter, text, meant):
+    """Papermill knows True and False, numbers, and texts; it hands on anything else as a text."""
+    chapter, handed_on = CHAPTERS[name], _resolve_type(text)
+    assert handed_on == text
+    if meant is None:
+        with pytest.raises(ParameterError, match=r"symbols 'abcdefghij'; '\[\]' has '\['"):
+            chapter.checked(quick(name) | {parameter: text})
+    else:
+        assert getattr(chapter.checked(quick(name) | {parameter: text}), parameter) == meant
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bos": "maybe"}, r"bos: should be True or False; got 'maybe'$"),
+        ({"bos": "[true]"}, r"bos: should be True or False; got '\[true\]'$"),
+        ({"also": "hist"}, r"valid list, as in -y 'also: \[a, b\]' or -p also '\[.*\]'; got 'hist'"),
+        ({"also": "[hist]"}, r"also: should be a valid list, .*; got '\[hist\]'$"),
+        ({"also": "[" * 999}, "also: should be a valid list"),
+        ({"seeds": "[0, Infinity]"}, "seeds should be finite; got inf"),
+        ({"seeds": "[0, 0]"}, r"seeds should be different numbers from 0; got \[0, 0\]"),
+        ({"n_layers": "2"}, "n_layers: should be a valid integer; got '2'"),
+    ],
+)  # fmt: skip
+def test_what_is_neither_is_refused_as_it_was_given(change, message):
+    with pytest.raises(ParameterError, match=message):
+        RaspLanguages.checked(QUICK | change)
+
+
+@pytest.mark.parametrize("name", [name for name in CHAPTERS if isinstance(quick(name).get("seeds"), list)])
+def test_no_model_is_counted_twice(name):
+    good = quick(name) | {"device": "cpu"}
+    with pytest.raises(ParameterError, match=r"seeds should be different numbers from 0; got \[0, 0, 0\]"):
+        CHAPTERS[name].checked(good | {"seeds": [0, 0, 0]})
+    assert CHAPTERS[name].checked(good | {"seeds": [2, 0]}).seeds == [2, 0]

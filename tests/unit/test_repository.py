@@ -15,11 +15,34 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from book.pipeline import colab
 from book.pipeline.colab import TAG, with_first_cell
+from tests.browser import chromium_path
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "https://github.com/somebody/some-book"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text())
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_ci_fails_where_no_browser_can_be_had(tmp_path: Path) -> None:
+    """At once, and in words: 352 tests that skip look like tests that pass."""
+    for name, does in {"apt-get": "exit 100", "make": "echo called"}.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("bash", "dirname", "env"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    done = subprocess.run([ROOT / ".ci/run"], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("Chromium is not here and could not be installed")
+
+
+def test_a_browser_test_fails_in_ci_and_skips_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHROMIUM", "/nowhere")
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no Chromium at /nowhere"):
+        chromium_path()
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no Chromium at /nowhere; install it"):
+        chromium_path()
 
 
 def pages(folder: Path, url: str) -> dict[str, BeautifulSoup]:

@@ -8,11 +8,64 @@ import pandas as pd
 from torch import nn
 
 from attnlib.chapters.rasp_languages import RaspLanguages
-from attnlib.measures import sample_scores
-from attnlib.models.compiled import Compiled
-from attnlib.stats import summarise
+from attnlib.generators.rasp import language
+from attnlib.measures import sample_scores, target_masses
+from attnlib.measures.known_sources import sources_found
+from attnlib.models.compiled import PROGRAMS, Compiled, compiled
+from attnlib.stats import answer_accuracy, summarise
+
+KINDS_OF_MATCH = ["run", "program of", "heads"]
+"""What tells a model beside a program from another."""
 
 RECORDED = ["run", "metric", "value", "low", "high", "n", "uniform"]
+
+
+def accuracy_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
+    """Accuracy per token and exact match of every model, on unseen sequences."""
+    scores = [sample_scores(models[run.name], p.tests(run.language)).assign(run=run.name) for run in p.runs()]
+    return answer_accuracy(pd.concat(scores), ["run"])
+
+
+def mass_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
+    """The share of each head's attention where the program looks, of the chapter's own language."""
+    lang = p.lang()
+    test = p.tests(lang, target_attention=True)
+    mass = [target_masses(models[run.name], test).assign(run=run.name) for run in p.of_full_size(lang)]
+    return summarise(pd.concat(mass), ["run", "metric"], beside=["uniform"])
+
+
+def match_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`RaspLanguages.matches`, by `KINDS_OF_MATCH`: agreement, and accuracy with another attention there."""
+    agreement, replaced = p.matches(models)
+    return (
+        summarise(agreement, KINDS_OF_MATCH, "agreement", unit="sample", beside=["uniform"]),
+        summarise(replaced, [*KINDS_OF_MATCH, "attention"], "right", whole="asked"),
+    )
+
+
+def exact_models() -> list[Compiled]:
+    """The compiled programs that are recorded."""
+    return [compiled(language(name, alphabet_size=10, bos=True), length=12) for name in PROGRAMS]
+
+
+def found_rows(exact: Sequence[Compiled]) -> pd.DataFrame:
+    """How often each method's largest score is on a source, by compiled model and kind of candidates."""
+    by = ["run", "among", "method"]
+    return summarise(sources_found(exact), by, "found", unit="sample", beside=["chance"])
+
+
+def all_rows(
+    p: RaspLanguages, of_models: Sequence[pd.DataFrame], of_programs: pd.DataFrame, of_exact: pd.DataFrame
+) -> pd.DataFrame:
+    """The rows of a record.
+
+    Args:
+        p: the chapter.
+        of_models: `accuracy_rows`, `mass_rows` and `length_rows`.
+        of_programs: `program_rows`.
+        of_exact: `exact_rows`.
+    """
+    return pd.concat([pd.concat(of_models).merge(p.run_table(), on="run"), of_programs, of_exact])
 
 
 def program_rows(p: RaspLanguages, agreement: pd.DataFrame, replaced: pd.DataFrame) -> pd.DataFrame:

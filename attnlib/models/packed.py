@@ -8,16 +8,15 @@ those of the plain pass. Of 50 texts of 1 to 100 tokens, some 54 % of the tokens
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
-from attnlib.models.transformer import Attention, Layer, Transformer, attend
+from attnlib.models.attention import replacing
+from attnlib.models.transformer import Transformer
 
 GROUP = 4
 """Rows of a group. Smaller groups leave less padding, but call attention more often; measured."""
@@ -113,16 +112,11 @@ def packed_pass(
             f"the longest text has {longest} tokens, and this model was built for at most "
             f"max_length={model.config.max_length}"
         )
-    if any(attention.attend is not attend for attention in _attentions(model)):
-        raise ValueError(
-            "a packed pass computes attention in groups of rows, and this model's is watched or changed by "
-            "an open block of attnlib.models.attention: call the model itself there"
-        )
     n_laid, places = len(packing.laid), packing.places[None]
     x = model.embedding(packing.lay(input_ids)[None]) + model._position_vectors(n_laid, None, places)
     x, angle = model.dropout(x), model._angles(n_laid, None, places)
     by_group = _ByGroup(packing.masks)
-    with _in_place_of_attend(model, by_group):
+    with replacing(model, by_group):
         for layer in model.layers:
             x, _ = layer(x, None, output_attentions, angle)
     attentions = None
@@ -132,7 +126,7 @@ def packed_pass(
 
 
 class _ByGroup:
-    """Stands in place of `attend`: the laid tokens' attention, one group after another.
+    """Stands in place of a model's attention: the laid tokens' attention, one group after another.
 
     Groups are split off and joined, not sliced: the way back through a slice fills a whole tensor with zeros.
     """
@@ -142,6 +136,7 @@ class _ByGroup:
 
     def __call__(
         self,
+        attend: Callable[..., tuple[Tensor, Tensor | None]],
         q: Float[Tensor, "1 head laid channel"],
         k: Float[Tensor, "1 head laid channel"],
         v: Float[Tensor, "1 head laid channel"],
@@ -166,18 +161,3 @@ class _ByGroup:
                 kept.append(weights)
         self.kept.append(kept)
         return torch.cat(mixed, dim=1)[None], None
-
-
-@contextmanager
-def _in_place_of_attend(model: Transformer, by_group: _ByGroup) -> Iterator[None]:
-    for attention in _attentions(model):
-        attention.attend = by_group  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        for attention in _attentions(model):
-            attention.attend = attend
-
-
-def _attentions(model: Transformer) -> list[Attention]:
-    return [cast(Layer, layer).attention for layer in model.layers]

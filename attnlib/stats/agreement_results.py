@@ -74,10 +74,11 @@ def agreement_table(
     """
     settings = settings or AgreementSettings()
     runs, chosen_on = prepared(evaluation, selection, gold, settings)
-    rows = [
-        {"metric": name} | found.estimate(settings.confidence, SHARE if name == "xi*" else None)._asdict()
-        for name, found in statistics(runs, chosen_on).items()
-    ]
+    rows = []
+    for name, found in statistics(runs, chosen_on).items():
+        # all rows right, or none; where only the accuracy of the whole is known, it has no interval
+        bounds = SHARE if name == "xi*" and found.value in SHARE else None
+        rows.append({"metric": name} | found.estimate(settings.confidence, bounds)._asdict())
     chance = {"metric": "A_hat"} | _shuffled_chance(runs, chosen_on)._asdict()
     place = next(index for index, row in enumerate(rows) if row["metric"] == "A_hat, expected")
     return pd.DataFrame([*rows[:place], chance, *rows[place:]])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnlib.chapters.rasp_tables import accuracy_by_length, of_scale, trained_models
+from attnlib.chapters.rasp_tables import accuracy_by_length, each_once, of_scale, trained_models
 from attnlib.generators.rasp import LANGUAGES
 from attnlib.stats import table_over_seeds
 
@@ -105,7 +105,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
 def _of_scale(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of `SCALE` that begin with BOS and are told from others by their seed."""
     rows = of_scale(rows, **SCALE)
-    return rows[rows["bos"].eq(True) & rows["seed"].notna()]
+    return each_once(rows[rows["bos"].eq(True) & rows["seed"].notna() & rows["ablation"].notna()])
 
 
 def _each(table: pd.DataFrame) -> Iterator[Any]:

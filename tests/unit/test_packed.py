@@ -1,5 +1,8 @@
 """A pass over texts laid end to end: the plain pass's numbers, whatever the model; and what it refuses."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 import torch
 
@@ -114,6 +117,32 @@ def test_most_padding_is_left_out():
     lengths = torch.arange(1, 101)
     mask = torch.arange(100) < lengths[:, None]
     assert len(Packing.of(mask, 5).laid) == 5 * sum(range(5, 101, 5)) < 0.53 * mask.numel()
+
+
+def test_another_thread_may_watch_the_model_or_pass_it_packed_meanwhile():
+    """Each thread has its own: what stands in place of attention here is not there."""
+    model, samples, watched = transformer().eval(), batch(), Event()
+    packing, done, plain = Packing.of(samples.attention_mask), Event(), model(**batch().inputs).logits
+
+    def look_on():
+        with watching(model):
+            watched.set()
+            done.wait(10)
+            return model(**samples.inputs).logits
+
+    def both_ways(_):
+        return packed_pass(model, samples.input_ids, packing).logits, model(**samples.inputs).logits
+
+    real = packing.lay(samples.attention_mask)
+    with ThreadPoolExecutor(4) as threads:
+        watcher = threads.submit(look_on)
+        watched.wait(10)
+        found = list(threads.map(both_ways, range(30)))
+        done.set()
+        torch.testing.assert_close(watcher.result(), plain)
+    for packed, own in found:
+        torch.testing.assert_close(packed[real], packing.lay(plain)[real])
+        torch.testing.assert_close(own, plain)
 
 
 def test_what_a_packed_pass_refuses():

@@ -1,6 +1,7 @@
 """The RASP languages: against the original's outputs, and against the plainest way to write them."""
 
 import json
+import operator
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from attnlib.generators import IGNORE
 from attnlib.generators.rasp import LANGUAGES, Definition, Pattern, language, select
 from attnlib.generators.rasp.definitions import HIGHEST_COUNT, NON_TOKEN
 from attnlib.generators.rasp.dyck import PAIRS
-from attnlib.generators.rasp.language import ALL_SYMBOLS, LARGEST
+from attnlib.generators.rasp.language import ALL_SYMBOLS, LARGEST, Language
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "rasp.json").read_text())
 
@@ -243,3 +244,33 @@ def test_models_are_as_large_as_the_papers_or_as_needed():
 def test_bad_input_says_what_was_allowed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_select_compares_numbers_of_any_size_and_fractions():
+    """Code points of emoji are 65,536 apart from others, so that 16 bits take them for the same."""
+    far = torch.tensor([[97, 97 + 65536, 128512]])
+    assert select(far, far).equal(torch.eye(3, dtype=torch.bool)[None])
+    assert select(far, far, operator.lt)[0].tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
+    parts = torch.tensor([[0.2, 0.7]])
+    assert select(parts, parts.flip(1), operator.lt)[0].tolist() == [[True, False], [False, False]]
+
+
+def test_an_alphabet_of_emoji_sorts_by_code_point():
+    lang = Language(LANGUAGES["sort"], "a\U00010061\U0001f600", bos=True)
+    assert lang.outputs("\U0001f600\U00010061a") == ["a", "\U00010061", "\U0001f600"]
+    first = lang.target_attention("\U00010061a\U0001f600")[(0, 0)]
+    assert first[1:, 1:].sum(1).tolist() == [1, 0, 2], "how many symbols come before each"
+
+
+@pytest.mark.parametrize("split", ["dev", "Train", ""])
+def test_a_split_that_there_is_not_is_refused_by_naming_those_that_there_are(split):
+    with pytest.raises(ValueError, match=r"split must be one of .*'valid'.*; got " + repr(split)):
+        language("sort").sequences(3, split=split)
+
+
+def test_peek_takes_a_split_and_a_start():
+    lang = language("sort", bos=True)
+    texts = lang.peek(9, split="test")["input"].tolist()
+    assert texts == lang.decode(lang.sequences(9, split="test", max_length=12))
+    assert lang.peek(4, split="test", start=5)["input"].tolist() == texts[5:]
+    assert texts != lang.peek(9)["input"].tolist()

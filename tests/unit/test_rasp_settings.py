@@ -213,7 +213,7 @@ def recorded(**columns):
         "seed": 0,
     }
     about |= {"length": 30, "width": 64, "positions": "sinusoidal", "validated": 0.9, "up_to": float("nan")}
-    return about | {"metric": "accuracy", "value": 0.9, "n": 1000} | columns
+    return about | {"metric": "accuracy", "value": 0.9, "n": 1000, "record": "a"} | columns
 
 
 def test_tables_are_means_over_seeds_with_intervals():
@@ -243,6 +243,20 @@ def test_tables_are_means_over_seeds_with_intervals():
     )
     assert table.loc["dyck1_ptf", "BOS, supervised"] == "no program"
     assert table.loc["hist2", "paper"] == "99.58 (unverified)"
+
+
+def test_a_run_of_one_seed_made_here_takes_no_place_among_three_of_another():
+    """It was validated better than the record's first seed: another machine rounds otherwise."""
+    rows = pd.DataFrame(
+        [
+            *[recorded(seed=seed, value=value) for seed, value in enumerate([0.90, 0.92, 0.94])],
+            recorded(seed=0, value=0.99, validated=0.95, record="made here"),
+            recorded(seed=3, value=0.96, validated=0.2, record="made here too"),
+        ]
+    )
+    assert sorted(rasp_tables.trained_models(rows)["value"]) == [0.90, 0.92, 0.94, 0.96]
+    learned_longer = rows[:3].assign(record="longer", validated=0.95, value=0.97)
+    assert rasp_tables.trained_models(pd.concat([rows, learned_longer]))["value"].head(3).eq(0.97).all()
 
 
 def test_intervals_of_shares_end_at_0_and_100():

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
 from attnlib.generators.rasp.sequences import Sequences
-from attnlib.generators.splits import TENTHS, Split, in_split
+from attnlib.generators.splits import TENTHS, checked_split, in_split
 from attnlib.generators.tokenizer import char_tokenizer
 
 ALL_SYMBOLS = string.ascii_letters + string.digits + string.punctuation + string.whitespace
@@ -144,9 +144,20 @@ class Language:
             for row, length in zip(sequences.symbols.tolist(), sequences.lengths.tolist(), strict=True)
         ]
 
-    def peek(self, n: int = 10, seed: int = 0, max_length: int = 12) -> pd.DataFrame:
-        """A table of `n` sequences and their outputs, to see what the language is."""
-        sequences = self.sequences(n, seed=seed, max_length=max_length)
+    def peek(
+        self, n: int = 10, seed: int = 0, max_length: int = 12, *, split: str = "train", start: int = 0
+    ) -> pd.DataFrame:
+        """A table of `n` sequences and their outputs, to see what the language is.
+
+        Args:
+            n: how many.
+            seed: of the draw.
+            max_length: longest length, in symbols.
+            split: "train", "valid" or "test".
+            start: how many of `start + n` are left out, from the first.
+        """
+        drawn = self.sequences(start + n, split=split, seed=seed, max_length=max_length)
+        sequences = drawn[slice(start, None)]
         outputs = self.definition.outputs(sequences)
         return pd.DataFrame(
             {
@@ -164,7 +175,7 @@ class Language:
         self,
         n: int,
         *,
-        split: Split = "train",
+        split: str = "train",
         seed: int = 0,
         min_length: int = 1,
         max_length: int = 100,
@@ -182,13 +193,16 @@ class Language:
             max_length: longest length, in symbols.
 
         Raises:
-            ValueError: if lengths are not in order, or hardly any sequence that short is in the split.
+            ValueError: if there is no such split, lengths are not in order, or hardly any sequence that short
+                is in the split.
         """
         if not 1 <= min_length <= max_length:
             raise ValueError(
                 f"lengths must obey 1 <= min_length <= max_length; got {min_length}, {max_length}"
             )
-        rng = np.random.default_rng([seed, list(TENTHS).index(split)])
+        if (known := checked_split(split)) is None:
+            raise ValueError(f"split must be one of {', '.join(map(repr, TENTHS))}; got {split!r}")
+        rng = np.random.default_rng([seed, list(TENTHS).index(known)])
         kept, n_kept, tries = [], 0, 0
         while n_kept < n:
             if tries == 20:
@@ -196,12 +210,12 @@ class Language:
                     f"{self.name} has too few {split} sequences of {min_length} to {max_length} symbols: "
                     f"found {n_kept} of {n}; allow longer ones"
                 )
-            n_drawn = int(1.3 * (n - n_kept) * 10 / len(TENTHS[split])) + 20
+            n_drawn = int(1.3 * (n - n_kept) * 10 / len(TENTHS[known])) + 20
             lengths = rng.integers(min_length, max_length + 1, n_drawn)
             symbols = self.definition.sample(rng, lengths, len(self.alphabet))
             symbols = np.pad(symbols, ((0, 0), (0, max_length - symbols.shape[1])))
             symbols[np.arange(max_length) >= lengths[:, None]] = len(self.alphabet)
-            rows = np.flatnonzero(in_split(symbols, lengths, split))[: n - n_kept]
+            rows = np.flatnonzero(in_split(symbols, lengths, known))[: n - n_kept]
             kept.append((symbols[rows], lengths[rows]))
             n_kept, tries = n_kept + len(rows), tries + 1
         symbols, lengths = (np.concatenate(parts).astype(np.int64) for parts in zip(*kept, strict=True))

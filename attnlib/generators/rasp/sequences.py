@@ -107,7 +107,15 @@ def select(
     Returns:
         True where the query (second to last dimension) looks at the key (last dimension).
     """
-    # Everything compared here (positions, ranks, counts, symbols) is far below 32,767, and comparing
-    # narrow integers is four times as fast.
-    keys, queries = keys.to(torch.int16), queries.to(torch.int16)
+    if all(map(_is_narrow, (keys, queries))):  # comparing narrow integers is four times as fast
+        keys, queries = keys.to(torch.int16), queries.to(torch.int16)
     return compare(keys[:, None, :], queries[:, :, None])
+
+
+def _is_narrow(numbers: Tensor) -> bool:
+    """Whether 16 bits hold them all: positions, ranks and counts, not fractions, nor every code point."""
+    if numbers.is_floating_point() or not numbers.numel():
+        return False
+    kind = torch.iinfo(torch.int16)
+    least, largest = numbers.aminmax()
+    return kind.min <= int(least) and int(largest) <= kind.max

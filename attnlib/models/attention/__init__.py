@@ -3,7 +3,7 @@
 from attnlib.models.attention.ablation import heads_ablated
 from attnlib.models.attention.affine import Affine
 from attnlib.models.attention.call import AttentionCall, Wanted
-from attnlib.models.attention.interface import Block, changing, watching
+from attnlib.models.attention.interface import Block, changing, replacing, watching
 from attnlib.models.attention.reinforcement import causal_null, reinforced
 from attnlib.models.attention.sharing import shared_out
 from attnlib.models.mode import evaluating
@@ -18,6 +18,7 @@ __all__ = [
     "evaluating",
     "heads_ablated",
     "reinforced",
+    "replacing",
     "shared_out",
     "watching",
 ]

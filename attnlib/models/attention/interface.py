@@ -42,6 +42,8 @@ class Block:
         watched: the modules whose calls they see.
         gradients: whether what they compute is to be differentiated.
         calls: how many calls they saw.
+        instead: by the module that calls, what computes attention in place of the function that was there,
+            which it is handed first. Nothing is watched or changed there.
     """
 
     changes: Mapping[int, Change] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Block:
     watched: frozenset[int] = frozenset()
     gradients: bool = False
     calls: int = 0
+    instead: Mapping[int, Callable[..., tuple[Tensor, Tensor | None]]] = field(default_factory=dict)
 
 
 _open: ContextVar[tuple[Block, ...]] = ContextVar("_open", default=())
@@ -86,6 +89,27 @@ def watching(model: nn.Module, *watchers: Watcher, gradients: bool = False) -> I
     block = Block({}, watchers, frozenset(map(id, model.modules())), gradients)
     with evaluating(model), _opened(model, block):
         yield block
+
+
+@contextmanager
+def replacing(model: Transformer, function: Callable[..., tuple[Tensor, Tensor | None]]) -> Iterator[None]:
+    """Let a function compute the attention of every layer of our own model in this context.
+
+    Args:
+        model: the model.
+        function: takes the function that was there, and what that takes.
+
+    Raises:
+        ValueError: a block that is open in this context watches or changes the model's attention.
+    """
+    modules = set(map(id, attention_modules(model)))
+    if any(modules & (block.changes.keys() | block.watched | block.instead.keys()) for block in _open.get()):
+        raise ValueError(
+            f"the attention of this {type(model).__name__} is watched or changed by an open block of "
+            "attnlib.models.attention, and cannot be replaced there: call the model itself"
+        )
+    with _opened(model, Block(instead=dict.fromkeys(modules, function))):
+        yield
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:
@@ -200,6 +224,9 @@ def _answer(call: AttentionCall, at_work: Any) -> tuple[Tensor, Tensor | None]:
 
 def _own(original: Callable, module: Attention, *given: Any, **how: Any) -> tuple[Tensor, Tensor | None]:
     """What stands in place of `attend`."""
+    for block in _open.get():
+        if id(module) in block.instead:
+            return block.instead[id(module)](original, *given, **how)
     if (at_work := _of(module)) is None:
         return original(*given, **how)
     return _answer(OwnCall(original, *given, **how), at_work)

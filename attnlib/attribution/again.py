@@ -19,7 +19,7 @@ from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.attention.memory import going_on, remembered
-from attnlib.models.transformer import Transformer
+from attnlib.models.causal import is_causal
 
 
 class Copies(NamedTuple):
@@ -42,11 +42,6 @@ Disturbed = Callable[[Copies], AbstractContextManager[None]]
 """The `with` block in which the model is called with copies."""
 
 
-def is_causal(model: Any) -> bool:
-    """Whether a model's tokens see those before them only."""
-    return model.config.causal if isinstance(model, Transformer) else getattr(model, "can_generate", bool)()
-
-
 @torch.no_grad()
 def falls(
     model: Any,
@@ -67,10 +62,11 @@ def falls(
         tokens: those that a disturbance changes; all by default.
         changes_from: the first position at which anything does.
     """
-    stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
+    causal = is_causal(model)
+    stop = prompts.query + 1 if causal else prompts.ids.shape[1]
     ids, memory = prompts.ids[:, :stop], None
     with evaluating(model):
-        if is_causal(model):
+        if causal:
             memory, logits = remembered(model, ids, prompts.query)
         else:
             logits = logits_of(model, ids, start=prompts.query)[:, 0]

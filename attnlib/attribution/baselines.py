@@ -34,7 +34,7 @@ def earliest(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
 
 @measure
 def random(model: nn.Module, prompts: Prompts, *, seed: int = 0) -> Float[Tensor, "batch key"]:
-    """Numbers from 0 to 1, the same whenever the same prompts are asked about."""
+    """Numbers from 0 to 1, the same whenever prompts of the same tokens, in any order, are asked about."""
     generator = torch.Generator().manual_seed(seed + int(prompts.ids.sum()) + prompts.query)
     return torch.rand(prompts.ids.shape, generator=generator).to(prompts.ids.device)
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
+from attnlib.models.causal import is_causal
 from attnlib.models.transformer import Transformer
 
 
@@ -73,11 +74,9 @@ class _Blanked:
     def __init__(self, model: Any, replacement: int | None, batch_size: int) -> None:
         self.model, self.replacement, self.batch_size = model, replacement, batch_size
         self.own, known = isinstance(model, Transformer), inspect.signature(model.forward).parameters
-        self.causal = model.config.causal if self.own else getattr(model, "can_generate", bool)()
-        self.has_positions, self.remembers = (
-            "position_ids" in known,
-            self.causal and "past_key_values" in known,
-        )
+        self.causal = is_causal(model)
+        self.has_positions = "position_ids" in known
+        self.remembers = self.causal and "past_key_values" in known
 
     def scores(self, prompt: Prompts) -> Float[Tensor, " token"]:
         """The score of one prompt without each of its tokens."""

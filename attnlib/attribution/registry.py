@@ -156,10 +156,11 @@ def explained(model: nn.Module, prompts: Prompts, names: list[str]) -> Iterator[
     try:
         yield
     except ValueError as error:
-        works = [name for name in METHODS if _works(model, prompts.ids[:1, :1].expand(1, 3), name)]
-        if set(names) <= set(works) or not set(names) & set(METHODS):
+        probe = prompts.ids[:1, :1].expand(1, 3)
+        missing = [name for name in names if name in METHODS and not _works(model, probe, name)]
+        if not missing:
             raise  # not the model's fault
-        missing = [name for name in names if name not in works]
+        works = [name for name in METHODS if name not in missing and _works(model, probe, name)]
         raise ValueError(
             f"{type(model).__name__} cannot give {missing}: {error} It can give {works}."
         ) from error

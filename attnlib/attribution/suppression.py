@@ -23,10 +23,11 @@ from contextlib import AbstractContextManager
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlib.attribution.again import Copies, falls, is_causal, places
+from attnlib.attribution.again import Copies, falls, places
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.models.attention import AttentionCall
 from attnlib.models.attention.inputs import Inputs, inputs_changed, keys_hidden
+from attnlib.models.causal import is_causal
 
 Scores = Float[Tensor, "batch key"]
 
@@ -87,7 +88,8 @@ def attention_knockout(
     """
     if queries not in ("query", "all"):
         raise ValueError(f'queries should be "query" or "all"; got {queries!r}')
-    if prompts.ids.shape[1] < 2 or (is_causal(model) and not prompts.query):
+    causal = is_causal(model)
+    if prompts.ids.shape[1] < 2 or (causal and not prompts.query):
         raise ValueError("attention knockout needs at least 2 tokens, one to hide and one to see. Got one.")
     asking = prompts.ids.new_tensor([prompts.query])
 
@@ -100,7 +102,7 @@ def attention_knockout(
 
         return keys_hidden(model, hidden)
 
-    if queries == "all" or not is_causal(model):
+    if queries == "all" or not causal:
         return falls(model, prompts, disturbed, batch_size)
     # of each copy only the query is computed again, so more of them go together
     return falls(model, prompts, disturbed, 8 * batch_size, changes_from=prompts.query)

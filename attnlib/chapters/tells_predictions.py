@@ -15,6 +15,9 @@ from attnlib.stats.method_tables import method_differences
 PLAUSIBILITY, FAITHFULNESS = AVERAGE_PRECISION, COMPREHENSIVENESS
 """The metrics that the two questions are answered by, where there is room for one each."""
 
+ANSWERED_BY = {"plausibility": PLAUSIBILITY, "faithfulness": FAITHFULNESS}
+"""They by question."""
+
 
 class Prediction(NamedTuple):
     """One measure has a higher number than another, the mean over settings.
@@ -95,9 +98,10 @@ def prediction_table(rows: pd.DataFrame, predictions: Sequence[Prediction] = PRE
         predictions: what was expected.
 
     Returns:
-        Columns `prediction`; `came out`: "yes" or "no" where the interval leaves 0 out, else "not settled",
-        or "not asked"; and the difference of normalised numbers, `value`, `low`, `high`, the mean over the
-        `n` settings that have both measures.
+        Columns `prediction`; `came out`: "yes" or "no" where the interval leaves 0 out, which it does once in
+        twenty if there is no difference, else "not settled", or "not asked"; and the difference of normalised
+        numbers, the mean over the `n` settings that have both measures, with its interval over settings:
+        `value`, `low`, `high`.
     """
     found: dict[Prediction, Estimate] = {}
     for metric in set(rows.loc[rows["value"].notna(), "metric"]):

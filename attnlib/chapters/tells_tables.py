@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from attnlib.chapters.tells_predictions import ANSWERED_BY
+from attnlib.chapters.tells_settings import SETTINGS
 from attnlib.chapters.where_attention_tells import Asked
 from attnlib.measures.costs import FORWARD
+from attnlib.stats.method_tables import SETTINGS as OVER_SETTINGS
+from attnlib.stats.method_tables import method_ranking, normalised, over_settings
+
+ALL, THESE = "all settings", "these settings"
+"""The runs of a record that are means over settings: with intervals over settings, and of these settings."""
+
+_ONE_MODEL = r", seed \d+$"
 
 
 def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
@@ -33,6 +42,21 @@ def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
     by_method = found.groupby(["methods", "reason"], sort=False, as_index=False).agg("; ".join)
     together = by_method.groupby(["settings", "reason"], sort=False, as_index=False).agg("; ".join)
     return together[["methods", "settings", "reason"]]
+
+
+def ahead_table(comparisons: pd.DataFrame, leader: str) -> pd.DataFrame:
+    """In how many settings a measure is `ahead` of each other one, or `behind`, by more than chance.
+
+    Args:
+        comparisons: of `stats.method_comparisons`.
+        leader: the measure.
+    """
+    of = comparisons[(comparisons[["first", "second"]] == leader).any(axis=1)]
+    mine, clear = of["first"] == leader, of["p_holm"] < 0.05
+    ahead = of["difference"].where(mine, -of["difference"])
+    counts = {"ahead": clear & (ahead > 0), "behind": clear & (ahead < 0), "settings": ahead.notna()}
+    other = of["second"].where(mine, of["first"]).rename(f"{leader} against")
+    return pd.DataFrame(counts).groupby(other, sort=False).sum()
 
 
 TOLD = ("activation patching", "attribution patching")
@@ -79,20 +103,59 @@ def decision_table(
     return pd.concat(rows, ignore_index=True)[columns]
 
 
-def recorded(tables: Mapping[str, pd.DataFrame], rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """What is kept of a run: normalised numbers by setting and measure, and their means over settings.
+class Answers(NamedTuple):
+    """What came out, by question: `ANSWERED_BY`.
+
+    Attributes:
+        tables: of `stats.normalised`, by setting and measure.
+        rankings: of `stats.method_ranking`.
+        models: of `stats.normalised`, by model and measure, of settings with several models.
+    """
+
+    tables: dict[str, pd.DataFrame]
+    rankings: dict[str, pd.DataFrame]
+    models: dict[str, pd.DataFrame]
+
+
+def answers(rows: pd.DataFrame, compared: Sequence[str]) -> Answers:
+    """The answers to the questions that were asked.
 
     Args:
-        tables: of `stats.normalised`, by metric.
-        rankings: of `stats.method_ranking`, by metric.
+        rows: of `WhereAttentionTells.rows`.
+        compared: the settings that means and ranks are over.
     """
-    parts = [table.assign(run=table["setting"], of=metric) for metric, table in tables.items()]
-    for metric, ranking in rankings.items():
-        parts.append(ranking.assign(run="all settings", of=metric, n=ranking["settings"]))
-    found = pd.concat(parts, ignore_index=True).dropna(subset=["value"])
-    found["metric"] = found["of"] + ": " + found["method"]
+    asked = {name: metric for name, metric in ANSWERED_BY.items() if metric in set(rows["metric"])}
+    means = rows[rows["setting"].isin(compared)]
+    several = rows[rows.groupby("setting")["seed"].transform("nunique") > 1]
+    by_model = ["setting", "seed", "method"]
+    return Answers(
+        {name: normalised(rows, metric) for name, metric in asked.items()},
+        {name: method_ranking(means, metric) for name, metric in asked.items()},
+        {name: normalised(several, metric, by_model) for name, metric in asked.items() if len(several)},
+    )
+
+
+def recorded(found: Answers) -> pd.DataFrame:
+    """What is kept of a run, a row per number; `over` says what was drawn again for its interval, `n` of it.
+
+    Runs are the settings; their models ("sort, seed 0"), where there are several; and the means over
+    settings: `ALL`, with intervals over settings and ranks, and `THESE`, with those of these settings.
+    """
+    parts = []
+    for question, table in found.tables.items():
+        models, ranking = found.models.get(question, table[:0]), found.rankings[question]
+        named = models.assign(run=[f"{row.setting}, seed {row.seed}" for row in models.itertuples()])
+        whole = ranking.assign(run=ALL, over=OVER_SETTINGS, n=ranking["settings"])
+        ends = {name: ranking[f"these_{name}"] for name in ("low", "high", "over", "n")}
+        these = ranking[["method", "value", "settings"]].assign(run=THESE, **ends)
+        parts += [
+            each.assign(of=question) for each in (table.assign(run=table["setting"]), named, whole, these)
+        ]
+    rows = pd.concat(parts, ignore_index=True).dropna(subset=["value"])
+    rows = rows.assign(metric=rows["of"] + ": " + rows["method"], n=rows["n"].astype(int))
+    counts = ["questions", "seeds", "settings"]
     ranks = ["rank", "rank_low", "rank_high"]
-    return found[["run", "metric", "value", "low", "high", "n", "mean", "chance", "seeds", *ranks]]
+    return rows[["run", "metric", "value", "low", "high", "n", "over", "mean", "chance", *counts, *ranks]]
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -109,6 +172,9 @@ def widest(rows: pd.DataFrame) -> pd.DataFrame:
 def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
     """What `recorded` was given: the numbers by setting and measure, and the rankings, by question.
 
+    Of a record whose rows do not say what their intervals are `over`, the rankings are computed from the
+    numbers of its settings.
+
     Args:
         rows: of `widest`.
     """
@@ -116,11 +182,16 @@ def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd
         return {}, {}
     split = rows["metric"].str.split(": ", n=1, expand=True)
     rows = rows.assign(of=split[0], method=split[1])
-    whole = rows["run"] == "all settings"
-    tables = {name: part.rename(columns={"run": "setting"}) for name, part in rows[~whole].groupby("of")}
-    rankings = {
-        name: part.sort_values("value", ascending=False).assign(settings=part["n"].astype(int))
-        for name, part in rows[whole].groupby("of")
-    }
-    order = [name for name in ("plausibility", "faithfulness") if name in tables]
-    return {name: tables[name] for name in order}, {name: rankings[name] for name in order}
+    one = ~rows["run"].isin([ALL, THESE]) & ~rows["run"].str.contains(_ONE_MODEL)
+    tables, rankings = dict[str, pd.DataFrame](), dict[str, pd.DataFrame]()
+    for name in [name for name in ANSWERED_BY if name in set(rows["of"])]:
+        of = rows["of"] == name
+        tables[name] = rows[one & of].rename(columns={"run": "setting"})
+        if "over" in rows:
+            ranking = rows[of & (rows["run"] == ALL)].assign(settings=lambda found: found["n"].astype(int))
+            these = rows[of & (rows["run"] == THESE)].set_index("method")[["low", "high", "over", "n"]]
+            rankings[name] = ranking.join(these.add_prefix("these_"), on="method")
+        else:
+            compared = [title for title, setting in SETTINGS.items() if setting.transformer]
+            rankings[name] = over_settings(tables[name][tables[name]["setting"].isin(compared)])
+    return tables, rankings

@@ -28,7 +28,7 @@ from attnlib.measures.question_rows import row_table
 from attnlib.measures.questions import Questions
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
-from attnlib.models.transformer import Transformer
+from attnlib.models.causal import is_causal
 from attnlib.stats.faithfulness import Budget, first_tokens, rank_agreement
 
 BUDGETS: tuple[Budget, ...] = (0.1, 0.2, 0.5)
@@ -73,10 +73,11 @@ def probabilities(
     different, which = torch.unique(rows, dim=0, return_inverse=True)
     items, left = different[:, 0], different[:, 1:].bool()
     found = torch.zeros(len(different), dtype=torch.float64, device=kept.device)
+    causal = is_causal(model)
     with evaluating(model):
         for query, length, some in _alike(asked, items, batch_size):
             prompts = Prompts(asked.input_ids[items[some], :length], query)
-            logits = _logits(model, prompts, left[some, :length], replacement)
+            logits = _logits(model, prompts, left[some, :length], replacement, causal)
             foil = None if asked.foil is None else asked.foil[items[some]]
             aimed = prompts._replace(target=asked.target[items[some]], foil=foil)
             score = aimed.score(logits.double())
@@ -155,12 +156,11 @@ def _alike(
 
 
 def _logits(
-    model: Any, prompts: Prompts, left: Bool[Tensor, "row token"], replacement: int | None
+    model: Any, prompts: Prompts, left: Bool[Tensor, "row token"], replacement: int | None, causal: bool
 ) -> Float[Tensor, "row class"]:
     """The logits at the query, of tokens that see those that are left only."""
     if replacement is not None:
         return logits_of(model, prompts.ids.masked_fill(~left, replacement), start=prompts.query)[:, 0]
-    causal = model.config.causal if isinstance(model, Transformer) else getattr(model, "can_generate", bool)()
     n = prompts.query + 1 if causal else prompts.ids.shape[1]
     given: dict[str, Any] = {}
     if "position_ids" in inspect.signature(model.forward).parameters:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from attnlib.generators.translation import PairBatch, Pairs
 from attnlib.models.attention import evaluating
+from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Decoded, Encoded, Seq2Seq
 
 CELLS = 4_000_000
@@ -136,8 +137,7 @@ def gradient_influence(model: Seq2Seq, batch: PairBatch) -> Float[Tensor, "batch
     try:
         for weight in needed:
             weight.requires_grad_(False)
-        # cuDNN's LSTM differentiates in training mode only, that is with dropout.
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        with torch.enable_grad(), without_cudnn():
             scale = torch.ones(batch.source.shape, device=batch.source.device, requires_grad=True)
             encoded = model.encode(batch.source, batch.source_lengths, scale)
             decoded = model.decode(batch.target[:, :-1], encoded)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -102,7 +104,7 @@ class CausalSizes:
         )
         try:
             model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-            causal = _is_causal(model, len(tokenizer))
+            causal = is_causal(model)
         except Exception as error:  # whatever an architecture makes of sizes it was not meant for
             raise ValueError(
                 f"{architecture} cannot be built with {self} ({type(error).__name__}: {error}); "
@@ -138,12 +140,33 @@ def _config(architecture: str, **settings: Any) -> PreTrainedConfig:
     return AutoConfig.for_model(architecture, **{k: v for k, v in settings.items() if k in names})
 
 
-@torch.no_grad()
-def _is_causal(model: nn.Module, vocabulary: int) -> bool:
-    """Whether a token's scores stay the same when a later token changes."""
-    ids = torch.arange(6)[None] % vocabulary
-    other = ids.clone()
-    other[0, -1] = (other[0, -1] + 1) % vocabulary
+def is_causal(model: Any) -> bool:
+    """Whether a model's tokens see those before them only, as its scores show, whatever it says of itself.
+
+    A model that cannot generate, and is no `Transformer`, is not taken for one: nothing may be left out of
+    what it is given.
+    """
+    if isinstance(model, Transformer):
+        return model.config.causal
+    if not getattr(model, "can_generate", bool)():
+        return False
+    ids = torch.arange(4, device=model.device)[None] % model.get_input_embeddings().num_embeddings
     with evaluating(model):
-        before, after = (model(i).logits[0, :-1] for i in (ids, other))
-    return bool(torch.allclose(before, after, atol=1e-5))
+        return not reads_ahead(lambda given: model(input_ids=given).logits, ids)
+
+
+@torch.no_grad()
+def reads_ahead(
+    scores: Callable[[Int64[Tensor, "1 token"]], Float[Tensor, "1 token class"]],
+    input_ids: Int64[Tensor, "1 token"],
+) -> bool:
+    """Whether what is said at a token depends on the last one: on which of two words it is.
+
+    Args:
+        scores: of every token.
+        input_ids: a text without padding.
+    """
+    last = input_ids[:, -1:]
+    other = torch.cat([input_ids[:, :-1], (last == 0).to(last)], 1)  # 0 in its place, or 1 of a 0
+    first, second = (scores(each)[:, :-1] for each in (input_ids, other))
+    return not torch.allclose(first, second, rtol=1e-4, atol=1e-6)

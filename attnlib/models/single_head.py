@@ -27,6 +27,7 @@ from torch.func import functional_call
 from attnlib.generators.translation.pairs import BOS_ID, UNK_ID
 from attnlib.models.classifier import Classifier
 from attnlib.models.copier import Copier
+from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.transformer import TransformerOutput
 
@@ -67,7 +68,7 @@ class SingleHead(nn.Module, ABC):
             real = there.flip(1).cummax(1).values.flip(1)
             input_ids = input_ids.masked_fill(real & ~there, self.unknown)
         vectors = self.embedding(self._words(input_ids))
-        with torch.backends.cudnn.flags(enabled=False):  # whose LSTM differentiates in training mode only
+        with without_cudnn():
             return self._scored(input_ids, vectors, real.sum(1))
 
     def _words(self, input_ids: Ids) -> Ids:
@@ -193,11 +194,11 @@ class ReadCopies(ReadAndWritten):
                 f"seed should be one of {config.seeds}, of a copier with shared vectors; got {seed}, "
                 f"shared={config.shared}"
             )
-        one = Copier(replace(config, seeds=(seed,)))
+        one = Copier(replace(config, seeds=(seed,))).to(model.embedding.device)
         at = config.seeds.index(seed)
         one.load_state_dict({name: weight[at : at + 1] for name, weight in model.state_dict().items()})
         vectors = nn.functional.pad(one.embedding[0].detach(), (0, 0, 0, 1))
-        super().__init__(one.to(vectors.device).eval(), vectors, config.vocabulary)
+        super().__init__(one.eval(), vectors, config.vocabulary)
         self.start = config.vocabulary - 1
 
     def _written_on(

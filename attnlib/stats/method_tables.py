@@ -34,6 +34,9 @@ LEAST = 0.05
 FLIPS = 50_000
 """Of signs, in a paired test: enough for Holm's correction over hundreds of pairs."""
 
+QUESTIONS, MODELS, SETTINGS = "questions", "models and questions", "settings"
+"""What was drawn again for an interval."""
+
 _BLOCK = 5_000
 
 
@@ -46,9 +49,10 @@ def normalised(rows: pd.DataFrame, metric: str, by: Sequence[str] = ("setting", 
         by: columns to split by; groups come in the order in which they appear.
 
     Returns:
-        Columns `by`, `value`, `low`, `high`, `mean` (as it is, not normalised), `chance`, `n` (items) and
-        `seeds`. The interval is by drawing items again; of several seeds, over the seeds, too (see
-        `over_seeds`).
+        Columns `by`, `value`, `low`, `high`, `n`, `over`, `mean` (as it is, not normalised), `chance`,
+        `questions` (items of a model) and `seeds` (models that have a number). The interval is by drawing
+        again what `over` says, `n` of it: `QUESTIONS` of one model, or `MODELS`. No interval goes above 1:
+        nothing is better than perfect.
 
     Raises:
         ValueError: a column is missing.
@@ -56,39 +60,85 @@ def normalised(rows: pd.DataFrame, metric: str, by: Sequence[str] = ("setting", 
     part = _of_metric(rows, metric, by)
     table = []
     for key, group in part.groupby(list(by), sort=False, observed=True):
-        found = _over_items(group)
-        means = {"mean": group["value"].mean(), "chance": group["chance"].mean(), "n": len(group)}
-        value, low, high = _estimate(found)
-        numbers = {"value": value, "low": low, "high": high, **means, "seeds": len(found)}
-        table.append(dict(zip(by, key, strict=True)) | numbers)
-    return pd.DataFrame(table, columns=[*by, "value", "low", "high", "mean", "chance", "n", "seeds"])
+        found = _models(group)
+        questions = max((each.n for each in found), default=0)
+        means = {"mean": group["value"].mean(), "chance": group["chance"].mean()}
+        counts = means | {"questions": questions, "seeds": len(found)}
+        table.append(dict(zip(by, key, strict=True)) | _of_these([found]) | counts)
+    names = ["value", "low", "high", "n", "over", "mean", "chance", "questions", "seeds"]
+    return pd.DataFrame(table, columns=[*by, *names])
 
 
 def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Measures in the order of their normalised number, the mean over settings.
+    r"""Measures in the order of their normalised number, the mean over settings, with two intervals.
+
+    *Over settings* says what to expect of other settings of the kind: see `over_settings`. *Of these
+    settings* says what to expect of other models of these, and other questions: with $x_{sm}$ the numbers of
+    the $k_s$ models of each of $S$ settings, the models' part is Student's
+
+    $$\pm t_{f} \sqrt{\sum_s v_s}, \quad v_s = \frac{\operatorname{var}_m x_{sm}}{S^2 k_s}, \quad
+      f = \frac{(\sum_s v_s)^2}{\sum_s v_s^2 / (k_s - 1)},$$
+
+    and the questions', drawn again in each setting, the same for its models, adds to it (see `over_seeds`).
 
     Args:
         rows: see the module.
         metric: which.
 
     Returns:
-        Columns `method`, `value`, `low`, `high` (items drawn again, within each setting and model; settings
-        are what they are), `rank` and `rank_low`, `rank_high` (where it stands in 95 % of the draws) and
-        `settings`, how many have a number. Measures that are not there for all settings have no rank, and
-        stand last.
+        The columns of `over_settings`; and, of these settings, `these_low`, `these_high`, `these_over` (what
+        was drawn again: `MODELS`, or only `QUESTIONS` where no setting has several models) and `these_n`.
+
+    Raises:
+        ValueError: a column is missing.
+
+    Source:
+        Satterthwaite 1946, *An approximate distribution of estimates of variance components*: f.
     """
-    found: dict[str, list[Statistic]] = {}
-    for (_, method), one in _over_seeds(_of_metric(rows, metric, ["setting", "method"])).items():
-        found.setdefault(method, []).extend([one] if np.isfinite(one.value) else [])
-    most = max((len(each) for each in found.values()), default=0)
-    table = list[dict[str, Any]]()
-    for method, parts in found.items():
-        draws = np.mean([each.draws for each in parts], axis=0) if parts else np.full(1, np.nan)
-        value = float(np.mean([each.value for each in parts])) if parts else np.nan
-        low, high = interval(draws) if parts else (np.nan, np.nan)
-        row = {"method": method, "value": value, "low": low, "high": high, "settings": len(parts)}
-        table.append(row | {"draws": draws, "whole": bool(parts) and len(parts) == most})
-    return _ranked(pd.DataFrame(table))
+    part = _of_metric(rows, metric, ["setting", "method"])
+    number = {name: place for place, name in enumerate(part["setting"].unique())}
+    found: dict[str, list[list[Statistic]]] = {}
+    for (setting, method), group in part.groupby(["setting", "method"], sort=False, observed=True):
+        if models := _models(group, number[setting]):
+            found.setdefault(str(method), []).append(models)
+    these = [
+        {"method": method, **{f"these_{name}": each for name, each in _of_these(models).items()}}
+        for method, models in found.items()
+    ]
+    columns = ["method", "these_low", "these_high", "these_over", "these_n"]
+    return over_settings(_by_setting(part)).merge(pd.DataFrame(these, columns=columns), how="left")
+
+
+def over_settings(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Means of normalised numbers over settings, and ranks, with intervals by drawing settings again.
+
+    A setting's number holds what its models and its questions brought along, so that these are drawn, too.
+
+    Args:
+        numbers: one per setting and measure: columns `setting`, `method` and `value`, as of `normalised`.
+
+    Returns:
+        Columns `method`, `value`, `low`, `high` (Student's; none of a single setting), `rank`, `rank_low`,
+        `rank_high` (where it stands in 95 % of the draws of settings) and `settings`, how many have a number.
+        The best come first. Measures that are not there for all settings have no rank, and stand last.
+    """
+    wide = numbers.pivot(index="setting", columns="method", values="value")
+    wide = wide[list(dict.fromkeys(numbers["method"]))].astype(float)
+    there = wide.notna().to_numpy()
+    count = there.sum(0)
+    whole = (count > 0) & (count == count.max(initial=0))
+    means = [_student(wide[name].dropna()) for name in wide]
+    table = pd.DataFrame(means, columns=["value", "low", "high", "settings"]).assign(method=wide.columns)
+    table = table.assign(rank=np.nan, rank_low=np.nan, rank_high=np.nan)
+    table.loc[whole, "rank"] = table.loc[whole, "value"].round(9).rank(ascending=False, method="min")
+    if whole.any() and count.max() > 1:
+        times = _times(len(wide))
+        draws = (times @ wide.fillna(0).to_numpy()[:, whole]) / (times @ there[:, whole])
+        places = stats.rankdata(-draws.round(9), method="min", axis=1).astype(float)
+        table.loc[whole, ["rank_low", "rank_high"]] = [interval(column) for column in places.T]
+    table = table.assign(part=~whole).sort_values(["part", "value"], ascending=[True, False], kind="stable")
+    columns = ["method", "value", "low", "high", "rank", "rank_low", "rank_high", "settings"]
+    return table[columns].reset_index(drop=True)
 
 
 def method_differences(rows: pd.DataFrame, metric: str, pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
@@ -100,37 +150,25 @@ def method_differences(rows: pd.DataFrame, metric: str, pairs: Sequence[tuple[st
         pairs: of measures.
 
     Returns:
-        Of each pair the difference; its interval, by drawing items again, the same for both; and how many
-        settings have both. NaN where none has.
+        Of each pair the difference; its interval over settings, Student's; and how many settings have both.
+        NaN where none has; and no interval where one has.
 
     Raises:
         ValueError: a column is missing.
     """
-    found = _over_seeds(_of_metric(rows, metric, ["setting", "method"]))
-    settings = dict.fromkeys(setting for setting, _ in found)
-    estimates = []
-    for pair in pairs:
-        both = [
-            [found[setting, name] for name in pair]
-            for setting in settings
-            if all((setting, name) in found for name in pair)
-        ]
-        apart = [(a.value - b.value, a.draws - b.draws) for a, b in both if np.isfinite(a.value - b.value)]
-        if not apart:
-            estimates.append(Estimate(np.nan, np.nan, np.nan, 0))
-            continue
-        values, draws = zip(*apart, strict=True)
-        ends = interval(np.mean(draws, axis=0))
-        estimates.append(Estimate(float(np.mean(values)), *ends, len(apart)))
-    return estimates
+    numbers = _by_setting(_of_metric(rows, metric, ["setting", "method"]))
+    wide = numbers.pivot(index="setting", columns="method", values="value")
+    wide = wide.reindex(columns=list({name: None for pair in pairs for name in pair}))
+    return [_student((wide[first] - wide[second]).dropna(), most=np.inf) for first, second in pairs]
 
 
 def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = None) -> pd.DataFrame:
     r"""Whether two measures differ on the same items: sign flips, with Holm's correction within each setting.
 
-    Under the hypothesis that it makes no difference which of two measures is which, every item's difference
-    $d_i$ might as well be $-d_i$: $p$ is how often $|\sum_i \pm d_i| \ge |\sum_i d_i|$. Items are those of
-    all seeds of a setting, and the hypothesis is about these models.
+    Under the hypothesis that it makes no difference which of two measures is which, every question's
+    difference $d_i$, the mean over the models that were asked it, might as well be $-d_i$: $p$ is how often
+    $|\sum_i \pm d_i| \ge |\sum_i d_i|$. The hypothesis is about these models, of which there may be several:
+    one question to three models is one question.
 
     Args:
         rows: see the module.
@@ -138,7 +176,8 @@ def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = 
         reference: compare only with this measure; all pairs by default.
 
     Returns:
-        Columns `setting`, `first`, `second`, `difference` (of means, not normalised), `n`, `p`, `p_holm`.
+        Columns `setting`, `first`, `second`, `difference` (of means, not normalised), `n` (questions), `p`
+        and `p_holm`.
 
     Raises:
         ValueError: a column is missing; or no row is of the reference.
@@ -158,9 +197,10 @@ def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = 
         if not pairs:
             continue
         first, second = (list(side) for side in zip(*pairs, strict=True))
-        there = ~np.isnan(values[:, first] - values[:, second])
-        apart = np.where(there, values[:, first] - values[:, second], 0.0)
-        n, p = there.sum(0), _by_flips(apart)
+        differences = pd.DataFrame(values[:, first] - values[:, second], index=wide.index)
+        apart = differences.groupby("item", sort=False).mean().to_numpy()
+        n, apart = (~np.isnan(apart)).sum(0), np.nan_to_num(apart)
+        p = _by_flips(apart)
         found = pd.DataFrame({"first": [names[i] for i in first], "second": [names[i] for i in second]})
         means = apart.sum(0) / np.maximum(n, 1)
         numbers = {"difference": means, "n": n, "p": p, "p_holm": corrected(p, "holm")}
@@ -197,65 +237,69 @@ def _of_metric(rows: pd.DataFrame, metric: str, by: Sequence[str]) -> pd.DataFra
     return part
 
 
-def _over_items(group: pd.DataFrame) -> list[Statistic]:
-    """The normalised number of every seed, and what it is when its items are drawn again."""
+def _by_setting(part: pd.DataFrame) -> pd.DataFrame:
+    """The number of every `setting` and `method`, as `value`: the mean over those of its models."""
+    sums = part.assign(found=part["value"] - part["chance"], whole=part["perfect"] - part["chance"])
+    by = ["setting", "method"]
+    means = sums.groupby([*by, "seed"], sort=False, observed=True)[["found", "whole"]].mean()
+    numbers = (means["found"] / means["whole"]).where(means["whole"].abs() >= LEAST)
+    return numbers.groupby(by, sort=False, observed=True).mean().rename("value").reset_index()
+
+
+def _models(group: pd.DataFrame, draw: int = 0) -> list[Statistic]:
+    """The number of every model that has one, and what it is when its items are drawn again.
+
+    The same `draw` draws the same items: for all measures and models of a setting, and others for another.
+    """
     found = []
     for _, items in group.groupby("seed", sort=False):
         parts = (items["value"] - items["chance"]).to_numpy(float)
         wholes = (items["perfect"] - items["chance"]).to_numpy(float)
-        if abs(wholes.mean()) < LEAST:
-            found.append(Statistic(np.nan, np.full(1, np.nan), len(items)))
-            continue
-        with np.errstate(invalid="ignore", divide="ignore"):
-            draws = (_times(len(items)) @ parts) / (_times(len(items)) @ wholes)
-        found.append(Statistic(float(parts.sum() / wholes.sum()), draws, len(items)))
+        if abs(wholes.mean()) >= LEAST:
+            times = _times(len(items), draw)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                draws = (times @ parts) / (times @ wholes)
+            found.append(Statistic(float(parts.sum() / wholes.sum()), draws, len(items)))
     return found
 
 
-def _over_seeds(part: pd.DataFrame) -> dict[tuple[str, str], Statistic]:
-    """The mean over seeds, by setting and measure."""
-    found = {}
-    for (setting, method), group in part.groupby(["setting", "method"], sort=False, observed=True):
-        seeds = _over_items(group)
-        draws: np.ndarray = np.mean([each.draws for each in seeds], axis=0)
-        found[str(setting), str(method)] = Statistic(
-            float(np.mean([each.value for each in seeds])), draws, len(group)
-        )
-    return found
+def _of_these(settings: Sequence[Sequence[Statistic]]) -> dict[str, Any]:
+    """The mean over settings of the means of their models, its interval, and what was drawn again for it."""
+    if not all(settings):
+        return {"value": np.nan, "low": np.nan, "high": np.nan, "n": 0, "over": QUESTIONS}
+    values = [[model.value for model in models] for models in settings]
+    mean = float(np.mean([np.mean(each) for each in values]))
+    draws = np.mean([np.mean([model.draws for model in models], axis=0) for models in settings], axis=0)
+    several = [each for each in values if len(each) > 1]
+    parts = np.array([np.var(each, ddof=1) / len(each) for each in several]) / len(settings) ** 2
+    half = 0.0
+    if parts.sum() > 0:
+        freedom = parts.sum() ** 2 / sum(parts**2 / [len(each) - 1 for each in several])
+        half = stats.t.ppf(0.975, freedom) * np.sqrt(parts.sum())
+    least, most = interval(draws)
+    low, high = mean - np.hypot(half, mean - least), mean + np.hypot(half, most - mean)
+    n = sum(map(len, settings)) if several else sum(model.n for models in settings for model in models)
+    drawn = {"n": n, "over": MODELS if several else QUESTIONS}
+    return {"value": mean, "low": float(low), "high": _at_most(high, mean), **drawn}
 
 
-@lru_cache(maxsize=8)
-def _times(n: int) -> Float[np.ndarray, "draw item"]:
+def _student(values: pd.Series, most: float = 1.0) -> Estimate:
+    """The mean over settings with Student's interval."""
+    if values.empty:
+        return Estimate(np.nan, np.nan, np.nan, 0)
+    found = over_seeds(values.to_numpy(float))
+    return found._replace(high=_at_most(found.high, found.value, most))
+
+
+def _at_most(high: float, value: float, most: float = 1.0) -> float:
+    """The end of an interval of what is at most perfect; as it is, of what is better (NaN stays NaN)."""
+    return float(high) if value > most else float(np.minimum(high, most))
+
+
+@lru_cache(maxsize=64)
+def _times(n: int, seed: int = 0) -> Float[np.ndarray, "draw item"]:
     """How often each of n items is in each draw."""
-    return np.concatenate([*redrawn(n)]).astype(np.float64)
-
-
-def _estimate(found: Sequence[Statistic]) -> tuple[float, float, float]:
-    defined = [each for each in found if np.isfinite(each.value)]
-    if not defined:
-        return np.nan, np.nan, np.nan
-    draws = np.mean([each.draws for each in defined], axis=0)
-    if len(defined) == 1:
-        return (defined[0].value, *interval(draws))
-    estimate = over_seeds([each.value for each in defined], draws)
-    return estimate.value, estimate.low, estimate.high
-
-
-def _ranked(table: pd.DataFrame) -> pd.DataFrame:
-    """Ranks among those that are whole, in every draw."""
-    whole = table[table["whole"]]
-    draws = np.stack(list(whole["draws"])) if len(whole) else np.empty((0, 1))
-    places = stats.rankdata(-draws.round(9), method="min", axis=0)
-    ends = [interval(line.astype(float)) for line in places]
-    ranks = whole.assign(
-        rank=whole["value"].round(9).rank(ascending=False, method="min"),
-        rank_low=[low for low, _ in ends],
-        rank_high=[high for _, high in ends],
-    )
-    columns = ["method", "value", "low", "high", "rank", "rank_low", "rank_high", "settings"]
-    rest = table[~table["whole"]].assign(rank=np.nan, rank_low=np.nan, rank_high=np.nan)
-    parts = [each.sort_values("value", ascending=False) for each in (ranks, rest) if len(each)]
-    return pd.concat(parts, ignore_index=True)[columns]
+    return np.concatenate([*redrawn(n, seed)]).astype(np.float64)
 
 
 def _by_flips(apart: Float[np.ndarray, "item pair"], seed: int = 0) -> Float[np.ndarray, " pair"]:

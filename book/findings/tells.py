@@ -15,7 +15,7 @@ def tells(question: str) -> Answer:
     """The rule for plausibility (the algorithm's tokens), or for faithfulness (the model's)."""
 
     def answer(rows: pd.DataFrame) -> Outcome:
-        """By the mean over settings of normalised numbers: 0 is chance, 1 is perfect.
+        """By the mean over settings of normalised numbers, with intervals over settings: 0 is chance, 1 best.
 
         The claim holds if rollout may be the first of all measures (the interval of its rank begins at 1),
         in part if its interval is above that of the same models untrained, and else does not.
@@ -31,7 +31,7 @@ def tells(question: str) -> Answer:
         return Outcome(
             verdict,
             f"{number(rollout)} of the way from chance (0) to perfect (1), where the best measure, "
-            f"{first.method}, gets {number(first)}; n = {first.settings} settings.",
+            f"{first.method}, gets {number(first)}; intervals over n = {first.settings} settings.",
             f"Attention of the last layer alone gets {last.value:.2f}, rollout of untrained models "
             f"{untrained.value:.2f}.",
         )

@@ -14,7 +14,7 @@ FIGURE = """\
 :alt: {alt}
 
 How far each measure gets from chance (0) to perfect (1): in plausibility (circles) and in faithfulness
-(squares). Means over settings with 95 % intervals; {{numref}}`tells-recorded` shows each setting.
+(squares). Means and 95 % intervals over settings; {{numref}}`tells-recorded` shows each setting.
 ```"""
 
 

@@ -297,6 +297,19 @@ def test_the_model_is_as_it_was():
         assert not any(module._forward_hooks for module in model.modules())
 
 
+def test_a_target_that_is_out_of_range_asks_no_other_method(monkeypatch):
+    asked = []
+
+    def counted(name, method):
+        return lambda *given, **how: (asked.append(name), method(*given, **how))[1]
+
+    for name, method in METHODS.items():
+        monkeypatch.setitem(METHODS, name, counted(name, method))
+    with pytest.raises(ValueError, match=r"^target must be token ids from 0 to 89\. Got \[999\]"):
+        attribute(_gpt2(), torch.arange(5), target=999, method="blank-out")
+    assert set(asked) == {"blank-out"}
+
+
 def test_a_model_says_what_it_can_give():
     bert = hf.BertForMaskedLM(hf.BertConfig(**SIZE)).eval()
     with pytest.raises(ValueError, match=r"BertForMaskedLM cannot give \['rollout over null'\].*'rollout'"):

@@ -17,6 +17,7 @@ from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.suppression import atman, attention_knockout
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention.inputs import inputs_changed, keys_hidden
+from attnlib.models.causal import is_causal
 
 DISTURBING = ["AtMan", "attention knockout", "activation patching"]
 
@@ -254,6 +255,32 @@ TINY = _own()
 def test_prompts_that_cannot_be(asked, message):
     with pytest.raises(ValueError, match=message):
         attribute(_own(), IDS[0], **asked)
+
+
+def test_a_model_that_can_generate_but_sees_later_tokens_is_asked_on_the_whole_prompt():
+    torch.manual_seed(0)
+    model = _scaled(hf.BertLMHeadModel(hf.BertConfig(**SIZE, is_decoder=False)))
+    ids = torch.arange(1, 7)
+    assert model.can_generate() and not is_causal(model)
+
+    def log_p(mask=None):
+        with torch.no_grad():
+            return model(input_ids=ids[None], attention_mask=mask).logits[0, 1].log_softmax(-1)[9]
+
+    masks = 1 - torch.eye(6, dtype=torch.long)[:, None]
+    expected = torch.stack([log_p() - log_p(mask) for mask in masks])
+    found = attribute(model, ids, query=1, target=9, method="blank-out")
+    others = torch.arange(6) != 1
+    assert expected[2:].abs().min() > 1e-3
+    close(found[others], expected[others])
+    hidden = attribute(model, ids, query=1, target=9, method="attention knockout")
+    assert hidden[2:].abs().min() > 1e-3
+
+
+def test_who_is_causal_is_seen_not_said():
+    assert is_causal(llama()) and is_causal(_gpt2()) and not is_causal(encoder())
+    decoder = hf.BertLMHeadModel(hf.BertConfig(**SIZE, is_decoder=True))
+    assert is_causal(decoder) and not is_causal(torch.nn.Linear(2, 2))
 
 
 def test_options_that_cannot_be():

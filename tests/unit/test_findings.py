@@ -255,7 +255,7 @@ NEEDLE = "needle in top 5 of the facts: rollout"
     ],
 )
 def test_a_verdict_follows_the_numbers(words: str, metric: str, change: dict, verdict: str) -> None:
-    rows = records(claim(words).chapter)
+    rows = records(claim(words).chapter).assign(over="settings")  # the rankings as recorded
     assert judged(claim(words), rows).verdict != verdict
     for name, value in change.items():
         rows.loc[rows["metric"] == metric, name] = value

@@ -12,6 +12,7 @@ from attnlib.generators.translation.pairs import PairBatch
 from attnlib.measures.source_scores import gradient_influence
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.models.copier import Copier, CopierConfig
+from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnlib.models.single_head import ReadCopies, ReadDocuments, ReadSentences
 from attnlib.models.twins import untrained
@@ -184,3 +185,26 @@ def test_a_twin_that_learned_nothing_is_asked_in_the_same_way(name, request):
     assert found.attentions.shape == learned.attentions.shape and found.logits.shape == learned.logits.shape
     assert not torch.allclose(found.attentions, learned.attentions)
     assert torch.equal(found.attentions, again(ids, mask).attentions)
+
+
+def test_a_copier_is_read_where_it_is(copies):
+    one = ReadCopies(Copier(copies.config).to("meta"), 3)
+    assert {weight.device.type for weight in one.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_cudnn_is_as_it_was_when_the_last_of_overlapping_blocks_ends(before, documents, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "enabled", before)
+    seen, scored = [], documents._scored
+
+    def while_another_begins(*given):  # and ends after this one, as another thread's may
+        other.__enter__()
+        seen.append(torch.backends.cudnn.enabled)
+        return scored(*given)
+
+    monkeypatch.setattr(documents, "_scored", while_another_begins)
+    other = without_cudnn()
+    documents(torch.tensor([[1, 2, 3]]))
+    assert seen == [False] and not torch.backends.cudnn.enabled
+    other.__exit__(None, None, None)
+    assert torch.backends.cudnn.enabled is before

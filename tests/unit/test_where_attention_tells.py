@@ -1,5 +1,6 @@
 """The chapter that asks every measure: its parameters, its tables, and what it says is missing."""
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -13,7 +14,12 @@ from attnlib.chapters.tells_predictions import (
     Prediction,
     prediction_table,
 )
+from attnlib.chapters.tells_settings import SETTINGS
 from attnlib.chapters.tells_tables import (
+    ALL,
+    THESE,
+    ahead_table,
+    answers,
     decision_table,
     missing_table,
     of_record,
@@ -22,7 +28,7 @@ from attnlib.chapters.tells_tables import (
     widest,
 )
 from attnlib.chapters.where_attention_tells import NOT_ASKED, explored, first_of_each_split
-from attnlib.stats import method_ranking, normalised
+from attnlib.stats import method_comparisons
 from attnlib.widgets import MeasureExplorer
 from tests.parameters import profile, quick
 
@@ -148,17 +154,49 @@ def test_what_is_to_be_used_within_a_cost_is_the_first_of_the_ranking_there():
     assert found["passes"].tolist() == [1.1, 1.1, 50.0]
 
 
-def test_predictions_say_what_came_out(rows):
+def invented(rng, values, settings=8, models=3, questions=4):
+    """Rows of measures whose true numbers are given, of settings whose models differ by .05."""
+    shape = settings, models, questions
+    setting, seed, item = (each.ravel() for each in np.indices(shape))
+    about = {
+        "setting": setting,
+        "seed": seed,
+        "item": item,
+        "metric": PLAUSIBILITY,
+        "chance": 0.0,
+        "perfect": 1.0,
+    }
+    noise = [0.05 * rng.normal(size=(*shape[:2], 1)) + 0.05 * rng.normal(size=shape) for _ in values]
+    tables = [
+        pd.DataFrame({**about, "method": method, "value": (value + each).ravel()})
+        for (method, value), each in zip(values.items(), noise, strict=True)
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def test_predictions_say_what_came_out():
     said = [
         Prediction("the source is found", PLAUSIBILITY, "rollout", "nearest first"),
         Prediction("it is not", PLAUSIBILITY, "nearest first", "rollout"),
-        Prediction("equal", PLAUSIBILITY, "rollout", "raw attention, last layer"),
+        Prediction("equal", PLAUSIBILITY, "rollout", "also"),
         Prediction("nobody asked", PLAUSIBILITY, "rollout", "no such measure"),
         Prediction("no such number", "no such metric", "rollout", "nearest first"),
     ]
-    found = prediction_table(rows, said)
+    table = invented(np.random.default_rng(0), {"rollout": 0.6, "also": 0.6, "nearest first": 0.2})
+    found = prediction_table(table, said)
     assert found["came out"].tolist() == ["yes", "no", "not settled", "not asked", "not asked"]
-    assert found["value"][0] == pytest.approx(-found["value"][1]) and found["n"].tolist() == [2, 2, 2, 0, 0]
+    assert found["value"][0] == pytest.approx(-found["value"][1]) and found["n"].tolist() == [8, 8, 8, 0, 0]
+
+
+def test_of_predictions_without_a_difference_one_in_twenty_comes_out():
+    names = [f"{name} {number}" for number in range(300) for name in "ab"]
+    table = invented(np.random.default_rng(0), dict.fromkeys(names, 0.5))
+    said = [
+        Prediction(first, PLAUSIBILITY, first, other)
+        for first, other in zip(names[::2], names[1::2], strict=True)
+    ]
+    settled = prediction_table(table, said)["came out"].isin(["yes", "no"])
+    assert 0.02 <= settled.mean() <= 0.09
 
 
 def test_predictions_are_about_two_questions_and_each_is_made_once():
@@ -168,20 +206,54 @@ def test_predictions_are_about_two_questions_and_each_is_made_once():
 
 
 def test_what_is_recorded_is_finite_and_has_a_row_per_number(rows):
-    tables = {"plausibility": normalised(rows, PLAUSIBILITY)}
-    rankings = {"plausibility": method_ranking(rows, PLAUSIBILITY)}
-    found = recorded(tables, rankings)
+    given = answers(rows, ["reverse, compiled", "hist, compiled"])
+    found = recorded(given)
     assert found["value"].notna().all() and not found.duplicated(["run", "metric"]).any()
-    assert set(found["run"]) == {"reverse, compiled", "hist, compiled", "all settings"}
+    assert set(found["run"]) == {"reverse, compiled", "hist, compiled", ALL, THESE}
     kept_tables, kept_rankings = of_record(widest(found.assign(record="here")))
-    columns = ["setting", "method", "value", "low", "high", "n"]
-    back = kept_tables["plausibility"][columns].sort_values(columns, ignore_index=True)
-    assert back.equals(tables["plausibility"][columns].sort_values(columns, ignore_index=True))
-    best = rankings["plausibility"]["method"].iloc[0]
-    assert kept_rankings["plausibility"]["value"].iloc[0] == pytest.approx(
-        rankings["plausibility"].set_index("method")["value"][best]
-    )
+    columns = ["setting", "method", "value", "low", "high", "n", "over"]
+    for name in ("plausibility", "faithfulness"):
+        back = kept_tables[name][columns].sort_values(columns, ignore_index=True)
+        numbers = given.tables[name][columns].dropna(subset="value")
+        pd.testing.assert_frame_equal(
+            back, numbers.sort_values(columns, ignore_index=True), check_dtype=False
+        )
+        assert kept_rankings[name]["method"].iloc[0] == given.rankings[name]["method"].iloc[0]
+        assert kept_rankings[name]["these_n"].notna().all()
     assert of_record(widest(pd.DataFrame())) == ({}, {})
+
+
+def test_a_record_has_both_intervals_and_says_over_what():
+    table = invented(np.random.default_rng(0), {"rollout": 0.6, "also": 0.5})
+    table = table.assign(value=table["value"] + 0.2 * table["setting"], setting=table["setting"].map(str))
+    found = recorded(answers(table, ["0", "1", "2"])).set_index(["run", "metric"])
+    over, of_these = (found.loc[(run, "plausibility: rollout")] for run in (ALL, THESE))
+    assert (over["over"], over["n"]) == ("settings", 3)
+    assert (of_these["over"], of_these["n"]) == ("models and questions", 9)
+    assert over["value"] == of_these["value"] and over["high"] > of_these["high"]
+    one, model = (found.loc[(run, "plausibility: rollout")] for run in ("7", "7, seed 2"))
+    assert (one["over"], one["n"], model["over"], model["n"]) == ("models and questions", 3, "questions", 4)
+
+
+def test_a_record_that_does_not_say_over_what_is_read_by_its_settings():
+    table = invented(np.random.default_rng(0), {"rollout": 0.6, "also": 0.5})
+    table["setting"] = table["setting"].map(dict(enumerate(SETTINGS)))
+    given = answers(table, list(SETTINGS))
+    older = recorded(given)[lambda rows: rows["run"].isin({*SETTINGS, ALL})].drop(columns="over")
+    (ranking,) = of_record(older)[1].values()
+    columns = ["method", "value", "low", "high", "rank_low", "rank_high", "settings"]
+    pd.testing.assert_frame_equal(
+        ranking[columns], given.rankings["plausibility"][columns], check_exact=False
+    )
+
+
+def test_the_first_is_ahead_where_it_is_so_by_more_than_chance():
+    table = invented(
+        np.random.default_rng(0), {"other": 0.2, "first": 0.6, "same": 0.6}, settings=2, questions=12
+    )
+    found = ahead_table(method_comparisons(table, PLAUSIBILITY), "first")
+    assert found.loc["other"].tolist() == [2, 0, 2] and found.loc["same", "settings"] == 2
+    assert found.index.name == "first against"
 
 
 def test_means_and_ranks_are_over_transformers():

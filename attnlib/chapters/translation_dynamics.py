@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from attnlib.chapters.base import Chapter, Run, Seeds, Setup, Trained
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
+from attnlib.generators.translation.by_name import MAX_LENGTH, VOCABULARY
 from attnlib.generators.translation.folders import find_folder
 from attnlib.generators.translation.sources import unknown_name
 from attnlib.measures.relevance import checkpoint_steps
@@ -89,7 +90,8 @@ class TranslationDynamics(Chapter):
         if outside := [step for step in self.checkpoints if not 0 <= step <= self.steps]:
             raise ValueError(f"checkpoints should be from 0 to steps = {self.steps}; got {outside}")
         if self.data.lower() == "invented":
-            given = [name for name in ("folder", "languages") if getattr(self, name)]
+            nothing = {"folder": "", "languages": [], "vocabulary": VOCABULARY, "max_length": MAX_LENGTH}
+            given = [name for name, value in nothing.items() if getattr(self, name) != value]
             if given:
                 raise ValueError(f"{', '.join(given)} cannot be given for invented, which is made, not read")
             return self

@@ -96,7 +96,8 @@ class DynamicsResults:
         return rows[rows["value"] < float("inf")]
 
     def _ways(self, measure: str) -> Tables:
-        return {**agreement_tables(self.scores, measure, unit=self.UNIT, flip_delta=self.FLIP_DELTA)}
+        ways = agreement_tables(self.scores, measure, unit=self.UNIT, flip_delta=self.FLIP_DELTA)
+        return dict[tuple[str, ...], pd.DataFrame](ways)
 
     def _named(self, measure: str, ways: Tables) -> Tables:
         return {(measure, *way, *self.BESIDE): table for way, table in ways.items()}
@@ -219,8 +220,9 @@ class TranslationResults(DynamicsResults):
         return agreement_table(self._by_bleu("test"), self._by_bleu("validation"), settings=self.settings)
 
     def _by_bleu(self, split: str) -> dict[str, RunScores]:
-        found, bleu = dict(self.scores[split]), self.bleu[split]
-        return found | {name: with_bleu(found[name], bleu[name]) for name in bleu}
+        found, bleu = self.scores[split], self.bleu[split]
+        in_bleu = {name: with_bleu(run, bleu[name].tolist()) for name, run in found.items() if name in bleu}
+        return {**found, **in_bleu}
 
     def _further(self) -> list[pd.DataFrame]:
         run = self.quality["run"].replace(self.gold, "first seed")

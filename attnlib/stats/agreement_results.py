@@ -73,8 +73,9 @@ def agreement_table(
     """
     settings = settings or AgreementSettings()
     runs, chosen_on = prepared(evaluation, selection, gold, settings)
+    shares = {"xi*"} if runs.is_share("xi*") else set()
     rows = [
-        {"metric": name} | found.estimate(settings.confidence, SHARE if name == "xi*" else None)._asdict()
+        {"metric": name} | found.estimate(settings.confidence, SHARE if name in shares else None)._asdict()
         for name, found in statistics(runs, chosen_on).items()
     ]
     chance = {"metric": "A_hat"} | _shuffled_chance(runs, chosen_on)._asdict()
@@ -153,7 +154,7 @@ def agreement_over_seeds(
         elif metric == "A_hat, expected":
             estimate = over_left_out(values, draws, settings.confidence)  # each is the mean of all but one
         else:
-            estimate = over_seeds(values, draws, settings.confidence)
+            estimate = over_seeds(values, draws, settings.confidence, share=runs.is_share(metric))
         rows.append({"metric": metric} | estimate._asdict())
     return pd.DataFrame(rows)
 
@@ -165,7 +166,8 @@ def _over_pairs(runs: Runs, chosen_on: Runs) -> Estimate:
         return Estimate(float(np.mean([each.value for each in pairs.values()])), np.nan, np.nan, 2)
     without = [[each.value for names, each in pairs.items() if seed not in names] for seed in seeds]
     draws = np.mean([each.draws for each in pairs.values()], axis=0)
-    return over_left_out(np.mean(without, axis=1), draws, runs.settings.confidence)
+    share = runs.is_share("A(alpha, beta)")
+    return over_left_out(np.mean(without, axis=1), draws, runs.settings.confidence, share=share)
 
 
 def agreement_over_training(

@@ -136,6 +136,12 @@ class Runs:
             raise ValueError(f"the {role} run should come with right or accuracy; it has neither")
         return run.accuracy
 
+    def is_share(self, metric: str) -> bool:
+        """Whether it is a share of rows: accuracy that is told row by row (BLEU is not), and top matches."""
+        if metric == "xi*":
+            return self.by_name[self.gold].right is not None
+        return self.settings.measure == "top match"
+
     def agree(self, x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
         """The measure of every row."""
         return per_row(x, y, self.settings.measure, self.settings.fraction)

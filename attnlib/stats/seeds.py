@@ -103,6 +103,8 @@ def over_left_out(
     without: Sequence[float] | Float[np.ndarray, " seed"],
     draws: Float[np.ndarray, " draw"] | None = None,
     confidence: float = 0.95,
+    *,
+    share: bool = False,
 ) -> Estimate:
     r"""A number of all seeds together, with the jackknife's interval over seeds.
 
@@ -116,6 +118,7 @@ def over_left_out(
         without: the number of all seeds but one, for each of them.
         draws: as in `over_seeds`.
         confidence: of the interval.
+        share: as in `over_seeds`.
 
     Raises:
         ValueError: there are none.
@@ -124,7 +127,7 @@ def over_left_out(
         Efron and Stein 1981, *The jackknife estimate of variance*, for means over pairs.
     """
     array = np.asarray(without, dtype=float)
-    return over_seeds(len(array) * array.mean() - (len(array) - 1) * array, draws, confidence)
+    return over_seeds(len(array) * array.mean() - (len(array) - 1) * array, draws, confidence, share=share)
 
 
 def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -107,7 +107,7 @@ def _from_public(cache: Path) -> list[tuple[str, ...]]:
     gold, text = (
         _PUBLIC[f"linzen.{end}"].read(cache, _INSTEAD).decode().splitlines() for end in ("gold", "text")
     )
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for line, sentence in zip(gold, text, strict=True):
         verb, right, wrong, attractors = line.split("\t")
         if right.islower() and right != wrong:  # the rest are the parser's mistakes, such as titles of books

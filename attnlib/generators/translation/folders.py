@@ -85,7 +85,7 @@ def read_table(path: Path, languages: tuple[str, str]) -> Lines:
     table = read_tsv(path)
     if missing := [code for code in languages if code not in table]:
         raise ValueError(
-            f"{path} should have the columns {' and '.join(languages)}; it has {', '.join(table)}: there is "
-            f"no {' and no '.join(missing)}"
+            f"{path} should have the columns {' and '.join(languages)}; it has "
+            f"{', '.join(table.columns)}: there is no {' and no '.join(missing)}"
         )
     return [(source.strip(), target.strip()) for source, target in table[[*languages]].to_numpy()]

@@ -97,7 +97,7 @@ class DynamicsResults:
 
     def _ways(self, measure: str) -> Tables:
         ways = agreement_tables(self.scores, measure, unit=self.UNIT, flip_delta=self.FLIP_DELTA)
-        return dict[tuple[str, ...], pd.DataFrame](ways)
+        return {(*way,): table for way, table in ways.items()}
 
     def _named(self, measure: str, ways: Tables) -> Tables:
         return {(measure, *way, *self.BESIDE): table for way, table in ways.items()}

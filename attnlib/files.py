@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
@@ -28,6 +29,11 @@ FORMAT = 1
 
 class CheckpointError(RuntimeError):
     """A checkpoint cannot be written, cannot be trusted, or belongs to another run."""
+
+
+def cache_folder() -> Path:
+    """Where what can be had again is kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
+    return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
 
 
 @contextlib.contextmanager

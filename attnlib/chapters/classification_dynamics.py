@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import pandas as pd
 import torch
 from pydantic import Field, field_validator, model_validator
 
 from attnlib.chapters.base import Chapter, Run, Seeds, Setup
+from attnlib.chapters.dynamics_results import ClassificationResults
 from attnlib.generators.classification import (
     DATASETS,
     Corpus,
@@ -189,6 +191,16 @@ class ClassificationDynamics(Chapter):
             for run in self.runs()
         }
         return found | {name: lexical_scores(model, documents) for name, model in self.lexical.items()}
+
+    @cached_property
+    def results(self) -> ClassificationResults:
+        """What is found once all runs are trained."""
+        scores = {split: self.scores(split) for split in self.looked_at}
+        return ClassificationResults(scores, self.measure, self.corpus)
+
+    def rows(self) -> pd.DataFrame:
+        """What is recorded."""
+        return self.results.rows().assign(task=self.name, setting=self.setting)
 
     @property
     def setting(self) -> str:

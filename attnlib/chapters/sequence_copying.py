@@ -12,12 +12,19 @@ from jaxtyping import Int64
 from pydantic import Field, field_validator, model_validator
 
 from attnlib.chapters.base import Run, Setup
+from attnlib.chapters.head_results import HeadResults
 from attnlib.chapters.heads import CopyingHeads, HeadRun
 from attnlib.generators.copying import UNSEEN, Copying
 from attnlib.measures.copying import CopyingLooks
 from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.copier import Copier, CopierConfig
-from attnlib.stats.learning import differences_learned, median_steps
+from attnlib.stats.learning import (
+    curves_over_seeds,
+    differences_learned,
+    learned_at,
+    median_steps,
+    shares_learned,
+)
 from attnlib.training.snapshots import Snapshots
 
 OPTIONS = ("both directions", "without context")
@@ -237,6 +244,21 @@ class SequenceCopying(CopyingHeads):
         ]
         return pd.concat(tables, ignore_index=True)
 
+    def learning(self, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """When seeds learn (see `learned_at`), how many in time (see `shares_learned`), and the hint.
+
+        Args:
+            curves: of all groups; see `curves`.
+
+        Returns:
+            The third: of models with even attention, the mean `auc` and `largest` by task and step, with
+            intervals over seeds.
+        """
+        times = learned_at(curves, self.learned)
+        even = {f"{task.name}, uniform": task.name for task in [*self.doses, self.repeated]}
+        hints = curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
+        return times, shares_learned(times, self.budgets), hints.replace({"task": even})
+
     def explored(self, models: Sequence[tuple[str, int]]) -> dict[str, Any]:
         """One sequence in several models over training, as the explorer takes it: maps side by side.
 
@@ -317,6 +339,12 @@ class SequenceCopying(CopyingHeads):
         tables = [counts, apart.assign(metric=f"learned, less {self.hard.name}"), medians, at]
         found = pd.concat(tables, ignore_index=True)
         return found[found["value"].abs() < float("inf")].assign(setting=self.setting)
+
+    def all_rows(self, curves: pd.DataFrame, heads: HeadResults) -> pd.DataFrame:
+        """All that is recorded: of models of every group, and of heads."""
+        times, shares, hints = self.learning(curves)
+        of_heads = heads.rows().assign(setting=self.heads_setting)
+        return pd.concat([self.rows(shares, times, hints), of_heads], ignore_index=True)
 
     @property
     def setting(self) -> str:

@@ -13,11 +13,13 @@ import torch
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from attnlib.chapters.base import Chapter, Run, Seeds, Setup, Trained
+from attnlib.chapters.dynamics_results import TranslationResults
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
+from attnlib.generators.translation.by_name import MAX_LENGTH, VOCABULARY
 from attnlib.generators.translation.folders import find_folder
 from attnlib.generators.translation.sources import unknown_name
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.measures.translated import bleu
+from attnlib.measures.translated import bleu, translations
 from attnlib.measures.translation_runs import (
     sentences_over_training,
     text_over_training,
@@ -89,7 +91,8 @@ class TranslationDynamics(Chapter):
         if outside := [step for step in self.checkpoints if not 0 <= step <= self.steps]:
             raise ValueError(f"checkpoints should be from 0 to steps = {self.steps}; got {outside}")
         if self.data.lower() == "invented":
-            given = [name for name in ("folder", "languages") if getattr(self, name)]
+            nothing = {"folder": "", "languages": [], "vocabulary": VOCABULARY, "max_length": MAX_LENGTH}
+            given = [name for name, value in nothing.items() if getattr(self, name) != value]
             if given:
                 raise ValueError(f"{', '.join(given)} cannot be given for invented, which is made, not read")
             return self
@@ -245,6 +248,22 @@ class TranslationDynamics(Chapter):
         }
         self._bleu[split] = pd.DataFrame(values, index=pd.Index(self.moments, name="step"))
         return self._bleu[split]
+
+    def translated(self, run: str, at: int) -> list[str]:
+        """The test sentences as a run translates them at its checkpoint number `at`."""
+        model, data = self.model_at(run)(self.moments[at]), self.bitext
+        return translations(model, data.test, data.subwords, self.beam)
+
+    @cached_property
+    def results(self) -> TranslationResults:
+        """What is found once all runs and the word-translation model are trained."""
+        scores = {split: self.scores(split) for split in self.sentences}
+        in_bleu = {split: self.bleu(split) for split in ("validation", "test")}
+        return TranslationResults(scores, self.measure, self.bitext, in_bleu, self.translated)
+
+    def rows(self) -> pd.DataFrame:
+        """What is recorded."""
+        return self.results.rows().assign(task=self.name, setting=self.setting)
 
     def explored(self) -> Mapping[str, Mapping[str, Any]]:
         """The first test sentences as the explorer takes them, in the run that is explained."""

@@ -38,7 +38,7 @@ from attnlib.stats.reference import reference_mass
 from attnlib.stats.row_comparison import compare_rows
 from attnlib.stats.seeds import (
     layer_claims,
-    median_over_seeds,
+    over_left_out,
     over_seeds,
     paired_over_seeds,
     table_over_seeds,
@@ -82,7 +82,6 @@ __all__ = [
     "learned_at",
     "log_rank",
     "mass_table",
-    "median_over_seeds",
     "median_steps",
     "method_comparisons",
     "method_differences",
@@ -90,6 +89,7 @@ __all__ = [
     "normalised",
     "not_yet_learned",
     "of_equals",
+    "over_left_out",
     "over_seeds",
     "paired_over_seeds",
     "pairs_learned",

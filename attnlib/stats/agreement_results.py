@@ -16,10 +16,8 @@ import numpy as np
 import pandas as pd
 
 from attnlib.stats.agreement_runs import (
-    EMBEDDING,
-    LOGISTIC,
     PAIRS,
-    UNIFORM,
+    SEEDLESS,
     AgreementSettings,
     Runs,
     best_checkpoint,
@@ -27,13 +25,14 @@ from attnlib.stats.agreement_runs import (
     prepared,
     resampled,
     seed_curve,
+    seed_pairs,
     statistics,
 )
 from attnlib.stats.agreements import over_shuffles, shuffled_agreements
 from attnlib.stats.intervals import SHARE, Estimate
 from attnlib.stats.ragged import RunScores
 from attnlib.stats.resampling import Statistic
-from attnlib.stats.seeds import median_over_seeds, over_seeds
+from attnlib.stats.seeds import over_left_out, over_seeds
 
 
 def agreement_table(
@@ -74,11 +73,11 @@ def agreement_table(
     """
     settings = settings or AgreementSettings()
     runs, chosen_on = prepared(evaluation, selection, gold, settings)
-    rows = []
-    for name, found in statistics(runs, chosen_on).items():
-        # all rows right, or none; where only the accuracy of the whole is known, it has no interval
-        bounds = SHARE if name == "xi*" and found.value in SHARE else None
-        rows.append({"metric": name} | found.estimate(settings.confidence, bounds)._asdict())
+    shares = {"xi*"} if runs.is_share("xi*") else set()
+    rows = [
+        {"metric": name} | found.estimate(settings.confidence, SHARE if name in shares else None)._asdict()
+        for name, found in statistics(runs, chosen_on).items()
+    ]
     chance = {"metric": "A_hat"} | _shuffled_chance(runs, chosen_on)._asdict()
     place = next(index for index, row in enumerate(rows) if row["metric"] == "A_hat, expected")
     return pd.DataFrame([*rows[:place], chance, *rows[place:]])
@@ -121,33 +120,54 @@ def agreement_over_seeds(
     *,
     settings: AgreementSettings | None = None,
 ) -> pd.DataFrame:
-    """The same statistics with every seed in turn as the gold run, and intervals over seeds and rows.
+    r"""The same statistics with every seed in turn as the gold run, and intervals over seeds and rows.
 
     Returns:
-        As `agreement_table`; n counts seeds. `value` is the mean over seeds, and the interval that of
-        `over_seeds`, with rows drawn again too; of xi it is the median (one "never" would make a mean
-        infinite) and its interval over seeds, which takes 6 of them: NaN where there are fewer. The run with
-        uniform attention is one, so that its own seed is in no interval. There is no `A_hat` from shuffles,
-        only the expected; and nothing that only some seeds have (delta, where it is of one run).
+        As `agreement_table`; n counts seeds, `value` is the mean over them, and intervals draw rows again
+        too. The run with uniform attention is one, so that its own seed is in no interval. Of what compares
+
+        * a seed with runs that have none to vary, `A(alpha, beta_uf)`, `A(delta, beta_uf)` and `xi*`, it is
+          that of `over_seeds`;
+        * seeds with each other, `A(alpha, beta)`, the mean over all pairs in both directions, and `A_hat,
+          expected`, it is that of `over_left_out`: the pairs share their runs, $k (k - 1)$ of them say no
+          more than $k$ seeds. Two seeds are one pair, whose interval is NaN;
+        * the gold run with a curve of all others, every xi, there is none: `value` is the median (one "never"
+          would make a mean infinite), and its ends are NaN, for each seed is in every one of the numbers.
+
+        No row are agreements of runs without a seed to vary, such as `A(beta_uf, beta_px)`; `A_hat` from
+        shuffles; and what only some seeds have (delta, where it is of one run).
 
     Raises:
         ValueError: as `agreement_table`.
     """
     settings = settings or AgreementSettings()
-    names = [name for name in evaluation if name not in (UNIFORM, EMBEDDING, LOGISTIC)]
-    found = [statistics(*prepared(evaluation, selection, name, settings)) for name in names]
+    runs, chosen_on = prepared(evaluation, selection, None, settings)
+    found = [statistics(runs.explaining(name), chosen_on.explaining(name)) for name in runs.seeds]
     rows = []
-    for metric in [name for name in found[0] if all(name in each for each in found)] if found else []:
+    for metric in [name for name in found[0] if all(name in each for each in found) and name not in SEEDLESS]:
         values = np.array([each[metric].value for each in found])
+        draws = np.mean([each[metric].draws for each in found], axis=0)
         if metric.startswith("xi("):
-            estimate = median_over_seeds(values, settings.confidence)
+            estimate = Estimate(float(np.median(values)), np.nan, np.nan, len(values))
+        elif metric == "A(alpha, beta)":
+            estimate = _over_pairs(runs, chosen_on)
+        elif metric == "A_hat, expected":
+            estimate = over_left_out(values, draws, settings.confidence)  # each is the mean of all but one
         else:
-            draws = np.mean([each[metric].draws for each in found], axis=0)
-            estimate = over_seeds(values, draws, settings.confidence)
+            estimate = over_seeds(values, draws, settings.confidence, share=runs.is_share(metric))
         rows.append({"metric": metric} | estimate._asdict())
-    if not rows:
-        raise ValueError(f"there should be runs that differ by their seed; got only {list(evaluation)}")
     return pd.DataFrame(rows)
+
+
+def _over_pairs(runs: Runs, chosen_on: Runs) -> Estimate:
+    """A(alpha, beta) of all pairs of seeds: each is left out once, with all pairs that it is in."""
+    pairs, seeds = seed_pairs(runs, chosen_on), runs.seeds
+    if len(seeds) == 2:
+        return Estimate(float(np.mean([each.value for each in pairs.values()])), np.nan, np.nan, 2)
+    without = [[each.value for names, each in pairs.items() if seed not in names] for seed in seeds]
+    draws = np.mean([each.draws for each in pairs.values()], axis=0)
+    share = runs.is_share("A(alpha, beta)")
+    return over_left_out(np.mean(without, axis=1), draws, runs.settings.confidence, share=share)
 
 
 def agreement_over_training(

@@ -7,8 +7,8 @@ Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -37,6 +37,9 @@ AS_PUBLISHED = {
     "beta_uf, beta_logistic": PAIRS["beta_logistic, beta_uf"],
 }
 """What the original's code compares under these names; it does not have the reverse."""
+
+SEEDLESS = {f"A({name})" for name, pair in PAIRS.items() if not {"gold", "other"} & {*pair}}
+"""Agreements of runs that there is one of each: no seed varies."""
 
 _TRAINED = (UNIFORM, "other")  # an agreement is the best over the checkpoints of these
 
@@ -83,6 +86,16 @@ class Runs:
     others: tuple[str, ...]
     settings: AgreementSettings
 
+    @property
+    def seeds(self) -> tuple[str, ...]:
+        """The runs that differ by their seed."""
+        return (self.gold, *self.others)
+
+    def explaining(self, gold: str, others: Sequence[str] | None = None) -> Runs:
+        """The same with another run's attention explained, by all others of `seeds` unless they are named."""
+        others = others or [name for name in self.seeds if name != gold]
+        return replace(self, gold=gold, others=tuple(others))
+
     def run(self, role: str) -> RunScores | None:
         """The run that plays a role in `PAIRS`; `None` if there is none."""
         return self.by_name.get({"gold": self.gold, "other": self.others[0]}.get(role, role))
@@ -122,6 +135,12 @@ class Runs:
         if run is None or run.accuracy is None:
             raise ValueError(f"the {role} run should come with right or accuracy; it has neither")
         return run.accuracy
+
+    def is_share(self, metric: str) -> bool:
+        """Whether it is a share of rows: accuracy that is told row by row (BLEU is not), and top matches."""
+        if metric == "xi*":
+            return self.by_name[self.gold].right is not None
+        return self.settings.measure == "top match"
 
     def agree(self, x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
         """The measure of every row."""
@@ -206,10 +225,10 @@ def chosen_checkpoint(chosen_on: Runs, pair: tuple[str, str, str, str], best: in
     return int(np.where(there.any(-1), means, -np.inf).argmax())
 
 
-def agreement_rows(
-    runs: Runs, pair: tuple[str, str, str, str], best: int, at: int
-) -> Float[np.ndarray, " row"]:
-    """A pair's agreement with its trained run at one checkpoint."""
+def agreement_rows(runs: Runs, chosen_on: Runs, pair: tuple[str, str, str, str]) -> Float[np.ndarray, " row"]:
+    """A pair's agreement with its trained run at the checkpoint that is chosen for it."""
+    best = best_checkpoint(chosen_on)
+    at = chosen_checkpoint(chosen_on, pair, best)
     return runs.agree(*(each.at(at) if each.values.ndim > 1 else each for each in sides(runs, pair, best)))
 
 
@@ -217,6 +236,18 @@ def seed_curve(runs: Runs, best: int) -> Float[np.ndarray, "other checkpoint row
     """The gold run's best attention against that of the other seeds at every checkpoint."""
     alpha = runs.scores("gold", "alpha").at(best)
     return np.stack([runs.agree(alpha, runs.scores(name, "alpha")) for name in runs.others])
+
+
+def seed_pairs(runs: Runs, chosen_on: Runs) -> dict[tuple[str, str], Statistic]:
+    """A(alpha, beta) of every two seeds, alpha of the first, all with the same resamples of rows."""
+    names, pair = runs.seeds, PAIRS["alpha, beta"]
+    both = [(gold, other) for gold in names for other in names if gold != other]
+    found = [
+        agreement_rows(runs.explaining(gold, (other,)), chosen_on.explaining(gold, (other,)), pair)
+        for gold, other in both
+    ]
+    means = resampled(runs, {"pairs": np.stack(found)})["pairs"]
+    return {names: means.column(index) for index, names in enumerate(both)}
 
 
 def resampled(runs: Runs, blocks: Mapping[str, Float[np.ndarray, "column row"]]) -> dict[str, Means]:
@@ -231,9 +262,8 @@ def resampled(runs: Runs, blocks: Mapping[str, Float[np.ndarray, "column row"]])
 def statistics(runs: Runs, chosen_on: Runs) -> dict[str, Statistic]:
     """Every number of `agreement_table` but the shuffled A_hat, in its order."""
     pairs, best = runs.pairs(), best_checkpoint(chosen_on)
-    at = [chosen_checkpoint(chosen_on, pair, best) for pair in pairs.values()]
     curve = seed_curve(runs, best)
-    rows = [agreement_rows(runs, pair, best, t) for pair, t in zip(pairs.values(), at, strict=True)]
+    rows = [agreement_rows(runs, chosen_on, pair) for pair in pairs.values()]
     blocks = {
         "curve": curve.reshape(-1, curve.shape[-1]),
         "pairs": np.stack(rows),

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 from torch import nn
 
-from attnlib.files import CheckpointError
+from attnlib.files import CheckpointError, cache_folder
 from attnlib.training.content import digest
 from attnlib.training.definitions import Unreadable
 from attnlib.training.fingerprint import fingerprint_parts
@@ -186,5 +185,5 @@ class CachePath(type(Path())):  # type: ignore[misc]  # Python 3.11 knows no oth
 
 
 def caches() -> Path:
-    """Where trained models are kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
-    return CachePath(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
+    """Where trained models are kept; see `cache_folder`."""
+    return CachePath(cache_folder())

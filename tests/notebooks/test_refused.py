@@ -45,6 +45,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"dropout": 1.0}, "should be less than 1; got 1.0"),
         ({"checkpoints": [700]}, "checkpoints should be from 0 to steps"),
         ({"languages": ["de", "en"]}, "languages cannot be given for invented"),
+        ({"vocabulary": 50}, "vocabulary cannot be given for invented"),
     ],
 }
 

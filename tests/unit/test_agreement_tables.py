@@ -15,6 +15,7 @@ from attnlib.stats import (
     agreement_over_training,
     agreement_table,
     agreement_tables,
+    over_left_out,
     split_rows,
     top_match,
     xi,
@@ -281,8 +282,41 @@ def test_over_seeds_is_the_mean_of_each_seed_as_the_gold_one(parts):
     name = "xi(alpha, beta_uf)"
     assert over.loc[name, "value"] == pytest.approx(np.median([table[name] for table in each]))
     xis = over.index.str.startswith("xi(")
-    assert over.loc[xis, ["low", "high"]].isna().all(axis=None)  # three seeds give no interval of a median
+    assert over.loc[xis, ["low", "high"]].isna().all(axis=None)  # every seed is in each of them
     assert (over["low"] < over["value"])[~xis].all() and (over["value"] < over["high"])[~xis].all()
+
+
+def test_nothing_is_over_seeds_where_no_seed_varies(parts):
+    selection, evaluation = parts
+    table, over = agreement_table(evaluation, selection), agreement_over_seeds(evaluation, selection)
+    assert {*table["metric"]} - {*over["metric"]} == {
+        "A_hat",
+        *(f"A({pair})" for pair in ("beta_uf, beta_px", "beta_px, beta_uf")),
+        *(f"A({pair})" for pair in ("beta_uf, beta_logistic", "beta_logistic, beta_uf")),
+    }
+
+
+def test_pairs_of_seeds_are_all_there_is_of_them_and_left_out_with_either(parts):
+    selection, evaluation = parts
+    seeds = [name for name in evaluation if name.startswith("normal")]
+    pairs = {}
+    for gold in seeds:
+        for other in {*seeds} - {gold}:
+            alone = [
+                {name: part[name] for name in (gold, other, "uniform")} for part in (evaluation, selection)
+            ]
+            table = agreement_table(*alone, gold=gold).set_index("metric")
+            pairs[gold, other] = table.loc["A(alpha, beta)", "value"]
+    over = agreement_over_seeds(evaluation, selection).set_index("metric").loc["A(alpha, beta)"]
+    assert over["value"] == pytest.approx(np.mean([*pairs.values()])) and over["n"] == len(seeds)
+    left_out = [np.mean([value for both, value in pairs.items() if seed not in both]) for seed in seeds]
+    low, high = over_left_out(left_out)[1:3]
+    assert over["low"] < low and high < over["high"]  # rows are drawn again as well
+
+    two = [{name: part[name] for name in (*seeds[:2], "uniform")} for part in (evaluation, selection)]
+    over = agreement_over_seeds(*two).set_index("metric").loc["A(alpha, beta)"]
+    assert over["value"] == pytest.approx((pairs[seeds[0], seeds[1]] + pairs[seeds[1], seeds[0]]) / 2)
+    assert over[["low", "high"]].isna().all()  # one pair
 
 
 def test_curves_over_training_rise_where_attention_learns(parts):

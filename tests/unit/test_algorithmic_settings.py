@@ -158,6 +158,14 @@ def test_without_labels_there_is_no_reference():
     assert set(g.generate_dataset(samples)[0]) == {"texts", "input_ids", "target_ids", "attention_mask"}
 
 
+def test_a_data_set_has_one_value_where_nothing_is_predicted():
+    g = task("successor", CHARACTERS)
+    samples = [sample for n in (1, 20) for sample in g.samples(n)]
+    plain, other = (g.generate_dataset(samples, ignore_index=value).batch.target_ids for value in (None, -1))
+    assert (plain == IGNORE).any() and not (other == IGNORE).any()
+    assert torch.equal(other, plain.masked_fill(plain == IGNORE, -1))
+
+
 def readme_snippet(data_generator):
     samples = islice(data_generator.generate_samples(), 100)
     return data_generator.generate_dataset(samples)

@@ -23,6 +23,7 @@ from attnlib.generators.classification import (
     sources,
     split_words,
 )
+from attnlib.generators.classification.sources import read_table
 
 SPLITS = ("train", "validation", "test")
 REAL = os.environ.get("ATTNLIB_DATA")
@@ -252,7 +253,9 @@ def test_unknown_names_and_folders_are_refused_with_the_way_out(tmp_path: Path) 
     [
         ({"train": "klass\ttext\na\tb\n"}, "the columns text, and label or stars; it has klass, text"),
         ({"train": "label\tbody\na\tb\n"}, "it has label, body"),
-        ({"train": "label\ttext\na\tb\tc\td\ne\tf\tg\nh\ti\tj\tk\tl\n"}, "should be a UTF-8 table"),
+        ({"train": "label\ttext\na\tb\nc\td\te\n"}, "not aligned from line 3 on: it has 3 fields"),
+        ({"train": rows(40).replace("\n", "\t\n").replace("\t\n", "\n", 1)}, "line 2 on: it has 3 fields"),
+        ({"train": "text\ttext\na\tb\n"}, "names each column once; it names 'text', 'text'"),
         ({"train": ""}, "should be a UTF-8 table"),
         ({"train": rows(40, classes=("pos",))}, "labels should be two; .* has 1: 'pos'"),
         ({"train": rows(40), "test": rows(20, first=40, classes=("pos",))}, "test has only documents of pos"),
@@ -266,6 +269,14 @@ def test_unknown_names_and_folders_are_refused_with_the_way_out(tmp_path: Path) 
 def test_a_folder_that_cannot_be_used_says_why(tmp_path: Path, files: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         corpus("mine", write(tmp_path, **files))
+
+
+def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_bytes(b"label\ttext\r\n0\tgood\rfilm\r\n1\tbad\x0bfilm\n")
+    assert read_table(tmp_path / "train.tsv").to_numpy().tolist() == [
+        ["0", "good\rfilm"],
+        ["1", "bad\x0bfilm"],
+    ]
 
 
 def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:

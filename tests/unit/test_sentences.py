@@ -200,6 +200,20 @@ def test_sentences_from_the_public_source(tmp_path, monkeypatch):
     assert linzen(cache=tmp_path / "kept") == found  # it is kept
 
 
+def test_without_a_cache_nothing_is_written_where_one_works(tmp_path, monkeypatch):
+    monkeypatch.delenv("ATTNLIB_DATA", raising=False)
+    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    files = {
+        "linzen.gold": public(tmp_path, "gold", "2\tare\tis\t0"),
+        "linzen.text": public(tmp_path, "text", "the keys"),
+    }
+    monkeypatch.setattr(corpora, "_PUBLIC", files)
+    assert linzen() == [Sentence(("the", "keys"), 1, 0)]
+    assert not [*(tmp_path / "here").iterdir()] and len([*(tmp_path / "cache" / "agreement").iterdir()]) == 2
+
+
 def test_a_public_file_that_is_not_there_or_not_what_it_was(tmp_path):
     gone = PublicFile((tmp_path / "gone").as_uri(), "0" * 64)
     with pytest.raises(ConnectionError, match=r"could not be read .*Do this instead"):

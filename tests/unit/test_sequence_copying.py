@@ -18,7 +18,7 @@ SMALL = QUICK | profile("sequence_copying", "smoke") | {"device": "cpu"}
 def chapter(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTNLIB_CACHE", str(tmp_path_factory.mktemp("cache")))
-        p = SequenceCopying.checked(SMALL)
+        p = SequenceCopying.checked(SMALL | {"learned": 0.3})
         p.train_all()
         yield p
 
@@ -26,10 +26,8 @@ def chapter(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(chapter):
     curves = chapter.curves(*chapter.groups)
-    times = stats.learned_at(curves, 0.3)
-    even = {f"{task.name}, uniform": task.name for task in [*chapter.doses, chapter.repeated]}
-    hints = stats.curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
-    return curves, times, stats.shares_learned(times, chapter.budgets), hints.replace({"task": even})
+    times, shares, hints = chapter.learning(curves)
+    return curves, times, shares, hints
 
 
 def test_the_papers_scale_is_the_studys():
@@ -126,6 +124,20 @@ def test_rows_are_finite_and_say_what_they_are(chapter, found):
         rows["metric"]
     )
     assert not rows.duplicated(["metric", "task", "budget", "step"]).any()
+
+
+def test_what_is_recorded_is_of_all_models_and_of_heads(chapter, found):
+    curves, times, shares, hints = found
+    assert times.equals(stats.learned_at(curves, 0.3)) and set(hints["task"]) < set(times["task"])
+    graded = chapter.grade_heads()
+    heads = chapter.head_results(graded, chapter.train_together(graded))
+    rows, of_models, of_heads = (
+        chapter.all_rows(curves, heads),
+        chapter.rows(shares, times, hints),
+        heads.rows(),
+    )
+    assert len(of_heads) and rows["value"].tolist() == [*of_models["value"], *of_heads["value"]]
+    assert rows["setting"].unique().tolist() == [chapter.setting, chapter.heads_setting]
 
 
 def test_the_texts_numbers_are_those_of_the_tables(chapter, found):

@@ -100,6 +100,14 @@ def test_files_that_are_not_aligned_are_refused_with_the_line_where_they_part(tm
         read(tmp_path)
 
 
+def test_a_table_from_windows_is_read_as_any_other(tmp_path):
+    write(tmp_path / "train.tsv", lines(60))
+    plain = read(tmp_path).train.texts
+    text = (tmp_path / "train.tsv").read_text()
+    (tmp_path / "train.tsv").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
+    assert read(tmp_path).train.texts == plain
+
+
 def test_a_language_that_is_not_there_is_named(tmp_path):
     folder_of(tmp_path)
     with pytest.raises(ValueError, match="should have the columns de and nl; it has de, en: there is no nl"):
@@ -146,8 +154,9 @@ def test_names_and_folders_that_are_not_there(tmp_path, monkeypatch):
         read(tmp_path)
     with pytest.raises(ValueError, match="max_length should be at least 1; got 0"):
         bitext("invented", max_length=0)
-    with pytest.raises(ValueError, match="made, not read"):
-        bitext("invented", tmp_path)
+    for name, value in {"folder": tmp_path, "max_length": 1, "vocabulary": 3}.items():
+        with pytest.raises(ValueError, match=f"made, not read, .*: {name} cannot be given"):
+            bitext("invented", **{name: value})
 
 
 def test_a_known_set_is_found_by_its_folder_whatever_the_case(tmp_path, monkeypatch):

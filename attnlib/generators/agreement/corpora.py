@@ -11,13 +11,12 @@ and `gulordava_english_nonce.tsv` (`number`, `type`, `n_attractors`, `prefix`), 
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
-import pandas as pd
-
+from attnlib.files import cache_folder
 from attnlib.generators.agreement.sentences import Sentence
 from attnlib.generators.folders import DATA_VARIABLE, folder_with
+from attnlib.generators.lines import read_tsv
 from attnlib.generators.public import PublicFile
 
 LINZEN, GULORDAVA = "linzen_verb_number_filtered", "gulordava_english_nonce"
@@ -50,7 +49,7 @@ def linzen(folder: str | Path | None = None, cache: str | Path | None = None) ->
 
     Args:
         folder: with the file; without it, `$ATTNLIB_DATA/agreement` is looked into, else the public source.
-        cache: where files of the public source are kept.
+        cache: where files of the public source are kept; by default where this system keeps caches.
 
     Raises:
         FileNotFoundError: the folder does not hold the file.
@@ -59,13 +58,11 @@ def linzen(folder: str | Path | None = None, cache: str | Path | None = None) ->
     """
     place = _folder(LINZEN, folder)
     if place is not None:
-        names = ["sentence", "number", "n_attractors", "verb_index"]
-        table = _table(place, names)
-        rows = list(zip(*(table[name].tolist() for name in names), strict=True))
+        rows = _table(place, ["sentence", "number", "n_attractors", "verb_index"])
     else:
-        rows = _from_public(Path(cache or "."))
+        rows = _from_public(Path(cache) if cache else cache_folder() / "agreement")
     found = (
-        Sentence(tuple(text.split()[:verb]), int(number == "plural"), attractors)
+        Sentence(tuple(text.split()[: int(verb)]), int(number == "plural"), int(attractors))
         for text, number, attractors, verb in rows
     )
     return [*{each.words: each for each in found}.values()]
@@ -81,11 +78,9 @@ def gulordava(folder: str | Path | None = None) -> dict[str, list[Sentence]]:
     place = _folder(GULORDAVA, folder)
     if place is None:
         return {}
-    names = ["type", "prefix", "number", "n_attractors"]
-    table = _table(place, names)
     found = dict[str, list[Sentence]]()
-    for kind, text, number, attractors in zip(*(table[name].tolist() for name in names), strict=True):
-        sentence = Sentence(tuple(text.lower().split()), int(number == "plural"), attractors)
+    for kind, text, number, attractors in _table(place, ["type", "prefix", "number", "n_attractors"]):
+        sentence = Sentence(tuple(text.lower().split()), int(number == "plural"), int(attractors))
         found.setdefault(kind, []).append(sentence)
     return found
 
@@ -101,23 +96,23 @@ def _files(folder: Path, name: str) -> list[Path]:
     return [file for end in (".tsv", ".tsv.gz") if (file := folder / f"{name}{end}").is_file()]
 
 
-def _table(file: Path, columns: list[str]) -> pd.DataFrame:
-    table = pd.read_csv(file, sep="\t", quoting=csv.QUOTE_NONE, keep_default_na=False)
+def _table(file: Path, columns: list[str]) -> list[tuple[str, ...]]:
+    table = read_tsv(file)
     if missing := [name for name in columns if name not in table]:
         raise ValueError(f"{file} should have the columns {columns}; it lacks {missing}")
-    return table
+    return list(zip(*(table[name] for name in columns), strict=True))
 
 
-def _from_public(cache: Path) -> list[tuple[str, str, int, int]]:
+def _from_public(cache: Path) -> list[tuple[str, ...]]:
     gold, text = (
         _PUBLIC[f"linzen.{end}"].read(cache, _INSTEAD).decode().splitlines() for end in ("gold", "text")
     )
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for line, sentence in zip(gold, text, strict=True):
         verb, right, wrong, attractors = line.split("\t")
         if right.islower() and right != wrong:  # the rest are the parser's mistakes, such as titles of books
             number = "plural" if _is_plural(right, wrong) else "singular"
-            rows.append((sentence, number, int(attractors), int(verb)))
+            rows.append((sentence, number, attractors, verb))
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -193,14 +194,15 @@ class AlgorithmicGenerator(ABC):
         Args:
             samples: at least one.
             pad_token: the id of padding; the tokenizer's own by default.
-            ignore_index: the target of padding; that of this generator by default.
+            ignore_index: the target where nothing is to be predicted, of padding and of the samples' own such
+                places; that of this generator by default.
         """
         samples = list(samples)
         padding = self._padding if pad_token is None else pad_token
         ignored = self.ignore_index if ignore_index is None else ignore_index
-        return PaddedSamples(
-            [sample.text for sample in samples], collated(samples, padding, ignored), ignored
-        )
+        batch = collated(samples, padding, self.ignore_index)
+        targets = batch.target_ids.masked_fill(batch.target_ids == self.ignore_index, ignored)
+        return PaddedSamples([sample.text for sample in samples], replace(batch, target_ids=targets), ignored)
 
     # ---- batches --------------------------------------------------------------------------------------
 

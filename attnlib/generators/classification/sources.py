@@ -6,7 +6,6 @@ The files of the original are not public, and were binary already; which two cla
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from attnlib.generators.folders import DATA_VARIABLE, folder_with, unknown_set
+from attnlib.generators.lines import read_tsv
 
 SPLITS = {
     "train": ("train",),
@@ -189,20 +189,12 @@ def tables_in(folder: Path) -> dict[str, Path]:
 def read_table(path: Path) -> pd.DataFrame:
     """A TSV file as columns `label` and `text`; `stars` instead of `label` will do, and is kept as `stars`.
 
-    The first line names the columns; there is no quoting; further columns are ignored.
+    Further columns are ignored; see `read_tsv`.
 
     Raises:
         ValueError: the file cannot be read, or lacks a column.
     """
-    try:
-        table = pd.read_csv(
-            path, sep="\t", quoting=csv.QUOTE_NONE, dtype=str, keep_default_na=False, encoding="utf-8"
-        )
-    except (ValueError, OSError, EOFError) as error:  # pandas' own errors are ValueErrors
-        raise ValueError(
-            f"{path} should be a UTF-8 table, tab-separated, with a header line and no quotes; "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    table = read_tsv(path)
     label = next((column for column in ("label", "stars") if column in table), None)
     if label is None or "text" not in table:
         raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.files import cache_folder
 from attnlib.generators.translation.bitext import Bitext, encode, without_copies
 from attnlib.generators.translation.folders import find_folder, read_folder
 from attnlib.generators.translation.invented import invented
@@ -16,14 +17,17 @@ from attnlib.generators.translation.subwords import Subwords
 MOST_TESTED = 1014
 """Sentences that are validated and tested on, of a larger set: as many as Multi30k has to validate on."""
 
+VOCABULARY, MAX_LENGTH = 8000, 100
+"""Tokens of both languages together, and of a sentence; languages that are made have whole words."""
+
 
 def bitext(
     name: str,
     folder: str | Path | None = None,
     *,
     languages: tuple[str, str] | None = None,
-    vocabulary: int = 8000,
-    max_length: int = 100,
+    vocabulary: int | None = None,
+    max_length: int | None = None,
     train_sentences: int | None = None,
     validation_sentences: int | None = None,
     test_sentences: int | None = None,
@@ -46,13 +50,14 @@ def bitext(
         folder: the folder with the files, or one with a subfolder of that name. Without it,
             `$ATTNLIB_DATA/translation` is looked into, and else the public source is read.
         languages: source and target; those of the study if left out.
-        vocabulary: tokens of both languages together.
-        max_length: keep the first so many tokens of a sentence.
+        vocabulary: tokens of both languages together; 8,000 if left out.
+        max_length: keep the first so many tokens of a sentence; 100 if left out.
         train_sentences: keep so many training sentences, drawn at random.
         validation_sentences: validate on so many, at most; on 1,014 if left out (of "invented", 500).
         test_sentences: test on so many, at most; the same.
         seed: of all that is drawn.
-        cache: where vocabularies and public files are kept; `None`: vocabularies are trained every time.
+        cache: where vocabularies and public files are kept; `None`: vocabularies are trained every time, and
+            public files kept where this system keeps caches.
 
     Raises:
         ValueError: unknown name (close ones are named), a language that is not there, files that are not
@@ -63,12 +68,17 @@ def bitext(
     sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
     limits: dict[str, Any] = {f"{split}_sentences": n for split, n in sizes.items() if n is not None}
     for what, value in {"max_length": max_length, **limits}.items():
-        if value < 1:
+        if value is not None and value < 1:
             raise ValueError(f"{what} should be at least 1; got {value}")
     if name.lower() == "invented":
-        if folder is not None or languages is not None:
-            raise ValueError("invented is made, not read: folder and languages are not for it")
+        given = {"folder": folder, "languages": languages, "vocabulary": vocabulary, "max_length": max_length}
+        if wrong := [what for what, value in given.items() if value is not None]:
+            raise ValueError(
+                f"invented is made, not read, of whole words: {', '.join(wrong)} cannot be given for it"
+            )
         return invented(seed=seed, **limits)
+    vocabulary = VOCABULARY if vocabulary is None else vocabulary
+    max_length = MAX_LENGTH if max_length is None else max_length
     name = next((known for known in DATASETS if known == name.lower()), name)
     recipe = DATASETS.get(name)
     if recipe is None and folder is None and find_folder(name, None) is None:
@@ -81,7 +91,7 @@ def bitext(
     about["differs"] = recipe.differs[place is not None] if recipe else ""
     if place is None:
         assert recipe is not None
-        tables = read_public(recipe, pair, (cache or Path.home() / ".cache") / "translation")
+        tables = read_public(recipe, pair, (cache or cache_folder()) / "translation")
         about["source"] = ", ".join(file.url for file in recipe.public.values())
     else:
         tables = read_folder(place, pair, recipe.files if recipe and place.name == recipe.folder else {})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
 from attnlib.generators.folders import folder_with
-from attnlib.generators.translation.sources import DATASETS, Lines, aligned, split_lines
+from attnlib.generators.lines import read_lines, read_tsv
+from attnlib.generators.translation.sources import DATASETS, Lines, aligned
 
 SPLITS = {
     "train": ("train",),
@@ -69,7 +69,7 @@ def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, st
                     f"{' or '.join(missing)}"
                 )
             (source,), (target,) = sides
-            found[split] = aligned(_lines(source), _lines(target), source.name, target.name)
+            found[split] = aligned(read_lines(source), read_lines(target), source.name, target.name)
     if not found:
         there = ", ".join(file.name for file in _readable(folder))
         raise ValueError(f"{folder} should have sentences in {' and '.join(languages)}; it has {there}")
@@ -77,35 +77,15 @@ def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, st
 
 
 def read_table(path: Path, languages: tuple[str, str]) -> Lines:
-    """Two columns of a TSV file; its first line names the columns by language, and there is no quoting.
+    """Two columns of a TSV file, named by language; see `read_tsv`.
 
     Raises:
-        ValueError: it cannot be read, lacks a language, or a line has more or fewer fields than the first.
+        ValueError: it cannot be read, or lacks a language.
     """
-    lines = _lines(path)
-    header = lines[0].split("\t") if lines else []
-    missing = [code for code in languages if code not in header]
-    if missing:
+    table = read_tsv(path)
+    if missing := [code for code in languages if code not in table]:
         raise ValueError(
-            f"{path} should have the columns {' and '.join(languages)}; it has {', '.join(header) or 'none'}"
-            f": there is no {' and no '.join(missing)}"
+            f"{path} should have the columns {' and '.join(languages)}; it has "
+            f"{', '.join(table.columns)}: there is no {' and no '.join(missing)}"
         )
-    places = [header.index(code) for code in languages]
-    found = []
-    for number, line in enumerate(lines[1:], 2):
-        fields = line.split("\t")
-        if len(fields) != len(header):
-            raise ValueError(
-                f"{path} is not aligned from line {number} on: it has {len(fields)} fields, where the first "
-                f"line has {len(header)}"
-            )
-        found.append((fields[places[0]].strip(), fields[places[1]].strip()))
-    return found
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        data = path.read_bytes()
-        return split_lines(gzip.decompress(data) if path.suffix == ".gz" else data)
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} should be UTF-8 text; {type(error).__name__}: {error}") from error
+    return [(source.strip(), target.strip()) for source, target in table[[*languages]].to_numpy()]

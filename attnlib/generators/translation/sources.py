@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlib.generators.folders import DATA_VARIABLE, unknown_set
+from attnlib.generators.lines import split_lines
 from attnlib.generators.public import PublicFile
 
 Lines = list[tuple[str, str]]
@@ -152,9 +153,3 @@ def aligned(source: list[str], target: list[str], *names: str) -> Lines:
             f"{shorter[1]} ends after {shorter[0]:,} lines, {longer[1]} after {longer[0]:,}"
         )
     return [(one.strip(), other.strip()) for one, other in zip(source, target, strict=True)]
-
-
-def split_lines(data: bytes) -> list[str]:
-    """Lines end at a line feed and at nothing else, so that no other sign can shift one side."""
-    lines = data.decode("utf-8").split("\n")
-    return lines[:-1] if lines and not lines[-1] else lines

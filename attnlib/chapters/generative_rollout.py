@@ -87,7 +87,7 @@ class GenerativeRollout(Chapter):
 
 def needle_shares(run: NeedleRun) -> pd.DataFrame:
     """`needle_table` for every set of candidates, `among`: the prompt, the facts, and each filtered."""
-    sets = [*AMONG, *(f"{name}, filtered" for name in AMONG)]
+    sets: list[Any] = [*AMONG, *(f"{name}, filtered" for name in AMONG)]
     tables = {among: needle_table(run, among=among) for among in sets}
     return pd.concat(tables, names=["among"]).reset_index("among").reset_index(drop=True)
 
@@ -110,8 +110,8 @@ def measured(masses: pd.DataFrame, shares: pd.DataFrame | None) -> pd.DataFrame:
         metric = found["model"] + f", first token, layer {middle}, {name}"
         parts.append(found.assign(metric=metric, low=found["value"], high=found["value"]))
     if shares is not None:
-        found = "needle in top " + shares["k"].astype(str) + " of the " + shares["among"]
-        parts.append(shares.assign(metric=found + ": " + shares["method"]))
+        asked = "needle in top " + shares["k"].astype(str) + " of the " + shares["among"]
+        parts.append(shares.assign(metric=asked + ": " + shares["method"]))
     return pd.concat(parts, ignore_index=True)[["metric", "value", "low", "high", "n"]]
 
 

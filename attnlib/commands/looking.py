@@ -135,7 +135,7 @@ def _rolled(
     model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, following: Following, title: str
 ) -> GenerationExplorer:
     sink, _ = ROLLOUTS[method]
-    asked = {"continuation": following}
+    asked: dict[str, Any] = {"continuation": following}
     if isinstance(following, int):
         asked = {"max_new_tokens": following, "do_sample": False}
     result = _on_cpu(generate_with_rollout(model, ids, tokenizer=tokenizer, sink=sink, **asked))

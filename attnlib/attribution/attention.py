@@ -109,6 +109,11 @@ def rolled(attention: Attention, query: int, sink: Sequence[int] | None = None) 
     return rollout(attention[:, :, None], rows=[query], sink=sink)[:, 0]
 
 
+def mean_rolled(attention: Attention, query: int) -> Scores:
+    """The mean over layers of rollout: how the study of language models that write reads it."""
+    return rollout(attention[:, :, None], rows=[query], cumulative=True)[:, :, 0].mean(1)
+
+
 def over_null(attention: Attention, query: int, sink: Sequence[int] | None = None) -> Scores:
     """Rollout over that of uniform causal attention; see `attnlib.rollout.null_ratio`.
 

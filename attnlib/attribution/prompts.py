@@ -114,7 +114,7 @@ def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
     Example:
         >>> @measure
         ... def nearest(model, prompts):
-        ...     away = torch.arange(prompts.ids.shape[1]) - prompts.query
+        ...     away = torch.arange(prompts.ids.shape[1], device=prompts.ids.device) - prompts.query
         ...     return (away == 0).float().expand(prompts.ids.shape)
         >>> nearest(torch.nn.Identity(), torch.zeros(1, 4, dtype=torch.long), query=2)
         tensor([[0., 0., 1., 0.]])

@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers.logging.disable_progress_bar()
     try:
         place = checked_place(given.output)
-        seen = look(given.model, given.prompt, given.method, given.new_tokens, chat=given.chat, say=say)
+        how = {"chat": given.chat, "continuation": given.continuation, "say": say}
+        seen = look(given.model, given.prompt, given.method, given.new_tokens, **how)
         print(write_page(seen, place))
     except REFUSALS as error:
         say(f"attnlib look: {' '.join(str(error).split())}")
@@ -78,6 +79,11 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help=f"how many tokens to write at most; {NEW_TOKENS} unless named",
+    )
+    command.add_argument(
+        "--continuation",
+        metavar="TEXT",
+        help="follow this text in place of what the model writes; where a word begins, with a blank",
     )
     command.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
     command.add_argument("-o", "--output", type=Path, default=Path("look.html"), help="the page; look.html")

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from attnlib.attribution import METHODS, attributions
 from attnlib.commands.page import Seen
-from attnlib.generators.prompts import encode
+from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
@@ -48,6 +48,9 @@ BESIDE = ("rollout", "mean attention", "raw attention, last layer")
 
 Say = Callable[[str], None]
 
+Following = int | Int[Tensor, " given"]
+"""What comes behind the prompt: how many tokens that the model writes, or given ones."""
+
 
 def look(
     name: str,
@@ -56,6 +59,7 @@ def look(
     new_tokens: int | None = None,
     *,
     chat: bool = False,
+    continuation: str | None = None,
     say: Say = print,
 ) -> Seen:
     """What the words of a model drew on, on one prompt.
@@ -67,39 +71,48 @@ def look(
         method: a name of `METHODS`; rollout by default.
         new_tokens: at most how many tokens it writes, always the likeliest; `NEW_TOKENS` by default.
         chat: whether the prompt is put into the model's chat template.
+        continuation: a text to follow in place of what the model would write.
         say: told in a line what is done next.
 
     Raises:
         ValueError: there is no such method or folder; the prompt is empty, too long, or not in the alphabet;
-            or the model cannot be asked so, with the reason.
+            the continuation is empty, or comes with a number of tokens; or the model cannot be asked so, with
+            the reason.
         ModelUnavailable: the model is nowhere to be had.
     """
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")
     if _is_stored(name):
-        if method or new_tokens or chat:
+        if method or new_tokens or chat or continuation is not None:
             raise ValueError(
-                f"{name} came with the book and shows every head in the page itself; --method, --new-tokens "
-                "and --chat are for language models"
+                f"{name} came with the book and shows every head in the page itself; --method, --new-tokens, "
+                "--chat and --continuation are for language models"
             )
         return _stored(name, prompt, say)
+    if continuation is not None and new_tokens is not None:
+        raise ValueError("--continuation says itself how many tokens there are: leave out --new-tokens")
     method, new_tokens = _known(method or "rollout"), NEW_TOKENS if new_tokens is None else new_tokens
     if new_tokens < 1:
         raise ValueError(f"a model writes at least one token here (--new-tokens 1); got {new_tokens}")
     _refuse_missing_folder(name)
     say(f"Loading {name} ...")
     model, tokenizer = load_language_model(name)
-    ids = encode(prompt, tokenizer, chat).to(model.device)
+    ids, forced = encode(prompt, tokenizer, chat).to(model.device), None
+    if continuation is not None:
+        forced = continued(prompt, continuation, tokenizer, chat)[1].to(model.device)
+        new_tokens = len(forced)
     check_generation(model, ids, None, new_tokens, {})
     refuse_bidirectional(model, ids)
-    say(f"Read: {ids.shape[1]} tokens. Writing up to {new_tokens}, and following them by {method} ...")
+    doing = f"Writing up to {new_tokens}" if forced is None else f"Given: {new_tokens} more"
+    say(f"Read: {ids.shape[1]} tokens. {doing}, and following them by {method} ...")
     shown = _short(name)
     title = f"{shown}: {method}"
     make = _rolled if method in ROLLOUTS else _measured
-    explorer = make(model, tokenizer, ids, method, new_tokens, title)
+    explorer = make(model, tokenizer, ids, method, new_tokens if forced is None else forced, title)
     say(f"Done: {explorer.summary()}.")
     origin = "a folder" if Path(name).expanduser().is_dir() else model.loaded_from
-    return Seen(explorer, title, f"{shown}, from {origin}; it wrote the likeliest token each time.")
+    wrote = "it wrote the likeliest token each time" if forced is None else "its continuation was given"
+    return Seen(explorer, title, f"{shown}, from {origin}; {wrote}.")
 
 
 def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
@@ -119,11 +132,13 @@ def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None
 
 
 def _rolled(
-    model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, new_tokens: int, title: str
+    model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, following: Following, title: str
 ) -> GenerationExplorer:
     sink, _ = ROLLOUTS[method]
-    result = generate_with_rollout(model, ids, new_tokens, tokenizer=tokenizer, do_sample=False, sink=sink)
-    result = _on_cpu(result)
+    asked: dict[str, Any] = {"continuation": following}
+    if isinstance(following, int):
+        asked = {"max_new_tokens": following, "do_sample": False}
+    result = _on_cpu(generate_with_rollout(model, ids, tokenizer=tokenizer, sink=sink, **asked))
     ways = {
         name: result.over_null() if null else result for name, (of, null) in ROLLOUTS.items() if of == sink
     }
@@ -136,10 +151,13 @@ def _on_cpu(result: GenerativeRollout) -> GenerativeRollout:
 
 
 def _measured(
-    model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, new_tokens: int, title: str
+    model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, following: Following, title: str
 ) -> MeasureExplorer:
-    """A question for each token that the model writes: what did it draw on, of all that stands before it?"""
-    every = generate(model, ids, new_tokens, {"do_sample": False})[0]
+    """A question for each token behind the prompt: what did it draw on, of all that stands before it?"""
+    if isinstance(following, int):
+        every = generate(model, ids, following, {"do_sample": False})[0]
+    else:
+        every = torch.cat([ids[0], following])
     words, start = pieces(every.tolist(), tokenizer), ids.shape[1]
     beside, missing = _possible(model, every[:start], [name for name in BESIDE if name != method])
     questions = {}

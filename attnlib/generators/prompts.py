@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxtyping import Int64
 from torch import Tensor
@@ -32,6 +32,50 @@ EXAMPLES = {
 """The three kinds of prompt that the study shows, with texts of our own."""
 
 
+class StudyPrompt(NamedTuple):
+    """A prompt of the study, verbatim.
+
+    Attributes:
+        text: the prompt.
+        completion: what the study's model wrote.
+        word: the word of it that the study looks at.
+    """
+
+    text: str
+    completion: str
+    word: str
+
+
+STUDY = {
+    "Putin": StudyPrompt("My name is Putin, I am from", " Russia, I am a Russian", "Russia"),
+    "Abdul": StudyPrompt(
+        "My name is Abdul, I am from",
+        " Pakistan. I am a student of the University of Delhi",
+        "Pakistan",
+    ),
+    "weather": StudyPrompt(
+        "Context: It is sunny today, which is bad.\nQ: How is the weather today ?\nA: It is",
+        " sunny, but it is not as warm as it was yesterday.",
+        "sunny",
+    ),
+    "Colosseum": StudyPrompt(
+        "The grandest and most renowned of all these is the Colosseum at Rome. It was built by David and his "
+        "son Titus, the conquerors of Egypt.\nQ: Who built the Coliseum ?\nA:",
+        " The Colosseum was built by David",
+        "David",
+    ),
+}
+"""The four prompts that the study shows, by a name of ours; their spelling is the study's."""
+
+STUDY_FILTER = frozenset({",", ".", "\n", "is", ":", "and"})
+"""The tokens that the study names as uninformative, to be filtered out."""
+
+
+def filtered_by_study(token: str) -> bool:
+    """Whether a token, as text, is one of `STUDY_FILTER`, whatever blanks stand before it."""
+    return token.strip(" ▁Ġ") in STUDY_FILTER
+
+
 def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 token"]:
     """A prompt as ids, in the tokenizer's chat template if asked for.
 
@@ -49,3 +93,33 @@ def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 to
     message = [{"role": "user", "content": text}]
     told = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
     return tokenizer.apply_chat_template(message, **told)["input_ids"]
+
+
+def continued(
+    text: str, continuation: str, tokenizer: Any, chat: bool = False
+) -> tuple[Int64[Tensor, "1 prompt"], Int64[Tensor, " generated"]]:
+    """A prompt as ids, and those of a text behind it, as the tokenizer writes the two together.
+
+    Args:
+        text: the prompt.
+        continuation: what follows it, from the very next character: where a word begins, a blank.
+        tokenizer: of the model.
+        chat: as in `encode`; the continuation is then the answer's beginning.
+
+    Raises:
+        ValueError: one of them is empty; or the prompt's last token would be another with what follows.
+    """
+    prompt = encode(text, tokenizer, chat)
+    if not continuation:
+        raise ValueError("the continuation should have at least one character; got an empty text")
+    if chat:
+        message = [{"role": "user", "content": text}]
+        text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+    whole = tokenizer(text + continuation, return_tensors="pt", add_special_tokens=not chat)["input_ids"][0]
+    n = prompt.shape[1]
+    if not whole[:n].equal(prompt[0]) or len(whole) == n:
+        raise ValueError(
+            f"the continuation {continuation!r} does not begin a token of its own behind {text[-20:]!r}; a "
+            "blank in front of it may be missing, or one at the prompt's end may be too much"
+        )
+    return prompt, whole[n:]

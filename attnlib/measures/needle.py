@@ -8,13 +8,14 @@ chance.
 A right answer is one whose every token is the model's most probable one (what greedy decoding would write).
 Methods score the prompt's tokens for the query that predicts the answer's first token; the query itself is
 never a candidate (blank-out cannot leave it out, and rollout's residual would put it first). With
-`among="facts"` the question and the answer's opening are no candidates either, with their copies of the name.
+`among="facts"` the question and the answer's opening are no candidates either, with their copies of the name;
+with `among="facts, filtered"`, neither are tokens that say nothing (articles, punctuation).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
@@ -50,7 +51,17 @@ how many there are. Blank-out costs about half a forward pass per prompt token."
 CHANCE = "chance"
 """The row of a table that says how often the needle is among k candidates drawn blindly."""
 
-Among = Literal["prompt", "facts"]
+MEAN_ROLLOUT = "rollout, mean over layers"
+"""The name of rollout as the study of language models that write reads it."""
+
+READINGS = ("rollout", MEAN_ROLLOUT, "mean attention")
+"""What the study could have read: rollout's last layer; what it reads; what rollout is made of."""
+
+Informative = Callable[[Int[Tensor, " token"]], Bool[Tensor, " token"]]
+"""From tokens to whether each of them says something."""
+
+AMONG = ("prompt", "facts")
+Among = Literal["prompt", "facts", "prompt, filtered", "facts, filtered"]
 
 
 class NeedleRun(NamedTuple):
@@ -58,9 +69,10 @@ class NeedleRun(NamedTuple):
 
     Attributes:
         items: a row per item: `item`, `facts`, `position`, `tokens` (of the prompt) and `answered`.
-        ranks: a row per item that counts and method: the item's columns, `method`, and for both sets of
-            candidates `rank_prompt`, `rank_facts` (of the best needle token, from 1; ties count against it),
-            `candidates_prompt`, `candidates_facts` and `needles`, how many needle tokens there are.
+        ranks: a row per item that counts and method: the item's columns, `method`, `needles`, how many
+            needle tokens there are, and for each set of candidates `rank_prompt`, `rank_facts` (of the best
+            needle token, from 1; ties count against it), `candidates_prompt` and `candidates_facts`; if there
+            is a filter, also `rank_prompt, filtered` and so on.
     """
 
     items: pd.DataFrame
@@ -75,6 +87,7 @@ def needle_ranks(
     blank_out_items: int | None = None,
     needle: Literal["value", "name"] = "value",
     only_answered: bool = True,
+    informative: Informative | None = None,
     batch_size: int = 8,
     progress: bool = False,
 ) -> NeedleRun:
@@ -92,11 +105,14 @@ def needle_ranks(
         needle: which tokens of its fact count as found: those of the value, or those of the name.
         only_answered: whether only items with a right answer count; False to see that code works with a model
             that answers nothing.
+        informative: a filter, from tokens to whether each of them says something; ranks among those that do
+            are counted, too (`attnlib.rollout.generative.informative`, of a tokenizer).
         batch_size: items at once.
         progress: show a bar.
 
     Raises:
-        ValueError: there is no such method, the model cannot give it, or there are no items.
+        ValueError: there is no such method, the model cannot give it, there are no items, or the filter
+            passes over a token of a needle.
     """
     chosen, samples = named(methods), list(items)
     if not samples:
@@ -123,13 +139,13 @@ def needle_ranks(
             rows.append(about | {"answered": bool(answered[place])})
             for name in chosen if place in counting else ():
                 if place in scores[name]:
-                    ranked = _ranked(scores[name][place].cpu(), sample, needle)
+                    ranked = _ranked(scores[name][place].cpu(), sample, needle, informative)
                     ranks.append(about | {"method": name} | ranked)
         bar.update(len(batch))
     bar.close()
-    columns = [*[*rows[0]][:-1], "method", *_RANKED]
     by_item = pd.DataFrame(rows).sort_values("item", ignore_index=True)
-    return NeedleRun(by_item, pd.DataFrame(ranks, columns=columns).sort_values("item", ignore_index=True))
+    by_method = pd.DataFrame(ranks, columns=None if ranks else ["item"])
+    return NeedleRun(by_item, by_method.sort_values("item", ignore_index=True))
 
 
 def _batches(samples: list[NeedleSample], size: int) -> list[list[int]]:
@@ -183,19 +199,26 @@ def _stacked(
     return torch.stack(ids).to(device), torch.stack(targets).to(device)
 
 
-_RANKED = ("rank_prompt", "candidates_prompt", "rank_facts", "candidates_facts", "needles")
-
-
-def _ranked(score: Float[Tensor, " token"], sample: NeedleSample, needle: str) -> dict[str, int]:
+def _ranked(
+    score: Float[Tensor, " token"], sample: NeedleSample, needle: str, informative: Informative | None
+) -> dict[str, int]:
     assert sample.reference is not None and sample.context is not None and sample.name is not None
     query = sample.n_prompt - 1
     wanted = (sample.reference[query] if needle == "value" else sample.name)[:query]
     score = score[:query].nan_to_num(-torch.inf, torch.inf, -torch.inf)
     ahead = (score >= score[wanted].max()) & ~wanted
-    numbers = []
-    for candidates in (torch.ones_like(wanted), sample.context[:query]):
-        numbers += [1 + int((ahead & candidates).sum()), int(candidates.sum())]
-    return dict(zip(_RANKED, [*numbers, int(wanted.sum())], strict=True))
+    candidates = dict(zip(AMONG, (torch.ones_like(wanted), sample.context[:query]), strict=True))
+    if informative is not None:
+        keep = informative(sample.input_ids[:query])
+        if not bool(keep[wanted].all()):
+            raise ValueError(
+                f"the filter should keep the needle's own tokens ({sample.answer}); got one less"
+            )
+        candidates |= {f"{name}, filtered": each & keep for name, each in candidates.items()}
+    numbers = {"needles": int(wanted.sum())}
+    for name, each in candidates.items():
+        numbers |= {f"rank_{name}": 1 + int((ahead & each).sum()), f"candidates_{name}": int(each.sum())}
+    return numbers
 
 
 def needle_table(
@@ -211,7 +234,8 @@ def needle_table(
     Args:
         run: of `needle_ranks`.
         k: how many tokens to look at.
-        among: candidates: all prompt tokens but the query, or those of the facts.
+        among: candidates: all prompt tokens but the query, or those of the facts; of these, with "filtered",
+            those that pass the run's filter.
         by: columns of `run.ranks` to split by: `facts`, `position`.
         confidence: of the intervals.
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,33 +28,41 @@ _CONTROL = 3
 def convert(gguf: Path, folder: Path) -> None:
     """De-quantise a model's weights to float32, and save it with its tokenizer as `folder`.
 
-    Everything is written beside `folder` and moved there whole, under a lock: a killed conversion leaves no
-    `folder`, what it did leave goes with the next one, and of two at once the second finds the work done.
+    Everything is written beside `folder` and moved there whole, under a lock: a killed conversion leaves
+    `folder` as it was, what it did leave goes with the next one, and of two at once the second finds the work
+    done. A `folder` that something is wrong with stays until then.
 
     Args:
         gguf: a GGUF file of an architecture that transformers can read.
-        folder: must not exist; its parent must.
+        folder: its parent must exist.
 
     Raises:
         ImportError: the packages `gguf` and `accelerate` (the extra `lm`) are not installed.
     """
     with FileLock(folder.with_name(f"{folder.name}.lock")):
-        if folder.is_dir():
+        source = _sha256(gguf)
+        if wrong_with(folder, source) is None:
             return
-        unfinished = folder.with_name(f"{folder.name}.unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished, old = (folder.with_name(f"{folder.name}.{state}") for state in ("unfinished", "replaced"))
+        for left in (unfinished, old):
+            shutil.rmtree(left, ignore_errors=True)
         model = _dequantised(gguf)
         model.save_pretrained(unfinished)
         tokenizer = _tokenizer(gguf)
         tokenizer.model_max_length = model.config.max_position_embeddings
         tokenizer.save_pretrained(unfinished)
-        whose = {"source": _sha256(gguf), "conversion": CONVERSION, "files": _checksums(unfinished)}
+        whose = {"source": source, "conversion": CONVERSION, "files": _checksums(unfinished)}
         (unfinished / MANIFEST).write_text(json.dumps(whose, indent=1))
+        if folder.exists():
+            os.replace(folder, old)
         os.replace(unfinished, folder)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def wrong_with(folder: Path, source: str) -> str | None:
     """What is wrong with a folder that `convert` made, in words; `None` if nothing is.
+
+    Files that are not of the model do not matter, as long as `from_pretrained` would not read them.
 
     Args:
         folder: to read whole: a second or two for 500 MB.
@@ -61,17 +70,29 @@ def wrong_with(folder: Path, source: str) -> str | None:
     """
     try:
         whose = json.loads((folder / MANIFEST).read_text())
-        found = _checksums(folder)
         if (whose["source"], whose["conversion"]) != (source, CONVERSION):
             return "it was made from another file"
-        bad = sorted(name for name in found | whose["files"] if found.get(name) != whose["files"].get(name))
+        bad = {name for name, sha256 in whose["files"].items() if not _is(folder / name, sha256)}
+        bad |= {path.name for path in folder.iterdir() if _is_read(path)} - {MANIFEST, *whose["files"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its {MANIFEST} cannot be read ({type(error).__name__})"
-    return f"{', '.join(bad)} is not as it was written" if bad else None
+    return f"{', '.join(sorted(bad))} is not as it was written" if bad else None
 
 
 def _checksums(folder: Path) -> dict[str, str]:
     return {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
+
+
+def _is(file: Path, sha256: str) -> bool:
+    with suppress(OSError):
+        return _sha256(file) == sha256
+    return False
+
+
+def _is_read(path: Path) -> bool:
+    """Whether `from_pretrained` may read a file of this name, also one that `convert` did not write."""
+    kinds = (".json", ".jinja", ".txt", ".model", ".safetensors", ".bin")
+    return path.suffix in kinds and not path.name.startswith(".") and path.is_file()
 
 
 def _sha256(path: Path) -> str:

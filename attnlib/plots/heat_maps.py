@@ -101,6 +101,49 @@ def token_map(
     return finished(figure, axes=False), {"values": data, **named}, alt
 
 
+@drawing
+def token_maps(
+    maps: Mapping[str, Float[Tensor, "row column"]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    labels: tuple[str, str] = ("layer", "prompt"),
+) -> Drawn:
+    """Heat maps of the same rows and columns, one above the other, each from 0 to its own largest value.
+
+    Args:
+        maps: values of at least 0, by what they are.
+        rows: what stands beside each row.
+        columns: what stands below each column, of the last map.
+        labels: what rows and columns are.
+    """
+    data = {name: values.detach().cpu().float().numpy() for name, values in maps.items()}
+    cell = (min(0.3, (COLUMN - 1.4) / len(columns)), 0.08)
+    below = 0.085 * max(map(len, columns))
+    height = len(data) * (cell[1] * len(rows) + 0.5) + below + 0.4
+    size = (max(1.4 + cell[0] * len(columns), 4.2), height)
+    figure, axes = plt.subplots(len(data), figsize=size, squeeze=False, sharex=True)
+    names = [visible(word) for word in columns]
+    for axis, (name, values) in zip(axes[:, 0], data.items(), strict=True):
+        norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
+        how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}
+        sns.heatmap(values, xticklabels=False, yticklabels=False, ax=axis, **how)
+        axis.set_title(name)
+        axis.set(ylabel=labels[0], xlabel="")
+        axis.tick_params(length=0)
+        label_some(axis, "y", rows, cell[1] * len(rows), first=0.5)
+        axis.tick_params("y", labelrotation=0)
+    label_some(axis, "x", names, cell[0] * len(columns), first=0.5)
+    axis.tick_params("x", labelrotation=90)
+    axis.set(xlabel=labels[1])
+    strongest = peaks(data, [*rows], names)
+    alt = f"Heat maps, {labels[0]} down the side and {labels[1]} below: {strongest}."
+    return (
+        finished(figure, axes=False),
+        {**data, "rows": np.array([*rows]), "columns": np.array([*columns])},
+        alt,
+    )
+
+
 def arrays(
     attentions: Mapping[str, Tensor], tokens: Sequence[str], beside: Mapping[str, Tensor | None]
 ) -> Mapping[str, np.ndarray]:

@@ -7,6 +7,7 @@ from attnlib.rollout.generative import (
     GenerativeRollout,
     TopToken,
     generate_with_rollout,
+    raw_attention,
 )
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.stream import StreamedToken, stream_with_rollout
@@ -20,6 +21,7 @@ __all__ = [
     "attention_flow",
     "generate_with_rollout",
     "null_ratio",
+    "raw_attention",
     "rollout",
     "rollout_of",
     "stream_with_rollout",

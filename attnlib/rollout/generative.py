@@ -15,7 +15,7 @@ keeps the queries and keys that it computes, from which rollout of the prompt's 
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention import evaluating
+from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_prompt, model_dtype, refuse_recurrence, watched_pass
 from attnlib.rollout.collected import Collected, follow
 from attnlib.rollout.inputs import sink_mask
@@ -163,8 +164,9 @@ class GenerativeRollout:
 def generate_with_rollout(
     model: nn.Module,
     input_ids: Int[Tensor, "1 prompt"],
-    max_new_tokens: int,
+    max_new_tokens: int | None = None,
     *,
+    continuation: Int[Tensor, " generated"] | Int[Tensor, "1 generated"] | None = None,
     attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None = None,
     tokenizer: Any = None,
     sink: Sequence[int] | None = None,
@@ -179,10 +181,15 @@ def generate_with_rollout(
     from these. Where they are not all there (other kernels than SDPA, attention that is changed from outside,
     steps of several candidates, static caches), it takes a second pass, over prompt and generated tokens.
 
+    With a `continuation` nothing is generated: its tokens take the place of the model's own, whatever the
+    model would have written, and one pass gives the same matrix of them.
+
     Args:
         model: a Hugging Face causal language model that `rollout_of` can follow.
         input_ids: one prompt. (Prompts of a batch end at different places; give them one by one.)
         max_new_tokens: at most how many tokens to generate; fewer if the model ends its text.
+        continuation: tokens to follow in place of generated ones
+            (`attnlib.generators.prompts.continued` makes them of a text).
         attention_mask: 1 for tokens, 0 for padding, which is dropped from the prompt.
         tokenizer: for the text of the prompt's tokens, which `GenerativeRollout.top` needs.
         sink: as in `rollout`; prompt positions.
@@ -191,17 +198,28 @@ def generate_with_rollout(
         **generate_kwargs: handed to `model.generate`.
 
     Raises:
-        ValueError: the prompt is empty, or, with `max_new_tokens`, longer than the model's context; there
-            is more than one prompt; beams, or several sequences, are asked for; or the model is none that
-            `rollout_of` or `generate` can use.
+        ValueError: the prompt is empty, or, with what follows it, longer than the model's context; there is
+            more than one prompt; beams, or several sequences, are asked for; the model is none that
+            `rollout_of` or `generate` can use; or there is not one of `max_new_tokens` and `continuation`,
+            which is no row of the model's tokens, or comes with options of `generate`.
     """
-    prompt = check_generation(model, input_ids, attention_mask, max_new_tokens, generate_kwargs)
-    if tokenizer is not None and "stop_strings" in generate_kwargs:
-        generate_kwargs["tokenizer"] = tokenizer
+    if continuation is None and max_new_tokens is None:
+        raise ValueError("Say how many tokens to generate (max_new_tokens=12), or give a continuation.")
+    forced = None if continuation is None else check_continuation(model, continuation, generate_kwargs)
+    if forced is not None and max_new_tokens is not None:
+        raise ValueError("A continuation says itself how many tokens there are: leave out max_new_tokens.")
+    new = max_new_tokens if forced is None else forced.shape[1]
+    assert new is not None
+    prompt = check_generation(model, input_ids, attention_mask, new, generate_kwargs)
     collected = Collected()
-    with collected.while_in(model):
-        result = generate(model, prompt, max_new_tokens, generate_kwargs)
-    ids = result if isinstance(result, Tensor) else result.sequences
+    if forced is not None:
+        ids = torch.cat([prompt, forced.to(prompt)], 1)
+    else:
+        if tokenizer is not None and "stop_strings" in generate_kwargs:
+            generate_kwargs["tokenizer"] = tokenizer
+        with collected.while_in(model):
+            result = generate(model, prompt, new, generate_kwargs)
+        ids = result if isinstance(result, Tensor) else result.sequences
     length, read = prompt.shape[1], ids[:, :-1]  # nothing was asked of the last token
     stays = None if sink is None else sink_mask(sink, length, ids.device)
     if stays is not None:
@@ -214,7 +232,8 @@ def generate_with_rollout(
         stays=stays,
         first_kept=length - 1,
     )
-    if (calls := collected.joined(model, read.shape[1])) is not None:
+    calls = None if forced is not None else collected.joined(model, read.shape[1])
+    if calls is not None:
         follow(recursion, calls)
     else:
         watched_pass(model, [recursion], read)
@@ -223,6 +242,52 @@ def generate_with_rollout(
         raise ValueError("The model's attention must be finite. Got NaN or infinity.")
     words, special = describe(prompt[0], tokenizer)
     return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, sink, residual, head_weights)
+
+
+def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRollout:
+    """The attention that rollout is made of, in its place: of every layer, the mean over heads.
+
+    Of the same tokens and the same rows: `matrix[g, k, l] = A_(l+1)[P + g - 1, k]`. What the residual
+    connection carries on is not in it.
+
+    Args:
+        model: that the result is of.
+        result: what `generate_with_rollout` returned.
+    """
+    length, read = len(result.prompt), torch.cat([result.prompt, result.tokens[:-1]])[None]
+    layers = list[Tensor]()
+
+    def keep(call: AttentionCall) -> Generator[Wanted, Product, None]:
+        mean, _ = yield Wanted()
+        layers.append(mean[0, length - 1 :, :length])
+
+    watched_pass(model, [keep], read)
+    return replace(result, matrix=torch.stack(layers, -1), residual=False)
+
+
+def check_continuation(
+    model: Any, continuation: Any, generate_kwargs: dict[str, Any]
+) -> Int[Tensor, "1 generated"]:
+    """The continuation as a row of tokens; a `ValueError` for what is none."""
+    if generate_kwargs:
+        raise ValueError(
+            f"{', '.join(generate_kwargs)}: nothing is generated where a continuation is given. Leave out "
+            "the one or the other."
+        )
+    if not isinstance(continuation, Tensor) or continuation.is_floating_point():
+        raise ValueError(
+            f"continuation must be token ids, a tensor of integers. Got {continuation!r}. For a text: "
+            "input_ids, continuation = attnlib.generators.prompts.continued(prompt, text, tokenizer)."
+        )
+    if continuation.ndim not in (1, 2) or continuation.shape[:-1].numel() != 1 or not continuation.numel():
+        raise ValueError(
+            "continuation must be one row of at least one token, [generated] or [1 generated]. Got shape "
+            f"{tuple(continuation.shape)} instead."
+        )
+    size = model.get_input_embeddings().num_embeddings
+    if int(continuation.min()) < 0 or int(continuation.max()) >= size:
+        raise ValueError(f"continuation must be token ids from 0 to {size - 1}. Got {continuation.tolist()}.")
+    return continuation.view(1, -1)
 
 
 def generate(
@@ -275,6 +340,14 @@ def describe(prompt: Int[Tensor, " prompt"], tokenizer: Any) -> tuple[tuple[str,
         return (), ()
     ids, special = prompt.tolist(), set(tokenizer.all_special_ids)
     return tuple(tokenizer.decode([i]) for i in ids), tuple(i in special for i in ids)
+
+
+def informative(
+    ids: Int[Tensor, " token"], tokenizer: Any, ignore: Ignore = UNINFORMATIVE
+) -> Bool[Tensor, " token"]:
+    """True for tokens that say something, as `GenerativeRollout.informative` has it."""
+    nothing = ids.new_zeros(0), ids, torch.zeros(0, len(ids), 0)
+    return GenerativeRollout(*nothing, *describe(ids, tokenizer)).informative(ignore)
 
 
 def _ignored(word: str, ignore: Collection[str]) -> bool:

@@ -25,6 +25,7 @@ from attnlib.commands.looking import ROLLOUTS, look
 from attnlib.commands.page import Seen, write_page
 from attnlib.files import CheckpointError
 from attnlib.generators import char_tokenizer
+from attnlib.generators.prompts import continued
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import generate_with_rollout
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
@@ -205,3 +206,27 @@ def test_a_full_disk_leaves_the_older_page_whole(tmp_path, monkeypatch) -> None:
 def test_where_no_page_can_be_written_is_said_before_the_work(monkeypatch, capsys, place, reason) -> None:
     monkeypatch.setattr("attnlib.commands.look", lambda *given, **how: pytest.fail("worked first"))
     assert reason in refusal(capsys, "any", "text", "-o", place)
+
+
+@pytest.mark.parametrize("method", ["rollout", "mean attention"])
+def test_words_that_are_given_take_the_place_of_the_models(models, method, tmp_path, capsys) -> None:
+    seen = look(str(models / "writer"), "the cat", method, continuation=" sat", say=quiet)
+    assert "its continuation was given" in seen.note
+    if isinstance(seen.explorer, GenerationExplorer):
+        model, tokenizer = load_language_model(str(models / "writer"))
+        ids, forced = continued("the cat", " sat", tokenizer)
+        result = generate_with_rollout(model, ids, continuation=forced, tokenizer=tokenizer)
+        expected = GenerationExplorer.of(
+            {"rollout": result, "rollout over null": result.over_null()}, tokenizer
+        )
+        assert seen.explorer.examples == expected.examples
+    else:
+        assert len(seen.explorer.documents) == len(" sat")
+    page = str(tmp_path / "page.html")
+    assert main(["look", str(models / "writer"), "a", "--continuation", " b", "-o", page]) == 0
+    capsys.readouterr()
+    both = ("--continuation", " b", "--new-tokens", "3", "-o", page)
+    assert "leave out --new-tokens" in refusal(capsys, str(models / "writer"), "a", *both)
+    assert "at least one character" in refusal(
+        capsys, str(models / "writer"), "a", "--continuation", "", "-o", page
+    )

@@ -13,14 +13,18 @@ import torch
 from scipy import stats
 
 from attnlib.attribution import METHODS, attributions
+from attnlib.attribution.attention import from_attention, mean_rolled
+from attnlib.chapters.generative_rollout import measured, needle_shares, places
 from attnlib.generators import char_tokenizer
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import OPENING, NeedleGenerator
+from attnlib.generators.prompts import filtered_by_study
 from attnlib.measures.needle import COMPARED, NeedleRun, needle_comparison, needle_ranks, needle_table
 from attnlib.measures.word_kinds import KINDS, kinds_of, mass_by_kind
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model, untrained_twin
-from attnlib.rollout import rollout_of, uniform_causal_rollout
+from attnlib.rollout import generate_with_rollout, rollout_of, uniform_causal_rollout
+from attnlib.rollout.generative import informative
 from attnlib.stats import summarise
 
 DATA = os.environ.get("ATTNLIB_DATA")
@@ -273,3 +277,62 @@ def test_mass_by_kind_is_the_rollout_of_each_layer(tiny):
         mass_by_kind(tiny, tokenizer, texts, queries=50)
     with pytest.raises(ValueError, match="there should be texts"):
         mass_by_kind(tiny, tokenizer, [])
+
+
+def test_the_studys_reading_is_the_mean_over_layers_of_the_generative_matrix(stories):
+    model, tokenizer = stories
+    ids = tokenizer("Lily had a red ball. Lily played with the", return_tensors="pt").input_ids
+    result = generate_with_rollout(model, ids, 1, do_sample=False)
+    scores = from_attention(mean_rolled)(model, ids)
+    torch.testing.assert_close(scores[0], result.mean_over_layers()[0], atol=1e-5, rtol=0)
+
+
+def test_ranks_with_the_studys_filter_are_among_what_it_leaves(tiny):
+    tokenizer, items = char_tokenizer(), take(4, facts=2)
+
+    def keep(ids):
+        return informative(ids, tokenizer, filtered_by_study)
+
+    run = needle_ranks(tiny, items, ["mean attention"], only_answered=False, informative=keep)
+    scores = attributions(tiny, items[0].input_ids[: items[0].n_prompt], "mean attention")["mean attention"]
+    query = items[0].n_prompt - 1
+    kept = [place for place in range(query) if tokenizer.decode(items[0].input_ids[place]) not in ".:,"]
+    order = sorted(kept, key=lambda place: -float(scores[place]))
+    needle = items[0].reference[query].nonzero().flatten().tolist()
+    first = run.ranks.iloc[0]
+    assert first["rank_prompt, filtered"] == 1 + min(order.index(place) for place in needle)
+    assert first["candidates_prompt, filtered"] == len(kept) < first["candidates_prompt"]
+    assert first["candidates_facts, filtered"] == first["candidates_facts"] - 2  # two full stops
+    found = needle_table(run, among="facts, filtered").set_index(["method", "k"])["value"]
+    blind = needle_table(run, among="facts").set_index(["method", "k"])["value"]
+    assert found["chance", 5] > blind["chance", 5]
+    plain = needle_ranks(tiny, items, ["mean attention"], only_answered=False).ranks
+    assert plain.equals(run.ranks[plain.columns])
+    with pytest.raises(ValueError, match="should keep the needle's own tokens"):
+        needle_ranks(tiny, items, "rollout", only_answered=False, informative=lambda ids: ids < 0)
+
+
+def test_what_the_chapter_records(tiny):
+    masses = mass_by_kind(tiny, char_tokenizer(), ["one, two", "a b c d", "the end."])
+    kinds = summarise(masses, ["model", "layer", "kind"])
+    rows = measured(masses, None)
+    assert rows["metric"].is_unique and len(rows) == len(kinds) + 2 * 3
+    assert (rows["value"].iloc[: len(kinds)].to_numpy() == kinds["value"].to_numpy()).all()
+    told = rows.set_index("metric")
+    for model in ("trained", "untrained", "uniform"):
+        where = masses["model"].eq(model) & masses["layer"].eq(2) & masses["kind"].eq("first token")
+        for end, value in {
+            "least": masses["value"][where].min(),
+            "most": masses["value"][where].max(),
+        }.items():
+            row = told.loc[f"{model}, first token, layer 2, {end}"]
+            assert row[["value", "low", "high", "n"]].tolist() == [value, value, value, 3]
+    run = needle_ranks(tiny, take(2, facts=2), ["rollout"], only_answered=False)
+    with pytest.raises(KeyError, match="filtered"):
+        needle_shares(run)
+
+
+def test_where_a_word_stands_in_pieces():
+    assert places("sunny", ["It", " is", " sun", "ny", ", sunny"]) == [2, 3]
+    with pytest.raises(ValueError, match="substring not found"):
+        places("rain", ["sun"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import shutil
 import sys
@@ -24,6 +25,7 @@ from attnlib.models.pretrained import (
     models_folder,
     untrained_twin,
 )
+from attnlib.models.text_classifier import load_text_classifier
 
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("accelerate")
@@ -212,7 +214,7 @@ def test_default_from_a_package_index_then_from_the_cache(wheel, original, monke
     with pytest.raises(ModelUnavailable, match="not callable"):
         load_language_model()
     assert "cannot be used, and is made again: its manifest.json cannot be read" in caplog.text
-    assert not folder.exists()
+    assert (folder / "model.safetensors").exists()  # until there is another
 
 
 def flipped(folder):
@@ -251,6 +253,71 @@ def test_a_converted_model_that_is_not_as_it_was_written_is_made_again(wheel, or
     ids = torch.arange(4, 40)[None]
     with torch.no_grad():
         torch.testing.assert_close(model(ids).logits, original(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("change", [flipped, cut])
+def test_a_damaged_model_stays_until_another_is_whole(wheel, change, monkeypatch):
+    load_language_model()
+    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
+    change(folder)
+    with monkeypatch.context() as patch:
+        patch.setenv("PIP_FIND_LINKS", str(folder))  # no wheel there
+        with pytest.raises(ModelUnavailable, match=r"not as it was written; it was left as it is"):
+            load_language_model()
+    assert (folder / "model.safetensors").stat().st_size > 1000
+    load_language_model()
+    assert [path for path in models_folder().iterdir() if path.is_dir()] == [folder]
+    assert gguf_module.wrong_with(folder, wheel.member_sha256) is None
+
+
+def test_files_of_others_in_a_converted_model_do_not_matter(wheel, monkeypatch):
+    load_language_model()
+    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
+    (folder / ".DS_Store").write_bytes(b"Bud1")
+    (folder / "notes").mkdir()
+    (folder / "away").symlink_to(folder / "nowhere")  # cannot be read
+    monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
+    load_language_model()
+    assert (folder / "notes").is_dir()
+    (folder / "adapter_config.json").write_text("{}")  # this one would be read
+    assert "adapter_config.json is not" in str(gguf_module.wrong_with(folder, wheel.member_sha256))
+
+
+@pytest.fixture
+def with_code(tmp_path):
+    """A folder whose model is in a file of Python of its own."""
+    folder, ran = tmp_path / "theirs", tmp_path / "ran"
+    load_language_model("tiny-random")[1].save_pretrained(folder)
+    (folder / "code.py").write_text(f"open({str(ran)!r}, 'w').close()\n")
+    auto = {"AutoConfig": "code.A", "AutoModelForCausalLM": "code.B"}
+    auto |= {"AutoModelForSequenceClassification": "code.B"}
+    (folder / "config.json").write_text(json.dumps({"model_type": "theirs", "auto_map": auto}))
+    return folder, ran
+
+
+@pytest.mark.parametrize("load", [load_language_model, load_text_classifier])
+def test_code_of_a_folder_is_never_run_and_nobody_is_asked(with_code, load, monkeypatch):
+    folder, ran = with_code
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(ModelUnavailable, match="could not be loaded as a"):
+        load(str(folder))
+    assert not ran.exists()
+
+
+def test_a_folder_that_lacks_a_weight_is_refused(original, tmp_path):
+    model, tokenizer = load_language_model("tiny-random", device="cpu")
+    kept = model.state_dict()
+    del kept["model.layers.1.mlp.up_proj.weight"]
+    model.save_pretrained(tmp_path, state_dict=kept)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ModelUnavailable, match=r"lacks model\.layers\.1\.mlp\.up_proj\.weight, which would"):
+        load_language_model(str(tmp_path))
+    model.save_pretrained(tmp_path)
+    load_language_model(str(tmp_path))
+    with pytest.raises(ModelUnavailable, match=r"as a text classifier: it lacks score\.weight"):
+        load_text_classifier(str(tmp_path))
+    original.save_pretrained(tmp_path)  # what is tied is not missing
+    load_language_model(str(tmp_path))
 
 
 @pytest.mark.parametrize("which", ["sha256", "member_sha256"])

@@ -16,10 +16,12 @@ from attnlib.rollout import (
     GenerativeRollout,
     generate_with_rollout,
     null_ratio,
+    raw_attention,
     rollout,
     stream_with_rollout,
     uniform_causal_rollout,
 )
+from attnlib.rollout.generative import check_continuation
 
 SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
 SIZE |= {"vocab_size": 97, "num_key_value_heads": 2, "max_position_embeddings": 64, "eos_token_id": None}
@@ -292,3 +294,68 @@ def test_torch_reads_it_as_its_matrix():
     made = GenerativeRollout(torch.tensor([1]), torch.tensor([2, 3]), torch.rand(1, 2, 4))
     assert torch.equal(torch.as_tensor(made), made.matrix)
     assert torch.equal(torch.as_tensor(made.over_null()), made.over_null().matrix)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_given_continuation_takes_the_place_of_the_models_words(name):
+    model, forced = build(name), torch.tensor([60, 2, 2, 11])
+    result = generate_with_rollout(model, PROMPT, continuation=forced, sink=[0])
+    assert result.tokens.tolist() == forced.tolist() and result.prompt.equal(PROMPT[0])
+    expected = naively(model, PROMPT, forced, sink=[0])
+    torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(result.over_null().matrix.isfinite().all(), torch.tensor(True))
+    own = generate_with_rollout(model, PROMPT, 4, do_sample=False)
+    again = generate_with_rollout(model, PROMPT, continuation=own.tokens[None])
+    torch.testing.assert_close(again.matrix, own.matrix, atol=1e-5, rtol=0)
+
+
+def test_a_continuation_behind_padding():
+    model, forced = build(), torch.tensor([60, 2, 11])
+    padded = torch.cat([torch.zeros(1, 4, dtype=torch.long), PROMPT], 1)
+    mask = (torch.arange(13) >= 4).long()[None]
+    result = generate_with_rollout(model, padded, continuation=forced, attention_mask=mask)
+    expected = generate_with_rollout(model, PROMPT, continuation=forced)
+    torch.testing.assert_close(result.matrix, expected.matrix)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"max_new_tokens=12\), or give a continuation"),
+        ({"continuation": torch.tensor([1]), "max_new_tokens": 3}, "leave out max_new_tokens"),
+        ({"continuation": torch.tensor([1]), "do_sample": False}, "do_sample: nothing is generated"),
+        ({"continuation": torch.ones(0, dtype=torch.long)}, r"at least one token.*Got shape \(0,\)"),
+        ({"continuation": torch.tensor([5, 97])}, r"from 0 to 96. Got \[5, 97\]"),
+        ({"continuation": torch.tensor([-1])}, r"from 0 to 96. Got \[-1\]"),
+        ({"continuation": torch.ones(56, dtype=torch.long)}, "9 tokens and 56 new ones are more than"),
+    ],
+)
+def test_a_wrong_continuation_is_refused_in_words(options, message):
+    with pytest.raises(ValueError, match=message):
+        generate_with_rollout(build(), PROMPT, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("sunny", r"must be token ids.*Got 'sunny'.*continued\(prompt, text"),
+        (torch.rand(3), "must be token ids"),
+        (torch.ones(2, 3, dtype=torch.long), r"one row.*Got shape \(2, 3\)"),
+    ],
+)
+def test_what_is_no_row_of_tokens_is_refused_in_words(given, message):  # types are checked in tests only
+    with pytest.raises(ValueError, match=message):
+        check_continuation(build(), given, {})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_raw_attention_has_the_same_rows(name):
+    model = build(name)
+    result = generate_with_rollout(model, PROMPT, continuation=torch.tensor([60, 2, 11]))
+    raw = raw_attention(model, result)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        layers = model(torch.cat([PROMPT[0], result.tokens])[None], output_attentions=True).attentions
+    expected = torch.stack([layer[0].mean(0)[8:11, :9] for layer in layers], -1)
+    torch.testing.assert_close(raw.matrix, expected, atol=1e-6, rtol=1e-5)
+    assert raw.matrix.shape == result.matrix.shape and raw.words == result.words

@@ -1,4 +1,4 @@
-"""Does attention cause the failure? What changes of attention do to answers, and a verdict per task."""
+"""Does attention cause the failure? What changes of attention do to answers, and what the best one gains."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ import pandas as pd
 from torch import nn
 
 from attnlib.chapters.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
+from attnlib.chapters.algorithmic_verdicts import (
+    HALF,
+    NOTHING,
+    OVER_SEEDS,
+    RIGHT,
+    judged,
+    losses,
+)
 from attnlib.generators.algorithmic import TASKS
 from attnlib.measures import evaluate_rows, head_masses, kind_shares, reinforcement_rows, shared_rows
 from attnlib.measures.intervention import RANDOM, REFERENCE
+from attnlib.measures.returned import is_followed
 from attnlib.stats import summarise, table_over_seeds
 
-NOTHING, ENLARGED, OWN = "no change", "the enlarged reference", "as in distribution"
-"""Other things to do with attention: none; a push onto the reference with what the study leaves out of it;
+ENLARGED, OWN = "the enlarged reference", "as in distribution"
+"""Other things to do with attention: a push onto the reference with what the study leaves out of it;
 and to give each kind of key as much as the model itself does in distribution."""
 
 CONTROL = {REFERENCE: RANDOM, ENLARGED: f"{RANDOM}, as many", OWN: NOTHING}
 """What each change is measured against: for a push, one onto as many keys at random."""
-
-CAUSE, PART, NONE = "the cause", "a part of it", "no evidence"
-"""What attention may be of a failure."""
-
-HALF = 0.5
-"""So much of what is lost out of distribution should come back for attention to be the cause."""
 
 
 def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -> pd.DataFrame:
@@ -39,7 +42,15 @@ def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -
     return table.sort_values("value", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame:
+def changeable(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> list[ReasoningRun]:
+    """Runs whose attention is to be changed: none without `strengths`.
+
+    And none of a module that is known only by what it returns (neither Hugging Face's nor ours).
+    """
+    return [run for run in p.runs() if p.strengths and is_followed(models[run.name])]
+
+
+def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame | None:
     """Accuracy out of distribution while attention is changed, wholly, in some heads or in all.
 
     Args:
@@ -48,10 +59,10 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
 
     Returns:
         A row per text: `run`, `kind`, `seed`, `split`, `heads` (how many; 0 where nothing is changed),
-        `change`, `sample`, `value` (the share of its tokens that are right).
+        `change`, `sample`, `value` (the share of its tokens that are right). `None` if none is `changeable`.
     """
     found = list[pd.DataFrame]()
-    for run in p.runs():
+    for run in changeable(p, models):
         model, table = models[run.name], ranked_heads(p, run, models[run.name])
         heads = list(zip(table["layer"], table["head"], strict=True))
         shares = kind_shares(model, p.batches(run.task, "valid"))
@@ -70,25 +81,23 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
                 rows[CONTROL[change]] = pushed[pushed["onto"] == RANDOM]
             for change, part in rows.items():
                 found.append(_right(part).assign(**about, split="OOD", heads=number, change=change))
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(found, ignore_index=True) if found else None
 
 
-def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does attention cause the failure out of distribution? A verdict for each kind of model.
+def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the best change of attention gains out of distribution, for each kind of model.
 
     A change gains what it adds to the better of two: its control, and no change. Which change it is to be,
     and in how many heads, is chosen by that on half of the texts (the even ones); numbers are of the others.
-    Attention is the cause if the gain's interval is above 0 and at least half of what was lost comes back; if
-    less does, it is a part of it.
 
     Args:
         rows: `changed_attention`.
 
     Returns:
-        Columns `run` (the first of its kind), `kind`, `change`, `heads`; the accuracies `ID`, `OOD`,
-        `changed`, `control`; `value`, the gain, with `low`, `high`, `n` and `of` (Student's interval over
-        seeds; of a single one, over texts); `closed`, the share of the loss that comes back; `seeds`, and
-        `closed in`, in how many of them that is at least half; and `verdict`.
+        Columns `run` (of a single seed; of several, their kind and "over seeds"), `kind`, `change`, `heads`;
+        the accuracies `ID`, `OOD`, `changed`, `control`; `value`, the gain, with `low`, `high`, `n` and `of`
+        (Student's interval over seeds; of a single one, over texts); `closed`, the share of the loss that
+        comes back; `seeds`, and `closed in`, in how many of them that is at least half.
     """
     found = list[dict[str, Any]]()
     for kind, own in rows.groupby("kind", sort=False):
@@ -112,11 +121,31 @@ def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
         over_texts = summarise(gain, bounds=(-1.0, 1.0))
         interval = table_over_seeds(gain.assign(of="seeds"), ["of"]) if several else over_texts
         (numbers,) = interval[["value", "low", "high", "n"]].to_dict("records")
-        verdict = NONE if not numbers["low"] > 0 else CAUSE if closed >= HALF else PART
-        row = {"run": own["run"].iloc[0], "kind": kind, "change": change, "heads": number, **means, **numbers}
+        run = f"{kind}{OVER_SEEDS}" if several else own["run"].iloc[0]
+        row = {"run": run, "kind": kind, "change": change, "heads": number, **means, **numbers}
         row |= {"of": "seeds" if several else "texts", "closed": closed, "seeds": len(by_seed)}
-        found.append(row | {"closed in": int((of_each >= HALF).sum()), "verdict": verdict})
+        found.append(row | {"closed in": int((of_each >= HALF).sum())})
     return pd.DataFrame(found)
+
+
+def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:
+    """The share of tokens that are right under every change, as it is recorded.
+
+    Args:
+        rows: `changed_attention`.
+
+    Returns:
+        Columns `run`, `kind`, `seed`, `metric` (`RIGHT`), `value`, `low`, `high`, `n`.
+    """
+    by = ["run", "kind", "seed", "split", "change", "heads"]
+    table = summarise(rows, by)
+    metric = [RIGHT.format_map(row) for row in table.to_dict("records")]
+    return table.assign(metric=metric).drop(columns=["split", "change", "heads"])
+
+
+def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Does attention cause the failure out of distribution? `best_gains` of `changed_attention`, `judged`."""
+    return judged(best_gains(rows).merge(losses(right_tokens(rows), ["kind"]), on="kind"))
 
 
 def _right(rows: pd.DataFrame) -> pd.DataFrame:

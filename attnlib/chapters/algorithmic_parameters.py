@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import logging
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, task
 from attnlib.models.causal import OWN, CausalSizes, check_architecture
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
+
+log = logging.getLogger(__name__)
 
 PARTS = ("train", "id", "ood")
 """What a task's ranges are of: training, tests in its distribution, and tests out of it."""
@@ -80,6 +83,15 @@ class AlgorithmicParameters(Chapter):
             _known_task(name)
         return list(dict.fromkeys(names))
 
+    @field_validator("supervised")
+    @classmethod
+    def _of_the_tasks(cls, names: list[str], info: Any) -> list[str]:
+        """Those of the tasks: the page's own default names one that a reader may leave out."""
+        tasks = info.data.get("tasks", names)
+        if others := [name for name in names if name not in tasks]:
+            log.warning("not supervised, since it is not among tasks = %s: %s", tasks, ", ".join(others))
+        return [name for name in names if name in tasks]
+
     @field_validator("strengths")
     @classmethod
     def _shares(cls, strengths: list[float]) -> list[float]:
@@ -127,8 +139,6 @@ class AlgorithmicParameters(Chapter):
             raise ValueError(
                 f"ranges {self.ranges} are of {', '.join(self.all_tasks)} only; got tasks {strangers}"
             )
-        if strangers := [name for name in self.supervised if name not in self.tasks]:
-            raise ValueError(f"supervised should be among tasks = {self.tasks}; got {strangers}")
         if self.from_scratch:
             check_architecture(self.model)
             if self.model in WITHOUT_ATTENTION:
@@ -152,6 +162,11 @@ class AlgorithmicParameters(Chapter):
             for part in PARTS:
                 self._try(name, part)
             self._try_stages(name)
+        if len(self.seeds) > 1 and not any(self.is_trained(name) for name in self.tasks):
+            raise ValueError(
+                f"seeds should be one where nothing is trained: {self.model} is the same model with each; "
+                f"got {self.seeds} and steps 0"
+            )
         if self.text:
             self.generator(self.tasks[0], "id", plain=True).annotate(self.text)
         return self
@@ -232,6 +247,10 @@ class AlgorithmicParameters(Chapter):
         """Whether `model` names an architecture, rather than a model with weights."""
         pretrained = self.model in (DEFAULT, TINY) or "/" in self.model or self.model.startswith((".", "~"))
         return not pretrained
+
+    def is_trained(self, name: str) -> bool:
+        """Whether the model of a task is trained here, rather than taken as it is (`steps` 0)."""
+        return self.recipe(name).steps > 0
 
     @property
     def all_tasks(self) -> list[str]:

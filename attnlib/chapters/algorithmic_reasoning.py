@@ -128,7 +128,9 @@ class AlgorithmicReasoning(AlgorithmicParameters):
             ReasoningRun("", 0, name, supervised, positions)
             for name in self.tasks
             for positions in self.positions or own
-            for supervised in ([False, True] if name in self.supervised else [False])
+            for supervised in (
+                [False, True] if name in self.supervised and self.is_trained(name) else [False]
+            )
         ]
         numbered = len(self.seeds) > 1
         return [
@@ -153,7 +155,7 @@ class AlgorithmicReasoning(AlgorithmicParameters):
             model,
             in_stages([(n, each.batches(recipe.batch_size, reference=run.supervised)) for n, each in texts]),
             reference_loss(self.supervision, heads) if heads else token_loss(),
-            self.plan(run) if recipe.steps else None,
+            self.plan(run) if self.is_trained(run.task) else None,
             self.batches(run.task, "valid"),
         )
 
@@ -209,7 +211,7 @@ class AlgorithmicReasoning(AlgorithmicParameters):
         `kind` is what runs that differ only in their seed have in common; `model`, what sets it apart from
         others of its task.
         """
-        how = "from scratch" if self.from_scratch else f"{'fine-tuned' if self.steps else 'as it is'}"
+        ways = {True: "from scratch" if self.from_scratch else "fine-tuned", False: "as it is"}
         extras = {"chat": self.chat, "instruction": self.instruction, "examples": self.few_shot}
         said = "".join(f", {extra}" for extra, there in extras.items() if there)
         rows = [
@@ -221,7 +223,7 @@ class AlgorithmicReasoning(AlgorithmicParameters):
                 "supervised": run.supervised,
                 "positions": run.positions,
                 "seed": run.seed,
-                "setting": f"{self.model}, {how}{self._size(run)}{said}"
+                "setting": f"{self.model}, {ways[self.is_trained(run.task)]}{self._size(run)}{said}"
                 + f", {POSITIONS[run.positions]}" * bool(run.positions)
                 + ", supervised head" * run.supervised,
                 "ranges": f"{self.described(run.task, 'train')}; OOD {self.described(run.task, 'ood')}",

@@ -43,34 +43,6 @@ def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
     return named[["run", "metric", *numbers]].astype(numbers)
 
 
-VERDICT = "verdict: {verdict}, by {change}"
-"""What `verdicts` is recorded as."""
-
-BESIDE_VERDICTS = ("heads", "ID", "OOD", "changed", "control", "closed", "closed in", "seeds")
-"""Its numbers that are recorded, too."""
-
-
-def recorded_verdicts(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
-    """Does attention cause the failure? Of all that is recorded with several seeds.
-
-    Args:
-        rows: `records("algorithmic_reasoning")`.
-        seeds: so many, at least.
-
-    Returns:
-        Columns `kind`, `ranges`, `verdict`, `change`, `gain`, `low`, `high` and those of `BESIDE_VERDICTS`:
-        see `verdicts`.
-    """
-    columns = ["kind", "ranges", "verdict", "change", "value", "low", "high", *BESIDE_VERDICTS]
-    if "closed in" not in rows:
-        return pd.DataFrame(columns=columns).rename(columns={"value": "gain"})
-    rows = rows[rows["metric"].str.startswith("verdict: ") & rows["seeds"].ge(seeds)]
-    said = rows["metric"].str.extract(r"^verdict: (?P<verdict>.*), by (?P<change>.*)$")
-    counted = {name: rows[name].astype(int) for name in ("heads", "closed in", "seeds")}
-    found = rows.join(said).assign(**counted)[columns]
-    return found.rename(columns={"value": "gain"}).reset_index(drop=True)
-
-
 def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
     """What every recorded model looks at, and how well it does, out of distribution: a row per model.
 

@@ -30,7 +30,8 @@ def generate_answers(model: nn.Module, batches: Iterable[Batch], *, progress: bo
 
     Args:
         model: as in `evaluate_rows`. Hugging Face models generate with their own `generate`; prompts of a
-            batch are padded on the left.
+            batch are padded on the left. Of other modules nothing is known but what they return: they read
+            each prompt without padding, once for every token.
         batches: as in `evaluate_rows`; reference attention is not needed.
         progress: show a bar.
 
@@ -60,9 +61,12 @@ def _written(
     new = int(asked.sum(1).max())
     if new == 0:
         return ids[:, :0]
-    check_prompt(model, ids, None, more=new - 1)  # the last token written is not read
     if not is_followed(model):
-        raise ValueError(f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer")
+        alone = [
+            _greedy(model, one[None, own], own[None, own], new) for one, own in zip(ids, real, strict=True)
+        ]
+        return torch.cat(alone)
+    check_prompt(model, ids, None, more=new - 1)  # the last token written is not read
     if isinstance(model, Transformer):
         return _greedy(model, ids, real, new)
     return _generate(model, ids, real, new)
@@ -80,10 +84,10 @@ def _prompts(
 
 
 def _greedy(
-    model: Transformer, ids: Int64[Tensor, "batch prompt"], real: Bool[Tensor, "batch prompt"], new: int
+    model: nn.Module, ids: Int64[Tensor, "batch prompt"], real: Bool[Tensor, "batch prompt"], new: int
 ) -> Int64[Tensor, "batch new"]:
     for _ in range(new):
-        chosen = model(ids, real).logits[:, -1:].argmax(-1)
+        chosen = model(input_ids=ids, attention_mask=real).logits[:, -1:].argmax(-1)
         ids = torch.cat([ids, chosen], 1)
         real = torch.cat([real, torch.ones_like(chosen, dtype=torch.bool)], 1)
     return ids[:, -new:]

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnlib.generators.base import Sample
+from attnlib.generators.base import Batch, Sample
+from attnlib.measures.returned import returned
 from attnlib.rollout import rollout
 from attnlib.training.objectives import stacked_attentions
 
@@ -24,7 +25,8 @@ def reading(model: nn.Module, tokenizer: Any, sample: Sample, *, rolled_out: boo
     token that any row is evaluated on, and rows then sum to less than 1. Without one, all is shown.
 
     Args:
-        model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
+        model: gives attention, if need be when asked with `output_attentions=True` (a Hugging Face model:
+            eager).
         tokenizer: of the model.
         sample: with or without a reference.
         rolled_out: show, in place of the heads of a layer, rollout up to it.
@@ -33,7 +35,8 @@ def reading(model: nn.Module, tokenizer: Any, sample: Sample, *, rolled_out: boo
         ValueError: the model returns no attention.
     """
     ids = sample.input_ids[None].to(next(model.parameters()).device)
-    attentions = stacked_attentions(model(ids, output_attentions=True))[0].cpu().float()
+    alone = Batch(ids, ids, torch.ones_like(ids, dtype=torch.bool))
+    attentions = stacked_attentions(returned(model, alone, attentions=True))[0].cpu().float()
     attentions = rollout(attentions, cumulative=True)[:, None] if rolled_out else attentions
     start = 0 if sample.evaluated is None else int(sample.evaluated.any(0).int().argmax())
     kept = slice(0 if start <= 1 else start, None)  # one token in front: the sink, worth seeing

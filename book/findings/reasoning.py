@@ -6,48 +6,46 @@ from typing import Any
 
 import pandas as pd
 
-from attnlib.chapters.algorithmic_tables import (
-    correlations,
-    extrapolation,
-    over_seeds,
-    recorded_verdicts,
+from attnlib.chapters.algorithmic_tables import correlations, extrapolation, over_seeds
+from attnlib.chapters.algorithmic_verdicts import (
+    CAUSE,
+    NO_LOSS,
+    PART,
+    apart,
+    of_seeds,
+    own_positions,
+    verdict_tables,
 )
-from attnlib.records import learned_best
 from attnlib.stats import table_over_seeds, with_interval
 
 from .finding import Claim, Outcome, against, number, one, percent, points, some
-
-APART = r"OOD length (?:1-10$|100-130)"
-"""Of the ranges, those of reversal that is tested on shorter strings than in training, and of flip-flop that
-is trained on one length and tested on ten times as many commands: not the study's of the other tasks."""
 
 
 def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
     """A task's verdict is the chapter's: does pushing attention onto the reference bring back what was lost?
 
-    Judged are tasks with several seeds, on longer texts than in training, of models that have the positions
-    of a Llama; those with others, and a language model that was fine-tuned, are told apart. The claim holds
-    if attention is the cause in all, in part if it is the cause or a part of it in some; otherwise it is not
-    settled: a push that does not help may have been the wrong one.
+    Judged are tasks with several seeds and a loss, on longer texts than in training, of models that have the
+    positions of a Llama; those with others, and a language model that was fine-tuned, are told apart. The
+    claim holds if attention is the cause in all, in part if it is the cause or a part of it in some;
+    otherwise it is not settled: a push that does not help may have been the wrong one.
     """
-    found = recorded_verdicts(_of_seeds(rows))
-    found = some(found[~found["ranges"].str.contains(APART)])
-    other = found[_own_positions(found) & found["kind"].str.startswith("string reversal")]
-    found = some(found[~_own_positions(found)])
-    cause, part = (found["verdict"].eq(each) for each in ("the cause", "a part of it"))
+    found, other = verdict_tables(rows)
+    found = some(found[~apart(found) & found["verdict"].ne(NO_LOSS)])
+    other = other[other["kind"].str.startswith("string reversal")]
+    cause, part = (found["verdict"].eq(each) for each in (CAUSE, PART))
     verdict = "holds" if cause.all() else "in part" if (cause | part).any() else "not settled"
     taught, untaught, addition = (
-        one(found.assign(value=found["gain"]), kind=kind)
-        for kind in ("string reversal, supervised", "string reversal", "long addition")
+        one(found, kind=kind) for kind in ("string reversal, supervised", "string reversal", "long addition")
     )
     return Outcome(
         verdict,
         f"Pushed there, attention takes longer reversals from {_risen(taught)} of tokens right where a head "
         f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from "
         f"{_risen(addition)} ({points(addition)}).",
-        f"Of {len(found)} tasks, attention is the cause in {cause.sum()} and a part of it in {part.sum()}. "
+        f"Of {len(found)} tasks with a loss, attention is shown to be the cause in {cause.sum()} and a part "
+        f"of it in {part.sum()}, corrected for all of them by Holm's method. "
         f"Reversal that was not taught depends on the seed: {points(untaught)}; in our own Transformer "
-        f"attention is the cause with {other['verdict'].eq('the cause').sum()} of {len(other)} kinds of "
+        f"attention is the cause with {other['verdict'].eq(CAUSE).sum()} of {len(other)} kinds of "
         f"positions ({other['seeds'].min():.0f} seeds each).{_of_a_language_model(rows)}",
     )
 
@@ -57,9 +55,8 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
 
     The claim holds if all do that are recorded with several seeds, in part if some.
     """
-    rows = _of_seeds(rows)
-    rows = rows[~rows["ranges"].str.contains(APART)]
-    rows = rows[~_supervised(rows) & ~_own_positions(rows)]
+    rows = of_seeds(rows)
+    rows = rows[~apart(rows) & ~_supervised(rows) & ~own_positions(rows)]
     rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
     right = table_over_seeds(some(rows), ["kind", "metric"], share=True)
     inside, outside = (
@@ -134,18 +131,8 @@ def _of_a_language_model(rows: pd.DataFrame) -> str:
     )
 
 
-def _of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Models from random weights, of several seeds; of a kind that was trained in several ways, the best."""
-    of_seeds = rows[rows["run"].str.contains(r", seed \d") & rows["setting"].str.contains("from scratch")]
-    return learned_best(of_seeds, ["kind", "ranges"], "teacher-forced exact match ID")
-
-
 def _risen(row: Any) -> str:
     return f"{100 * row.OOD:.0f} to {100 * row.changed:.0f} %"
-
-
-def _own_positions(rows: pd.DataFrame) -> pd.Series:
-    return rows["kind"].str.endswith(" positions")
 
 
 def _supervised(rows: pd.DataFrame) -> pd.Series:

@@ -5,15 +5,25 @@ import pandas as pd
 import pytest
 
 from attnlib.chapters.algorithmic_causes import (
-    CAUSE,
     CONTROL,
     ENLARGED,
+    OWN,
+    best_gains,
+    changed_attention,
+    right_tokens,
+    verdicts,
+)
+from attnlib.chapters.algorithmic_tables import recorded
+from attnlib.chapters.algorithmic_verdicts import (
+    BESIDE_GAINS,
+    CAUSE,
+    GAIN,
+    NO_LOSS,
     NONE,
     NOTHING,
-    OWN,
     PART,
-    changed_attention,
-    verdicts,
+    judged,
+    recorded_gains,
 )
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, task
@@ -128,6 +138,69 @@ def test_over_seeds_the_interval_is_students():
 def test_a_change_that_only_beats_a_harmful_control_gains_nothing():
     (row,) = verdicts(found({(REFERENCE, 4): 0.18}, control=0.05)).to_dict("records")
     assert row["verdict"] == NONE and row["value"] == pytest.approx(-0.02, abs=0.02)
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_without_a_loss_there_is_nothing_to_cause(seeds):
+    """In distribution .90, out of it .93, pushed .97: once "a part of it", with a gain."""
+    rows = found({(REFERENCE, 4): 0.97}, seeds, alone=0.93, inside=0.90, control=0.5)
+    (row,) = verdicts(rows).to_dict("records")
+    assert row["verdict"] == NO_LOSS and row["low"] > 0 and row["lost"] == pytest.approx(-0.03, abs=0.01)
+    assert np.isnan(row["p_holm"])
+
+
+def test_a_loss_in_one_of_three_models_is_not_shown():
+    rows = found({(REFERENCE, 4): 0.97}, (0, 1, 2), alone=0.9, inside=0.9, control=0.5)
+    rows.loc[rows["seed"].eq(0) & rows["change"].eq(NOTHING) & rows["split"].eq("OOD"), "value"] -= 0.4
+    (row,) = verdicts(rows).to_dict("records")
+    assert row["lost"] > 0.1 > 0 > row["lost low"] and row["verdict"] == NO_LOSS
+
+
+def gains(*lows, lost=0.5):
+    """A table of gains of three seeds, each .2 with an interval from where it says."""
+    rows = [{"value": 0.2, "low": low, "high": 0.4 - low, "n": 3, "closed": 0.9} for low in lows]
+    return pd.DataFrame(rows).assign(**{"lost low": lost})
+
+
+def test_the_verdicts_of_one_table_are_corrected_for_how_many_they_are():
+    """Each interval is above 0; together they say less. One without a loss does not count."""
+    assert list(judged(gains(0.05))["verdict"]) == [CAUSE]
+    table = judged(gains(0.19, 0.05, 0.01))
+    assert list(table["verdict"]) == [CAUSE, NONE, NONE]
+    # Student's of three with t = 4.303 x .2 / .15: p = .0291, twice that by Holm.
+    assert table["p_holm"].iloc[1] == pytest.approx(2 * 0.0291, abs=2e-4)
+    without = judged(gains(0.19, 0.05, 0.01).assign(**{"lost low": [0.5, 0.5, -0.1]}))
+    assert list(without["verdict"]) == [CAUSE, CAUSE, NO_LOSS]
+
+
+def test_without_any_effect_a_table_has_a_verdict_in_five_percent_at_most():
+    rng, tables, kinds = np.random.default_rng(0), 600, 6
+    values = rng.normal(size=(tables, kinds, 3))
+    mean, half = values.mean(-1), 4.30265 * values.std(-1, ddof=1) / np.sqrt(3)
+    wrong = 0
+    for centre, wide in zip(mean, half, strict=True):
+        table = pd.DataFrame(
+            {"value": centre, "low": centre - wide, "high": centre + wide, "n": 3, "closed": 0.9}
+        )
+        wrong += judged(table.assign(**{"lost low": 0.5}))["verdict"].isin([CAUSE, PART]).any()
+    assert wrong / tables < 0.04, "two-sided 5 %: half of them are gains; uncorrected it is 14 %"
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_a_verdict_is_made_of_what_is_recorded(seeds):
+    """And a row says what it is of: of several seeds, not of the first."""
+    rows = found({(REFERENCE, 4): 0.9, (OWN, 1): 0.3}, seeds)
+    kept = [recorded(right_tokens(rows), "{metric}", "seed")]
+    kept.append(recorded(best_gains(rows), GAIN, *BESIDE_GAINS))
+    kept = pd.concat(kept, ignore_index=True).assign(record="r", kind="a task", ranges="length 1-4")
+    assert kept["run"].iloc[-1] == ("a" if len(seeds) == 1 else "a task, over seeds")
+    older = kept.assign(metric=kept["metric"].str.replace("gain, ", "verdict: no evidence, "))
+    expected = verdicts(rows)
+    for table in (kept, older):
+        again = judged(recorded_gains(table, seeds=1))
+        same = ["kind", "change", "value", "low", "high", "n", *BESIDE_GAINS, "lost", "lost low", "verdict"]
+        pd.testing.assert_frame_equal(again[same], expected[same], check_dtype=False)
+    assert len(recorded_gains(kept)) == (len(seeds) > 1)
 
 
 def test_it_counts_the_seeds_in_which_half_comes_back():

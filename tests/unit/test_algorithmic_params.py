@@ -1,12 +1,25 @@
 """Parameters of the chapter on algorithmic reasoning: the study's ranges, and what is refused."""
 
 import pytest
+from torch import nn
 
 from attnlib.chapters import AlgorithmicReasoning, ParameterError, demands
+from attnlib.chapters.algorithmic_causes import changed_attention
 from attnlib.chapters.algorithmic_ranges import RANGES
 from attnlib.chapters.algorithmic_reasoning import ReasoningRun
+from attnlib.chapters.algorithmic_results import (
+    accuracies,
+    all_ranked,
+    best_head,
+    masses,
+    over_all,
+    pushed,
+    to_record,
+)
 from attnlib.generators.algorithmic import TASKS
+from attnlib.measures import evaluate_rows, generate_answers
 from attnlib.models.pretrained import TINY
+from attnlib.widgets.readings import reading
 from tests.parameters import profile, quick
 
 QUICK = quick("algorithmic_reasoning")
@@ -102,7 +115,10 @@ def test_labels_can_be_file_names():
         ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
         ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
         ({"strengths": [0.5, 2.0]}, r"strengths should be numbers from 0 to 1; got \[0.5, 2.0\]"),
-        ({"supervised": ["long_multiplication"]}, "supervised should be among tasks .*_multiplication'"),
+        (
+            {"model": "tiny-random", "seeds": [0, 1]},
+            r"seeds should be one where nothing is trained: tiny-random is .* got \[0, 1\] and steps 0",
+        ),
         ({"override": {"sucessor": {}}}, "did you mean 'successor'"),
         (
             {"override": {"successor": {"odd": {}}}},
@@ -159,3 +175,69 @@ def test_a_language_model_without_a_chat_template_is_refused_for_chats(monkeypat
     monkeypatch.setattr(AlgorithmicReasoning, "obtain", lambda *_: (model, tokenizer))
     with pytest.raises(ValueError, match="tiny-random has none: leave chat False"):
         p.samples("successor", "id")
+
+
+# ---- doors -----------------------------------------------------------------------------------------------
+
+
+def test_tasks_may_be_chosen_without_a_word_on_supervision(caplog):
+    """The page's own `supervised` names a task; without that one it is the same run as with none."""
+    p = params(tasks=["long_addition"])
+    assert p.supervised == [] and [run.name for run in p.runs()] == ["long addition"]
+    assert "string_reversal" in caplog.text and p == params(tasks=["long_addition"], supervised=[])
+    with pytest.raises(ParameterError, match="did you mean 'string_reversal'"):
+        params(tasks=["long_addition"], supervised=["string_reversl"])
+
+
+def test_without_steps_a_given_model_is_only_evaluated():
+    """Once, and not a second time called "supervised"; what is fine-tuned is called so by its own steps."""
+    tasks = {"model": TINY, "tasks": ["string_reversal", "successor"]}
+    p = params(**tasks)
+    assert [run.name for run in p.runs()] == ["string reversal", "successor"]
+    assert all(p.setup(run).plan is None for run in p.runs())
+    assert p.run_table()["setting"].str.startswith(f"{TINY}, as it is").all()
+    one = params(**tasks, supervised=[], override={"successor": {"model": {"steps": 2}}})
+    ways = one.run_table().set_index("task")["setting"]
+    assert ways.to_dict() == {"string_reversal": f"{TINY}, as it is", "successor": f"{TINY}, fine-tuned"}
+
+
+class Plain(nn.Module):
+    """Any PyTorch module that returns logits and attentions."""
+
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, input_ids, attention_mask):
+        return self.inside(input_ids, attention_mask, output_attentions=True)
+
+
+def test_a_plain_module_goes_through_the_chapter():
+    """Trained, evaluated, writing, by length, head by head, in an explorer; what cannot be pushed is not."""
+
+    class Mine(AlgorithmicReasoning):
+        def obtain(self, name, seed=0, positions=""):
+            model, tokenizer = super().obtain(name, seed, positions)
+            return Plain(model), tokenizer
+
+    small = {
+        "model": "transformer",
+        "tasks": ["string_reversal"],
+        "supervised": [],
+        "width": 16,
+        "device": "cpu",
+    }
+    small |= {"steps": 2, "batch_size": 4, "test_samples": 8, "n_layers": 1, "longest": 1.0}
+    p = Mine.checked(QUICK | small)
+    models, _ = p.train_all()
+    rows = over_all(p, models, evaluate_rows)
+    accuracy = accuracies(p, {"teacher-forced": rows, "generated": over_all(p, models, generate_answers)})
+    by_group, whole = masses(rows)
+    ranked, by_length = all_ranked(p, models), p.accuracy_by_length(models)
+    best_heads = best_head(p, models, ranked)
+    assert pushed(p, models, ranked) is None and changed_attention(p, models) is None
+    tables = {"accuracy": accuracy, "by_group": by_group, "whole": whole, "best_heads": best_heads}
+    made = to_record(p, **tables, by_length=by_length)
+    assert {"generated exact match OOD", "rollout, ID", "best head, OOD"} <= set(made["metric"])
+    seen = reading(models["string reversal"], p.tokenizer, p.samples("string_reversal", "id")[0])
+    assert seen["attentions"].shape[0] == 1

@@ -7,16 +7,10 @@ import pytest
 from attnlib import plots
 from attnlib.chapters import AlgorithmicReasoning, ParameterError
 from attnlib.chapters.algorithmic_reasoning import ReasoningRun
-from attnlib.chapters.algorithmic_tables import (
-    BESIDE_VERDICTS,
-    VERDICT,
-    correlations,
-    extrapolation,
-    over_seeds,
-    recorded,
-    recorded_verdicts,
-)
+from attnlib.chapters.algorithmic_tables import correlations, extrapolation, over_seeds, recorded
+from attnlib.chapters.algorithmic_verdicts import apart, of_seeds, recorded_gains, verdict_tables
 from attnlib.generators.algorithmic import TooFewTexts
+from attnlib.records import came_with_the_book
 from tests.parameters import quick
 
 QUICK = quick("algorithmic_reasoning")
@@ -199,24 +193,17 @@ def test_plateaus_mark_where_stages_end():
     assert [line.get_xdata()[0] for line in figure.axes[0].lines[1:]] == [10, 20]
 
 
-def test_recorded_verdicts_of_several_seeds_are_found_again():
-    beside = {"heads": 4.0, "ID": 1.0, "OOD": 0.4, "changed": 0.9, "control": 0.1, "closed": 0.8}
-    found = pd.DataFrame(
-        [
-            {
-                "run": "a task",
-                "kind": "a task",
-                "verdict": "the cause",
-                "change": "the reference",
-                "value": 0.5,
-            }
-            | {"low": 0.4, "high": 0.6, "n": 3, **beside, "closed in": 3, "seeds": seeds}
-            for seeds in (1, 3)
-        ]
-    )
-    rows = recorded(found, VERDICT, *BESIDE_VERDICTS).assign(kind="a task", ranges="length 1-4")
-    other = pd.DataFrame([{"run": "a task", "metric": "accuracy", "value": 1.0}])
-    (row,) = recorded_verdicts(pd.concat([rows, other], ignore_index=True)).to_dict("records")
-    assert (row["verdict"], row["change"], row["heads"]) == ("the cause", "the reference", 4)
-    assert (row["gain"], row["closed in"], row["seeds"], row["OOD"]) == (0.5, 3, 3, 0.4)
-    assert recorded_verdicts(other).empty
+def test_the_verdicts_that_are_judged_are_of_models_from_scratch_of_several_seeds():
+    rows = came_with_the_book("algorithmic_reasoning")
+    several, by_positions = verdict_tables(rows)
+    assert set(several["seeds"]) == set(by_positions["seeds"]) == {3}
+    assert several["kind"].value_counts()["long multiplication"] == 1, "of two trainings, the better"
+    assert by_positions["kind"].str.endswith(" positions").all() and len(by_positions) == 12
+    assert sorted(several.loc[apart(several), "kind"]) == [
+        "flip flop",
+        "string reversal",
+        "string reversal, supervised",
+    ]
+    assert not of_seeds(rows)["setting"].str.contains("fine-tuned").any()
+    assert recorded_gains(rows[rows["metric"].eq("accuracy")]).empty
+    assert verdict_tables(pd.DataFrame(columns=["run", "setting", "kind", "ranges", "metric"]))[0].empty

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from attnlib.records import in_words, learned_best, one_number, paper_marks
 from attnlib.stats import Estimate, with_interval
@@ -107,3 +108,22 @@ def test_of_several_ways_to_train_a_kind_of_model_the_one_that_learned_best_coun
     assert set(kept["record"]) == {"long", "other", "unscored"}
     assert len(kept) == 9, "all rows of what is kept"
     assert learned_best(pd.DataFrame(), ["kind"], "right").empty
+
+
+def test_a_number_is_of_one_way_to_make_a_model():
+    """Once the one with more texts was taken: a fine-tuned model's, for the model as it is."""
+    ways = ["a model, as it is, chat", "a model, fine-tuned; seeds [0]"]
+    rows = ROWS[:2].assign(setting=ways, n=[23, 48])
+    with pytest.raises(
+        ValueError, match=r"models as it is and fine-tuned have .*'IMDB'.*: say which is meant"
+    ):
+        one_number(rows, task="IMDB")
+    assert one_number(rows.assign(setting=ways[0]), task="IMDB")["n"] == 48
+
+
+def test_a_number_that_is_glued_names_its_record():
+    found = in_words(one_number(ROWS, task="SST"), "%")
+    assert found.source == {"record": "d", "metric": "A", "value": 0.24}
+    shown, beside = DisplayFormatter().format(found)
+    assert shown["text/plain"] == repr(str(found)) and beside == {"source": found.source}
+    assert in_words({"value": 0.5, "low": 0.4, "high": 0.6, "n": 3}).source == {}

@@ -178,13 +178,11 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     known = own["task"].unique()
     if not len(known):
         return pd.DataFrame(columns=["language", "supervised", *kinds, "seeds"])
-    by = ["task", "supervised"]
-    tables = [table_over_seeds(part, by, share=True).assign(of=of) for of, part in kinds.items()]
+    about = ["task", "supervised"]
+    tables = [table_over_seeds(part, about, share=True).assign(of=of) for of, part in kinds.items()]
     found = pd.concat([table[table["task"].isin(known)] for table in tables])
-    cells = found.assign(cell=_cells(found, seeds=False)).pivot(
-        index=["task", "supervised"], columns="of", values="cell"
-    )
-    seeds = found.groupby(["task", "supervised"])["n"].max().rename("seeds")
+    cells = found.assign(cell=_cells(found, seeds=False)).pivot(index=about, columns="of", values="cell")
+    seeds = found.groupby(about)["n"].max().rename("seeds")
     cells = cells[list(kinds)].join(seeds).reset_index().rename(columns={"task": "language"})
     place = {name: number for number, name in enumerate(_in_order(known))}
     by = cells["language"].map(place) + 0.5 * cells["supervised"].astype(bool)

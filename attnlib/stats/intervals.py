@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -138,7 +138,9 @@ def with_interval(
         signed: whether a plus is said: of differences.
         beside: what else stands in the brackets, such as "n = 1,000".
     """
-    get = number.get if isinstance(number, pd.Series | Mapping) else partial(getattr, number)
+    get: Callable[..., Any] = (
+        number.get if isinstance(number, pd.Series | Mapping) else partial(getattr, number)
+    )
     value, low, high = (float(get(name)) for name in ("value", "low", "high"))
     ends = within((value, low, high), SHARE if unit == "%" else (-np.inf, np.inf))
     scale, places = (100, 0) if unit in IN_HUNDREDTHS else (1, 2)

@@ -60,8 +60,9 @@ def over_seeds(
         low, high = mean - np.hypot(mean - low, mean - least), mean + np.hypot(high - mean, most - mean)
     if share and low == high:
         low, high = of_equals(mean, units or len(array), confidence)[1:3]
-    ends = within((low, high), SHARE) if share else (low, high)
-    return Estimate(mean, *map(float, ends), len(array))
+    if share:
+        low, high = within((low, high), SHARE)
+    return Estimate(mean, float(low), float(high), len(array))
 
 
 def table_over_seeds(

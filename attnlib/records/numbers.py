@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 
@@ -25,7 +25,7 @@ class Words(str):
 
     source: dict[str, Any]
 
-    def __new__(cls, words: str, source: dict[str, Any]) -> Self:
+    def __new__(cls, words: str, source: dict[str, Any]) -> Words:
         """The words, and what they are of."""
         made = super().__new__(cls, words)
         made.source = source

@@ -46,6 +46,9 @@ def _different(seeds: list[int]) -> list[int]:
     return seeds
 
 
+SeveralSeeds = Annotated[list[int], Field(min_length=2), AfterValidator(_different)]
+"""The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
+
 Seeds = Annotated[list[int], Field(min_length=1), AfterValidator(_different)]
 """The type of a parameter `seeds`: a model counted twice would make intervals too narrow."""
 

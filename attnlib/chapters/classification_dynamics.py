@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from pydantic import Field, field_validator, model_validator
 
-from attnlib.chapters.base import Chapter, Run, Seeds, Setup
+from attnlib.chapters.base import Chapter, Run, Setup, SeveralSeeds
 from attnlib.chapters.dynamics_results import ClassificationResults
 from attnlib.generators.classification import (
     DATASETS,
@@ -63,7 +63,7 @@ class ClassificationDynamics(Chapter):
     precision: Literal["float32", "bf16"]
     lexical_epochs: int = Field(ge=1)
     lexical_learning_rate: float = Field(gt=0, le=1)
-    seeds: Seeds = Field(min_length=2)
+    seeds: SeveralSeeds
     uniform_seed: int = Field(ge=0)
     measure: Literal["top match", "kendall", "spearman"]
     shown: int = Field(ge=1, le=50)

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from attnlib.chapters.base import Chapter, Run, Seeds, Setup, Trained
+from attnlib.chapters.base import Chapter, Run, Setup, SeveralSeeds, Trained
 from attnlib.chapters.dynamics_results import TranslationResults
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
 from attnlib.generators.translation.by_name import MAX_LENGTH, VOCABULARY
@@ -70,7 +70,7 @@ class TranslationDynamics(Chapter):
     batch_size: int = Field(ge=1)
     learning_rate: float = Field(gt=0, le=1)
     lexical_epochs: int = Field(ge=1)
-    seeds: Seeds = Field(min_length=2)
+    seeds: SeveralSeeds
     uniform_seed: int = Field(ge=0)
     measure: Literal["top match", "kendall", "spearman"]
     beam: int = Field(ge=1, le=100)

@@ -318,4 +318,4 @@ def test_one_file_names_the_registry_and_our_own_layers():
         attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         if "AttentionInterface" in names or "attend" in attributes:
             files.add(path.relative_to(package).as_posix())
-    assert files == {"models/attention/interface.py", "models/packed.py", "models/transformer.py"}
+    assert files == {"models/attention/interface.py", "models/transformer.py"}

@@ -30,7 +30,7 @@ TEXTS = [
     *("../../../outside", "/etc/passwd", "a\nb", "\u202eabc", "{{x}}", "${HOME}", "`id`", 7, None, []),
 ]
 
-FREE = {"prompt", "text", "sentence", "sequence", "problem", "tokens", "ignore"}
+FREE = {"prompt", "text", "sentence", "sequence", "problem", "tokens", "ignore", "continuation"}
 """Parameters that hold a reader's own text: of any characters, as far as a model reads them."""
 
 NORMAL = {"tasks", "supervised", "strengths", "corpora", "ablations", "data"}

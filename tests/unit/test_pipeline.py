@@ -373,13 +373,13 @@ def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, 
     path = record(pd.DataFrame(ROWS), notebook="rasp_languages", label="sort", params={}, device="CPU")
     assert path
     told = json.loads(path.with_suffix(".json").read_text()) | {"recorded": "2026-01-01T", "steps": 2500}
-    told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4}
+    told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4, "processor": "A, AVX2"}
     told["versions"] |= {"numpy": "1.0"}
     path.with_suffix(".json").write_text(json.dumps(sealed(told)))
     table = records_table(reproduced(tmp_path, tmp_path), read_all(tmp_path))
     assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| record |")
     stale = "other code, uncommitted changes, numpy 1.0"
-    assert f"1 of 1 bit for bit | {stale} | abc<br>2026-01-01, CPU | 2,500 steps, 81 s |" in table
+    assert f"1 of 1 bit for bit | {stale} | abc<br>2026-01-01, A, AVX2 | 2,500 steps, 81 s |" in table
     assert records_table(reproduced(tmp_path / "none", tmp_path / "none"), {}) == "No numbers are recorded."
     new = records_table(reproduced(tmp_path, tmp_path / "none"), {})
     assert new.endswith(" | 1 new | no | this build |  |")

@@ -1,7 +1,7 @@
 """What a run leaves behind, the models that came with the book, and the papers' figures to set beside it."""
 
 from attnlib.records.models import StoredModel, store_model, stored_model, stored_models
-from attnlib.records.numbers import came_with_the_book, in_words, learned_best, one_number
+from attnlib.records.numbers import Words, came_with_the_book, in_words, learned_best, one_number
 from attnlib.records.papers import (
     as_printed,
     paper_figures,
@@ -15,6 +15,7 @@ from attnlib.records.runs import Training, device_name, record, records
 __all__ = [
     "StoredModel",
     "Training",
+    "Words",
     "as_printed",
     "came_with_the_book",
     "device_name",

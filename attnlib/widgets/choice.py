@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import ipywidgets
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 """Kind of what JupyterLab shows live, and a page without a kernel leaves out."""
-
-
-class Shown(Protocol):
-    """What is drawn: a drawing or a table of `plots`."""
-
-    def html(self) -> str:
-        """As JupyterLab shows it."""
-        ...
-
-    def _repr_mimebundle_(self) -> dict[str, str]: ...
 
 
 class Choice:
@@ -31,12 +21,12 @@ class Choice:
     """
 
     def __init__(
-        self, draw: Callable[[Any], Shown], options: Sequence[tuple[str, Any]], value: Any, label: str
+        self, draw: Callable[[Any], Any], options: Sequence[tuple[str, Any]], value: Any, label: str
     ) -> None:
         """Draws what is chosen at first.
 
         Args:
-            draw: draws what is chosen.
+            draw: draws what is chosen: gives a drawing or a table of `plots`.
             options: what there is to choose from, each with what it is called.
             value: what is shown at first, and in a page.
             label: in front of the list.

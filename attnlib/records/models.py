@@ -31,7 +31,7 @@ from attnlib.models.transformer import Transformer
 from attnlib.records.provenance import origin
 from attnlib.records.runs import RECORDED, Training
 from attnlib.stats import answer_accuracy
-from attnlib.training.content import digest
+from attnlib.training.key import digest
 
 STORED = RECORDED / "models"
 """The models that came with the book."""

@@ -14,10 +14,8 @@ from typing import Any
 from torch import nn
 
 from attnlib.files import CheckpointError, cache_folder
-from attnlib.training.content import digest
-from attnlib.training.definitions import Unreadable
-from attnlib.training.fingerprint import fingerprint_parts
 from attnlib.training.keeping import Keeper, load_own
+from attnlib.training.key import Unreadable, digest, fingerprint_parts
 from attnlib.training.loop import Hook, Loss, fit
 from attnlib.training.plan import History, Plan
 from attnlib.training.run import BEST
@@ -41,7 +39,7 @@ def trained(
 ) -> History:
     """Train a model by `fit`, or load it if the same one was trained before.
 
-    What "the same" is, is found in the arguments themselves: see `fingerprint.fingerprint_parts`. A model is
+    What "the same" is, is found in the arguments themselves: see `key.fingerprint_parts`. A model is
     kept in `$ATTNLIB_CACHE/<chapter>/<fingerprint>`, or where this system keeps caches. Of what cannot be
     read (a function typed at a prompt, say) nothing can be known again: then one line says so, and the model
     is trained at every call. From a folder that cannot be written to, a finished run is read, and nothing is
@@ -76,7 +74,7 @@ def trained(
     if chapter is None:
         return fit(model, batches, loss, plan, **how)
     try:
-        parts = fingerprint_parts(model, batches, loss, plan, valid=valid, score=score, hooks=hooks, loop=fit)
+        parts = fingerprint_parts(model, batches, loss, plan, valid=valid, score=score, hooks=hooks)
         folder = caches() / chapter / digest(parts)[:16]
     except Unreadable as error:
         log.warning("this model is not kept, and is trained at every call: %s", error)

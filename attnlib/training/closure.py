@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2]
-"""Where the packages `attnlib` and `book` lie."""
+"""Where the packages lie: the clone, or the folder of what is installed."""
+
+PACKAGES = ("attnlib", "book")
 
 
 class Import(NamedTuple):
@@ -68,7 +70,10 @@ def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = 
 
 def file_of(module: str, house: Path = HOUSE) -> Path | None:
     """The file of a module or package; `None` if it is not of the house."""
-    stem = house.joinpath(*module.split("."))
+    names = module.split(".")
+    if names[0] not in PACKAGES:
+        return None
+    stem = house.joinpath(*names)
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from attnlib.training.key import Unreadable
 from attnlib.training.refusing import without_refusals
 
 _LIBRARIES = tuple(
@@ -30,10 +31,6 @@ _HOUSE = Path(__file__).resolve().parents[1]
 
 Place = tuple[str, str]
 """Where a definition is: its module, and its name there."""
-
-
-class Unreadable(ValueError):
-    """Something that decides a model cannot be read, so that the model cannot be known again."""
 
 
 def reached(starts: Iterable[Any], *, refusals: bool = True) -> dict[str, str]:

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, on_cpu, save_tensors, write_atomically
-from attnlib.models.attention import evaluating
+from attnlib.models.mode import evaluating
 from attnlib.models.saving import as_json, config_of
 from attnlib.training import checkpoints
-from attnlib.training.content import digest
-from attnlib.training.definitions import Unreadable
 from attnlib.training.keeping import Foreign, Keeper
+from attnlib.training.key import Unreadable, digest
 from attnlib.training.plan import History, Plan
 from attnlib.training.runlog import log
 

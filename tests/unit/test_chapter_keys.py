@@ -9,7 +9,7 @@ import torch
 from attnlib import chapters
 from attnlib.chapters import Chapter, ParameterError
 from attnlib.training import fit
-from attnlib.training.fingerprint import fingerprint_parts
+from attnlib.training.key import fingerprint_parts
 from tests.parameters import profile, quick
 
 CLASSES = {
@@ -89,7 +89,7 @@ def changed(name: str, parameter: str) -> Chapter | None:
 def key(chapter: Chapter) -> dict[str, str]:
     """What the first model of a chapter is kept under."""
     setup = chapter.setup(chapter.runs()[0])
-    how = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks, "loop": fit}
+    how = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
     return fingerprint_parts(setup.model, setup.batches, setup.loss, setup.plan, **how)
 
 

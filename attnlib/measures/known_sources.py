@@ -24,8 +24,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlib.attribution.asking import ask
-from attnlib.attribution.attention import flow, from_attention, last_layer, mean_attention, rolled
+from attnlib.attribution.attention import (
+    ask,
+    flow,
+    from_attention,
+    last_layer,
+    mean_attention,
+    rolled,
+)
 from attnlib.attribution.gradients import gradient_x_embedding
 from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Method

@@ -295,8 +295,7 @@ def test_options_that_cannot_be():
 def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():
     torch.manual_seed(0)
     mamba = hf.MambaForCausalLM(hf.MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2)).eval()
-    message = r"cannot give \['AtMan'\].*can give .*'integrated gradients', 'blank-out', 'attribution patch"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="also mixes tokens by recurrence"):
         attribute(mamba, IDS[0], method="AtMan")
     found = attribute(mamba, IDS[0], target=3, method="activation patching", counterfactual=OTHER[0])
     changed = IDS[0].clone()

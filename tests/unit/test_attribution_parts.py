@@ -517,7 +517,7 @@ def test_models_of_another_kind_are_told_which_part_is_not_understood():
         "parts that are not understood": hf.BertForMaskedLM(hf.BertConfig(**SIZE)),
     }
     for message, model in cases.items():
-        with pytest.raises(ValueError, match=rf"cannot give \['ALTI'\].*{message}.* can give .*'rollout'"):
+        with pytest.raises(ValueError, match=message):
             attribute(model.eval(), IDS[0], method="ALTI")
 
 

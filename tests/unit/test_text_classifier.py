@@ -39,7 +39,7 @@ TAKEN_APART = {
 
 def test_methods_that_take_layers_apart_say_that_these_are_not_known(model):
     for name in TAKEN_APART:
-        with pytest.raises(ValueError, match=r"cannot give .* It can give .*'integrated gradients'"):
+        with pytest.raises(ValueError, match="are not understood|cannot be changed from outside"):
             attributions(TextClassifier(model), IDS, name, query=0)
 
 

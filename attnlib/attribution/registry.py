@@ -22,15 +22,18 @@ from attnlib.attribution.decomposition import (
     mean_value_weighted,
     value_weighted,
     value_weighted_rollout,
+    value_zeroing,
 )
-from attnlib.attribution.gradients import gradient_norm, gradient_x_embedding
-from attnlib.attribution.integrated import integrated_gradients
+from attnlib.attribution.disturbing import (
+    activation_patching,
+    atman,
+    attention_knockout,
+    attribution_patching,
+    blank_out,
+)
+from attnlib.attribution.gradients import gradient_norm, gradient_x_embedding, integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
-from attnlib.attribution.patching import activation_patching, attribution_patching
-from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Counterfactual, Mask, Method, Target
-from attnlib.attribution.suppression import atman, attention_knockout
-from attnlib.attribution.zeroing import value_zeroing
 
 METHODS: dict[str, Method] = {
     "raw attention, last layer": from_attention(last_layer),

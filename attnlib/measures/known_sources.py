@@ -32,8 +32,8 @@ from attnlib.attribution.attention import (
     mean_attention,
     rolled,
 )
+from attnlib.attribution.disturbing import blank_out
 from attnlib.attribution.gradients import gradient_x_embedding
-from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Method
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.accuracy import sample_scores

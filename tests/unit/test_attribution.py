@@ -12,7 +12,7 @@ import transformers as hf
 
 from attnlib.attribution import METHODS, attribute, attributions
 from attnlib.attribution.attention import shares_a_pass
-from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.disturbing import blank_out
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import attention_flow, null_ratio, rollout, rollout_of, uniform_causal_rollout

@@ -11,7 +11,7 @@ import transformers as hf
 from test_attribution import IDS, MODELS, SIZE, _gpt2, _own, close
 
 from attnlib.attribution import METHODS, attribute, lrp
-from attnlib.attribution.integrated import integrated_gradients
+from attnlib.attribution.gradients import integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
 from attnlib.attribution.stream import stream_of
 from attnlib.models import Transformer, TransformerConfig

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from test_attribution import IDS, MODELS, OTHER, SIZE, _gpt2, _own, _scaled, close
 
 from attnlib.attribution import METHODS, again, attribute, attributions
-from attnlib.attribution.patching import activation_patching, attribution_patching
-from attnlib.attribution.perturbation import blank_out
-from attnlib.attribution.suppression import atman, attention_knockout
+from attnlib.attribution.disturbing import (
+    activation_patching,
+    atman,
+    attention_knockout,
+    attribution_patching,
+    blank_out,
+)
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention.inputs import inputs_changed, keys_hidden
 from attnlib.models.causal import is_causal

@@ -18,7 +18,7 @@ from attnlib.chapters import (
     demands,
 )
 from attnlib.chapters.quantifying_flow import QuantifyingFlow
-from attnlib.models.causal import ARCHITECTURES
+from attnlib.models.causal import architectures
 from attnlib.records.runs import _file_name
 from tests.conftest import ROOT
 from tests.parameters import CHAPTERS, profile, quick
@@ -139,7 +139,7 @@ def test_models_without_attention_are_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
     with pytest.raises(ParameterError, match=f"should be a model with attention; got .*, of type {name}"):
         GenerativeRollout.checked(declared("generative_rollout") | {"model": str(tmp_path)})
-    assert name in ARCHITECTURES
+    assert name in architectures()
     with pytest.raises(ParameterError, match=f"should be an architecture with attention; got '{name}'"):
         AlgorithmicReasoning.checked(declared("algorithmic_reasoning") | {"model": name})
 

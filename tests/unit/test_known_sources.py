@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.attribution import METHODS, attributions
-from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.disturbing import blank_out
 from attnlib.chapters.rasp_results import RECORDED, exact_rows
 from attnlib.generators.rasp import language
 from attnlib.measures.known_sources import (

@@ -10,7 +10,7 @@ from scipy import stats
 from torch import nn
 
 from attnlib.attribution import attributions
-from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.disturbing import blank_out
 from attnlib.generators.agreement import Sentence, SentenceTask, templates, vocabulary_of
 from attnlib.measures.layer_agreement import (
     ANY_QUERY,

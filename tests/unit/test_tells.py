@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from attnlib.attribution import METHODS
 from attnlib.attribution.baselines import BASELINES
-from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.disturbing import blank_out
 from attnlib.chapters.tells_settings import SETTINGS
 from attnlib.generators.rasp.language import language
 from attnlib.measures.faithfulness import faithfulness_rows, probabilities

@@ -22,6 +22,8 @@ References:
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -96,9 +98,13 @@ def integrated_gradients(
     for some in points.split(batch_size):
         step, row = some // count, some % count
         point = (start + nodes[step, None, None] * away[row]).requires_grad_()
-        with torch.enable_grad(), evaluating(model), passing(model, lambda _, point=point: point):
+        with torch.enable_grad(), evaluating(model), passing(model, partial(_instead, point)):
             logits = logits_of(model, ids[row], start=prompts.query)[:, 0]
             score = aimed.rows(row.tolist()).score(logits).sum()
             (gradient,) = torch.autograd.grad(score, point)
         mean.index_add_(0, row, weights[step, None, None] * gradient.to(mean.dtype))
     return (mean * away).sum(-1)
+
+
+def _instead(point: Tensor, embedded: Tensor) -> Tensor:
+    return point

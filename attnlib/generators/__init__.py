@@ -32,5 +32,6 @@ __all__ = [
 ]
 
 _TASKS = dict.fromkeys([name for name in __all__ if "Generator" in name], "attnlib.generators.algorithmic")
-_BASE = dict.fromkeys(("IGNORE", "Batch", "EpochBatches", "Head", "Sample"), "attnlib.generators.base")
-__getattr__, __dir__ = lazily(__name__, _TASKS | _BASE | {"char_tokenizer": "attnlib.generators.tokenizer"})
+_HOMES = dict.fromkeys(__all__, "attnlib.generators.base") | _TASKS
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(__name__, _HOMES | {"char_tokenizer": "attnlib.generators.tokenizer"})

@@ -149,8 +149,9 @@ class Descent(Recursion):
 
         def keep(call: AttentionCall) -> None:
             values = call.key[..., :0]  # none: they are not needed again, and take memory
-            mask, how = call.mask, {"causal": call.causal, "scale": call.scale, "bias": call.bias}
-            kept = AttentionCall(call.query, call.key, values, mask, **how)
+            kept = AttentionCall(
+                call.query, call.key, values, call.mask, causal=call.causal, scale=call.scale, bias=call.bias
+            )
             kept.sums_to_1, kept.changes = call.sums_to_1, call.changes
             self.calls.append(kept)
 

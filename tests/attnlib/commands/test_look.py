@@ -22,7 +22,7 @@ from transformers import (
 from attnlib.attribution import METHODS, attribute
 from attnlib.commands import main
 from attnlib.commands.looking import ROLLOUTS, look
-from attnlib.commands.page import Seen, write_page
+from attnlib.commands.page import Seen
 from attnlib.files import CheckpointError
 from attnlib.generators import char_tokenizer
 from attnlib.generators.prompts import continued
@@ -193,7 +193,7 @@ def test_a_full_disk_leaves_the_older_page_whole(tmp_path, monkeypatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "open", full)
-    for write in (lambda: write_page(Seen(explorer, "T", "note"), page), lambda: explorer.save_html(page)):
+    for write in (lambda: Seen(explorer, "T", "note").save(page), lambda: explorer.save_html(page)):
         with pytest.raises(CheckpointError, match=r"No space left .* previous version is intact"):
             write()
         assert page.read_text() == "older" and list(tmp_path.iterdir()) == [page]

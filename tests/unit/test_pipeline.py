@@ -37,6 +37,7 @@ PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"ta
 ROWS = {"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]}
 RECORD = """\
 import os, shutil
+from book.chapters.first import two
 shutil.copytree("record", os.environ["ATTNLIB_RESULTS"], dirs_exist_ok=True);
 """
 """What a chapter does that records, without the seconds that imports take."""
@@ -76,10 +77,10 @@ def laid_out(tmp_path: Path) -> Path:
     """Write it, and return it."""
     shutil.copy(ROOT / "Snakefile", tmp_path)
     shutil.copytree(ROOT / "book/pipeline", tmp_path / "book/pipeline")
-    shutil.copytree(ROOT / "attnlib/records", tmp_path / "attnlib/records")
-    for name in ("files.py", "sealing.py"):
-        shutil.copy(ROOT / "attnlib" / name, tmp_path / "attnlib")
-    (tmp_path / "attnlib/__init__.py").write_text('__version__ = "0"\n')
+    (tmp_path / "attnlib").symlink_to(ROOT / "attnlib")
+    (tmp_path / "book/chapters/first").mkdir(parents=True)
+    (tmp_path / "book/chapters/first/__init__.py").write_text("from .one import two\n")
+    (tmp_path / "book/chapters/first/one.py").write_text("two = 2\n")
     (tmp_path / "constraints.txt").touch()
     (tmp_path / "index.md").write_text("# Two chapters\n\n```{tableofcontents}\n```\n")
     (tmp_path / "_config.yml").write_text("title: Two chapters\nonly_build_toc_files: true\n")
@@ -118,7 +119,7 @@ def built_once(plain: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def built(built_once: Path, tmp_path: Path) -> Path:
     """A copy of it: times of files are kept, so that Snakemake finds nothing to be done."""
-    return shutil.copytree(built_once, tmp_path, dirs_exist_ok=True)
+    return shutil.copytree(built_once, tmp_path, symlinks=True, dirs_exist_ok=True)
 
 
 def make(project: Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
@@ -148,10 +149,13 @@ def outputs(project: Path) -> set[str]:
     }
 
 
-def test_a_second_run_does_nothing_and_a_changed_package_runs_the_chapters_again(project: Path) -> None:
+def test_a_second_run_does_nothing_and_an_edit_runs_the_chapters_that_reach_it(
+    project: Path, plain: str
+) -> None:
     shutil.copytree(project / "record", project / "results")
     first = make(project)
     assert first.returncode == 0, first.stdout + first.stderr
+    assert re.search(r"^second +not built yet$", first.stdout, re.MULTILINE)
     assert "\n1 of 1 recorded numbers reproduced.\nThe book: " in first.stdout
     assert f"{(project / 'build/smoke/html/index.html').as_uri()}\n" in first.stdout
     assert {"html/index.html", "html/notebooks/first.html", "notebooks/first.ipynb"} <= outputs(project)
@@ -163,13 +167,21 @@ def test_a_second_run_does_nothing_and_a_changed_package_runs_the_chapters_again
     assert "1 of 1 recorded numbers reproduced" in second.stdout
 
     # Other parameters for one chapter: that chapter and the book.
-    (project / "notebooks/profiles/second/smoke.yaml").write_text("seconds: 0\nmore: 1\n")
+    (project / "notebooks/profiles/second/smoke.yaml").write_text("seconds: 0.5\n")
     plan = planned(project)
     assert "notebook=second" in plan and "notebook=first" not in plan and "rule book" in plan
 
-    (project / "attnlib/__init__.py").write_text('__version__ = "1"\n')
+    assert make(project, plain).returncode == 0
+    # A line of the code of one chapter, and of what executes all of them.
+    (project / "book/chapters/first/one.py").write_text("two = 3\n")
     plan = planned(project)
-    assert "notebook=second" in plan and "notebook=first" in plan
+    assert "notebook=first" in plan and "notebook=second" not in plan and "rule book" in plan
+    (project / "book/pipeline/roles.py").open("a").write("\n# the end\n")
+    again = make(project, plain)
+    assert again.returncode == 0, again.stderr
+    said = [re.sub(r" +", " ", line) for line in again.stdout.splitlines()]
+    assert "first 0.0 min book/chapters/first/one.py has changed, and 1 more" in said
+    assert "second 0.0 min book/pipeline/roles.py has changed" in said
 
 
 def test_a_chapter_that_takes_another_ones_models_comes_after_it(project: Path) -> None:

@@ -1,7 +1,7 @@
 """The built book, as a reader opens it: from disk, with the network off, in light and dark.
 
-The pipeline itself builds the smoke profile, in this checkout's build/smoke; what is up to date is kept, and so
-are models. It is the run of every chapter by papermill.
+The pipeline itself builds the smoke profile, in build/smoke: every chapter is run by papermill. What is up to
+date is kept, and so are models.
 """
 
 import functools

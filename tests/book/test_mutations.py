@@ -141,6 +141,7 @@ def killed(event):
         raise MemoryError
 
 
+@pytest.mark.parametrize("n", [6, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("file", "finished"),
     [
@@ -151,7 +152,7 @@ def killed(event):
         ("best.safetensors", False),
     ],
 )
-def test_trainings(tmp_path, file, finished, caplog):
+def test_trainings(tmp_path, file, finished, n, caplog):
     to_train, history, snapshots = train()
     folder, other = history.folder, tmp_path / "other"
     before, then = weights(to_train), weights(snapshots.at(5))
@@ -166,7 +167,7 @@ def test_trainings(tmp_path, file, finished, caplog):
     (another,) = {path for path in folder.parent.iterdir() if path.is_dir()} - {folder}
     shutil.copytree(folder, other)
     data = (folder / file).read_bytes()
-    for name, mutate in mutations(data, (another / file).read_bytes(), seed=2, n=20):
+    for name, mutate in mutations(data, (another / file).read_bytes(), seed=2, n=n):
         if name == "a folder":
             continue
         mutate(folder / file)

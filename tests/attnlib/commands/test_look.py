@@ -29,9 +29,9 @@ from attnlib.generators.prompts import continued
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import generate_with_rollout
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
+from tests.pretrained import trained_model
 
 ROOT = Path(__file__).parents[3]
-DATA = os.environ.get("ATTNLIB_DATA", "")
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +166,8 @@ def test_stopped_it_leaves_nothing_and_says_so(models, tmp_path, capsys, monkeyp
     assert "stopped; nothing was written" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not DATA, reason="ATTNLIB_DATA names no folder of models")
 def test_a_real_model_is_shown_from_a_shell(tmp_path) -> None:
-    command = [sys.executable, "-m", "attnlib", "look", f"{DATA}/models/stories260k", "Once upon a time"]
+    command = [sys.executable, "-m", "attnlib", "look", str(trained_model()), "Once upon a time"]
     done = subprocess.run(
         [*command, "--new-tokens", "5"], cwd=tmp_path, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -21,9 +21,9 @@ from attnlib.chapters.tells_setting import (
 )
 from attnlib.chapters.translation_dynamics import TranslationDynamics, TranslationRun
 from attnlib.generators.classification import Planting, planted
-from attnlib.generators.classification.corpus import encode
+from attnlib.generators.classification.corpus import Row, encode
 from attnlib.generators.classification.documents import Documents
-from attnlib.generators.classification.vocabulary import Vocabulary, split_words
+from attnlib.generators.classification.vocabulary import Vocabulary
 from attnlib.generators.copying import Copying
 from attnlib.generators.exchanged import Translator
 from attnlib.generators.translation import Grammar, Pairs, invented
@@ -80,7 +80,8 @@ def long_documents(vocabulary: Vocabulary, planting: Planting, n: int) -> Docume
     drawn = planted(planting, train_documents=100, validation_documents=20, test_documents=max(20, SPARE * n))
     test = drawn.test
     assert test.relevance is not None
-    found = encode(vocabulary, [*map(split_words, test.texts)], test.texts, test.labels.tolist())
+    rows = zip(test.labels.tolist(), test.texts, strict=True)
+    found = encode(vocabulary, [Row.of(*row) for row in rows])
     return found.with_relevance(test.relevance)
 
 

@@ -10,7 +10,7 @@ from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, task
 from attnlib.generators.arithmetic import arithmetic
 from attnlib.generators.classification import Planting, Vocabulary, lexicon, planted
-from attnlib.generators.classification.corpus import encode
+from attnlib.generators.classification.corpus import Row, encode
 from attnlib.generators.classification.vocabulary import SPECIAL
 from attnlib.generators.copying import Copying
 from attnlib.generators.exchanged import Translator
@@ -218,7 +218,7 @@ def test_the_columns_of_a_sum_are_the_truth(numbers, text, truth):
 def test_the_keywords_of_a_documents_class_are_the_truth():
     vocabulary = Vocabulary((*SPECIAL, "superb", "terrible", "good", "bad", "harbour", "filler"))
     text = "filler superb bad harbour strange"
-    documents = encode(vocabulary, [text.split()], [text], [1])
+    documents = encode(vocabulary, [Row.of(1, text)])
     documents = documents.with_relevance(torch.tensor([0.0, 0, 3, -2, 0, 0, 0]))
     (question,) = map(sound, about_documents(vocabulary, documents))
     assert (question.query, question.target, question.foil) == (6, 1, 0)
@@ -226,7 +226,7 @@ def test_the_keywords_of_a_documents_class_are_the_truth():
     other = vocabulary.decode(question.counterfactual.tolist())
     assert other == ["<bos>", "filler", "terrible", "bad", "harbour", "<unk>", "<eos>"]
     with pytest.raises(ValueError, match="should be planted ones"):
-        next(about_documents(vocabulary, encode(vocabulary, [["good"]], ["good"], [1])))
+        next(about_documents(vocabulary, encode(vocabulary, [Row.of(1, "good")])))
 
 
 def test_with_its_keywords_exchanged_a_document_is_of_the_other_class():

@@ -20,10 +20,10 @@ from attnlib.generators.classification import (
     corpus,
     lexicon,
     planted,
-    sources,
+    recipes,
     split_words,
 )
-from attnlib.generators.classification.sources import read_table
+from attnlib.generators.classification.recipes import read_table
 
 SPLITS = ("train", "validation", "test")
 REAL = os.environ.get("ATTNLIB_DATA")
@@ -204,9 +204,9 @@ def test_the_public_source_is_read_at_its_revision(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     assert sum(corpus("sms").about["documents"].values()) == 40
-    monkeypatch.setattr(sources, "MOST", 60)
+    monkeypatch.setattr(recipes, "MOST", 60)
     assert sum(corpus("sms").about["documents"].values()) < 40
-    monkeypatch.setattr(sources, "MOST", 100)
+    monkeypatch.setattr(recipes, "MOST", 100)
     for name, recipe in DATASETS.items():
         asked.clear()
         data = corpus(name)
@@ -273,10 +273,8 @@ def test_a_folder_that_cannot_be_used_says_why(tmp_path: Path, files: dict[str, 
 
 def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_bytes(b"label\ttext\r\n0\tgood\rfilm\r\n1\tbad\x0bfilm\n")
-    assert read_table(tmp_path / "train.tsv").to_numpy().tolist() == [
-        ["0", "good\rfilm"],
-        ["1", "bad\x0bfilm"],
-    ]
+    wanted = {"label": ["0", "1"], "text": ["good\rfilm", "bad\x0bfilm"]}
+    assert read_table(tmp_path / "train.tsv") == wanted
 
 
 def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from attnlib.generators.agreement import (
 from attnlib.generators.agreement.sentences import without_rare
 from attnlib.generators.agreement.templates import ADJECTIVES, DETERMINERS
 from attnlib.generators.base import IGNORE
-from attnlib.generators.public import PublicFile
+from attnlib.generators.sources import PublicFile
 
 LINZEN = """number\tn_attractors\tverb_index\tverb\twrong_verb\tsentence
 singular\t1\t5\tis\tare\tthe key to the cabinets is here .

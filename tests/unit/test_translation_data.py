@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.generators.public import PublicFile
+from attnlib.generators.sources import PublicFile
 from attnlib.generators.translation import (
     DATASETS,
     Grammar,
@@ -20,7 +20,7 @@ from attnlib.generators.translation import (
     lexicon,
 )
 from attnlib.generators.translation.bitext import encode
-from attnlib.generators.translation.sources import Recipe, read_public
+from attnlib.generators.translation.recipes import Recipe, read_public
 
 NUMBERS = "one two three four five six seven eight nine ten".split()  # noqa: SIM905
 ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn".split()  # noqa: SIM905

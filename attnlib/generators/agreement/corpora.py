@@ -15,9 +15,7 @@ from pathlib import Path
 
 from attnlib.files import cache_folder
 from attnlib.generators.agreement.sentences import Sentence
-from attnlib.generators.folders import DATA_VARIABLE, folder_with
-from attnlib.generators.lines import read_tsv
-from attnlib.generators.public import PublicFile
+from attnlib.generators.sources import DATA_VARIABLE, PublicFile, folder_with, read_tsv
 
 LINZEN, GULORDAVA = "linzen_verb_number_filtered", "gulordava_english_nonce"
 

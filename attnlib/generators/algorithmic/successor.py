@@ -109,6 +109,11 @@ class SuccessorGenerator(AlgorithmicGenerator):
             )
         return self._write(np.array([int(numbers[0])]), np.array([len(numbers)]))
 
+    def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str:
+        first, *rest = text.split(" ")
+        low = 10 ** (len(first) - 1)
+        return " ".join([str(rng.integers(low, 10 * low)), *rest])
+
     def _examples(self) -> list[str]:
         return [
             " ".join(map(str, range(first, last))) + " " for first, last in ((50, 55), (0, 18), (234, 241))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,7 @@ from attnlib.generators.arithmetic.reading import read_numbers
 from attnlib.generators.arithmetic.splits import Space, Splits, disjoint, independent
 from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN, Writing, write
 from attnlib.generators.base import IGNORE, Batch, EpochBatches, Sample
+from attnlib.generators.exchange import exchanged_text, with_others
 from attnlib.generators.tokenizer import char_tokenizer
 
 
@@ -136,6 +138,37 @@ class Arithmetic:
         """
         written = self.texts(self.parse(text))[0]
         return torch.tensor(self.tokenizer(written[: written.index("=") + 1])["input_ids"])
+
+    def exchanged(
+        self, text: str, place: int, keys: Sequence[int], rng: np.random.Generator
+    ) -> Sample | None:
+        """A problem as long as this one with other digits at `keys`, and so with another answer at `place`.
+
+        What was written of the answer before `place` becomes what it has to be.
+
+        Args:
+            text: with its answer.
+            place: the character of the answer that is to be another.
+            keys: digits that it is made of.
+            rng: draws the others.
+
+        Returns:
+            `None` if there is no such problem, or none was found.
+
+        Example:
+            >>> other = arithmetic("+").exchanged("12+34=46", 7, [1, 4], np.random.default_rng(0)).text
+            >>> other[0], other[3], other[7] != "6"
+            ('1', '3', True)
+        """
+
+        def redrawn(text: str, keys: Sequence[int], rng: np.random.Generator) -> str:
+            return with_others(text, dict.fromkeys(keys, string.digits), rng)
+
+        def right(drawn: str) -> str:
+            return self.texts(self.parse(drawn.partition("=")[0] + "="))[0]
+
+        found = exchanged_text(text, place, keys, rng, redrawn, right)
+        return None if found is None else self.annotate(found)
 
     def parse(self, *texts: str) -> Problems:
         """Texts as problems.

@@ -25,7 +25,7 @@ and the authors' code. Words are split as `split_words` says (the original's fil
 
 from attnlib.generators.classification.corpus import Corpus
 from attnlib.generators.classification.documents import DocumentBatch, Documents
-from attnlib.generators.classification.planted import Planting, lexicon, planted
+from attnlib.generators.classification.planted import Planting, lexicon, opposites, planted
 from attnlib.generators.classification.recipes import DATASETS, Hub, Recipe, corpus
 from attnlib.generators.classification.vocabulary import Vocabulary, split_words
 
@@ -40,6 +40,7 @@ __all__ = [
     "Vocabulary",
     "corpus",
     "lexicon",
+    "opposites",
     "planted",
     "split_words",
 ]

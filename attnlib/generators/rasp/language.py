@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -168,6 +168,46 @@ class Language:
                 ],
             }
         )
+
+    def exchanged(
+        self,
+        sequence: Sequences,
+        query: int,
+        places: Bool[Tensor, " position"],
+        rng: np.random.Generator,
+    ) -> Sequences | None:
+        """A sequence with another symbol at some places, and so with another output at one position.
+
+        Where that is not enough (sort: an equal symbol elsewhere takes the place of the one that is gone),
+        all occurrences of the places' symbols are exchanged.
+
+        Args:
+            sequence: one.
+            query: the position of the output.
+            places: what the output was made of.
+            rng: draws the symbol that is put there: one that stood at none of the places.
+
+        Returns:
+            `None` if there is no such sequence.
+
+        Example:
+            >>> lang = language("reverse", alphabet_size=10)
+            >>> places = torch.tensor([False, False, True])
+            >>> other = lang.exchanged(lang.encode("cab"), 0, places, np.random.default_rng(0))
+            >>> lang.decode(other)[0][:2], lang.outputs(lang.decode(other)[0])[0] != "b"
+            ('ca', True)
+        """
+        (symbols,) = sequence.symbols
+        gone = symbols[places].unique()
+        others = torch.tensor([s for s in rng.permutation(len(self.alphabet)).tolist() if s not in gone])
+        if not len(others):
+            return None
+        wider = torch.isin(symbols, gone) & sequence.real[0]
+        tried = torch.cat([torch.where(mask, others[:, None], symbols) for mask in (places, wider)])
+        every = replace(sequence, symbols=tried, lengths=sequence.lengths.expand(len(tried)))
+        was = self.definition.outputs(sequence)[0, query]
+        differs = (self.definition.outputs(every)[:, query] != was).nonzero()
+        return every[differs[0]] if len(differs) else None
 
     # ---- many sequences ------------------------------------------------------------------------------
 

@@ -12,8 +12,7 @@ from attnlib.generators.classification.corpus import Row, encode
 from attnlib.generators.classification.documents import Documents
 from attnlib.generators.classification.vocabulary import Vocabulary
 from attnlib.generators.copying import Copying
-from attnlib.generators.exchanged import Translator
-from attnlib.generators.translation import Grammar, Pairs, invented
+from attnlib.generators.translation import Grammar, Pairs, invented, lexicon
 from attnlib.models.classifier import Classifier
 from attnlib.models.seq2seq import Seq2Seq
 from book.chapters.chapter import Run
@@ -111,7 +110,7 @@ class InventedSentences(RunPerSeed):
                 reader,
                 data.subwords,
                 pairs,
-                Translator(),
+                lexicon(),
                 others=pairs if others else None,
                 in_distribution=known,
             )

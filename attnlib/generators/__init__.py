@@ -8,7 +8,8 @@ from attnlib.generators.algorithmic import (
     SuccessorGenerator,
     ValueAssignmentGenerator,
 )
-from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
+from attnlib.generators.base import IGNORE, Batch, Head, Sample
+from attnlib.generators.order import EpochBatches
 from attnlib.generators.tokenizer import char_tokenizer
 
 __all__ = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from attnlib.generators.algorithmic.samples import (
 from attnlib.generators.algorithmic.texts import Pairs, Texts, joined
 from attnlib.generators.base import IGNORE, Batch, Sample
 from attnlib.generators.exchange import exchanged_text, with_others
+from attnlib.generators.order import chunks
 from attnlib.generators.splits import checked_split, in_split
 
 CHUNK = 256
@@ -161,6 +161,10 @@ class AlgorithmicGenerator(ABC):
         """What else is different in the study's labels."""
         return Labels()
 
+    def _unlike(self, text: str, more: str = "") -> ValueError:
+        """The error for a text that asks nothing of the task."""
+        return ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{more}; got {text!r}")
+
     def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str | None:
         """The text with other characters at `keys`, its answer not yet right; here, of digits."""
         return with_others(text, dict.fromkeys(keys, DIGITS), rng)
@@ -267,8 +271,8 @@ class AlgorithmicGenerator(ABC):
 
     def in_batches(self, samples: Iterable[Sample], size: int = 64) -> list[Batch]:
         """All samples once, in their order: what a model is evaluated on."""
-        rest = iter(samples)
-        return [self.batch(part) for part in iter(lambda: list(islice(rest, size)), [])]
+        samples = list(samples)
+        return [self.batch(samples[part]) for part in chunks(len(samples), size)]
 
     # ---- from random numbers to texts, and on to samples -----------------------------------------------
 

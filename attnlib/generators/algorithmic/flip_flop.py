@@ -116,8 +116,7 @@ class FlipFlopGenerator(AlgorithmicGenerator):
     def _read(self, text: str) -> Texts:
         letter = "[wif]" if self.use_flip else "[wi]"
         if not re.fullmatch(rf"({letter}[0-9][01])*r[0-9][01]", text):
-            flips = "" if self.use_flip else ", without f (use_flip=False)"
-            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{flips}; got {text!r}")
+            raise self._unlike(text, "" if self.use_flip else ", without f (use_flip=False)")
         commands = np.array([[self.alphabet.index(symbol) for symbol in text[:-3]]], dtype=np.int64)
         letters, registers, bits = commands.reshape(1, -1, 3).transpose(2, 0, 1)
         return self._write(letters, registers, bits, np.array([letters.shape[1]]), np.array([int(text[-2])]))

@@ -94,9 +94,7 @@ class SuccessorGenerator(AlgorithmicGenerator):
 
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"([0-9]+ )+", text):
-            raise ValueError(
-                f"a text of {self.NAME} is like {self._examples()[0]!r}, with its last space; got {text!r}"
-            )
+            raise self._unlike(text, ", with its last space")
         numbers = text.split()
         if str(int(numbers[0])) != numbers[0] or int(numbers[0]) > HIGHEST:
             raise ValueError(

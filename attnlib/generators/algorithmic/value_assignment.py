@@ -111,7 +111,7 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
             "charset_to": sorted(set(values) - set(self.charset_to)),
         }
         if text.count(" ") != 1 or text.count("=") != 1 or not table or not asked or len(table) % 2:
-            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}; got {text!r}")
+            raise self._unlike(text)
         for name, found in strange.items():
             if found:
                 raise ValueError(f"{text!r} has {', '.join(map(repr, found))}, which are not in {name}")

@@ -248,7 +248,7 @@ def test_batches_are_a_function_of_the_step():
     epoch = torch.cat([one(step).rows for step in range(3)])
     assert len(set(epoch.tolist())) == 18
     with pytest.raises(ValueError, match="there are none"):
-        pairs[:0].batches()
+        pairs[:0].batches(2)
     with pytest.raises(ValueError, match="two lengths and two texts"):
         Pairs(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths, pairs.texts[1:])
 

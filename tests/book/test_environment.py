@@ -4,6 +4,7 @@ import ast
 import importlib
 import itertools
 import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -195,6 +196,16 @@ def test_what_one_chapter_alone_uses_is_in_its_folder() -> None:
         if module.startswith("attnlib.") and len(folders) == 1 and module not in elsewhere
     }
     assert [module for module, folder in alone.items() if folder not in {"methods", "own_model"}] == []
+
+
+def test_a_kernel_that_starts_in_notebooks_finds_library_and_book() -> None:
+    """As JupyterLab, Binder and Colab start it: by the installation alone."""
+    code = "import attnlib, book.chapters; print(attnlib.__file__, book.chapters.__file__)"
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "notebooks", env=bare, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_no_module_of_the_house_is_imported_late() -> None:

@@ -104,7 +104,7 @@ def test_cells_are_chosen_by_click_and_walked_through_by_the_arrow_keys(opened):
 
 
 def test_scores_are_hidden_and_shown_and_the_scale_is_chosen(opened):
-    page = opened(explorer(hidden=["beta"]))
+    page = opened(explorer(shown=["alpha", "Delta", "truth"]))
     names = page.locator(".attna-name")
     assert names.all_inner_texts() == ["alpha", "Delta", "truth"]
     page.get_by_role("checkbox", name="beta").check()

@@ -2,8 +2,7 @@
 
 Its rooms, from the bottom up; each imports from those before it only::
 
-    generators -> models -> training -> rollout -> attribution -> measures
-        -> records / plots / widgets -> chapters -> commands
+    generators -> models -> training -> rollout -> attribution -> measures -> plots / widgets -> commands
 
 `stats` stands by itself: numbers in, numbers with intervals out. CONTRIBUTING.md says what each room takes
 and gives.

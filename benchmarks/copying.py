@@ -7,7 +7,7 @@ on one thread each, by the process's own time; and on two cores, by the clock: o
 thread, each with a seed of its own, the original as the one process of two threads that it is. (What else a
 machine does counts there.) And steps of ten small models side by side, beside one after another. `--original`
 names a copy of AttentionDynamics. That both reach the same loss from the same weights is a test
-(tests/unit/test_copier.py).
+(tests/attnlib/models/test_copier.py).
 """
 
 from __future__ import annotations

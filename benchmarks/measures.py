@@ -3,7 +3,7 @@
     python benchmarks/measures.py [--record]      # ten minutes of one thread
 
 SmolLM2-135M-Instruct, a prompt of 128 tokens, one prediction at its end. The unit is what a reader would
-call: `model(ids)`, with scores of the next token at every position. (`attnlib.measures.costs` counts in
+call: `model(ids)`, with scores of the next token at every position. (`book.chapters.tells.costs` counts in
 passes with scores at the last position only, which cost less: they are a line of their own.) The plain call
 and each measure take turns. Maximum flow on 30 layers takes minutes, and is left out.
 """
@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import Module
 
 from attnlib.attribution.registry import METHODS
-from attnlib.measures.costs import FORWARD, cost_table
 from attnlib.models.pretrained import load_language_model
+from book.chapters.tells.costs import FORWARD, cost_table
 
 TOKENS = 128
 PLAIN, LAST = "the plain call", "a pass with scores at the end only"

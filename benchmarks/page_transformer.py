@@ -21,10 +21,10 @@ from playwright.sync_api import Page, sync_playwright
 from timing import Line, common_options, report
 
 from attnlib.generators.rasp import Language
-from attnlib.records import StoredModel, stored_models
+from attnlib.models.stored import StoredModel, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.trying import texts_for
+from book.chapters.trying import texts_for
 
 CHAPTERS = ("rasp_languages", "arithmetic_lens")
 TOKENS, TURNS = 30, 60

@@ -7,7 +7,7 @@ turn; the ratio is what to look at. The original goes through sentences one by o
 joins states and contexts by two products in place of one per pair, and has no loop over pairs. Both have to
 compute 8,000 logits for each pair of a target and a source token (for each source token alone, where context
 is added), which is most of the work: that bounds the ratio on a processor. That both give the same numbers is
-a test (tests/unit/test_seq2seq.py). `--original` names a copy of AttentionDynamics.
+a test (tests/attnlib/models/test_seq2seq.py). `--original` names a copy of AttentionDynamics.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from timing import ORIGINAL, Way, common_options, compared, report
 from translation_training import original_model
 
 from attnlib.generators.translation import bitext
-from attnlib.measures.source_scores import source_scores
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnlib.training.cache import caches
+from book.chapters.translation.source_scores import source_scores
 
 
 def main() -> None:

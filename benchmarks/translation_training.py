@@ -7,7 +7,7 @@ Multi30k, from `$ATTNLIB_DATA` or its public source, or on sentences of such len
 on one thread, in turn; the ratio is what to look at. Ours puts sentences of like length together, as it does
 when it trains; "in random order" it does not, and has the same batches as the original. `--original` names a
 copy of AttentionDynamics. That both reach the same loss from the same weights is a test
-(tests/unit/test_seq2seq.py).
+(tests/attnlib/models/test_seq2seq.py).
 """
 
 from __future__ import annotations

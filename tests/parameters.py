@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from attnlib.chapters.storing import NOTEBOOKS, all_chapters, defaults_of
+from book.chapters.storing import NOTEBOOKS, all_chapters, defaults_of
 
 CHAPTERS = all_chapters()
 quick = defaults_of

@@ -1,4 +1,4 @@
-"""What `tests/unit/test_pretended_gpu.py` runs in a process of its own, on a GPU that is only pretended."""
+"""What `test_pretended_gpu.py` runs in a process of its own, on a GPU that is only pretended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlib import chapters
 from attnlib.attribution import METHODS, attributions, measure
 from attnlib.attribution.prompts import by_length
 from attnlib.generators import base
@@ -25,7 +24,6 @@ from attnlib.models.decoding import EOS_ID, translate
 from attnlib.models.pretrained import load_language_model
 from attnlib.models.seeds import seeded
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attnlib.models.single_head import ReadDocuments
 from attnlib.rollout import (
     attention_flow,
     generate_with_rollout,
@@ -37,6 +35,8 @@ from attnlib.rollout import (
 )
 from attnlib.training import Plan, fit
 from attnlib.training.objectives import ReferenceLoss, score_samples, token_loss
+from book.chapters.storing import all_chapters
+from book.chapters.tells.single_head import ReadDocuments
 from tests.parameters import profile, quick
 from tests.pretended import NAME, OnDevice, waits
 
@@ -58,12 +58,15 @@ def agree(there: Tensor, here: Tensor) -> None:
 # ---- training ----------------------------------------------------------------------------------------
 
 TRAINED = {
-    "rasp_languages": chapters.RaspLanguages,
-    "arithmetic_lens": chapters.ArithmeticLens,
-    "classification_dynamics": chapters.ClassificationDynamics,
-    "algorithmic_reasoning": chapters.AlgorithmicReasoning,
-    "translation_dynamics": chapters.TranslationDynamics,
-    "sequence_copying": chapters.SequenceCopying,
+    name: all_chapters()[name]
+    for name in (
+        "rasp_languages",
+        "arithmetic_lens",
+        "classification_dynamics",
+        "algorithmic_reasoning",
+        "translation_dynamics",
+        "sequence_copying",
+    )
 }
 """The chapters that train: RASP (with supervision), the lens (with scheduled sampling), and so on."""
 
@@ -111,7 +114,9 @@ def agree_scores(setup: Any, there: torch.nn.Module) -> None:
 
 def lens() -> tuple[Any, Any]:
     """The lens's set-up, and its batches with a reference."""
-    chapter = chapters.ArithmeticLens.checked(quick("arithmetic_lens") | profile("arithmetic_lens", "smoke"))
+    chapter = TRAINED["arithmetic_lens"].checked(
+        quick("arithmetic_lens") | profile("arithmetic_lens", "smoke")
+    )
     run = chapter.runs()[0]
     part, task = chapter.splits(run).train, chapter.task(run)
     return chapter.setup(run), lambda step: task.batch(part[torch.arange(8 * step, 8 * step + 8)])

@@ -9,14 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlib.attribution.asking import ask
-from attnlib.attribution.attention import (
-    flow,
-    from_attention,
-    last_layer,
-    mean_attention,
-    over_null,
-    rolled,
-)
+from attnlib.attribution.attention import flow, from_attention, last_layer, mean_attention, over_null, rolled
 from attnlib.attribution.decomposition import (
     alti,
     information_flow_routes,

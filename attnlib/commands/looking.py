@@ -28,8 +28,7 @@ from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
-from attnlib.records import stored_model
-from attnlib.records.models import STORED
+from attnlib.models.stored import STORED, stored_model
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
@@ -86,7 +85,7 @@ def look(
 
     Args:
         name: of a language model, as `load_language_model` takes it; or `chapter/name` of a model that came
-            with the book (`attnlib.records.stored_model`).
+            with the book (`attnlib.models.stored.stored_model`).
         prompt: the text it is given.
         method: a name of `METHODS`; rollout by default.
         new_tokens: at most how many tokens it writes, always the likeliest; `NEW_TOKENS` by default.

@@ -131,7 +131,7 @@ class ModelExplorer(AttentionView):
     head's attention can be swapped: for even attention, for the program's (in string reversal, the
     reference's), or off, which brings nothing; the output with the swap stands beside the one without. In
     rows where the program selects nothing, a head keeps its own attention, as it does in
-    `attnlib.measures.program_heads`.
+    `book.chapters.rasp.program_heads`.
 
     Args:
         models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "..."}}``. A model is a
@@ -162,7 +162,7 @@ class ModelExplorer(AttentionView):
             [0, 1].
 
     The page grows by about 2.3 bytes for each weight in half precision, as stored models have it
-    (`attnlib.records.store_model`), and by about 5 otherwise.
+    (`book.chapters.storing.store_model`), and by about 5 otherwise.
 
     Example:
         >>> from attnlib.generators.rasp import language

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from attnlib.generators.rasp import Language
-from attnlib.records import StoredModel, stored_model, stored_models
+from attnlib.models.stored import StoredModel, stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.attention_explorer import Attention
-from attnlib.widgets.readings import reading
-from attnlib.widgets.trying import to_try
+from book.chapters.readings import reading
+from book.chapters.trying import to_try
 
 ROOM = 150_000
 """How many weights of models of languages the page has beside those of the one that adds."""

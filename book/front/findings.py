@@ -3,8 +3,8 @@
 from itertools import groupby
 from pathlib import Path
 
-from book.findings import STUDIES, VERDICTS, Finding, findings
-from book.findings.finding import slug
+from book.chapters.findings.claims import STUDIES, findings
+from book.chapters.findings.finding import VERDICTS, Finding, slug
 
 HEADING = "What was claimed, and what came out"
 """Under which they stand in the first page."""

@@ -11,7 +11,7 @@ import nbformat
 import yaml
 
 from attnlib import widgets
-from book.findings.finding import slug
+from book.chapters.findings.finding import slug
 from book.pipeline.stage import documents
 
 CALL = re.compile(rf"^\s*(?:\w+ = )?({'|'.join(widgets.__all__)})[.(]", re.MULTILINE)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from attnlib import plots
-from attnlib.chapters.tells_tables import of_record, widest
-from attnlib.records import records
+from book.chapters.records import records
+from book.chapters.tells import figures
+from book.chapters.tells.tables import of_record, widest
 
 from .drawn import write_drawing
 
@@ -23,6 +23,6 @@ def summary(stage: Path) -> str:
     _, rankings = of_record(widest(records("where_attention_tells")))
     if not rankings:
         return "*Not run yet*: `papermill` with the profile `seeds` of `where_attention_tells`."
-    drawing = plots.measures_ranked(rankings)
+    drawing = figures.measures_ranked(rankings)
     write_drawing(drawing, stage / "book/_front/summary.svg")
     return FIGURE.format(alt=drawing.alt)

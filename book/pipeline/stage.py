@@ -19,9 +19,9 @@ import pandas as pd
 import yaml
 from papermill.exceptions import strip_color
 
-from attnlib.records.provenance import caveats, other_versions
-from attnlib.records.reproduced import line, reproduced, summary
-from attnlib.records.runs import Record, read_all
+from book.chapters.records.provenance import caveats, other_versions
+from book.chapters.records.reproduced import line, reproduced, summary
+from book.chapters.records.runs import Record, read_all
 
 from .download import write_out
 from .execute import write_whole

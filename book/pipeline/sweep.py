@@ -90,7 +90,7 @@ def table(
     Raises:
         ValueError: a record is damaged.
     """
-    from attnlib.records.runs import read_all  # seconds, and only needed once the runs are done
+    from book.chapters.records.runs import read_all  # seconds, and only needed once the runs are done
 
     tables = []
     for name, parameters in runs.items():

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
 
-from tests.unit.test_pipeline import ROOT, make, project, write_chapter
+from tests.book.test_pipeline import ROOT, make, project, write_chapter
 
 __all__ = ["project"]  # a small checkout, with the real pipeline
 

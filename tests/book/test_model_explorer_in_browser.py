@@ -11,10 +11,10 @@ import torch
 from attnlib.generators import rasp
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import heads_ablated, reinforced
-from attnlib.records import stored_model, stored_models
+from attnlib.models.stored import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.trying import texts_for
+from book.chapters.trying import texts_for
 from tests.browser import canvas_hash, render_live
 from tests.explorers import HOSTILE
 

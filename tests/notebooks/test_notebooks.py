@@ -1,7 +1,6 @@
 """Every chapter: runs, agrees with its text, holds no outputs, and says what its parameters are."""
 
 import ast
-import importlib
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import nbformat
 import papermill
 import pytest
 
-from attnlib.chapters import Chapter
+from book.chapters.storing import all_chapters
 from tests.parameters import profile, quick
 
 ROOT = Path(__file__).parents[2]
@@ -106,12 +105,7 @@ def test_quick_is_what_the_notebook_does_by_itself(name: str) -> None:
 
 @each_study
 def test_its_class_is_in_the_file_of_its_name_and_takes_its_parameters(name: str) -> None:
-    module = importlib.import_module(f"attnlib.chapters.{name}")
-    (chapter,) = (
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Chapter) and each.__module__ == module.__name__
-    )
+    chapter = all_chapters()[name]
     defaults = quick(name)
     assert set(chapter.model_fields) == set(defaults)
     for which in ("smoke", "quick", "paper"):

@@ -1,0 +1,242 @@
+"""Stored models: trained ones that came with the book, small, with what they are for and how good they are.
+
+`results/models/<chapter>/<name>.safetensors` holds a `Transformer`'s weights and, in the header, settings,
+its task, which samples it was tested on and how many of them it got right, and how it came about. A reader
+draws attention from it at once, without training; a page computes it without a kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlib.files import CheckpointError, load_tensors
+from attnlib.generators.algorithmic import StringReversalGenerator
+from attnlib.generators.arithmetic import Arithmetic, arithmetic
+from attnlib.generators.base import Batch
+from attnlib.generators.rasp import LANGUAGES, Language, language
+from attnlib.generators.tokenizer import char_tokenizer
+from attnlib.models.transformer import Transformer
+
+STORED = Path(__file__).parents[2] / "results" / "models"
+"""The models that came with the book."""
+
+VERSION = 1
+"""Of what the header says; rises when an older one can no longer be read."""
+
+AGAIN = "Take the file from the repository again (git checkout -- results/models), or store the model again"
+"""What to do about a file that cannot be used."""
+
+Task = Language | Arithmetic | StringReversalGenerator
+"""What a stored model was trained to do: a RASP language of the paper, arithmetic, or string reversal."""
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model that was stored, and what its file says of it.
+
+    Attributes:
+        chapter: whose model it is.
+        name: of its run there.
+        model: in evaluation mode, on the CPU.
+        task: what it does.
+        held_out: which samples it was tested on, as `task.sequences`, `splits` or `samples` takes them.
+        accuracy: on these, `value`, `low`, `high` and `n` of "accuracy" (per token) and "exact match".
+        data: SHA-256 of those samples.
+        provenance: the chapter's parameters, `steps` and `seconds` of training, and what `origin` said when
+            it was stored: commit, code, versions.
+    """
+
+    chapter: str
+    name: str
+    model: Transformer
+    task: Task
+    held_out: dict[str, Any]
+    accuracy: dict[str, dict[str, float]]
+    data: str
+    provenance: dict[str, Any]
+
+    @cached_property
+    def tests(self) -> list[Batch]:
+        """The samples it was tested on, none of which it was trained on."""
+        return tests(self.task, self.held_out)
+
+    @property
+    def note(self) -> str:
+        """In a line: how good it is, and where it is from."""
+        tokens, whole = self.accuracy["accuracy"], self.accuracy["exact match"]
+        kinds = {Language: "sequences", Arithmetic: "problems", StringReversalGenerator: "strings"}
+        libraries = self.provenance["versions"]
+        return (
+            f"{100 * tokens['value']:.2f} % of tokens and {100 * whole['value']:.1f} % of {whole['n']:,.0f} "
+            f"held-out {kinds[type(self.task)]} right; "
+            f"{self.provenance['steps']:,} steps, {self.provenance['seconds']:.0f} s, torch "
+            f"{libraries['torch']}, commit {self.provenance['commit'] or 'unknown'}"
+        )
+
+
+def tests(task: Task, held_out: Mapping[str, Any]) -> list[Batch]:
+    """Held-out samples of a task in batches; of arithmetic, only the answer is asked for."""
+    if isinstance(task, Language):
+        return task.in_batches(task.sequences(**held_out))
+    if isinstance(task, StringReversalGenerator):
+        return task.in_batches(task.samples(**held_out))
+    return dataclasses.replace(task, operands_too=False).in_batches(task.splits(**held_out).test)
+
+
+def stored_model(chapter: str, name: str, folder: Path | None = None) -> StoredModel:
+    """A model that came with the book.
+
+    Args:
+        chapter: such as "rasp_languages".
+        name: of its run, such as "sort, supervised", or of its file.
+        folder: the one with a folder per chapter, `results/models` if left out.
+
+    Raises:
+        ValueError: there is none of this name; says which there are.
+        CheckpointError: the file is damaged, or of another version or model.
+
+    Example:
+        >>> kept = stored_model("rasp_languages", "sort")
+        >>> ids = kept.task.annotate("cab").input_ids[None]
+        >>> kept.model(ids, output_attentions=True).attentions.shape
+        torch.Size([1, 2, 1, 4, 4])
+    """
+    folder = folder or STORED
+    files = _files(folder, chapter)
+    if not files:
+        chapters = sorted({path.parent.name for path in folder.glob("*/*.safetensors")})
+        raise ValueError(
+            f"no model of a chapter {chapter!r} is stored{_close(chapter, chapters)}; there are models of "
+            f"{', '.join(chapters) or 'no chapter'}"
+        )
+    if file_name(name) not in files:
+        close = _close(file_name(name), list(files))
+        raise ValueError(
+            f"{chapter} has no stored model {name!r}{close}; there are {', '.join(files)}. "
+            "Others are trained by the chapter"
+        )
+    return _read(files[file_name(name)])
+
+
+def stored_models(chapter: str, folder: Path | None = None) -> dict[str, StoredModel]:
+    """All stored models of a chapter by name, in the order of their files; see `stored_model`."""
+    found = map(_read, _files(folder or STORED, chapter).values())
+    return {each.name: each for each in found}
+
+
+def _files(folder: Path, chapter: str) -> dict[str, Path]:
+    found = {path.stem: path for path in (folder / chapter).glob("*.safetensors")}
+    return dict(sorted(found.items()))
+
+
+def _read(path: Path) -> StoredModel:
+    try:
+        weights, header = load_tensors(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} {AGAIN}.") from error
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror}). {AGAIN}.") from error
+    except (KeyError, TypeError, ValueError) as error:  # whole, but what it holds is not what we write
+        raise CheckpointError(f"{path} has a header that is not ours ({error}). {AGAIN}.") from error
+    stored = header.get("stored")
+    if not isinstance(stored, dict):
+        raise CheckpointError(f"{path} is not a stored model but the checkpoint of a training. {AGAIN}.")
+    made = {key: stored.get(key) for key in ("version", "model")}
+    if made != {"version": VERSION, "model": Transformer.__name__}:
+        raise CheckpointError(
+            f"{path} holds a {made['model']} in version {made['version']} of stored models; this attnlib "
+            f"reads a {Transformer.__name__} in version {VERSION}. Take the file and the package from the "
+            "same commit, or store the model again"
+        )
+    try:
+        model = Transformer.built(path, single(weights), header)
+        task = _MAKERS[stored["kind"]](**stored["task"])
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}. {AGAIN}.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} says nothing of its task that this attnlib knows: {error}. {AGAIN}."
+        ) from error
+    alphabet = stored.pop("alphabet", None)
+    if isinstance(task, Language) and alphabet not in (None, task.alphabet):
+        raise CheckpointError(
+            f"{path} was trained on the symbols {alphabet!r}, and {task.name} has {task.alphabet!r} in this "
+            f"attnlib. {AGAIN}."
+        )
+    try:
+        own = {key: stored.pop(key) for key in ("chapter", "name", "held_out", "accuracy", "data")}
+        found = StoredModel(model=model, task=task, provenance=stored, **own)
+        found.note  # noqa: B018 - reads what is said of its accuracy and provenance
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} does not say what it should, in {error}. {AGAIN}.") from error
+    if (found.chapter, file_name(found.name)) != (path.parent.name, path.stem):
+        raise CheckpointError(f"{path} is another model: {found.chapter}, {found.name!r}. {AGAIN}.")
+    return found
+
+
+def single(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights in single precision, which is what computes."""
+    return {key: value.to(torch.float32) for key, value in weights.items()}
+
+
+def _language(name: str, alphabet_size: int, bos: bool) -> Language:
+    return language(name, alphabet_size, bos)
+
+
+def _arithmetic(numbers: list[int], **settings: Any) -> Arithmetic:
+    low, high = numbers
+    return arithmetic(numbers=(low, high), **settings)
+
+
+def _reversal(**settings: Any) -> StringReversalGenerator:
+    return StringReversalGenerator(tokenizer=char_tokenizer(), **settings)
+
+
+_MAKERS: dict[str, Any] = {"language": _language, "arithmetic": _arithmetic, "string reversal": _reversal}
+
+
+def told(task: Task) -> dict[str, Any]:
+    """A task as its maker's arguments: what a file can hold of it."""
+    if isinstance(task, Language):
+        if LANGUAGES.get(task.name) is not task.definition:
+            raise ValueError(
+                f"{task.name!r} is a language of your own: a function, which no file of weights can hold. "
+                "Keep such a model by model.save(path)"
+            )
+        # A Dyck language brings its own symbols, and ignores the size.
+        size = 10 if task.definition.symbols else len(task.alphabet)
+        return {"kind": "language", "task": {"name": task.name, "alphabet_size": size, "bos": task.bos}}
+    if isinstance(task, StringReversalGenerator):
+        own = {"charset": task.charset, "length": list(task.length), "seed": task.seed, "split": task.split}
+        return {"kind": task.NAME, "task": own}
+    space = task.space
+    settings = {
+        "operators": space.operators,
+        "numbers": list(space.numbers),
+        "n_operands": space.n_operands,
+        "negative": space.negative,
+        "reversed_digits": task.reversed_digits,
+        "padded": task.padded,
+        "operands_too": task.operands_too,
+    }
+    return {"kind": "arithmetic", "task": settings}
+
+
+def file_name(name: str) -> str:
+    """What the file of a run is called."""
+    return re.sub(r"[^\w]+", "-", name).strip("-")
+
+
+def _close(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

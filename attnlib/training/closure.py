@@ -1,0 +1,113 @@
+"""Which files of the house some code is made of: the modules that it reaches by import. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+from typing import NamedTuple
+
+HOUSE = Path(__file__).resolve().parents[2]
+"""Where the packages `attnlib` and `book` lie."""
+
+
+class Import(NamedTuple):
+    """What an import names.
+
+    Attributes:
+        module: where from.
+        name: what of it, perhaps a module; "": all.
+        asked: if only attributes of that are used, which.
+    """
+
+    module: str
+    name: str = ""
+    asked: tuple[str, ...] = ()
+
+
+def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = HOUSE) -> dict[str, Path]:
+    """The modules of the house that some modules, or a text, reach by import, and their files.
+
+    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`). A
+    package's `__init__` is looked through: of what it takes from elsewhere, only the names that are asked for
+    are followed, also where they are asked for as attributes (`from attnlib import stats`, and then
+    `stats.agreement`). It counts where it defines the name itself, or all of it is asked for.
+
+    Args:
+        starts: names of modules, which are reached.
+        source: Python, such as a notebook's.
+        house: where the packages lie.
+    """
+    found: dict[str, Path] = {}
+    waiting = [Import(start) for start in starts] + list(_imports(source, ""))
+    seen = set[Import]()
+    while waiting:
+        one = waiting.pop()
+        inner = f"{one.module}.{one.name}" if one.name else one.module
+        if one in seen:
+            continue
+        seen.add(one)
+        file, inner_file = file_of(one.module, house), file_of(inner, house)
+        if inner_file and one.asked and _is_package(inner_file):
+            waiting += [Import(inner, name) for name in one.asked]
+        elif inner_file:
+            if inner not in found:
+                found[inner] = inner_file
+                waiting += _of_file(inner_file, inner, inner_file.stat().st_mtime_ns)
+        elif file and _is_package(file):
+            own = _of_file(file, one.module, file.stat().st_mtime_ns)
+            elsewhere = [each._replace(asked=one.asked) for each in own if each.name == one.name]
+            waiting += elsewhere or [Import(one.module)]
+        elif file:
+            waiting.append(Import(one.module))
+    return dict(sorted(found.items()))
+
+
+def file_of(module: str, house: Path = HOUSE) -> Path | None:
+    """The file of a module or package; `None` if it is not of the house."""
+    stem = house.joinpath(*module.split("."))
+    return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
+
+
+def _is_package(file: Path) -> bool:
+    return file.stem == "__init__"
+
+
+@functools.cache
+def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
+    return tuple(_imports(file.read_text(), module if _is_package(file) else module.rpartition(".")[0]))
+
+
+def _imports(text: str, package: str) -> Iterator[Import]:
+    """What a text imports: see `Import`."""
+    bound: list[tuple[str, Import]] = []
+    asked: dict[str, set[str]] = {}
+    uses = Counter[str]()  # of a name, but for the attributes that are asked of it
+    for node in _run(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            bound += [(alias.asname or alias.name, Import(alias.name)) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            place = (
+                resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module
+            )
+            bound += [(alias.asname or alias.name, Import(place or "", alias.name)) for alias in node.names]
+        elif isinstance(node, ast.Name):
+            uses[node.id] += 1
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            asked.setdefault(node.value.id, set()).add(node.attr)
+            uses[node.value.id] -= 1
+    for name, one in bound:
+        yield one if uses[name] else one._replace(asked=tuple(sorted(asked.get(name, ()))))
+
+
+def _run(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a tree, less what stands under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if not (
+            isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        ):
+            yield node
+            yield from _run(node)

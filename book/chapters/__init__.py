@@ -1,0 +1,16 @@
+"""What the chapters compute: a folder for each, and beside them what they share."""
+
+CHAPTERS = (
+    "rasp",
+    "generative",
+    "flow",
+    "reasoning",
+    "lens",
+    "classification",
+    "translation",
+    "copying",
+    "tells",
+    "methods",
+    "own_model",
+)
+"""The folder of each, in the book's order."""

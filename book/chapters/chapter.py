@@ -1,0 +1,275 @@
+"""What every chapter is: parameters checked in its first second, models to train, and a record.
+
+A chapter's parameters cell holds plain typed values, each with a comment: names, types, defaults and words
+are said there, and nowhere else. `Chapter.from_notebook(globals())` reads them, together with whatever
+papermill injected, and stops with one message that names every problem: what was given, what was allowed,
+and, for a misspelt name, what may have been meant.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_origin
+
+import pandas as pd
+import torch
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from torch import nn
+
+from attnlib.training import History, Plan, token_scores, trained
+from attnlib.training.snapshots import Snapshots
+from book.chapters.demands import refuse_too_large
+from book.chapters.processes import processes, train_side_by_side
+from book.chapters.records import device_name, record
+from book.chapters.refusals import refusal, refuse_unsound
+
+_IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
+
+C = TypeVar("C", bound="Chapter")
+
+
+def _different(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise ValueError(f"seeds should be different numbers from 0; got {seeds}")
+    return seeds
+
+
+SeveralSeeds = Annotated[list[int], Field(min_length=2), AfterValidator(_different)]
+"""The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
+
+Seeds = Annotated[list[int], Field(min_length=1), AfterValidator(_different)]
+"""The type of a parameter `seeds`: a model counted twice would make intervals too narrow."""
+
+
+def _as_typed(kind: Any, value: Any) -> Any:
+    """A parameter as a command meant it: papermill hands on `-p bos true` and `-p seeds "[0, 1]"` as texts.
+
+    Where a truth value, a list or a mapping belongs, a text is read as JSON; any other text stays.
+    """
+    kind = get_origin(kind) or kind
+    if not isinstance(value, str) or kind not in (bool, list, dict):
+        return value
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return read if isinstance(read, kind) else value
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model to train; a chapter adds what sets its models apart.
+
+    Attributes:
+        name: what it is called in tables and figures.
+        seed: of its weights and the order of its batches.
+    """
+
+    name: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Setup:
+    """All that decides the model of a run, once it is trained.
+
+    Attributes:
+        model: with the weights to begin with.
+        batches: the batch of every step.
+        loss: what is minimised; see `fit`.
+        plan: how; `None`: the model is taken as it is.
+        valid: batches that the best checkpoint is chosen by.
+        score: what a model scores on them, `plan.metric` among it.
+        hooks: called after every step; see `fit`.
+    """
+
+    model: nn.Module
+    batches: Callable[[int], Any]
+    loss: Callable[..., Any]
+    plan: Plan | None
+    valid: Sequence[Any] = ()
+    score: Callable[..., dict[str, float]] = token_scores
+    hooks: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The model of a run, and how it came about.
+
+    Attributes:
+        run: the run.
+        model: in evaluation mode, with its best weights.
+        history: of its training, and where that is kept; empty if it was taken as it is.
+        hooks: those of its set-up.
+    """
+
+    run: Run
+    model: nn.Module
+    history: History = field(default_factory=History)
+    hooks: Sequence[Any] = ()
+
+
+class Chapter(BaseModel):
+    """A chapter: its parameters, and what it does with them.
+
+    A subclass declares the type and the range of each parameter of the notebook's cell. It is in a file with
+    the notebook's name, and says which `runs` there are, the `setup` of each, and its `label`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    device: Literal["auto", "cpu", "cuda"]
+
+    _trained: dict[str, Trained] = PrivateAttr(default_factory=dict)
+    _started: float = PrivateAttr(default_factory=time.monotonic)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sound(cls, values: Any) -> Any:
+        refuse_unsound(values)
+        kinds = {name: field.annotation for name, field in cls.model_fields.items()}
+        values = {name: _as_typed(kinds.get(name), value) for name, value in values.items()}
+        refuse_unsound(values)
+        return values
+
+    @model_validator(mode="after")
+    def _small_enough(self) -> Chapter:
+        refuse_too_large(self)
+        return self
+
+    # ---- parameters ----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_notebook(cls: type[C], names: Mapping[str, Any]) -> C:
+        """The chapter of a notebook, from its global names.
+
+        Args:
+            names: the notebook's `globals()`, taken right after its parameters cell.
+
+        Raises:
+            ParameterError: for unknown names, missing names, wrong types, values out of range and
+                combinations that are impossible.
+        """
+        # When a reader runs the cell again, what later cells defined is there too, and none of our business.
+        again = any(isinstance(value, cls) for value in names.values())
+        plain = (bool, int, float, str, list, tuple, dict, type(None))
+
+        def may_be_parameter(name: str, value: Any) -> bool:
+            return isinstance(value, plain) and not name.startswith("_") and name not in _IPYTHONS_OWN
+
+        values = {
+            name: value
+            for name, value in names.items()
+            if name in cls.model_fields or (may_be_parameter(name, value) and not again)
+        }
+        return cls.checked(values, [text for text in names.get("In", []) if isinstance(text, str)])
+
+    @classmethod
+    def checked(cls: type[C], values: Mapping[str, Any], cells: Sequence[str] = ()) -> C:
+        """The chapter with these parameters; see `from_notebook` for the errors.
+
+        Args:
+            values: a value for every parameter.
+            cells: source of the notebook's cells so far, for what a parameter is in words.
+        """
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            refused = refusal(cls, error, cells)
+        raise refused  # outside the except block, so that pydantic's own traceback does not bury the message
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    def runs(self) -> Sequence[Run]:
+        """Every model to train."""
+        return ()
+
+    def setup(self, run: Any) -> Setup:
+        """What trains the model of a run: one of `runs()`, or one of your own."""
+        raise NotImplementedError
+
+    def train(self, run: Run, progress: bool = True) -> Trained:
+        """Train the model of a run, or load it if the same one was trained before.
+
+        Args:
+            run: one of `runs()`, or one of your own.
+            progress: show a bar and a line per evaluation.
+        """
+        setup = self.setup(run)
+        model, plan = setup.model, setup.plan
+        history = History()
+        if plan is None:
+            model.to(self.torch_device).eval()
+        else:
+            how: dict[str, Any] = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
+            how["progress"] = progress
+            history = trained(model, setup.batches, setup.loss, plan, chapter=self.notebook, **how)
+        self._trained[run.name] = Trained(run, model, history, setup.hooks)
+        return self._trained[run.name]
+
+    def train_all(self) -> tuple[dict[str, nn.Module], dict[str, pd.DataFrame]]:
+        """The models of all runs, and the tables of their training's history, by the runs' names.
+
+        Models are trained in as many processes as the environment variable `ATTNLIB_PROCESSES` says, to the
+        same weights: see `book.chapters.processes`.
+
+        Raises:
+            ValueError: the variable is not a number from 1 up.
+        """
+        runs = self.runs()
+        if (n := processes()) > 1 and len(runs) > 1:
+            train_side_by_side(self, runs, n)
+        found = [self.train(run) for run in runs]
+        models = {each.run.name: each.model for each in found}
+        return models, {each.run.name: each.history.table for each in found if each.history.rows}
+
+    def kept(self, name: str) -> Snapshots:
+        """The trained model of a run at the steps that it was kept at."""
+        (snapshots,) = (hook for hook in self.trained[name].hooks if isinstance(hook, Snapshots))
+        return snapshots
+
+    @property
+    def trained(self) -> Mapping[str, Trained]:
+        """What was trained so far, by the runs' names."""
+        return self._trained
+
+    @property
+    def torch_device(self) -> torch.device:
+        """The device that `device` means here."""
+        return Plan(steps=1, device=self.device).torch_device()
+
+    # ---- its record ----------------------------------------------------------------------------------
+
+    @property
+    def notebook(self) -> str:
+        """The name of the chapter's notebook, which its file has too."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def label(self) -> str:
+        """What the chapter with these parameters is called among its records."""
+        raise NotImplementedError
+
+    def record(self, rows: pd.DataFrame) -> Path | None:
+        """Record what was found, with what training really did; see `book.chapters.records.record`."""
+        return record(
+            rows,
+            notebook=self.notebook,
+            label=self.label,
+            params=self.model_dump(mode="json"),
+            device=device_name(self.torch_device),
+            seconds=time.monotonic() - self._started,
+            training={name: found.history for name, found in self.trained.items() if found.history.folder},
+        )

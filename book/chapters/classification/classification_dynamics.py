@@ -1,0 +1,214 @@
+"""The chapter on how a classifier's attention learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import pandas as pd
+import torch
+from pydantic import Field, field_validator, model_validator
+
+from attnlib.generators.classification import DATASETS, Corpus, Documents, Planting, corpus, planted
+from attnlib.generators.classification.sources import find_folder, unknown_name
+from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
+from attnlib.stats import RunScores
+from attnlib.training import Plan
+from attnlib.training.snapshots import Snapshots
+from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds
+from book.chapters.classification.lexical import Lexical, logistic_regression, train_bag_of_embeddings
+from book.chapters.classification.results import ClassificationResults
+from book.chapters.classification.scores import lexical_scores, scores_at_checkpoints
+from book.chapters.records import paper_figures
+
+
+@dataclass(frozen=True)
+class DynamicsRun(Run):
+    """A classifier.
+
+    Attributes:
+        uniform: whether its attention is forced to stay even.
+    """
+
+    uniform: bool
+
+
+class ClassificationDynamics(Chapter):
+    """Parameters, models and record of the chapter `classification_dynamics`."""
+
+    data: str
+    folder: str
+    classes: list[str]
+    train_documents: int = Field(ge=0)
+    validation_documents: int = Field(ge=20)
+    test_documents: int = Field(ge=20)
+    max_length: int = Field(ge=0)
+    difficulty: float = Field(ge=0, le=1)
+    confounding: float = Field(ge=0, le=1)
+    embedding: int = Field(ge=1, le=4096)
+    hidden: int = Field(ge=1, le=4096)
+    steps: int = Field(ge=1)
+    every: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    precision: Literal["float32", "bf16"]
+    lexical_epochs: int = Field(ge=1)
+    lexical_learning_rate: float = Field(gt=0, le=1)
+    seeds: SeveralSeeds
+    uniform_seed: int = Field(ge=0)
+    measure: Literal["top match", "kendall", "spearman"]
+    shown: int = Field(ge=1, le=50)
+    data_seed: int = Field(ge=0)
+
+    @field_validator("data")
+    @classmethod
+    def _in_any_case(cls, data: str) -> str:
+        return data.lower() if data.lower() in ("planted", *DATASETS) else data
+
+    @field_validator("classes")
+    @classmethod
+    def _none_or_two(cls, classes: list[str]) -> list[str]:
+        if len(set(classes)) not in (0, 2) or len(classes) > 2:
+            raise ValueError(f"classes should be empty, or two different labels; got {classes}")
+        return classes
+
+    @model_validator(mode="after")
+    def _possible(self) -> ClassificationDynamics:
+        if self.data == "planted":
+            given = [name for name in ("folder", "classes", "max_length") if getattr(self, name)]
+            if given:
+                raise ValueError(f"{', '.join(given)} cannot be given for planted, which is made, not read")
+            return self
+        try:
+            found = find_folder(self.data, self.folder or None)
+        except FileNotFoundError as error:
+            raise ValueError(str(error)) from None
+        if found is None and self.data not in DATASETS:
+            raise unknown_name(self.data, ["planted", *DATASETS])
+        return self
+
+    @property
+    def label(self) -> str:
+        """The data set's name in code."""
+        return self.data
+
+    @property
+    def name(self) -> str:
+        """The data set's name as the paper's table has it."""
+        titles = {task.partition(":")[0] for task in paper_figures()["task"]}
+        known = {title.lower(): title for title in titles} | {each: DATASETS[each].title for each in DATASETS}
+        return known.get(self.data.lower(), self.data)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The documents."""
+        if self.data == "planted":
+            return planted(
+                Planting(difficulty=self.difficulty, confounding=self.confounding),
+                train_documents=self.train_documents or 4000,
+                validation_documents=self.validation_documents,
+                test_documents=self.test_documents,
+                seed=self.data_seed,
+            )
+        return corpus(
+            self.data,
+            self.folder or None,
+            classes=(self.classes[0], self.classes[1]) if self.classes else None,
+            max_length=self.max_length or None,
+            train_documents=self.train_documents or None,
+            test_documents=self.test_documents,
+            seed=self.data_seed,
+        )
+
+    @cached_property
+    def looked_at(self) -> dict[str, Documents]:
+        """The documents whose words are looked at during training; as many of train as of validation."""
+        n, data = self.validation_documents, self.corpus
+        sampled = {"train": data.train, "validation": data.validation}
+        return {split: part.sample(n, self.data_seed) for split, part in sampled.items()} | {
+            "test": data.test
+        }
+
+    @property
+    def checkpoints(self) -> tuple[int, ...]:
+        """When they are looked at, as updates made."""
+        return checkpoint_steps(self.steps, self.every)
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    def runs(self) -> list[DynamicsRun]:
+        """Every model to train: the one that is explained first, the uniform one last."""
+        attending = [DynamicsRun(f"seed {seed}", seed, uniform=False) for seed in self.seeds]
+        return [*attending, DynamicsRun("uniform", self.uniform_seed, uniform=True)]
+
+    def setup(self, run: DynamicsRun) -> Setup:
+        """A classifier, kept at every checkpoint; and the documents."""
+        torch.manual_seed(run.seed)
+        sizes = {"embedding": self.embedding, "hidden": self.hidden, "intermediate": self.hidden}
+        model = Classifier(ClassifierConfig(len(self.corpus.vocabulary), uniform=run.uniform, **sizes))
+        plan = Plan(
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            evaluate_every=self.every,
+            seed=run.seed,
+            device=self.device,
+            precision=self.precision,
+        )
+        batches = self.corpus.train.batches(self.batch_size, run.seed)
+        kept = [Snapshots(self.checkpoints)]
+        validation = self.looked_at["validation"].in_batches()
+        return Setup(model, batches, document_loss, plan, validation, document_scores, kept)
+
+    @cached_property
+    def lexical(self) -> dict[str, Lexical]:
+        """Models that know no order: one of embeddings only, and logistic regression."""
+        known = (self.corpus.train, self.looked_at["validation"], len(self.corpus.vocabulary))
+        bag = train_bag_of_embeddings(
+            *known,
+            epochs=self.lexical_epochs,
+            learning_rate=self.lexical_learning_rate,
+            device=self.device,
+            chapter=self.notebook,
+        )
+        return {"embedding": bag, "logistic": logistic_regression(*known)}
+
+    def scores(self, split: str) -> dict[str, RunScores]:
+        """What each word of a split meant to each trained model at each checkpoint, and to `lexical`."""
+        documents = self.looked_at[split]
+        found = {
+            run.name: scores_at_checkpoints(
+                self.kept(run.name), documents, not run.uniform, self.torch_device
+            )
+            for run in self.runs()
+        }
+        return found | {name: lexical_scores(model, documents) for name, model in self.lexical.items()}
+
+    @cached_property
+    def results(self) -> ClassificationResults:
+        """What is found once all runs are trained."""
+        scores = {split: self.scores(split) for split in self.looked_at}
+        return ClassificationResults(scores, self.measure, self.corpus)
+
+    def rows(self) -> pd.DataFrame:
+        """What is recorded."""
+        return self.results.rows().assign(task=self.name, setting=self.setting)
+
+    @property
+    def setting(self) -> str:
+        """The set-up in words, for tables."""
+        data = self.corpus
+        made = f"difficulty {self.difficulty:g}, confounding {self.confounding:g}"
+        said = [
+            made if self.data == "planted" else data.about["differs"],
+            f"{len(data.train):,} training documents",
+            f"first {self.max_length} words ({100 * data.about['cut']:.0f} % of the documents are longer)"
+            if self.max_length
+            else "",
+            f"{self.steps:,} steps",
+            f"{len(self.seeds)} seeds",
+            f"embedding {self.embedding}, hidden {self.hidden}",
+            "bf16" * (self.precision == "bf16"),
+        ]
+        return "; ".join(part for part in said if part)

@@ -1,0 +1,152 @@
+"""What comes of heads that were drawn, graded and put together: tables, and the numbers of the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from attnlib import stats
+from book.chapters.copying import grades, learning
+from book.chapters.copying.head_measures import PREFERENCES
+
+
+@dataclass(frozen=True)
+class Graded:
+    """Heads, and how models with one of them learned.
+
+    Attributes:
+        curves: columns `head`, `order`, `step` and `accuracy`.
+        runs: see `stats.run_grades`.
+        heads: see `stats.head_grades`.
+    """
+
+    curves: pd.DataFrame
+    runs: pd.DataFrame
+    heads: pd.DataFrame
+
+    def of(self, grade: str) -> list[int]:
+        """The heads of a grade."""
+        return self.heads.loc[self.heads["grade"] == grade, "head"].tolist()
+
+    def __str__(self) -> str:
+        """How many there are of each grade."""
+        counts = {grade: len(self.of(grade)) for grade in ("good", "bad", "neither")}
+        said = ", ".join(f"{count} {grade}" for grade, count in counts.items())
+        return f"{len(self.heads)} heads drawn: {said}"
+
+    def over_training(self) -> pd.DataFrame:
+        """The mean accuracy of the heads of each grade over training, with Student's interval over heads.
+
+        Columns `task` (how many heads, of which grade), `metric`, `step`, `value`, `low`, `high` and `n`. A
+        head's own is the mean of its runs.
+        """
+        if not len(self.heads):
+            return pd.DataFrame()
+        means = self.curves.groupby(["head", "step"], as_index=False)["accuracy"].mean()
+        named = self.heads.assign(
+            task=self.heads["grade"].map(lambda grade: f"{len(self.of(grade))} {grade}"),
+            place=self.heads["grade"].map({"good": 0, "neither": 1, "bad": 2}),
+        )
+        rows = means.merge(named, on="head").sort_values(["place", "head", "step"])
+        return learning.curves_over_seeds(rows.rename(columns={"head": "seed"}), ["accuracy"])
+
+
+@dataclass(frozen=True)
+class HeadResults:
+    """Heads, what they preferred before training, and models of several of them.
+
+    Attributes:
+        graded: the heads.
+        preferences: see `measures.heads.initial_preference`.
+        together: of models of several heads, columns `task`, `seed`, `step` and `accuracy`.
+        times: of the same; see `stats.learned_at`.
+        leads: in what share of models with one good head that one looks at the right place most.
+        budget: steps of models of several heads.
+    """
+
+    graded: Graded
+    preferences: pd.DataFrame
+    together: pd.DataFrame
+    times: pd.DataFrame
+    leads: stats.Estimate | None
+    budget: int
+
+    @cached_property
+    def shares(self) -> pd.DataFrame:
+        """How many heads are good and bad: see `stats.grade_shares`."""
+        return grades.grade_shares(self.graded.runs, self.graded.heads)
+
+    @cached_property
+    def predicted(self) -> pd.DataFrame:
+        """Whether preferences tell good heads from others: see `stats.predictions`."""
+        return grades.predictions(self.preferences, self.graded.heads, PREFERENCES)
+
+    @cached_property
+    def learned(self) -> pd.DataFrame:
+        """How many models of several heads learn, when, and how they end: a row per kind and metric."""
+        if not len(self.times):
+            return pd.DataFrame(columns=["task", "metric", "value", "low", "high", "n", "count"])
+        last = self.together[self.together["step"] == self.budget]
+        tables = [
+            learning.shares_learned(self.times, [self.budget]).assign(metric="learned, several heads"),
+            learning.median_steps(self.times).assign(metric="median step, several heads"),
+            learning.curves_over_seeds(last, ["accuracy"]).assign(
+                metric="accuracy at the end, several heads"
+            ),
+        ]
+        return pd.concat(tables, ignore_index=True).drop(columns="step")
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """Of every two kinds of models of several heads, how they differ: see `stats.pairs_learned`."""
+        return grades.pairs_learned(self.times, self.budget) if len(self.times) else pd.DataFrame()
+
+    def rows(self) -> pd.DataFrame:
+        """What is recorded, all with intervals; a median that is never reached has no row."""
+        shares, predicted = self.shares, self.predicted
+        tables = [
+            shares.assign(metric=shares["grade"] + ", share of " + shares["metric"], task="heads"),
+            predicted.assign(
+                metric="AUC of " + predicted["metric"] + ", good against " + predicted["against"],
+                task="heads",
+            ),
+            self.learned,
+        ]
+        if len(self.pairs):
+            tables.append(self.pairs.assign(metric="learned, several heads, less " + self.pairs["than"]))
+        if self.leads:
+            leads = {"metric": "the good head leads", "task": "heads"} | self.leads._asdict()
+            tables.append(pd.DataFrame([leads]))
+        columns = ["metric", "task", "budget", "value", "low", "high", "n", "count", "p", "p_holm"]
+        found = pd.concat([table for table in tables if len(table)] or [pd.DataFrame(columns=columns)])
+        return found.reindex(columns=columns)[found["value"].abs() < float("inf")].reset_index(drop=True)
+
+    def glued(self) -> dict[str, float | int]:
+        """The numbers that the text quotes, by what it calls them; those that there are not are NaN, or 0."""
+        found: dict[str, float | int] = {}
+        for grade in ("good", "bad", "neither"):
+            found[f"heads, {grade}"] = len(self.graded.of(grade))
+        found["heads, drawn"] = len(self.graded.heads)
+        auc = self.predicted[(self.predicted["metric"] == "on it") & (self.predicted["against"] == "bad")]
+        found |= _quoted("heads, auc", auc)
+        good = self.shares[self.shares["grade"] == "good"]
+        for first in ("good", "bad"):
+            row = good[good["metric"] == f"second runs after a {first} first"]
+            found |= _quoted(f"heads, good after {first}", row)
+        kinds = self.learned[self.learned["metric"] == "learned, several heads"]
+        for name, ending in {"all bad": " bad", "one good": " good", "random": "graded"}.items():
+            found |= _quoted(f"heads, {name}", kinds[kinds["task"].str.endswith(ending)])
+        leads = pd.DataFrame([self.leads._asdict()] if self.leads else [])
+        return found | _quoted("heads, leads", leads)
+
+
+def _quoted(name: str, row: pd.DataFrame) -> dict[str, float | int]:
+    """Value, interval, n and count of a table's one row; of none, NaN and 0."""
+    found: dict[str, float | int] = {}
+    for part in ("value", "low", "high"):
+        found[f"{name}: {part}"] = float(row[part].item()) if len(row) else float("nan")
+    for part in ("n", "count"):
+        found[f"{name}: {part}"] = int(row[part].item()) if len(row) and part in row else 0
+    return found

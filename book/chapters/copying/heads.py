@@ -1,0 +1,308 @@
+"""Good heads and bad, of the chapter on copying: drawn, graded by training, and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, model_validator
+
+from attnlib import stats
+from attnlib.generators.copying import UNSEEN, CopyBatch, Copying
+from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
+from attnlib.training import Plan
+from book.chapters.chapter import Chapter, Run, Setup, Trained
+from book.chapters.copying import grades, learning
+from book.chapters.copying.head_measures import PREFERENCES, HeadLooks, initial_preference
+from book.chapters.copying.head_models import copier_of
+from book.chapters.copying.head_results import Graded, HeadResults
+from book.chapters.processes import processes, train_side_by_side
+
+GOOD_ABOVE, BAD_BELOW = 0.95, 0.6
+"""The study's bounds: of the accuracy at any look, and of that at the end."""
+
+ORDERS = 3
+"""Runs that grade a head: they differ in the order of the data alone."""
+
+LOOK_EVERY = 10  # steps, as in the original
+DRAWN_AT_ONCE = 20  # heads, until there are enough good and bad ones
+NOT_GRADED = 30  # heads that "random" ones are taken from, as in the original
+_GRADED_FROM, _NOT_GRADED_FROM = 10_000, 20_000  # seeds of heads: no base has them
+
+
+@dataclass(frozen=True)
+class HeadRun(Run):
+    """Some models with chosen heads, side by side.
+
+    Attributes:
+        heads: seeds of each model's heads.
+        orders: of each model's data.
+        steps: of training.
+    """
+
+    heads: tuple[tuple[int, ...], ...]
+    orders: tuple[int, ...]
+    steps: int
+
+
+class CopyingHeads(Chapter):
+    """Parameters and models of the part on heads; fields are said in the notebook's parameters cell."""
+
+    precision: Literal["float32", "bf16"]
+    heads_wanted: int = Field(ge=0)
+    heads_drawn: int = Field(ge=1, le=1000)
+    heads_together: int = Field(ge=2, le=NOT_GRADED)
+    heads_models: int = Field(ge=1, le=1000)
+    heads_length: int = Field(ge=3, le=500)
+    heads_hidden: int = Field(ge=1, le=4096)
+    heads_batch_size: int = Field(ge=1)
+    heads_learning_rate: float = Field(gt=0, le=1)
+    heads_steps: int = Field(ge=1)
+    together_steps: int = Field(ge=1)
+    heads_sequences: int = Field(ge=1)
+    heads_stacked: int = Field(ge=1)
+    heads_base: int = Field(ge=0, lt=_GRADED_FROM)
+
+    @model_validator(mode="after")
+    def _enough(self) -> CopyingHeads:
+        if 0 < self.heads_wanted < self.heads_together:
+            raise ValueError(
+                f"heads_wanted should be 0, or at least heads_together = {self.heads_together}, for models "
+                f"of bad heads alone; got {self.heads_wanted}"
+            )
+        return self
+
+    # ---- models of heads -----------------------------------------------------------------------------
+
+    @property
+    def heads_task(self) -> Copying:
+        """Permutations."""
+        return Copying(self.heads_length, self.heads_length)
+
+    def head_setup(self, run: HeadRun) -> Setup:
+        """Models with chosen heads on one base."""
+        model = copier_of(self._head_config, self.heads_base, run.heads)
+        looked_at = self._unseen(len(run.heads))
+        batches = self.heads_task.batches(self.heads_batch_size, run.orders)
+        looks = HeadLooks(checkpoint_steps(run.steps, LOOK_EVERY, (0,)), looked_at)
+        return self.copying_setup(
+            run, model, batches, looked_at, self.heads_learning_rate, LOOK_EVERY, [looks]
+        )
+
+    def copying_setup(
+        self,
+        run: Any,
+        model: Copier,
+        batches: Callable[[int], CopyBatch],
+        looked_at: CopyBatch,
+        learning_rate: float,
+        every: int,
+        hooks: Sequence[Any],
+    ) -> Setup:
+        """What trains copiers, of chosen heads or of their own, for `run.steps`.
+
+        Args:
+            run: a `HeadRun`, or a `CopyRun` of the whole chapter.
+            model: with the weights to begin with.
+            batches: of every step.
+            looked_at: sequences that training does not see.
+            learning_rate: Adam's.
+            every: steps between looks.
+            hooks: what looks.
+        """
+        plan = Plan(
+            steps=run.steps,
+            learning_rate=learning_rate,
+            evaluate_every=max(50, every),  # where checkpoints are written, too: not at every look
+            seed=run.seed,
+            device=self.device,
+            precision=self.precision,
+        )
+        return Setup(model, batches, copying_loss, plan, [looked_at], copying_scores, hooks)
+
+    @property
+    def _head_config(self) -> CopierConfig:
+        return CopierConfig(self.heads_task.vocabulary, self.heads_hidden, cell="gru", shared=False)
+
+    def _unseen(self, models: int) -> CopyBatch:
+        """The same sequences for every model."""
+        rng = np.random.default_rng([0, UNSEEN])
+        sequences = self.heads_task.sequences(self.heads_sequences, rng)
+        return self.heads_task.of(np.repeat(sequences[None], models, 0))
+
+    # ---- grades --------------------------------------------------------------------------------------
+
+    def grade_heads(self) -> Graded:
+        """Draw heads and grade them, until there are `heads_wanted` good and bad ones, or `heads_drawn`.
+
+        A head is graded by models that have no other: good if its accuracy is above 0.95 at any look (one
+        every 10 steps), bad if it ends below 0.6, in all of three runs that differ in the order of the data.
+        A head whose runs so far settle that it is neither has no further ones.
+
+        All that is drawn is graded and kept, 20 heads at a time, so that there may be some more than wanted.
+        """
+        tables: list[pd.DataFrame] = []
+        graded = self._graded(tables)
+        while self.heads_wanted and not self.enough(graded) and len(graded.heads) < self.heads_drawn:
+            first = len(graded.heads)
+            still = list(range(first, min(first + DRAWN_AT_ONCE, self.heads_drawn)))
+            for order in range(ORDERS):
+                if still:
+                    tables.append(self._graded_once(still, order))
+                    graded = self._graded(tables)
+                    still = graded.of("open")
+        return graded
+
+    def enough(self, graded: Graded) -> bool:
+        """Whether there are as many good and bad heads as wanted."""
+        return min(len(graded.of("good")), len(graded.of("bad"))) >= self.heads_wanted
+
+    def _graded(self, tables: Sequence[pd.DataFrame]) -> Graded:
+        nothing = pd.DataFrame(columns=["head", "order", "step", "accuracy"])
+        curves = pd.concat(tables, ignore_index=True) if tables else nothing
+        runs = grades.run_grades(curves, GOOD_ABOVE, BAD_BELOW)
+        return Graded(curves, runs, grades.head_grades(runs, ORDERS))
+
+    def _graded_once(self, heads: Sequence[int], order: int) -> pd.DataFrame:
+        name = f"heads {heads[0]} to {heads[-1]}, order {order}"
+        seeds = [(_GRADED_FROM + head,) for head in heads]
+        found = self._train(name, seeds, [order] * len(heads), self.heads_steps)
+        return _curves(found, heads, "head").assign(order=order)
+
+    def _train(
+        self, name: str, heads: Sequence[tuple[int, ...]], orders: Sequence[int], steps: int
+    ) -> list[Trained]:
+        size, runs = self.heads_stacked, []
+        for start in range(0, len(heads), size):
+            some, of_them = tuple(heads[start : start + size]), tuple(orders[start : start + size])
+            part = f", {start} to {start + len(some) - 1}" if size < len(heads) else ""
+            runs.append(HeadRun(f"{name}{part}", self.heads_base, some, of_them, steps))
+        if (n := processes()) > 1 and len(runs) > 1:
+            train_side_by_side(self, runs, n)
+        return [self.train(run) for run in runs]
+
+    # ---- before training -----------------------------------------------------------------------------
+
+    def preferences(self, graded: Graded) -> pd.DataFrame:
+        """What graded heads prefer before they learn anything: see `measures.heads.initial_preference`."""
+        heads, size, tables = graded.heads["head"].tolist(), self.heads_stacked, []
+        for start in range(0, len(heads), size):
+            some = heads[start : start + size]
+            model = copier_of(self._head_config, self.heads_base, [(_GRADED_FROM + head,) for head in some])
+            model.to(self.torch_device)
+            tables.append(initial_preference(model, self._unseen(len(some)), some))
+        return (
+            pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["head", *PREFERENCES])
+        )
+
+    # ---- several heads -------------------------------------------------------------------------------
+
+    def combinations(self, graded: Graded) -> dict[str, list[tuple[int, ...]]]:
+        """Seeds of the heads of models that have several, by what the models are called.
+
+        All bad, all but the last bad and that one good, and heads that nobody graded; each `heads_models`
+        times, drawn without repetition from `heads_wanted` good and bad heads and from 30 others. A kind that
+        there are not heads enough for is missing.
+        """
+        n, rng = self.heads_together, np.random.default_rng([self.heads_base, UNSEEN])
+        bad, good = (
+            np.array(graded.of(grade)[: self.heads_wanted], int) + _GRADED_FROM for grade in ("bad", "good")
+        )
+        others = np.arange(NOT_GRADED) + _NOT_GRADED_FROM
+        kinds = {
+            f"{n} bad": [(bad, n)],
+            f"{n - 1} bad, 1 good": [(bad, n - 1), (good, 1)],
+            f"{n} not graded": [(others, n)],
+        }
+        found = {}
+        for kind, parts in kinds.items():
+            if self.heads_wanted and all(len(pool) >= count for pool, count in parts):
+                drawn = [
+                    [rng.choice(pool, count, replace=False) for pool, count in parts]
+                    for _ in range(self.heads_models)
+                ]
+                found[kind] = [tuple(np.concatenate(each).tolist()) for each in drawn]
+        return found
+
+    def train_together(self, graded: Graded) -> pd.DataFrame:
+        """How models of several heads learn: columns `task`, `seed` (which of its kind), `step`, `accuracy`.
+
+        Every model has an order of the data of its own, which graded no head.
+        """
+        tables = []
+        for place, (kind, heads) in enumerate(self.combinations(graded).items()):
+            first = ORDERS + place * self.heads_models
+            found = self._train(kind, heads, range(first, first + len(heads)), self.together_steps)
+            tables.append(_curves(found, range(len(heads)), "seed").assign(task=kind))
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["task"])
+
+    def found_by_good(self, times: pd.DataFrame) -> stats.Estimate | None:
+        """In what share of the models with one good head, of those that learned, it looks at the right place.
+
+        That is: at the end its largest attention is there more often than that of any of the bad ones; by
+        chance, 1 in as many heads as there are. Exact interval; `None` if there are no such models.
+
+        Args:
+            times: of all models of several heads; see `stats.learned_at`.
+        """
+        name = f"{self.heads_together - 1} bad, 1 good"
+        learned = times.loc[(times["task"] == name) & times["learned"], "seed"].tolist()
+        if not learned:
+            return None
+        stacks = [each for run, each in self.trained.items() if run == name or run.startswith(f"{name}, ")]
+        last = np.concatenate([each.hooks[0].at(self.together_steps)["on it"].numpy() for each in stacks])
+        leads = last[learned, -1] > last[learned, :-1].max(1)
+        return stats.proportion(int(leads.sum()), len(leads), method="exact")
+
+    # ---- in words and numbers ------------------------------------------------------------------------
+
+    def said_of(self, graded: Graded) -> str:
+        """How many heads were found, and, if too few, what to do about it."""
+        if not self.heads_wanted:
+            return "no heads were wanted: heads_wanted is 0"
+        said, wanted = str(graded), self.heads_wanted
+        if not self.enough(graded):
+            said += (
+                f". That is less than the {wanted} good and {wanted} bad ones wanted, within heads_drawn = "
+                f"{self.heads_drawn}: draw more, train longer (heads_steps) for more good ones, shorter for "
+                "more bad ones, or want fewer"
+            )
+        if len(possible := self.combinations(graded)) < 3:
+            said += f". Models of several heads that can be made: {', '.join(possible) or 'none'}"
+        return said
+
+    @property
+    def heads_setting(self) -> str:
+        """The set-up in words, for tables."""
+        said = [
+            f"{self.heads_task.name}; GRU",
+            f"hidden {self.heads_hidden}, batch {self.heads_batch_size}",
+            f"learning rate {self.heads_learning_rate:g}; base {self.heads_base}",
+            "bf16" * (self.precision == "bf16"),
+        ]
+        return "; ".join(part for part in said if part)
+
+    def head_results(self, graded: Graded, together: pd.DataFrame) -> HeadResults:
+        """All that is said of heads.
+
+        Args:
+            graded: see `grade_heads`.
+            together: see `train_together`.
+        """
+        times = learning.learned_at(together, GOOD_ABOVE) if len(together) else pd.DataFrame()
+        leads = self.found_by_good(times) if len(times) else None
+        return HeadResults(graded, self.preferences(graded), together, times, leads, self.together_steps)
+
+
+def _curves(found: Iterable[Trained], names: Iterable[int], column: str) -> pd.DataFrame:
+    """Accuracy of all models of some stacks over training."""
+    names, tables = list(names), []
+    for each in found:
+        here = len(each.model.get_parameter("to_query_weight"))
+        tables.append(each.hooks[0].curves(names[:here]).rename(columns={"seed": column}))
+        names = names[here:]
+    return pd.concat(tables, ignore_index=True)

@@ -1,0 +1,358 @@
+"""The chapter on copying: what attention has to be told first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int64
+from pydantic import Field, field_validator, model_validator
+
+from attnlib.generators.copying import UNSEEN, Copying
+from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.copier import Copier, CopierConfig
+from attnlib.training.snapshots import Snapshots
+from book.chapters.chapter import Run, Setup
+from book.chapters.copying.head_results import HeadResults
+from book.chapters.copying.heads import CopyingHeads, HeadRun
+from book.chapters.copying.learning import (
+    curves_over_seeds,
+    differences_learned,
+    learned_at,
+    median_steps,
+    shares_learned,
+)
+from book.chapters.copying.measures import CopyingLooks
+
+OPTIONS = ("both directions", "without context")
+
+
+@dataclass(frozen=True)
+class CopyRun(Run):
+    """Some seeds of one task, side by side in one model.
+
+    Attributes:
+        task: what is copied.
+        seeds: of the models.
+        group: what the runs of other seeds share: what these models are, in words.
+        steps: of training.
+        context: see `CopierConfig`.
+        bidirectional: see `CopierConfig`.
+        after: steps of the task with more symbols whose weights these models begin with; 0: their own.
+    """
+
+    task: Copying
+    seeds: tuple[int, ...]
+    group: str
+    steps: int
+    context: Literal["attention", "uniform", "none"] = "attention"
+    bidirectional: bool = False
+    after: int = 0
+
+
+class SequenceCopying(CopyingHeads):
+    """Parameters, models and record of the chapter `sequence_copying`."""
+
+    length: int = Field(ge=2, le=500)
+    symbols: int = Field(ge=2, le=5000)
+    more_symbols: int = Field(ge=3, le=5000)
+    between: list[int]
+    options: list[str]
+    hidden: int = Field(ge=1, le=4096)
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    steps: int = Field(ge=1)
+    uniform_steps: int = Field(ge=1)
+    early: int = Field(ge=0)
+    head_starts: list[int]
+    every: int = Field(ge=1)
+    budgets: list[int] = Field(min_length=1)
+    learned: float = Field(gt=0, le=1)
+    sequences: int = Field(ge=1)
+    seeds: int = Field(ge=2, le=1000)
+    stacked: int = Field(ge=1)
+
+    @field_validator("options")
+    @classmethod
+    def _known(cls, options: list[str]) -> list[str]:
+        if unknown := [option for option in options if option not in OPTIONS]:
+            raise ValueError(f"options should be among {', '.join(OPTIONS)}; got {unknown}")
+        return options
+
+    @model_validator(mode="after")
+    def _possible(self) -> SequenceCopying:
+        if not self.length <= self.symbols < self.more_symbols:
+            raise ValueError(
+                f"without repetition, symbols should be at least length = {self.length}, and fewer than "
+                f"more_symbols = {self.more_symbols}; got {self.symbols}"
+            )
+        if outside := [m for m in self.between if not self.symbols < m < self.more_symbols]:
+            raise ValueError(
+                f"between should be numbers between symbols = {self.symbols} and more_symbols = "
+                f"{self.more_symbols}; got {outside}"
+            )
+        for name in ("budgets", "head_starts"):
+            given = getattr(self, name)
+            if outside := [step for step in given if not 1 <= step <= self.steps]:
+                raise ValueError(f"{name} should be from 1 to steps = {self.steps}; got {outside}")
+        if self.early not in (looks := self.moments(self.uniform_steps)):
+            raise ValueError(
+                f"early should be a step at which models are looked at, of {looks}; got {self.early}"
+            )
+        for name in ("between", "budgets", "head_starts"):
+            if (given := getattr(self, name)) != sorted(set(given)):
+                raise ValueError(f"{name} should grow; got {given}")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The task that is hard."""
+        return f"{self.length}-of-{self.symbols}"
+
+    # ---- tasks and runs ------------------------------------------------------------------------------
+
+    @property
+    def hard(self) -> Copying:
+        """The task in which all symbols are in every sequence (if there are as many as places)."""
+        return Copying(self.length, self.symbols)
+
+    @property
+    def easy(self) -> Copying:
+        """The task with more symbols."""
+        return Copying(self.length, self.more_symbols)
+
+    @property
+    def repeated(self) -> Copying:
+        """The task in which symbols may occur again."""
+        return Copying(self.length, self.symbols, repetition=True)
+
+    @property
+    def doses(self) -> list[Copying]:
+        """Tasks of ever more symbols, from the hard one to the easy one."""
+        return [self.hard, *(Copying(self.length, m) for m in self.between), self.easy]
+
+    @property
+    def roomy(self) -> Copying:
+        """The hard task with the ids of the easy one, so that a model of that one can go on with it."""
+        return replace(self.hard, room=self.more_symbols)
+
+    def runs(self) -> list[CopyRun]:
+        """Every model to train: tasks with attention, then without, then with a head start."""
+        tasks = [*self.doses, self.repeated]
+        groups = [self._run(task, task.name, self.steps) for task in tasks]
+        for task in tasks:
+            groups.append(self._run(task, f"{task.name}, uniform", self.uniform_steps, context="uniform"))
+        for option in self.options:
+            how: dict[str, Any] = (
+                {"bidirectional": True} if option == "both directions" else {"context": "none"}
+            )
+            groups += [
+                self._run(task, f"{task.name}, {option}", self.steps, **how)
+                for task in (self.hard, self.easy)
+            ]
+        if self.head_starts:
+            longer = self.steps + self.head_starts[-1]
+            groups.append(self._run(self.roomy, self.control, longer))
+        for after in self.head_starts:
+            groups.append(self._run(self.roomy, self.head_start(after), self.steps, after=after))
+        every, size = range(self.seeds), self.stacked
+        stacks = [tuple(every[start : start + size]) for start in range(0, self.seeds, size)]
+        return [self._stack(run, seeds) for run in groups for seeds in stacks]
+
+    @property
+    def groups(self) -> list[str]:
+        """What the models of the runs are, each once."""
+        return list(dict.fromkeys(run.group for run in self.runs()))
+
+    @property
+    def control(self) -> str:
+        """What the models of the hard task are called that have room for more symbols, and no head start."""
+        return f"{self.hard.name}, no head start"
+
+    def head_start(self, after: int) -> str:
+        """What the models of the hard task are called that begin with so many steps of the easy one."""
+        return f"{self.hard.name}, after {after} steps of {self.easy.name}"
+
+    def _run(self, task: Copying, group: str, steps: int, **how: Any) -> CopyRun:
+        return CopyRun(group, 0, task, (), group, steps, **how)
+
+    def _stack(self, run: CopyRun, seeds: tuple[int, ...]) -> CopyRun:
+        first, last = seeds[0], seeds[-1]
+        name = f"{run.group}, seed{f's {first} to {last}' if last > first else f' {first}'}"
+        return replace(run, name=name, seed=first, seeds=seeds)
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    def setup(self, run: CopyRun | HeadRun) -> Setup:
+        """Models of a task side by side, and sequences without end."""
+        if isinstance(run, HeadRun):
+            return self.head_setup(run)
+        config = CopierConfig(
+            run.task.vocabulary,
+            self.hidden,
+            run.seeds,
+            bidirectional=run.bidirectional,
+            context=run.context,
+        )
+        model = self._begun(run) if run.after else Copier(config)
+        looked_at = run.task.batch(self.sequences, [[seed, UNSEEN] for seed in run.seeds])
+        shown = run.task.of(np.repeat(self.shown, len(run.seeds), 0))
+        relevance = run.context == "uniform"
+        hooks: list[Any] = [CopyingLooks(self.moments(run.steps), looked_at, shown, relevance=relevance)]
+        if run.group == self.easy.name and self.head_starts:
+            hooks.append(Snapshots(self.head_starts))
+        batches = run.task.batches(self.batch_size, run.seeds)
+        return self.copying_setup(run, model, batches, looked_at, self.learning_rate, self.every, hooks)
+
+    def _begun(self, run: CopyRun) -> Copier:
+        """The same seeds' models of the easy task, as they were after some steps."""
+        easy = self._stack(self._run(self.easy, self.easy.name, self.steps), run.seeds)
+        if easy.name not in self.trained:
+            self.train(easy, progress=False)
+        return self.kept(easy.name).at(run.after)
+
+    @property
+    def shown(self) -> Int64[np.ndarray, "1 1 length"]:
+        """A sequence of the hard task, which may occur in all the others, too."""
+        return self.hard.sequences(1, np.random.default_rng(UNSEEN))[None]
+
+    def moments(self, steps: int) -> tuple[int, ...]:
+        """When models are looked at, as updates made."""
+        return checkpoint_steps(steps, self.every, (0,))
+
+    # ---- what was seen -------------------------------------------------------------------------------
+
+    def looks(self, group: str) -> list[tuple[CopyRun, CopyingLooks]]:
+        """What was seen of the trained models of a group, stack by stack.
+
+        Raises:
+            KeyError: there is no such group, or it is not trained yet; the message says which are.
+        """
+        found = [each for each in self.trained.values() if getattr(each.run, "group", None) == group]
+        if not found:
+            there = dict.fromkeys(getattr(each.run, "group", "") for each in self.trained.values())
+            raise KeyError(f"no models are called {group!r}; trained are {', '.join(there) or 'none'}")
+        return [(each.run, each.hooks[0]) for each in found]  # type: ignore[misc]
+
+    def curves(self, *groups: str) -> pd.DataFrame:
+        """What was seen over training: a row per group (column `task`), seed and step; see `copying_look`."""
+        tables = [
+            looks.curves(run.seeds).assign(task=group) for group in groups for run, looks in self.looks(group)
+        ]
+        return pd.concat(tables, ignore_index=True)
+
+    def learning(self, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """When seeds learn (see `learned_at`), how many in time (see `shares_learned`), and the hint.
+
+        Args:
+            curves: of all groups; see `curves`.
+
+        Returns:
+            The third: of models with even attention, the mean `auc` and `largest` by task and step, with
+            intervals over seeds.
+        """
+        times = learned_at(curves, self.learned)
+        even = {f"{task.name}, uniform": task.name for task in [*self.doses, self.repeated]}
+        hints = curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
+        return times, shares_learned(times, self.budgets), hints.replace({"task": even})
+
+    def explored(self, models: Sequence[tuple[str, int]]) -> dict[str, Any]:
+        """One sequence in several models over training, as the explorer takes it: maps side by side.
+
+        Args:
+            models: the group and the seed of each.
+        """
+        scores, written = {}, {}
+        for group, seed in models:
+            run, looks = next(each for each in self.looks(group) if seed in each[0].seeds)
+            name, place = f"{group}, seed {seed}", run.seeds.index(seed)
+            scores[name] = looks.attention(place).numpy()
+            written[name] = [self._text(ids, run.task) for ids in looks.written(place)]
+        source = [*map(str, self.shown[0, 0]), "<end>"]
+        truth = np.eye(len(source), dtype=bool)
+        parts = {"targets": [source] * len(next(iter(scores.values()))), "truth": truth}
+        return {"source": source, "scores": scores, "written": written, **parts}
+
+    def _text(self, ids: Sequence[int], task: Copying) -> str:
+        marks = {task.end: "<end>", task.start: "<start>"}
+        return " ".join(marks.get(i, str(i)) for i in ids)
+
+    def with_head_start(self, times: pd.DataFrame) -> pd.DataFrame:
+        """When models of the hard task learned (see `stats.learned_at`), the head start's steps counted."""
+        before = {self.control: 0} | {self.head_start(after): after for after in self.head_starts}
+        there = times[times["task"].isin(before)]
+        return there.assign(step=there["step"] + there["task"].map(before).astype(int))
+
+    def dose_response(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
+        """What each number of symbols gives as a hint, early on, and how many seeds learn it in time.
+
+        Args:
+            shares: see `stats.shares_learned`.
+            times: see `stats.learned_at`.
+            hints: the mean `auc` of models with even attention by task and step, with intervals.
+
+        Returns:
+            Columns `name`; `x`, `x_low`, `x_high` (the hint at step `early`); `y`, `y_low`, `y_high` (the
+            share that learns within the first budget); and `median` (steps until half have learned).
+        """
+        at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
+        within = shares[shares["budget"] == self.budgets[0]].set_index("task")
+        half, rows = median_steps(times).set_index("task")["value"], []
+        for task in self.doses:
+            found: dict[str, Any] = {"name": str(task.symbols)}
+            for axis, row in (("x", at.loc[task.name]), ("y", within.loc[task.name])):
+                found |= {axis: row["value"], f"{axis}_low": row["low"], f"{axis}_high": row["high"]}
+            rows.append(found | {"median": half[task.name]})
+        return pd.DataFrame(rows)
+
+    def glued(
+        self, name: str, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
+    ) -> dict[str, float | int]:
+        """The numbers of a task that the text quotes, by what it calls them."""
+        rows = {}
+        for place, budget in enumerate([self.budgets[0], self.budgets[-1]], 1):
+            rows[f"budget {place}"] = shares[(shares["task"] == task.name) & (shares["budget"] == budget)]
+        there = hints[hints["task"] == task.name]
+        for metric, called in {"auc": "hint", "largest": "largest"}.items():
+            part = there[there["metric"] == metric]
+            rows[called] = part[part["step"] == self.early]
+            rows[f"last {called}"] = part.tail(1)
+        found: dict[str, float | int] = {}
+        for called, row in rows.items():
+            for end in ("value", "low", "high", "count"):
+                if end in row:
+                    value = row[end].to_numpy().item()
+                    found[f"{name}, {called}: {end}"] = int(value) if end == "count" else float(value)
+        return found
+
+    def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
+        """What is recorded: shares that learn, their differences, median steps (where there are), hints."""
+        main = [self.hard.name, self.easy.name, self.repeated.name]
+        counts = shares.assign(metric="learned")
+        apart = differences_learned(shares[shares["task"].isin(main)], self.hard.name)
+        medians = median_steps(times).assign(metric="median step")
+        at = hints[hints["step"].isin([self.early, self.uniform_steps])]
+        at = at.replace({"metric": {"auc": "hint (AUC)", "largest": "largest relevance"}})
+        tables = [counts, apart.assign(metric=f"learned, less {self.hard.name}"), medians, at]
+        found = pd.concat(tables, ignore_index=True)
+        return found[found["value"].abs() < float("inf")].assign(setting=self.setting)
+
+    def all_rows(self, curves: pd.DataFrame, heads: HeadResults) -> pd.DataFrame:
+        """All that is recorded: of models of every group, and of heads."""
+        times, shares, hints = self.learning(curves)
+        of_heads = heads.rows().assign(setting=self.heads_setting)
+        return pd.concat([self.rows(shares, times, hints), of_heads], ignore_index=True)
+
+    @property
+    def setting(self) -> str:
+        """The set-up in words, for tables."""
+        said = [
+            f"length {self.length}",
+            f"{self.seeds} seeds",
+            f"hidden {self.hidden}, batch {self.batch_size}, learning rate {self.learning_rate:g}",
+            "bf16" * (self.precision == "bf16"),
+        ]
+        return "; ".join(part for part in said if part)

@@ -1,0 +1,24 @@
+"""`python -m book.chapters.findings` prints what came of every claim; `--readme` writes it into README.md."""
+
+import argparse
+from pathlib import Path
+
+from book.chapters.findings.claims import findings
+from book.chapters.findings.readme import filled, table
+
+
+def main() -> None:
+    """Print the table, or renew the README's."""
+    parser = argparse.ArgumentParser(description="What the studies claimed, and what came out in results/.")
+    parser.add_argument("--readme", action="store_true", help="write it into README.md, between its markers")
+    args = parser.parse_args()
+    found = table(findings())
+    if args.readme:
+        path = Path("README.md")
+        path.write_text(filled(path.read_text(), found))
+    else:
+        print(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Every claim of the book, and what came of each."""
+
+import functools
+
+from book.chapters.classification import claims as classification
+from book.chapters.copying import claims as copying
+from book.chapters.findings.finding import Finding, find
+from book.chapters.flow import claims as flow
+from book.chapters.generative import claims as generative
+from book.chapters.rasp import claims as rasp
+from book.chapters.reasoning import claims as reasoning
+from book.chapters.tells import claims as tells
+from book.chapters.translation import claims as translation
+
+STUDIES = {
+    "weiss2021thinking": "Weiss, Goldberg and Yahav 2021, *Thinking Like Transformers*",
+    "rollout": "Attention rollout for language models that write",
+    "abnar2020quantifying": "Abnar and Zuidema 2020, *Quantifying Attention Flow in Transformers*",
+    "spiegel2025attend": "Spiegel et al. 2025, *Attend or Perish*",
+    "lens": "*Attention Lens*, a repository without a paper",
+    "snell2021approximating": "Snell et al. 2021, *Approximating How Single Head Attention Learns*",
+    "all": "All of them, together",
+}
+"""What is called a study here, in the order of the chapters."""
+
+CLAIMS = (
+    *rasp.CLAIMS,
+    *generative.CLAIMS,
+    *flow.CLAIMS,
+    *reasoning.CLAIMS,
+    *classification.CLAIMS,
+    *translation.CLAIMS,
+    *copying.CLAIMS,
+    *tells.CLAIMS,
+)
+"""What is judged, in the same order."""
+
+
+@functools.cache
+def findings() -> tuple[Finding, ...]:
+    """Every claim with its verdict, from the records that there are now."""
+    return tuple(find(claim) for claim in CLAIMS)

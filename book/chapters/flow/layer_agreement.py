@@ -1,0 +1,308 @@
+r"""Does attention, read at a layer, put the words first that a prediction depends on?
+
+Of every sentence and layer $l$, three scores of its words, for the position $q$ that predicts:
+
+    raw attention    A_l[q]                     the mean over heads
+    rollout          R_l[q]                     attnlib.rollout.rollout, of layers 1 to l
+    flow             max. flow from q           attnlib.rollout.attention_flow, of layers 1 to l
+
+and two of what the prediction of the right class $y$ depends on:
+
+    blank-out        |p(y) - p(y | word k is <unk>)|
+    gradient         || d z_y / d e_k ||_2,     z_y the log odds of y, e_k the word's embedding
+
+What is measured is Spearman's correlation of the one with the other over the words of a sentence. Words that
+are `<unk>` already cannot be blanked, and are left out of everything.
+
+`SLIPS` are what the authors' code does otherwise (or in the text is not said), to be taken one at a time.
+
+References:
+    Abnar and Zuidema 2020, *Quantifying attention flow in transformers*, section 4, and the authors' code.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from attnlib.generators.base import Batch
+from attnlib.measures.returned import follow_returned, is_followed
+from attnlib.models.attention import evaluating
+from attnlib.rollout import attention_flow, rollout
+from attnlib.rollout.layers import follow_layers
+from attnlib.rollout.null import null_ratio, uniform_causal_rollout
+from attnlib.stats.rank_measures import spearman
+from book.chapters.flow.agreement import Sentence, SentenceTask, TokenizedTask
+from book.chapters.flow.published_ranks import dense_rank_correlation
+
+RAW, ROLLOUT, FLOW, OVER_NULL = "raw attention", "rollout", "flow", "rollout over null"
+EARLIER = "earlier word first"
+"""A rival that has seen no model: its scores fall from the first word to the last."""
+
+BLANK_OUT, GRADIENT = "blank-out", "gradient"
+WORDS, WITH_CLS = "words", "words and CLS"
+"""What is ranked. The position that predicts has a score, too, which is large wherever a residual connection
+is counted."""
+
+DENSE, ANY_QUERY, LAST_CLASS, SUMMED = "dense ranks", "largest over queries", "label -1", "summed gradient"
+SLIPS = {
+    DENSE: "the formula for ranks without ties, on ranks that count ties once",
+    ANY_QUERY: "a word's score is the largest that any position gives it",
+    LAST_CLASS: "the gradient is that of the last class, whatever is right",
+    SUMMED: "the gradient's size is that of its sum over features",
+}
+
+Scores = dict[str, Float[Tensor, "layer batch key"]]
+
+
+def agreement_rows(
+    model: nn.Module,
+    task: SentenceTask | TokenizedTask,
+    sentences: Sequence[Sentence],
+    ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
+    slips: Collection[str] = (),
+) -> pd.DataFrame:
+    """How well every way and layer agrees with what the prediction depends on, sentence by sentence.
+
+    Args:
+        model: reads `task`'s batches and gives log odds of the classes at the position that predicts; an
+            attnlib `Transformer`, or any other that returns `attentions`.
+        task: says where that is.
+        sentences: any.
+        ways: of `RAW`, `ROLLOUT`, `FLOW` and, of a causal model, `OVER_NULL`.
+        slips: of `SLIPS`.
+
+    Returns:
+        A row per sentence, way, layer (from 1; 0 for `EARLIER`), relevance (`BLANK_OUT`, `GRADIENT`) and set
+        of items: `sentence`, `way`, `layer`, `relevance`, `items` and `value`, NaN where a score is the same
+        for all items, or there are fewer than two.
+
+    Raises:
+        ValueError: there is no such way or slip.
+    """
+    _check(ways, (RAW, ROLLOUT, FLOW, OVER_NULL), "ways")
+    _check(slips, (*SLIPS,), "slips")
+    rank = dense_rank_correlation if DENSE in slips else spearman
+    tables = list[pd.DataFrame]()
+    for places, seen in _seen(model, task, sentences, ways, slips):
+        for items, mask in seen.items.items():
+            for relevance, wanted in seen.relevance.items():
+                for way, scores in seen.scores.items():
+                    found = np.asarray(rank(wanted.numpy(), scores.numpy(), mask.numpy()))
+                    about = {"way": way, "relevance": relevance, "items": items}
+                    tables.append(_table(places, found, way, about))
+    return pd.concat(tables, ignore_index=True)
+
+
+def subject_rows(
+    model: nn.Module,
+    task: SentenceTask | TokenizedTask,
+    sentences: Sequence[Sentence],
+    ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
+) -> pd.DataFrame:
+    """Whether the largest score of all words is the subject's, sentence by sentence.
+
+    Args:
+        model: as in `agreement_rows`.
+        task: as there.
+        sentences: with known subjects.
+        ways: as there; blank-out and gradient are asked, too.
+
+    Returns:
+        A row per sentence, way and layer (0 where there is none): `sentence`, `way`, `layer`, `found`, and
+        `chance`, one over the number of words. A subject that shares the largest score is not found.
+
+    Raises:
+        ValueError: a subject is not known.
+    """
+    if any(each.subject is None for each in sentences):
+        raise ValueError("every sentence should have its subject; use templates()")
+    tables = list[pd.DataFrame]()
+    for places, seen in _seen(model, task, sentences, ways, ()):
+        mask = seen.items[WORDS]
+        subject = torch.tensor([1 + int(sentences[place].subject or 0) for place in places])
+        alone = {name: scores[None] for name, scores in seen.relevance.items()}
+        for way, scores in (seen.scores | alone).items():
+            ranked = scores.masked_fill(~mask, -torch.inf)
+            own = ranked.gather(2, subject.expand(len(ranked), -1)[..., None])
+            found = (ranked >= own).sum(-1) == 1
+            chance = np.tile((1 / mask.sum(1)).numpy(), len(ranked))
+            tables.append(_table(places, found.numpy(), way, {"way": way}, "found").assign(chance=chance))
+    return pd.concat(tables, ignore_index=True)
+
+
+class _Seen:
+    """Sentences of one length: scores, relevance, and which tokens count.
+
+    Attributes:
+        scores: `[layer batch key]`, by way.
+        relevance: `[batch key]`, by name.
+        items: by name.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: SentenceTask | TokenizedTask,
+        sentences: Sequence[Sentence],
+        ways: Sequence[str],
+        slips: Collection[str],
+    ) -> None:
+        device = next(model.parameters()).device
+        batch = task.batch(sentences)
+        known = task.known(batch)
+        self.items: dict[str, Bool[Tensor, "batch key"]] = {WORDS: known, WITH_CLS: known.clone()}
+        self.items[WITH_CLS][:, 0] = True
+        ids, query = batch.input_ids.to(device), batch.input_ids.shape[1] - 1 if task.at_end else 0
+        label = torch.tensor([each.label for each in sentences], device=device)
+        attention = _means(model, batch.to(device), query).cpu()
+        rows = slice(None) if ANY_QUERY in slips else [query]
+        self.scores = {way: _followed(attention, way, rows, query) for way in ways}
+        first_to_last = torch.arange(ids.shape[1], 0, -1.0).expand(1, *ids.shape)
+        self.scores |= {EARLIER: first_to_last}
+        asked = torch.ones_like(label) if LAST_CLASS in slips else label
+        self.relevance = {
+            BLANK_OUT: blanked(model, ids, query, label, task.blank).cpu(),
+            GRADIENT: gradient_size(model, ids, query, asked, summed=SUMMED in slips).cpu(),
+        }
+
+
+def _seen(
+    model: nn.Module,
+    task: SentenceTask | TokenizedTask,
+    sentences: Sequence[Sentence],
+    ways: Sequence[str],
+    slips: Collection[str],
+    together: int = 64,
+) -> Iterator[tuple[list[int], _Seen]]:
+    """Sentences of one length at a time, so that no padding has to be thought of; with their places."""
+    groups = defaultdict[int, list[int]](list)
+    for place, sentence in enumerate(sentences):
+        groups[task.length(sentence)].append(place)
+    for _, group in sorted(groups.items()):
+        for start in range(0, len(group), together):
+            places = group[start : start + together]
+            yield places, _Seen(model, task, [sentences[place] for place in places], ways, slips)
+
+
+@torch.no_grad()
+def _means(model: nn.Module, batch: Batch, query: int) -> Float[Tensor, "batch layer query key"]:
+    """The mean attention over heads of every layer, from the model's own kernel where that can be."""
+    layers = list[Tensor]()
+    how: dict[str, Any] = {"on_layer": lambda layer, mean: layers.append(mean), "rollout": False}
+    if is_followed(model):
+        follow_layers(model, batch.input_ids, logits_from=query, **how)
+    else:
+        follow_returned(model, batch, logits_from=query, **how)
+    return torch.stack(layers, 1)
+
+
+def _followed(
+    attention: Float[Tensor, "batch layer query key"], way: str, rows: Any, query: int
+) -> Float[Tensor, "layer batch key"]:
+    """Scores of every layer, the largest over the queries `rows`."""
+    n, depth = attention.shape[-1], attention.shape[1]
+    chosen = [*range(n)] if isinstance(rows, slice) else rows
+    if way == RAW:
+        return attention[:, :, chosen].amax(2).transpose(0, 1)
+    heads = attention[:, :, None]
+    if way == FLOW:
+        parts = [attention_flow(heads[:, : layer + 1], rows=chosen).amax(1) for layer in range(depth)]
+        return torch.stack(parts).to(attention)
+    rolled = rollout(heads, rows=chosen, cumulative=True).amax(2).transpose(0, 1)
+    if way == ROLLOUT:
+        return rolled
+    nulls = [
+        uniform_causal_rollout(n, layer + 1, rows=[query]).expand(len(attention), -1)
+        for layer in range(depth)
+    ]
+    return torch.stack([null_ratio(one, null.to(one)) for one, null in zip(rolled, nulls, strict=True)])
+
+
+@torch.no_grad()
+def blanked(
+    model: nn.Module,
+    ids: Int64[Tensor, "batch key"],
+    query: int,
+    label: Int64[Tensor, " batch"],
+    unknown: int,
+) -> Float[Tensor, "batch key"]:
+    """Blank-out of the module's docstring, all words of all sentences in one batch."""
+    n = ids.shape[1]
+    blank = torch.eye(n, dtype=torch.bool, device=ids.device)
+    changed = ids[:, None].repeat(1, n, 1).masked_fill(blank, unknown)
+    with evaluating(model):
+        logits = model(torch.cat([ids[:, None], changed], 1).flatten(0, 1)).logits[:, query]
+    p = logits.softmax(-1).unflatten(0, (len(ids), n + 1))
+    p = p.gather(2, label[:, None, None].expand(-1, n + 1, 1))[..., 0]
+    return (p[:, :1] - p[:, 1:]).abs()
+
+
+def gradient_size(
+    model: Any,
+    ids: Int64[Tensor, "batch key"],
+    query: int,
+    label: Int64[Tensor, " batch"],
+    summed: bool = False,
+) -> Float[Tensor, "batch key"]:
+    """The gradient of the module's docstring; or, `summed`, the size of its sum over features.
+
+    In a model whose layers normalise first, that sum is 0 up to rounding: normalisation takes the mean over
+    features off, so that nothing depends on it.
+    """
+    embedded = list[Tensor]()
+    table = model.embedding if hasattr(model, "embedding") else model.get_input_embeddings()
+    handle = table.register_forward_hook(lambda *call: embedded.append(call[-1].requires_grad_()))
+    try:
+        with evaluating(model), torch.enable_grad():
+            chosen = model(ids).logits[:, query].gather(1, label[:, None]).sum()
+            (gradient,) = torch.autograd.grad(chosen, embedded)
+    finally:
+        handle.remove()
+    return gradient.sum(-1).abs() if summed else gradient.norm(dim=-1)
+
+
+def _table(
+    places: list[int], values: np.ndarray, way: str, about: dict[str, Any], name: str = "value"
+) -> pd.DataFrame:
+    """A row per layer and sentence; what has no layers is at layer 0."""
+    first = 1 if way in (RAW, ROLLOUT, FLOW, OVER_NULL) else 0
+    layers = np.repeat(np.arange(first, first + len(values)), len(places))
+    return pd.DataFrame(
+        {"sentence": np.tile(places, len(values)), "layer": layers, **about, name: values.ravel()}
+    )
+
+
+def _check(given: Collection[str], allowed: Sequence[str], what: str) -> None:
+    if unknown := [name for name in given if name not in allowed]:
+        raise ValueError(f"{what} should be among {', '.join(allowed)}; got {unknown}")
+
+
+def sentence_map(
+    model: nn.Module, task: SentenceTask | TokenizedTask, sentence: Sentence
+) -> tuple[list[str], Float[Tensor, "row key"], int]:
+    """All scores of one sentence, each scaled so that its largest is 1.
+
+    Returns:
+        What the rows are ("rollout 3": up to layer 3), the rows, and the class that the model predicts.
+    """
+    seen = _Seen(model, task, [sentence], (RAW, ROLLOUT, FLOW), ())
+    named = {
+        f"{way} {layer}": row[0]
+        for way in (RAW, ROLLOUT, FLOW)
+        for layer, row in enumerate(seen.scores[way], 1)
+    }
+    named |= {name: row[0] for name, row in seen.relevance.items()}
+    rows = torch.stack([*named.values()])
+    batch = task.batch([sentence]).to(next(model.parameters()).device)
+    query = batch.input_ids.shape[1] - 1 if task.at_end else 0
+    with evaluating(model), torch.no_grad():
+        predicted = int(model(**batch.inputs).logits[0, query].argmax())
+    return [*named], rows / rows.amax(1, keepdim=True), predicted

@@ -1,0 +1,286 @@
+"""What comes of quantifying attention flow: its tables, verdicts, and the rows of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from attnlib.stats import summarise
+from attnlib.stats.seeds import table_over_seeds
+from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, GRADIENT, OVER_NULL, RAW, ROLLOUT, WORDS
+
+MODEL = ["data", "causal", "untrained", "seed"]
+"""What tells models apart."""
+
+SETTINGS = ["tested on", "slip", "relevance", "items", "way", "layer"]
+"""What tells the numbers of a model apart; "" (of layers, 0) where it does not apply."""
+
+RECORDED = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread", "chance"]
+
+AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
+    *("correlation", "better than raw attention by", "names the subject", "accuracy", "what a slip changes"),
+)
+"""The metrics of a record."""
+
+FROM_LAYER = 2
+"""The layer from which rollout and flow are claimed to agree better than raw attention."""
+
+
+def by_layer(rows: pd.DataFrame, by: Sequence[str] = ("relevance", "items", "way", "layer")) -> pd.DataFrame:
+    """The mean of `agreement_rows` or `subject_rows` per model and setting, over sentences.
+
+    Args:
+        rows: with `run_table`'s columns.
+        by: what to split each model by.
+
+    Returns:
+        Columns `MODEL`, `by`, `value`, `low`, `high`, `n` (sentences), `spread`, the standard deviation over
+        sentences, and of subjects, `chance`.
+    """
+    value = "found" if "found" in rows else "value"
+    table = summarise(rows, [*MODEL, *by], value)
+    groups = rows.groupby([*MODEL, *by], sort=False)
+    more = groups[value].std().rename("spread").reset_index()
+    if "chance" in rows:
+        more = more.assign(chance=groups["chance"].mean().to_numpy())
+    return table.merge(more, on=[*MODEL, *by])
+
+
+def of_subjects(rows: pd.DataFrame) -> pd.DataFrame:
+    """`by_layer` of `subject_rows`, which have one relevance and one set of items."""
+    return by_layer(rows, ["way", "layer"])
+
+
+def by_test(right: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The accuracy of every model by `tested on`, with its set-up.
+
+    Args:
+        right: of `QuantifyingFlow.accuracy`.
+        runs: of `run_table`.
+    """
+    return summarise(right, ["run", "tested on"], "right").merge(runs, on="run")
+
+
+def of_all_seeds(means: pd.DataFrame) -> pd.DataFrame:
+    """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences."""
+    by = [
+        str(name) for name in means if name not in ("seed", "value", "low", "high", "n", "spread", "chance")
+    ]
+    table = table_over_seeds(means, by, of_one=True)
+    if "spread" in means:
+        table = table.merge(means.groupby(by, sort=False)["spread"].mean().reset_index(), on=by)
+    return table
+
+
+def advantages(rows: pd.DataFrame, over: str = RAW) -> pd.DataFrame:
+    """How much better rollout and flow agree than raw attention of the same layer, sentence by sentence.
+
+    Args:
+        rows: of `agreement_rows`, with `run_table`'s columns.
+        over: what they are compared with: raw attention of the same layer; with "layer 1", raw attention of
+            the first layer, whatever layer they are read at.
+
+    Returns:
+        Columns `MODEL`, `relevance`, `items`, `way`, `layer`, `value` (a difference of correlations), `low`,
+        `high` and `n` (sentences where both are defined).
+    """
+    keys = [*MODEL, "relevance", "items", "sentence"]
+    raw = rows[rows["way"] == RAW]
+    if over != RAW:
+        raw = raw[raw["layer"] == 1].drop(columns="layer")
+    else:
+        keys = [*keys, "layer"]
+    both = rows[rows["way"].isin([ROLLOUT, FLOW, OVER_NULL])].merge(
+        raw[[*keys, "value"]].rename(columns={"value": "raw"}), on=keys
+    )
+    both["value"] = both["value"] - both["raw"]
+    return summarise(both, [*MODEL, "relevance", "items", "way", "layer"], bounds=None)
+
+
+def verdicts(found: pd.DataFrame) -> pd.DataFrame:
+    """Whether rollout and flow agree better than raw attention from layer 2 on, model by model.
+
+    Args:
+        found: of `advantages`.
+
+    Returns:
+        A row per model, relevance, items and way: `better`, `worse` and `unsettled`, the layers from the
+        second where the interval of the difference is above 0, below it, and around it; `smallest`, the
+        smallest difference; and `verdict`: "holds" where every layer is better, "does not" where none is,
+        else "in part".
+    """
+    deep = found[found["layer"] >= FROM_LAYER]
+    columns = [*MODEL, "relevance", "items", "way", "better", "worse", "unsettled", "smallest", "verdict"]
+    tables = []
+    for key, group in deep.groupby([*MODEL, "relevance", "items", "way"], sort=False):
+        better, worse = group["low"] > 0, group["high"] < 0
+        named = {
+            "better": _listed(group["layer"][better]),
+            "worse": _listed(group["layer"][worse]),
+            "unsettled": _listed(group["layer"][~better & ~worse]),
+        }
+        verdict = "holds" if better.all() else "in part" if better.any() else "does not"
+        about = dict(zip([*MODEL, "relevance", "items", "way"], key, strict=True))
+        tables.append(about | named | {"smallest": group["value"].min(), "verdict": verdict})
+    return pd.DataFrame(tables, columns=columns)
+
+
+def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
+    """What each slip of the original's code changes, alone.
+
+    Args:
+        rows: of `QuantifyingFlow.slips`.
+
+    Returns:
+        Columns `data`, `slip`, `relevance`, `items`, `way`, `layer`, `value` (the mean correlation with the
+        slip, less that without, over the sentences where both are defined), `low`, `high` and `n`.
+    """
+    keys = ["data", "sentence", "relevance", "items", "way", "layer"]
+    right = rows[rows["slip"] == "none"].set_index(keys)["value"].rename("right")
+    both = rows[rows["slip"] != "none"].join(right, on=keys)
+    both = pd.concat([both, _running(rows)], ignore_index=True)
+    both["value"] = both["value"] - both["right"]
+    return summarise(both, ["data", "slip", "relevance", "items", "way", "layer"], bounds=None)
+
+
+def _running(rows: pd.DataFrame) -> pd.DataFrame:
+    """The slip that needs no second look: every layer's figure is a mean over the layers up to it."""
+    right = rows[(rows["slip"] == "none") & (rows["layer"] > 0)].sort_values("layer", ignore_index=True)
+    groups = right.groupby(["data", "sentence", "relevance", "items", "way"])["value"]
+    means = groups.expanding().mean().reset_index(level=[0, 1, 2, 3, 4], drop=True)
+    return right.assign(slip="running averages", right=right["value"], value=means)
+
+
+def beside_the_paper(means: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame:
+    """Mean and spread over sentences, by way and layer, under the paper's.
+
+    Args:
+        means: of `of_all_seeds`, of one corpus, relevance and set of items.
+        figures: of `paper_figures`, of one table and its standard deviations.
+
+    Returns:
+        A row per way and source ("paper", "here"), a column per layer: "0.69 +- 0.27".
+    """
+    paper = figures.pivot_table(index=["task", "setting"], columns="table", values="value", sort=False)
+    mean, spread = sorted(paper.columns, key=len)
+    both = paper.reset_index()[["task", "setting", mean, spread]].itertuples(index=False)
+    shown = {(way, "paper", layer): f"{value:.2f} ± {apart:.2f}" for way, layer, value, apart in both}
+    for row in means[means["layer"] > 0].itertuples():
+        shown[row.way, "here", f"layer {row.layer}"] = f"{row.value:.2f} ± {row.spread:.2f}"
+    table = pd.Series(shown).unstack().fillna("not run")
+    ways = [way for way in (RAW, ROLLOUT, FLOW) if way in table.index]
+    return table.loc[
+        [(way, source) for way in ways for source in ("paper", "here") if (way, source) in table.index]
+    ]
+
+
+def to_record(
+    means: pd.DataFrame,
+    subjects: pd.DataFrame,
+    better: pd.DataFrame,
+    accuracy: pd.DataFrame,
+    slips: pd.DataFrame,
+) -> pd.DataFrame:
+    """The rows of a record, in columns `RECORDED`.
+
+    Args:
+        means: of `by_layer`.
+        subjects: of `of_subjects`.
+        better: of `advantages`.
+        accuracy: of `by_test`.
+        slips: of `of_slips`.
+    """
+    first = {"causal": False, "untrained": False, "seed": int(means["seed"].iloc[0])}
+    parts = {
+        AGREEMENT: means,
+        SUBJECT: subjects,
+        ADVANTAGE: better,
+        ACCURACY: accuracy,
+        SLIP: slips.assign(**first),
+    }
+    rows = pd.concat([table.assign(metric=name) for name, table in parts.items() if len(table)])
+    rows = rows.reindex(columns=RECORDED)
+    words = [name for name in SETTINGS if name != "layer"]
+    return rows.fillna(dict.fromkeys(words, "") | {"layer": 0}).astype({"layer": int})
+
+
+def recorded(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of all records of the chapter, the one with the most models; empty if there is none.
+
+    Args:
+        rows: of `book.chapters.records.records`.
+    """
+    if rows.empty:
+        return pd.DataFrame(columns=[*RECORDED, "record"])
+    models = rows.drop_duplicates(["record", *MODEL]).groupby("record").size()
+    return rows[rows["record"] == models.idxmax()]
+
+
+def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
+    """The numbers of one metric over all seeds of a record; see `of_all_seeds`.
+
+    Args:
+        rows: of `recorded`.
+        metric: such as `AGREEMENT`.
+        **where: values of columns.
+    """
+    kept = rows[rows["metric"] == metric]
+    for name, value in where.items():
+        kept = kept[kept[name] == value]
+    return of_all_seeds(kept[[name for name in RECORDED if name != "metric"]])
+
+
+def told(rows: pd.DataFrame) -> dict[str, float | int]:
+    """The numbers of a record that the text quotes, by what they are; -1 or NaN where there is none.
+
+    Args:
+        rows: of `recorded`.
+    """
+    found: dict[str, float | int] = {
+        "recorded models": len(rows[~rows["untrained"].astype(bool)].drop_duplicates(MODEL)),
+        "recorded n": int(rows.loc[rows["metric"] == SUBJECT, "n"].max()) if len(rows) else 0,
+    }
+    claims = _claims(rows)
+    found["recorded: compared"] = len(claims[claims["way"] == ROLLOUT])
+    for way in (ROLLOUT, FLOW):
+        for verdict in ("holds", "in part"):
+            those = claims[(claims["way"] == way) & (claims["verdict"] == verdict)]
+            found[f"recorded: {way}, {verdict}"] = len(those)
+    last = rows["layer"].max()
+    trained = {"untrained": False, "causal": False}
+    blanks: dict[str, object] = {"relevance": BLANK_OUT, "items": WORDS}
+    for way in (RAW, ROLLOUT, FLOW):
+        where = {"data": "linzen", "way": way, "layer": last}
+        found[f"recorded: {way}, {last}, linzen"] = _one(rows, AGREEMENT, **where, **trained, **blanks)
+    for way, layer in ((RAW, last), (ROLLOUT, last), (FLOW, last), (BLANK_OUT, 0)):
+        value = _one(rows, SUBJECT, way=way, layer=layer, **trained)
+        found[f"recorded names: {way}, {layer}"] = 100 * value
+    by_chance = rows.loc[(rows["metric"] == SUBJECT) & (rows["way"] == BLANK_OUT), "chance"]
+    found["recorded names: chance"] = 100 * by_chance.mean()
+    for way in (ROLLOUT, OVER_NULL):
+        value = _one(rows, SUBJECT, way=way, layer=last, untrained=False, causal=True)
+        found[f"recorded back: {way}"] = 100 * value
+        where = {"way": way, "layer": 2, "untrained": True, "causal": True, "items": WORDS}
+        value = _one(rows, AGREEMENT, relevance=GRADIENT, **where)
+        found[f"recorded back: untrained {way}, gradient"] = value
+    where = {"data": "sst", "slip": "dense ranks", "way": FLOW, "layer": last}
+    found[f"recorded: dense ranks, flow, {last}, sst"] = _one(rows, SLIP, **where, **blanks)
+    return found
+
+
+def _claims(rows: pd.DataFrame) -> pd.DataFrame:
+    """`verdicts` on words alone, with blank-out, of trained models that look both ways."""
+    better = rows[(rows["metric"] == ADVANTAGE) & (rows["relevance"] == BLANK_OUT) & (rows["items"] == WORDS)]
+    return verdicts(better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)])
+
+
+def _one(rows: pd.DataFrame, metric: str, **where: object) -> float:
+    """A number over all seeds."""
+    found = of_record(rows, metric, **where)
+    return float(found["value"].mean()) if len(found) else float("nan")
+
+
+def _listed(layers: pd.Series) -> str:
+    return ", ".join(map(str, np.sort(layers.unique()))) or "none"

@@ -1,0 +1,136 @@
+"""The chapter on generative rollout."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, model_validator
+
+from attnlib.attribution.attention import from_attention, mean_rolled
+from attnlib.generators.needle import NeedleGenerator, NeedleSample
+from attnlib.generators.prompts import EXAMPLES, filtered_by_study
+from attnlib.models.pretrained import DEFAULT, TINY
+from attnlib.rollout import UNINFORMATIVE
+from attnlib.rollout.generative import informative
+from attnlib.stats import summarise
+from book.chapters.chapter import Chapter
+from book.chapters.generative.needle import (
+    AMONG,
+    COMPARED,
+    MEAN_ROLLOUT,
+    NeedleRun,
+    needle_ranks,
+    needle_table,
+)
+from book.chapters.generative.word_kinds import mass_by_kind
+from book.chapters.refusals import refuse_model_name
+
+
+class GenerativeRollout(Chapter):
+    """Parameters and record of the chapter `generative_rollout`."""
+
+    model: str
+    prompt: str
+    continuation: str
+    chat: bool
+    max_new_tokens: int = Field(ge=1, le=512)
+    top_k: int = Field(ge=1, le=50)
+    ignore: list[str]
+    needles: int = Field(ge=0, le=2000)
+    facts: list[int] = Field(min_length=1)
+    blank_outs: int = Field(ge=0)
+    seed: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _possible(self) -> GenerativeRollout:
+        if not all(2 <= n <= 20 for n in self.facts):
+            raise ValueError(f"facts should be numbers from 2 to 20; got {self.facts}")
+        if self.continuation and not self.prompt:
+            raise ValueError(
+                "continuation should stand behind a prompt of your own; got one without a prompt: set prompt "
+                "too, or leave both empty"
+            )
+        refuse_model_name(self.model, known=(DEFAULT, TINY))
+        return self
+
+    @property
+    def label(self) -> str:
+        """The model's name."""
+        return self.model.split("/")[-1]
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What is continued, by name."""
+        return {"your prompt": self.prompt} if self.prompt else EXAMPLES
+
+    @property
+    def passed_over(self) -> frozenset[str]:
+        """The words and signs that the filter takes for uninformative."""
+        return UNINFORMATIVE | set(self.ignore)
+
+    def masses(self, model: Any, tokenizer: Any) -> pd.DataFrame:
+        """Rollout's mass on each kind of token, of each prompt's last one; see `mass_by_kind`."""
+        return mass_by_kind(model, tokenizer, self.prompts.values(), seed=self.seed)
+
+    def items(self, tokenizer: Any) -> list[NeedleSample]:
+        """The prompts of the needle test."""
+        samples = NeedleGenerator(tokenizer, self.seed, self.facts).generate_samples()
+        return list(itertools.islice(samples, self.needles))
+
+    def ranks(self, model: Any, tokenizer: Any, items: list[NeedleSample]) -> NeedleRun:
+        """Where each method puts the needle, with and without the study's filter."""
+        return needle_ranks(
+            model,
+            items,
+            {name: name for name in COMPARED} | {MEAN_ROLLOUT: from_attention(mean_rolled)},
+            blank_out_items=self.blank_outs,
+            only_answered=self.model != TINY,
+            informative=lambda ids: informative(ids, tokenizer, filtered_by_study),
+        )
+
+
+def needle_shares(run: NeedleRun) -> pd.DataFrame:
+    """`needle_table` for every set of candidates, `among`: the prompt, the facts, and each filtered."""
+    sets: list[Any] = [*AMONG, *(f"{name}, filtered" for name in AMONG)]
+    tables = {among: needle_table(run, among=among) for among in sets}
+    return pd.concat(tables, names=["among"]).reset_index("among").reset_index(drop=True)
+
+
+def measured(masses: pd.DataFrame, shares: pd.DataFrame | None) -> pd.DataFrame:
+    """What is recorded: of masses a mean per model, kind and layer, and its ends; the needle's shares.
+
+    The ends are the least and the largest share of the first token among the prompts, half-way through the
+    layers: an interval of three prompts could say no more.
+    """
+    where = ["model", "kind", "layer"]
+    kinds = summarise(masses, ["model", "layer", "kind"])
+    parts = [
+        kinds.assign(metric=kinds["model"] + ", " + kinds["kind"] + ", layer " + kinds["layer"].astype(str))
+    ]
+    middle = (masses["layer"].max() + 1) // 2
+    ends = masses[masses["kind"].eq("first token") & masses["layer"].eq(middle)].groupby(where)["value"]
+    for name, values in {"least": ends.min(), "most": ends.max()}.items():
+        found = values.reset_index().assign(n=ends.size().to_numpy())
+        metric = found["model"] + f", first token, layer {middle}, {name}"
+        parts.append(found.assign(metric=metric, low=found["value"], high=found["value"]))
+    if shares is not None:
+        asked = "needle in top " + shares["k"].astype(str) + " of the " + shares["among"]
+        parts.append(shares.assign(metric=asked + ": " + shares["method"]))
+    return pd.concat(parts, ignore_index=True)[["metric", "value", "low", "high", "n"]]
+
+
+def places(word: str, pieces: Sequence[str]) -> list[int]:
+    """Which pieces of a text hold characters of a word, where it first stands.
+
+    Raises:
+        ValueError: it does not stand there.
+    """
+    at, ends = "".join(pieces).index(word), list(itertools.accumulate(map(len, pieces)))
+    return [
+        place
+        for place, (piece, end) in enumerate(zip(pieces, ends, strict=True))
+        if end > at and end - len(piece) < at + len(word)
+    ]

@@ -1,0 +1,117 @@
+"""What comes of the arithmetic lens: its tables, and the rows of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from torch import nn
+
+from attnlib.generators.arithmetic import arithmetic, best_possible
+from attnlib.measures import generate_answers, sample_scores
+from attnlib.stats import answer_accuracy, paired_over_seeds, summarise
+from book.chapters.lens.answers import seen_rows
+from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
+from book.chapters.lens.measures import look_rows
+from book.chapters.records import paper_figures
+
+Models = Mapping[str, nn.Module]
+"""The trained models, by the names of their runs."""
+
+
+def accuracy(p: ArithmeticLens, models: Models) -> pd.DataFrame:
+    """`answer_accuracy` of every model on its test problems, the answer alone, with the column `run`."""
+    scores = [
+        sample_scores(models[run.name], p.answers(run, "test")).assign(run=run.name) for run in p.runs()
+    ]
+    return answer_accuracy(pd.concat(scores), ["run"])
+
+
+def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
+    """What each seed's main model looks at: the mean of `look_rows`, by `seed`, `layer` and `kind`."""
+    run = p.runs()[0]
+    task, problems = p.task(run), p.splits(run).test
+    rows = [look_rows(models[p.name(seed)], task, problems).assign(seed=seed) for seed in p.seeds]
+    return summarise(pd.concat(rows), ["seed", "layer", "kind"])
+
+
+def sampling(p: ArithmeticLens, models: Models) -> pd.DataFrame:
+    """`paired_over_seeds` of answers written by themselves: without scheduled sampling, and with it."""
+    sampled = [run for run in p.runs() if run.sampling]
+
+    def by_itself(name: str, run: LensRun) -> pd.Series:
+        answers = generate_answers(models[name], p.answers(run, "test"))
+        return answer_accuracy(answers).set_index("metric")["value"]
+
+    names = [run.name for run in sampled]
+    plain = pd.DataFrame([by_itself(p.name(run.seed), run) for run in sampled], index=names)
+    mixed = pd.DataFrame([by_itself(run.name, run) for run in sampled], index=names)
+    return paired_over_seeds(plain, mixed)
+
+
+def overlapping(p: ArithmeticLens, models: Models) -> pd.DataFrame:
+    """Exact match on published splits, by `run` and `test problems` (see `seen_rows`)."""
+    rows = [
+        seen_rows(models[run.name], p.task(run), p.splits(run)).assign(run=run.name)
+        for run in p.runs()
+        if run.published
+    ]
+    none = pd.DataFrame(columns=["run", "test problems", "right"]).astype({"right": bool})
+    return summarise(pd.concat([none, *rows]), ["run", "test problems"], "right")
+
+
+def beside_the_log(p: ArithmeticLens, models: Models) -> pd.DataFrame:
+    """The original's log beside what is possible, and beside ours on validation problems.
+
+    Returns:
+        A row per metric, in columns "the original's log", "best possible", and "here", `low`, `high` and `n`;
+        `here` is "not run", and there is no interval, where this chapter's problems are not the original's.
+    """
+    figures = paper_figures().query("table == 'Attention Lens log'").set_index("task")["value"]
+    versus = pd.DataFrame({"the original's log": [figures["token accuracy"] / 100, figures["cross entropy"]]})
+    versus.index = pd.Index(["token accuracy, operands too", "cross entropy, operands too"], name="metric")
+    versus["best possible"] = list(best_possible(arithmetic("+", (1, 99), operands_too=True)).values())
+    if not p.published or (p.operators, p.lowest, p.highest) != ("+", 1, 99):
+        return versus.assign(here="not run")
+    run = as_published(p)
+    rows = sample_scores(models[run.name], p.task(run).in_batches(p.splits(run).valid))
+    here = pd.concat([summarise(rows, (), part, whole="asked") for part in ("right", "loss")])
+    here = here.rename(columns={"value": "here"}).set_index(versus.index)
+    return versus.join(here[["here", "low", "high", "n"]])
+
+
+def as_published(p: ArithmeticLens) -> LensRun:
+    """The run on the original's own splits."""
+    return next(run for run in p.runs() if run.published)
+
+
+def to_record(
+    p: ArithmeticLens,
+    accuracy: pd.DataFrame,
+    claims: pd.DataFrame,
+    sampling: pd.DataFrame,
+    overlapping: pd.DataFrame,
+    versus: pd.DataFrame,
+) -> pd.DataFrame:
+    """The rows of a record: a run's set-up, `metric`, `value`, `low`, `high` and `n`.
+
+    Args:
+        p: the chapter.
+        accuracy: see `accuracy`.
+        claims: of `layer_claims`.
+        sampling: see `sampling`.
+        overlapping: see `overlapping`.
+        versus: see `beside_the_log`.
+    """
+    rows = [accuracy.merge(p.run_table(), on="run")]
+    rows += [claims.assign(run="over seeds", metric="claim: " + claims["claim"])]
+    if len(sampling):
+        names = "scheduled sampling, difference in " + sampling["metric"] + ", by itself"
+        rows += [sampling.assign(run="over seeds", metric=names)]
+    if len(overlapping):
+        rows += [overlapping.assign(metric="exact match, " + overlapping["test problems"])]
+    if "n" in versus:
+        here = versus.reset_index().rename(columns={"here": "value"})
+        rows += [here.assign(run=as_published(p).name)]
+    columns = [*p.run_table().columns, "metric", "value", "low", "high", "n"]
+    return pd.concat(rows, ignore_index=True)[columns]

@@ -1,0 +1,5 @@
+"""What rollout and flow are, on one example."""
+
+from book.chapters.methods.methods import Methods
+
+__all__ = ["Methods"]

@@ -1,0 +1,41 @@
+"""The chapter that works out the measures by hand."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from book.chapters.chapter import Chapter
+
+LAYERS = 2
+"""So many, because that is how far a path can be followed on paper."""
+
+
+class Methods(Chapter):
+    """Parameters of the chapter `methods`; it trains nothing, and records nothing."""
+
+    tokens: list[str] = Field(min_length=2, max_length=6)
+    attention: list[list[list[list[float]]]]
+    right: int = Field(ge=0)
+    asked: int = Field(ge=1, le=10_000)
+    seed: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _possible(self) -> Methods:
+        n = len(self.tokens)
+        if len(self.attention) != LAYERS or len({len(layer) for layer in self.attention} - {0}) != 1:
+            raise ValueError(f"attention should have {LAYERS} layers of equally many heads")
+        for rows in (head for layer in self.attention for head in layer):
+            if len(rows) != n or any(len(row) != n for row in rows):
+                raise ValueError(f"each head's attention should be {n} x {n}, as there are {n} tokens")
+            if any(min(row) < 0 or abs(sum(row) - 1) > 1e-6 for row in rows):
+                raise ValueError(f"every row of attention should sum to 1, with nothing below 0; got {rows}")
+            if any(row[query + 1 :] != [0] * (n - query - 1) for query, row in enumerate(rows)):
+                raise ValueError(f"a token should look at itself and those before it only; got {rows}")
+        if self.right > self.asked:
+            raise ValueError(f"right should be at most asked={self.asked}; got {self.right}")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The tokens."""
+        return "-".join(self.tokens)

@@ -1,0 +1,140 @@
+"""What became of the claims of Weiss, Goldberg and Yahav 2021."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from attnlib.generators.rasp import LANGUAGES
+from attnlib.stats import table_over_seeds
+from book.chapters.findings.finding import Claim, Outcome, how_many, number, one, percent, some
+from book.chapters.rasp.tables import accuracy_by_length, each_once, of_scale, trained_models
+
+LEARNED = 0.95
+"""The share of tokens from which on a task counts as learned."""
+
+SCALE: dict[str, str | int] = {"width": 64, "length": 30, "alphabet_size": 10, "positions": "sinusoidal"}
+"""The models that are judged: those of the chapter's own size."""
+
+WITH_A_SIZE = {name for name, definition in LANGUAGES.items() if definition.paper_size}
+"""Languages that the paper gives layers and heads."""
+
+LONGER = 40
+"""Sequences of up to so many symbols, where training ended at 30."""
+
+
+def size_is_enough(rows: pd.DataFrame) -> Outcome:
+    """A language is learned if the interval over seeds of tokens right is above `LEARNED`.
+
+    Languages that the paper has no model of have no size to be enough. The claim holds if all others that are
+    recorded are learned, and in part if some are.
+    """
+    models = trained_models(_of_scale(rows))
+    models = models[models["ablation"].eq("") & ~models["supervised"].astype(bool)]
+    models = models[models["language"].isin(WITH_A_SIZE)]
+    right = table_over_seeds(some(models[models["metric"] == "accuracy"]), ["language"], share=True)
+    learned = right["low"] > LEARNED
+    longer = some(accuracy_by_length(models).query("up_to == @LONGER"))["value"]
+    rest = right[~learned] if not learned.all() else right.nsmallest(1, "value")
+    best, listed = one(right.nlargest(1, "value")), ", ".join(map(_named, rest.itertuples()))
+    return Outcome(
+        how_many(learned),
+        f"{learned.sum()} of {len(right)} languages are learned, best {_named(best)} of the tokens of unseen "
+        f"sequences; {'least well' if learned.all() else 'not shown for'} {listed}; {best.n} seeds each.",
+        f"Learned: the interval is above {100 * LEARNED:.0f} %. Of sequences longer than in training, "
+        f"{100 * longer.min():.0f} to {100 * longer.max():.0f} % of the tokens are right.",
+    )
+
+
+def size_is_needed(rows: pd.DataFrame) -> Outcome:
+    """What was taken away is needed if without it the interval of tokens right is below `LEARNED`.
+
+    The claim holds if it was in every language and way to make the model smaller, in part if in some.
+    """
+    models = trained_models(_of_scale(rows))
+    smaller = models[models["ablation"].ne("") & models["metric"].eq("accuracy")]
+    right = table_over_seeds(some(smaller), ["language", "ablation"], share=True)
+    reverse, hist2, sort = (
+        one(right, language=name, ablation="one layer fewer") for name in ("reverse", "hist2", "sort")
+    )
+    needed = right["high"] < LEARNED
+    return Outcome(
+        how_many(needed),
+        f"Without one of two layers, {percent(reverse)} of the tokens of `reverse` are right and "
+        f"{percent(hist2)} of `hist2`, but {percent(sort, 1)} of `sort`; {sort.n} seeds each.",
+        f"What was taken away was needed in {needed.sum()} of {len(right)} cases.",
+    )
+
+
+def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
+    """A head looks there if the interval of its attention's share there, told, is above the one untold.
+
+    The claim holds if every head does and no language loses accuracy by it (told, the interval of tokens
+    right is below the one untold), and in part if some head does.
+    """
+    rows = _of_scale(rows)
+    both = rows[rows["ablation"].eq("") & rows["metric"].str.match("mass |accuracy$")]
+    both = table_over_seeds(some(both), ["task", "metric", "supervised"], share=True)
+    told, untold = (
+        both[both["supervised"].astype(bool) == way].set_index(["task", "metric"]) for way in (True, False)
+    )
+    pairs = some(told.merge(untold, on=["task", "metric"], suffixes=("", "_untold")))
+    is_mass = pairs.index.get_level_values("metric") != "accuracy"
+    heads, accuracies = pairs[is_mass], pairs[~is_mass]
+    risen = heads["low"] > heads["high_untold"]
+    fallen = accuracies["high"] < accuracies["low_untold"]
+    verdict = how_many(risen)
+    if verdict == "holds" and fallen.any():
+        verdict = "in part"
+    least = one(heads.reset_index().nsmallest(1, "value"))
+    price = [
+        f", and `{row.task}` falls from {100 * row.value_untold:.2f} to {percent(row, 2)} of tokens right"
+        for row in _each(accuracies[fallen])
+    ]
+    return Outcome(
+        verdict,
+        f"The share of attention where the program looks rises in {risen.sum()} of {len(heads)} heads; least "
+        f"far in `{least.task}`, from {least.value_untold:.2f} to {number(least)}{''.join(price)}; "
+        f"{least.n} seeds each.",
+    )
+
+
+def _of_scale(rows: pd.DataFrame) -> pd.DataFrame:
+    """Models of `SCALE` that begin with BOS and are told from others by their seed."""
+    rows = of_scale(rows, **SCALE)
+    return each_once(rows[rows["bos"].eq(True) & rows["seed"].notna() & rows["ablation"].notna()])
+
+
+def _each(table: pd.DataFrame) -> Iterator[Any]:
+    return table.reset_index().itertuples()
+
+
+def _named(right: Any) -> str:
+    return f"`{right.language}` {percent(right, 1)}"
+
+
+CLAIMS = (
+    Claim(
+        "weiss2021thinking",
+        "A transformer of the size of its RASP program learns the program's task.",
+        "rasp_languages",
+        "Paper vs here",
+        size_is_enough,
+    ),
+    Claim(
+        "weiss2021thinking",
+        "With fewer layers or heads it does not.",
+        "rasp_languages",
+        "Paper vs here",
+        size_is_needed,
+    ),
+    Claim(
+        "weiss2021thinking",
+        "Told where the program looks, heads look there.",
+        "rasp_languages",
+        "Where the heads look",
+        heads_look_where_told,
+    ),
+)

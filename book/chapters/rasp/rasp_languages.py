@@ -1,0 +1,262 @@
+"""The chapter on RASP languages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+from torch import nn
+
+from attnlib.generators.base import Batch
+from attnlib.generators.rasp import Definition, Language, Sequences
+from attnlib.models.compiled import PROGRAMS
+from attnlib.models.transformer import Transformer, TransformerConfig
+from attnlib.training import Plan
+from attnlib.training.objectives import TokenLoss
+from attnlib.training.packed import PackedLoss
+from book.chapters.chapter import Setup
+from book.chapters.rasp.parameters import RaspParameters
+from book.chapters.rasp.program_heads import match_program, name_of
+from book.chapters.rasp.resets import ResetToBest
+from book.chapters.rasp.settings import RaspRun, Size
+
+TO_PAIR = 200
+"""How many sequences the model's heads are paired with a program's by."""
+
+BY_LENGTH = 12
+"""Into how many ranges the lengths of test sequences are divided ..."""
+
+SHORTEST_RANGE = 5
+"""... if that makes them at least so long: there are too few sequences of one symbol to test any."""
+
+PACKED_LENGTH, PACKED_WIDTH = 50, 128
+"""Longest text and width from which a packed pass takes about half the time; measured."""
+
+
+class RaspLanguages(RaspParameters):
+    """Models and record of the chapter `rasp_languages`; its parameters are above it."""
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        which: str | Definition | Language,
+        supervised: bool = False,
+        seed: int | None = None,
+        ablation: str = "",
+        rates: tuple[float, float] | None = None,
+    ) -> RaspRun:
+        """A model to train: of a language by its name, or of one of your own.
+
+        Args:
+            which: the language.
+            supervised: whether its heads are told where to look.
+            seed: of its weights and batches; the chapter's first, if left out.
+            ablation: see `ABLATIONS`.
+            rates: learning rate and gamma of the grid.
+        """
+        lang, seed = self.lang(which), self.seeds[0] if seed is None else seed
+        learning_rate, gamma = rates or (0.0, 0.0)
+        name = lang.name + ", supervised" * supervised + f", {ablation}" * bool(ablation)
+        name += f", rate {learning_rate:g}, gamma {gamma:g}" * bool(rates)
+        name += f", seed {seed}" * (len(self.seeds) > 1)
+        return RaspRun(name, seed, lang, supervised, ablation, learning_rate, gamma)
+
+    def runs(self) -> list[RaspRun]:
+        """Every model to train; of the chapter's own language also supervised, if it can be, and ablated."""
+        own = [
+            (False, ""),
+            *[(True, "")] * self.has_room(self.lang()),
+            *((False, it) for it in self.ablations),
+        ]
+        kinds = {
+            name: own if name == self.language else [(name in self.supervised, "")] for name in self.languages
+        }
+        return [
+            self.run(name, supervised, seed, ablation, rates)
+            for name in self.languages
+            for supervised, ablation in kinds[name]
+            for rates in self.rates(name)
+            for seed in self.seeds
+        ]
+
+    def rates(self, name: str) -> list[tuple[float, float] | None]:
+        """Every learning rate of the grid with every gamma; `[None]` if there is none."""
+        if not self.grid:
+            return [None]
+        highest = self.recipe(self.lang(name)).learning_rate
+        learning_rates, gammas = (
+            self.grid.get("learning_rate", [highest]),
+            self.grid.get("gamma", [self.gamma]),
+        )
+        return list(itertools.product(learning_rates, gammas))
+
+    def of_full_size(self, lang: Language | None = None) -> list[RaspRun]:
+        """The runs without an ablation; of one language, if it is given."""
+        return [run for run in self.runs() if not run.ablation and lang in (None, run.language)]
+
+    def sequences(self, lang: Language, split: Literal["train", "valid", "test"], seed: int = 0) -> Sequences:
+        """Sequences of one split, none of which is in another."""
+        n = self.train_samples if split == "train" else self.test_samples
+        return lang.sequences(n, split=split, seed=seed, max_length=self.length)
+
+    def tests(self, lang: Language, target_attention: bool = False) -> list[Batch]:
+        """Batches that no model has seen, neither in training nor in choosing the best checkpoint."""
+        return lang.in_batches(self.sequences(lang, "test"), target_attention=target_attention)
+
+    def tests_by_length(self, lang: Language) -> dict[tuple[int, int], list[Batch]]:
+        """Unseen batches of sequences up to `longest`, by their range of lengths."""
+        step = max(SHORTEST_RANGE, self.longest // BY_LENGTH)
+        ranges = [(low, min(low + step - 1, self.longest)) for low in range(1, self.longest + 1, step)]
+        n = max(10, self.test_samples // 5)
+        return {
+            (low, high): lang.in_batches(
+                lang.sequences(n, split="test", seed=high, min_length=low, max_length=high)
+            )
+            for low, high in ranges
+        }
+
+    def programs(self, lang: Language) -> list[Language]:
+        """Languages whose programs a model is compared with: its own first, if it is known; others."""
+        names = dict.fromkeys([lang.name, *self.languages, *PROGRAMS])
+        known = [lang if name == lang.name else self.lang(name) for name in names]
+        return [each for each in known if each.definition.heads]
+
+    def matches(self, models: Mapping[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Every model beside every program: see `book.chapters.rasp.program_heads.match_program`.
+
+        Args:
+            models: by the names of `runs()`.
+
+        Returns:
+            The rows of agreement and of scores, with the columns `run`, `program of` (a language), `own`,
+            whether that is the model's, and `heads`, which of the model's go with the program's, in order.
+        """
+        agreement, scores = list[pd.DataFrame](), list[pd.DataFrame]()
+        for run in self.of_full_size():
+            valid = self.sequences(run.language, "valid")[slice(0, TO_PAIR)]
+            test = self.sequences(run.language, "test")
+            for program in self.programs(run.language):
+                batches = (with_attention_of(program, run.language, each) for each in (valid, test))
+                found = match_program(models[run.name], *batches)
+                about: dict[str, Any] = {
+                    "run": run.name,
+                    "program of": program.name,
+                    "own": program == run.language,
+                }
+                about["heads"] = ", ".join(name_of(head) for _, head in sorted(found.pairs.items()))
+                agreement.append(found.agreement.assign(**about))
+                scores.append(found.scores.assign(**about))
+        return pd.concat(agreement, ignore_index=True), pd.concat(scores, ignore_index=True)
+
+    def setup(self, run: RaspRun) -> Setup:
+        """A transformer of the language's size, and the language's sequences."""
+        lang = run.language
+        torch.manual_seed(run.seed)
+        size = self.size(lang, run.ablation)
+        config = TransformerConfig(
+            len(lang.tokenizer),
+            len(lang.classes),
+            **asdict(size),
+            ff_width=self.ff_width or 2 * size.width,
+            positions=self.positions,
+            dropout=self.dropout,
+            max_length=self.longest + 1,
+        )
+        seen, plan = self.sequences(lang, "train", run.seed), self.plan(run)
+        return Setup(
+            Transformer(config),
+            lang.batches(seen, self.recipe(lang).batch_size, run.seed, target_attention=run.supervised),
+            self.loss(run),
+            plan,
+            lang.in_batches(self.sequences(lang, "valid")),
+            hooks=[ResetToBest(self.reset_patience, plan.evaluate_every)] if self.reset_patience else [],
+        )
+
+    def loss(self, run: RaspRun) -> TokenLoss | PackedLoss:
+        """What is minimised: packed, which is the same but for rounding, where that takes less time.
+
+        That is on a processor, from `PACKED_LENGTH` and `PACKED_WIDTH` on: there half of a batch is padding,
+        and work per token outweighs calls per group. The paper's own scale is beyond both.
+        """
+        weight = self.supervision if run.supervised else 0.0
+        large = self.length >= PACKED_LENGTH and self.width >= PACKED_WIDTH
+        kind = PackedLoss if large and self.torch_device.type == "cpu" else TokenLoss
+        return kind(weight, as_published=self.as_published)
+
+    def plan(self, run: RaspRun) -> Plan:
+        """How the model of a run is trained."""
+        recipe = self.recipe(run.language)
+        epoch = max(1, self.train_samples // recipe.batch_size)
+        return Plan(
+            steps=recipe.steps,
+            learning_rate=run.learning_rate or recipe.learning_rate,
+            schedule=self.schedule,
+            gamma=run.gamma or self.gamma,
+            epoch_steps=epoch,
+            evaluate_every=max(1, min(epoch, recipe.steps // 10)),
+            stop_at=1.0,
+            patience=3,
+            seed=run.seed,
+            device=self.device,
+        )
+
+    def run_table(self) -> pd.DataFrame:
+        """A row per run: what it is called, and all that sets it apart.
+
+        Columns `run`, `task`, `supervised`, `seed`, `setting` (in words), `ablation` ("another size" if the
+        reader chose one), `bos`, `alphabet_size`, `length`, `width`, `positions`, and `validated`, the best
+        accuracy on validation sequences, by which one of the grid is chosen (NaN before training).
+        """
+        return pd.DataFrame([self._about(run) for run in self.runs()])
+
+    def _about(self, run: RaspRun) -> dict[str, Any]:
+        lang = run.language
+        another = self.size(lang) != Size(*lang.size, self.width)
+        scores = self.trained[run.name].history.table["accuracy"] if run.name in self.trained else [math.nan]
+        return {
+            "run": run.name,
+            "task": lang.name + " without BOS" * (lang.name == "hist" and not self.bos),
+            "supervised": run.supervised,
+            "seed": run.seed,
+            "setting": self._setting(run),
+            "ablation": run.ablation or "another size" * another,
+            "bos": self.bos,
+            "alphabet_size": len(lang.alphabet),
+            "length": self.length,
+            "width": self.size(lang, run.ablation).width,
+            "positions": self.positions,
+            "validated": max(scores),
+        }
+
+    def _setting(self, run: RaspRun) -> str:
+        """The set-up of a run in words."""
+        size = self.size(run.language, run.ablation)
+        said = [
+            "BOS" * self.bos,
+            f"{size.n_layers} layer{'s' * (size.n_layers > 1)}",
+            f"{size.n_heads} head{'s' * (size.n_heads > 1)}",
+            f"width {size.width}",
+            f"{len(run.language.alphabet)} symbols",
+            f"length up to {self.length}",
+            f"{self.positions} positions" * (self.positions != "sinusoidal"),
+            f"dropout {self.dropout:g}" * bool(self.dropout),
+            run.ablation,
+            "supervised heads" * run.supervised + " as published" * (run.supervised and self.as_published),
+            f"rate {run.learning_rate:g}, gamma {run.gamma:g}" * bool(run.gamma),
+            f"reset after {self.reset_patience} evaluations" * bool(self.reset_patience),
+        ]
+        return ", ".join(part for part in said if part)
+
+
+def with_attention_of(program: Language, lang: Language, sequences: Sequences) -> list[Batch]:
+    """Batches of one language, with the target attention of another's program on the same sequences."""
+    if program == lang:
+        return lang.in_batches(sequences, target_attention=True)
+    pairs = zip(lang.in_batches(sequences), program.in_batches(sequences, target_attention=True), strict=True)
+    return [replace(batch, target_attention=other.target_attention) for batch, other in pairs]

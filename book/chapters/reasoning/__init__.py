@@ -1,0 +1,5 @@
+"""Attend or Perish: algorithmic tasks in and out of distribution, and whether attention decides."""
+
+from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
+
+__all__ = ["AlgorithmicReasoning"]

@@ -1,0 +1,170 @@
+"""What became of the claims of Spiegel et al. 2025, and of Attention Lens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from attnlib.stats import table_over_seeds, with_interval
+from book.chapters.findings.finding import Claim, Outcome, against, number, one, percent, points, some
+from book.chapters.reasoning.tables import correlations, extrapolation, over_seeds
+from book.chapters.reasoning.verdicts import (
+    CAUSE,
+    NO_LOSS,
+    PART,
+    apart,
+    of_seeds,
+    own_positions,
+    verdict_tables,
+)
+
+
+def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
+    """A task's verdict is the chapter's: does pushing attention onto the reference bring back what was lost?
+
+    Judged are tasks with several seeds and a loss, on longer texts than in training, of models that have the
+    positions of a Llama; those with others, and a language model that was fine-tuned, are told apart. The
+    claim holds if attention is the cause in all, in part if it is the cause or a part of it in some;
+    otherwise it is not settled: a push that does not help may have been the wrong one.
+    """
+    found, other = verdict_tables(rows)
+    found = some(found[~apart(found) & found["verdict"].ne(NO_LOSS)])
+    other = other[other["kind"].str.startswith("string reversal")]
+    cause, part = (found["verdict"].eq(each) for each in (CAUSE, PART))
+    verdict = "holds" if cause.all() else "in part" if (cause | part).any() else "not settled"
+    taught, untaught, addition = (
+        one(found, kind=kind) for kind in ("string reversal, supervised", "string reversal", "long addition")
+    )
+    return Outcome(
+        verdict,
+        f"Pushed there, attention takes longer reversals from {_risen(taught)} of tokens right where a head "
+        f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from "
+        f"{_risen(addition)} ({points(addition)}).",
+        f"Of {len(found)} tasks with a loss, attention is shown to be the cause in {cause.sum()} and a part "
+        f"of it in {part.sum()}, corrected for all of them by Holm's method. "
+        f"Reversal that was not taught depends on the seed: {points(untaught)}; in our own Transformer "
+        f"attention is the cause with {other['verdict'].eq(CAUSE).sum()} of {len(other)} kinds of "
+        f"positions ({other['seeds'].min():.0f} seeds each).{_of_a_language_model(rows)}",
+    )
+
+
+def fails_on_longer(rows: pd.DataFrame) -> Outcome:
+    """A task fails if the intervals of whole answers right do not touch, those of longer texts lower.
+
+    The claim holds if all do that are recorded with several seeds, in part if some.
+    """
+    rows = of_seeds(rows)
+    rows = rows[~apart(rows) & ~_supervised(rows) & ~own_positions(rows)]
+    rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
+    right = table_over_seeds(some(rows), ["kind", "metric"], share=True)
+    inside, outside = (
+        right[right["metric"].str.endswith(f" {split}")].set_index("kind") for split in ("ID", "OOD")
+    )
+    fails = outside["high"].reindex(inside.index) < inside["low"]
+    none = outside["value"] == 0
+    most = one(outside.reset_index(), kind=outside["value"].idxmax())
+    listed = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in inside["value"].items())
+    verdict = "holds" if fails.all() else "in part" if fails.any() else "not settled"
+    return Outcome(
+        verdict,
+        f"No longer text is answered rightly as a whole in {none.sum()} of {len(outside)} tasks; {most.kind} "
+        f"goes on, {percent(most)} ({most.n} seeds each).",
+        f"In distribution: {listed}.",
+    )
+
+
+def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
+    """By the rank correlation over models, within tasks, of rollout on the reference (above even attention).
+
+    "The ones" takes more than a tendency: the claim holds if its interval is above 0.5, in part if it is
+    above 0, and does not if it is below. A language model that was fine-tuned is left out.
+    """
+    rows = rows[~rows["setting"].str.contains("fine-tuned")]
+    here = rows[rows["setting"].str.contains("from scratch")]
+    found = correlations(extrapolation(here))
+    within, over_all = (
+        one(found, attention="above uniform", over=over) for over in ("within tasks", "all models")
+    )
+    also = one(correlations(extrapolation(rows)), attention="above uniform", over="within tasks")
+    verdict = against(within.low, within.high)
+    return Outcome(
+        "in part" if verdict == "holds" and within.low <= 0.5 else verdict,
+        f"Out of distribution, the rank correlation of accuracy with attention on the reference is "
+        f"{number(within)} within tasks (n = {within.n} models trained here).",
+        f"Between tasks as well: {number(over_all)}. With the points of a language model that learned none "
+        f"of the tasks: {number(also)} within them.",
+    )
+
+
+def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
+    """Each part is a difference of attention's shares between layers, by its interval over seeds.
+
+    The claim holds if all are above 0, in part if some are, and does not if all are below; else it is
+    not settled.
+    """
+    parts = some(rows[rows["metric"].str.startswith("claim: ")])
+    above, below = parts["low"] > 0, parts["high"] < 0
+    verdict = "holds" if above.all() else "in part" if above.any() else "not settled"
+    exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]["value"]
+    listed = ", ".join(with_interval(row, signed=True) for row in parts.itertuples())
+    return Outcome(
+        "does not" if below.all() else verdict,
+        f"{above.sum()} of {len(parts)} parts are shown by {parts['n'].iloc[0]:.0f} models that add "
+        f"{100 * exact.min():.0f} to {100 * exact.max():.0f} % of unseen sums: differences of {listed}.",
+    )
+
+
+def _of_a_language_model(rows: pd.DataFrame) -> str:
+    """What the push does to the reversals of the last one that was fine-tuned; nothing where none is."""
+    tuned = rows[rows["setting"].str.contains("fine-tuned") & rows["task"].eq("string_reversal")]
+    if tuned.empty:
+        return ""
+    tuned = over_seeds(tuned[tuned["record"].eq(tuned["record"].iloc[-1])], ["metric"])
+    alone, pushed = (
+        one(tuned, metric=f"accuracy OOD, strength {strength} onto the reference") for strength in (0, 1)
+    )
+    return (
+        f" A fine-tuned language model goes from {percent(alone)} of the tokens of longer strings to "
+        f"{percent(pushed)} (n = {pushed.n} {pushed.of})."
+    )
+
+
+def _risen(row: Any) -> str:
+    return f"{100 * row.OOD:.0f} to {100 * row.changed:.0f} %"
+
+
+def _supervised(rows: pd.DataFrame) -> pd.Series:
+    return rows["kind"].str.contains("supervised")
+
+
+CLAIMS = (
+    Claim(
+        "spiegel2025attend",
+        "Models that solve a task fail on longer inputs than they were trained on.",
+        "algorithmic_reasoning",
+        "In and out of distribution",
+        fails_on_longer,
+    ),
+    Claim(
+        "spiegel2025attend",
+        "They fail there because attention is not where the algorithm looks.",
+        "algorithmic_reasoning",
+        "A verdict for every task",
+        attention_causes_failure,
+    ),
+    Claim(
+        "spiegel2025attend",
+        "Models that look where the algorithm looks are the ones that get it right.",
+        "algorithmic_reasoning",
+        "Does looking at the reference tell who extrapolates?",
+        looking_goes_with_being_right,
+    ),
+    Claim(
+        "lens",
+        "Early layers look local, middle layers find the operator, late layers combine.",
+        "arithmetic_lens",
+        "What an answer's digits look at",
+        layers_divide_the_work,
+    ),
+)

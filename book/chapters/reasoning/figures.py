@@ -1,0 +1,157 @@
+"""Where algorithmic answers go wrong, where attention was meanwhile, and what pushing it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import pandas as pd
+
+from attnlib.plots.drawing import Drawn, drawing, labelled
+from attnlib.plots.panels import finished, legend_of, line, looks, name_rows, panels, points, row_of_panels
+from attnlib.plots.style import plain
+from attnlib.plots.themes import colour
+from attnlib.plots.words import by_group, courses
+
+FILLS = ("full", "none", "left", "right", "top")
+"""Of shapes, a model each."""
+
+_NUMBERS = ("value", "low", "high", "uniform")
+
+
+@drawing
+def accuracy_by_position(rows: pd.DataFrame) -> Drawn:
+    """Accuracy at every place of the answer, a panel per task and a line per split.
+
+    Args:
+        rows: of `stats.error_positions`, with columns `task` and `split`.
+    """
+    figure, axes = panels(rows["task"].nunique())
+    for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
+        for (split, of_split), look in zip(part.groupby("split", sort=False), looks(), strict=False):
+            line(axis, of_split, "position", look, label=plain(split))
+        axis.set(title=plain(name), xlabel="place in the answer", ylim=(-0.03, 1.03))
+    name_rows(axes, "accuracy per token")
+    legend_of(axes[-1])
+    seen = courses(rows, "position", ["task", "split"])
+    return finished(figure), rows, f"Lines of accuracy over the place in the answer. {seen}."
+
+
+@drawing
+def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
+    """Reference mass of groups of rows with intervals; a stroke marks what uniform attention scores on them.
+
+    Args:
+        rows: of `stats.mass_table`, with columns `task` and `groups`. Groups without enough data are left
+            empty.
+        groups: the column whose values stand down the side.
+    """
+    rows = rows.assign(**{name: pd.to_numeric(rows[name], errors="coerce") for name in _NUMBERS})
+    figure, axes = panels(rows["task"].nunique())
+    things = list(rows[groups].unique())
+    measures = list(rows["measure"].unique())
+    for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
+        for number, (measure, look) in enumerate(zip(measures, looks(), strict=False)):
+            estimates = part[part["measure"] == measure].set_index(groups).reindex(things)
+            places = [i + 0.25 * (number - (len(measures) - 1) / 2) for i in range(len(things))]
+            points(axis, estimates, places, look, measure)
+            stroke: dict[str, Any] = {
+                "ms": 9,
+                "mew": 1.5,
+                "color": look.colour,
+                "label": f"{measure}, uniform",
+            }
+            axis.plot(estimates["uniform"], places, "|", **stroke)
+        axis.set(
+            title=plain(name),
+            xlabel="reference mass",
+            yticks=range(len(things)),
+            yticklabels=[*map(plain, things)],
+        )
+        axis.set_xlim(left=0)
+        axis.grid(axis="x", alpha=0.3)
+    axes[0].invert_yaxis()  # shared: all of them
+    legend_of(axes[-1])
+    seen = by_group(rows, "task", ["measure", groups])
+    return finished(figure), rows, f"Points of reference mass with intervals, a panel per task. {seen}."
+
+
+@drawing
+def plateaus(histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequence[int]]) -> Drawn:
+    """Exact match over training, a panel per model; dotted lines where a stage of its curriculum ends.
+
+    Args:
+        histories: `History.table` of each run, by its name; of models with stages.
+        stages: the steps at which stages end, by the same names.
+    """
+    figure, axes = panels(len(histories))
+    for axis, (name, rows) in zip(axes, histories.items(), strict=True):
+        line(axis, rows.assign(value=rows["exact_match"]), "step", next(looks()))
+        for end in stages[name]:
+            axis.axvline(end, color=colour("faint"), ls=":", lw=1)
+        axis.set(title=plain(name), xlabel="training step", ylim=(-0.03, 1.03))
+    name_rows(axes, "exact match (validation)")
+    rows = labelled(histories, "run")
+    seen = courses(rows, "step", "run", "exact_match")
+    return finished(figure), rows, f"Lines of exact match over training steps. {seen}."
+
+
+@drawing
+def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
+    """Accuracy against attention on the reference, both out of distribution: a point per model.
+
+    A shape per task, filled in another way per kind of model.
+
+    Args:
+        models: of `chapters.algorithmic_tables.extrapolation`.
+        mass: the column of attention.
+    """
+    figure, (axis,) = row_of_panels(1, height=3.8)
+    looks_of = dict(zip(models["task"].unique(), looks(), strict=False))
+    fills = dict(zip(models["model"].unique(), cycle(FILLS)))
+    open_side: dict[str, Any] = {"ms": 5, "ls": "", "markerfacecoloralt": "none"}
+    for (task, model), some in models.groupby(["task", "model"], sort=False):
+        how: dict[str, Any] = {
+            "marker": looks_of[task].shape,
+            "color": looks_of[task].colour,
+            "fillstyle": fills[model],
+        }
+        axis.plot(some[mass], some["accuracy"], **open_side, **how)
+    for task, look in looks_of.items():
+        name = str(task).replace("_", " ")
+        axis.plot([], [], label=plain(name), marker=look.shape, color=look.colour, **open_side)
+    for model, fill in fills.items():
+        axis.plot([], [], label=plain(model), marker="o", color=colour("faint"), fillstyle=fill, **open_side)
+    axis.set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
+    axis.set_ylim(-0.03, 1.03)
+    legend_of(axis)
+    seen = by_group(models.assign(name=models["task"].str.replace("_", " ")), "name", "model", "accuracy")
+    alt = (
+        f"{len(models)} points, attention on the reference to the right, accuracy upwards. Accuracy: {seen}."
+    )
+    return finished(figure), models, alt
+
+
+@drawing
+def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Drawn:
+    """Accuracy against the strength of the push, a panel per task, a line per split and target.
+
+    Args:
+        rows: of `stats.answer_accuracy` over `reinforcement_rows`, with columns `task`, `split`, `onto` and
+            `strength`.
+        metric: which of its metrics.
+    """
+    rows = rows[rows["metric"] == metric]
+    figure, axes = panels(rows["task"].nunique())
+    targets = dict(zip(rows["onto"].unique(), ("-", ":"), strict=False))
+    look_of = dict(zip(rows["split"].unique(), looks(), strict=False))
+    for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
+        for (split, onto), of_both in part.groupby(["split", "onto"], sort=False):
+            how = {"alpha": 0.15, "ls": targets[onto], "label": plain(f"{split}, {onto}")}
+            line(axis, of_both, "strength", look_of[split], **how)
+        axis.set(title=plain(name), xlabel="strength", ylim=(-0.03, 1.03))
+    name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
+    legend_of(axes[-1])
+    seen = courses(rows, "strength", ["task", "split", "onto"])
+    return finished(figure), rows, f"Lines of accuracy over the strength of the push. {seen}."

@@ -1,0 +1,97 @@
+"""What made a record (the code, its tree, versions), and whether that is what is here now."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import platform
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlib.sealing import is_sealed
+from book.chapters.records.code import ROOT, code_hash
+
+_LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
+
+_CODE = ("attnlib", "book/chapters", "notebooks")
+
+_STARTED = time.time()
+
+
+def origin(notebook: str) -> dict[str, Any]:
+    """What is running now, as provenance has it.
+
+    Returns:
+        `commit`, and `clean`: whether package and notebooks are as that commit has them (both `None` outside
+        a git checkout); `code`: see `book.chapters.records.code`; `versions`; and `processor`.
+    """
+    changed = _git("status", "--porcelain", *_CODE)
+    # A file that was edited since this process started is not the one that it runs.
+    edited = any(
+        file.stat().st_mtime > _STARTED for folder in _CODE for file in (ROOT / folder).rglob("*.py")
+    )
+    return {
+        "commit": _git("rev-parse", "--short=12", "HEAD"),
+        "clean": None if changed is None else not (changed or edited),
+        "code": code_hash(notebook),
+        "versions": {"attnlib": importlib.metadata.version("attnlib"), **_libraries()}
+        | {"python": platform.python_version()},
+        "processor": processor(),
+    }
+
+
+@functools.cache
+def processor() -> str:
+    """Who made the processor, and the widest vectors that torch uses of it: "AuthenticAMD, AVX512".
+
+    Sums are rounded otherwise where vectors are of another width or libraries choose another kernel, and a
+    model that is trained ends elsewhere.
+    """
+    try:
+        told = dict(
+            line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line
+        )
+        vendor = {name.strip(): value.strip() for name, value in told.items()}["vendor_id"]
+    except (OSError, KeyError):  # no Linux, or not of this family
+        vendor = platform.processor() or platform.machine()
+    return f"{vendor}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def caveats(provenance: Mapping[str, Any]) -> str:
+    """What a record is marked with wherever it is shown: "other code", "uncommitted changes", "no checksum".
+
+    Nothing ("") is said against a record that today's code made in a clean tree, or in none, or whose numbers
+    that code found again (`book.chapters.records.stamp`), and that shows by its own checksum that it was not
+    changed since; the oldest have none.
+    """
+    of_today = {provenance["code"], *(each["code"] for each in provenance.get("found again", ()))}
+    other = code_hash(provenance["notebook"]) not in of_today
+    # Older records have a + behind the commit of a tree that was not clean.
+    dirty = provenance.get("clean", not str(provenance["commit"]).endswith("+")) is False
+    said = {"other code": other, "uncommitted changes": dirty, "no checksum": not is_sealed(provenance)}
+    return ", ".join(words for words, so in said.items() if so)
+
+
+def other_versions(provenance: Mapping[str, Any]) -> str:
+    """The libraries that were of another version: "torch 2.12.0, numpy 2.4.1". Builds (+cpu) do not count."""
+    before = {name: provenance["versions"].get(name, "unknown").split("+")[0] for name in _LIBRARIES}
+    here = _libraries()
+    return ", ".join(f"{name} {before[name]}" for name in before if before[name] != here[name].split("+")[0])
+
+
+def _libraries() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in _LIBRARIES}
+
+
+def _git(*words: str) -> str | None:
+    """What git says; `None` outside a checkout, or where there is no git."""
+    command = ["git", "-C", str(ROOT), *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

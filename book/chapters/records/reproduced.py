@@ -1,0 +1,214 @@
+"""Whether a build gave the numbers that were recorded.
+
+The records in `results/` came with the book; a build runs chapters again and leaves records of its own. Here
+the two are set side by side, number by number. Run
+`python -m book.chapters.records.reproduced build/quick/results`: it
+prints what became of every record, the numbers that moved, and one line for all. It fails if any number moved
+by more than rounding.
+
+Every recorded row gets one of `VERDICTS`:
+
+* "bit for bit": value, low, high and n, and other fractions in the row, are the same numbers;
+* "to rounding": n is the same, and the others differ by no more than 1e-12 of themselves (1e-15 near 0), as
+  sums do that are formed in another order;
+* "within the interval": the value now lies between the recorded low and high;
+* "within seeds": it does not, but the record has the number of three seeds or more, and the value now lies
+  where 95 % of further seeds do (Student's interval of prediction);
+* "another processor": neither, and the run was trained on another processor, or on one that its record does
+  not name: training parts where sums are rounded otherwise;
+* "differs": none of these;
+* "missing": the run was done again, and left no such row;
+* "not run": this build did not do the run.
+
+The first three count as reproduced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+
+from book.chapters.records.runs import RECORDED, Record, read_all
+from book.chapters.records.settings import completed
+
+REPRODUCED = ("bit for bit", "to rounding", "within the interval")
+
+EXPLAINED = ("within seeds", "another processor")
+"""How numbers move of models that are trained again."""
+
+VERDICTS = (*REPRODUCED, *EXPLAINED, "differs", "missing", "not run")
+"""What can be said of a recorded row, the best first."""
+
+NUMBERS = ["value", "low", "high", "n"]
+
+WORDS = {"setting", "ranges"}
+"""Columns that put parameters into words; the words may change while the run is the same."""
+
+
+def reproduced(made: Path, recorded: Path = RECORDED) -> pd.DataFrame:
+    """Every recorded number beside the one that a build gave.
+
+    A run is found by its name, which holds a hash of its parameters; or, if a chapter has more or fewer
+    parameters than it had, by the values of those that both have.
+
+    Args:
+        made: the build's folder of records, `build/<profile>/results`.
+        recorded: the book's.
+
+    Returns:
+        A row per recorded row, and per row of the build that is not recorded: `notebook`, `record` (the run's
+        name), and the columns of `compare`.
+
+    Raises:
+        ValueError: if a record is damaged; the message names the file.
+    """
+    found = twins(made, recorded)
+    tables = {key: table for key, (table, _) in found.items()}
+    if not tables:
+        return pd.DataFrame(columns=["notebook", "record", "verdict"])
+    return pd.concat(tables, names=["notebook", "record"]).reset_index([0, 1])
+
+
+def twins(made: Path, recorded: Path = RECORDED) -> dict[tuple[str, str], tuple[pd.DataFrame, Any]]:
+    """By notebook and run: the columns of `compare`, and the provenance of the build's own run.
+
+    The latter is `None` where the build did not do the run. See `reproduced`.
+    """
+    theirs, ours = read_all(recorded), read_all(made)
+    found: dict[tuple[str, str], tuple[pd.DataFrame, Any]] = {}
+    for key, (rows, provenance) in theirs.items():
+        twin = _twin(
+            key, provenance, {name: ours[name] for name in ours if name == key or name not in theirs}
+        )
+        if twin is None:
+            found[key] = compare(rows, rows.iloc[:0]).assign(verdict="not run"), None
+            continue
+        now, origin = ours.pop(twin)
+        before = completed(rows, now, provenance["parameters"])
+        table = compare(before, completed(now, rows, origin["parameters"]))
+        if provenance["steps"] and provenance.get("processor") != origin.get("processor"):
+            table["verdict"] = table["verdict"].replace("differs", "another processor")
+        found[key] = table, origin
+    return found | {key: (compare(rows.iloc[:0], rows), origin) for key, (rows, origin) in ours.items()}
+
+
+def compare(recorded: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Two tables of one run, row by row, whatever their order.
+
+    Rows belong together that agree in all columns of both tables but the numbers, other fractions, and
+    `WORDS`; where that leaves several, the first belongs to the first.
+
+    Args:
+        recorded: with the columns `value`, `low`, `high` and `n`.
+        made: likewise.
+
+    Returns:
+        The columns `row` (what the rows agree in), `value`, `low`, `high` and `n`, the same four with " here"
+        behind, and `verdict`: one of `VERDICTS`, or "new" for a row of `made` that has nothing beside it.
+    """
+    shared = [str(name) for name in recorded if name in made]
+    fractions = [name for name in shared if "f" in recorded[name].dtype.kind + made[name].dtype.kind]
+    measured = list(dict.fromkeys([*NUMBERS, *fractions]))
+    keys = [name for name in shared if name not in {*measured, *WORDS}]
+    old, new = (
+        rows[measured].assign(row=[", ".join(map(str, row)) for row in rows[keys].itertuples(index=False)])
+        for rows in (recorded, made)
+    )
+    old, new = (rows.assign(nth=rows.groupby("row").cumcount()) for rows in (old, new))
+    old = old.join(_range_of_seeds(recorded, keys))
+    both = old.merge(new, on=["row", "nth"], how="outer", suffixes=("", " here"), indicator=True)
+    before, here = (both[[name + end for name in measured]].to_numpy(float) for end in ("", " here"))
+    same = np.isclose(here, before, rtol=0, atol=0, equal_nan=True)
+    close = np.isclose(here, before, rtol=1e-12, atol=1e-15, equal_nan=True)
+    close[:, measured.index("n")] = same[:, measured.index("n")]
+    slack = 1e-12 * both["value"].abs() + 1e-15  # an interval without width holds its own value
+    within = both["value here"].between(both["low"] - slack, both["high"] + slack)
+    seeds = both["value here"].between(both["least"], both["most"])
+    alone = [both["_merge"] == "right_only", both["_merge"] == "left_only"]
+    said = ["new", "missing", *REPRODUCED, "within seeds"]
+    both["verdict"] = np.select([*alone, same.all(1), close.all(1), within, seeds], said, "differs")
+    return both[["row", *NUMBERS, *(f"{name} here" for name in NUMBERS), "verdict"]]
+
+
+def _range_of_seeds(recorded: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Between which values, `least` and `most`, one more seed of each number lies in 95 % of the cases."""
+    kinds = recorded[[name for name in keys if name != "seed"]].astype(str)
+    kinds = kinds.replace(r"\bseed \d+", "seed", regex=True)
+    values = recorded["value"].groupby([kinds[name] for name in kinds] or np.zeros(len(kinds)))
+    n = values.transform("size").where(recorded.get("seed", default=pd.Series(dtype=object)).notna())
+    n = n.where(n >= 3)
+    reach = scipy.stats.t.ppf(0.975, n - 1) * values.transform("std") * np.sqrt(1 + 1 / n)
+    middle = values.transform("mean")
+    return pd.DataFrame({"least": middle - reach, "most": middle + reach})
+
+
+def line(table: pd.DataFrame) -> str:
+    """What `reproduced` found, in one line: how many numbers of how many, and how closely."""
+    if table.empty:
+        return "No numbers are recorded"
+    counts = table["verdict"].value_counts().reindex([*VERDICTS, "new"], fill_value=0)
+    n_recorded, n_same = counts[list(VERDICTS)].sum(), counts[list(REPRODUCED)].sum()
+    if n_recorded == counts["not run"]:
+        return f"None of the {n_recorded:,} recorded numbers is of a run that this build did"
+    said = [f"{n_same:,} of {n_recorded - counts['not run']:,} recorded numbers reproduced"]
+    if counts["bit for bit"] < n_same:
+        said += [", ".join(f"{counts[verdict]:,} {verdict}" for verdict in REPRODUCED if counts[verdict])]
+    moved = (*EXPLAINED, "differs", "missing")
+    said += [f"{counts[verdict]:,} {verdict}" for verdict in moved if counts[verdict]]
+    if counts["not run"]:
+        records = table.loc[table["verdict"] == "not run", ["notebook", "record"]].drop_duplicates()
+        left = f"{counts['not run']:,} more, of {len(records)} records"
+        said += [f"{left}, are of runs that this build did not do"]
+    return "; ".join(said)
+
+
+def summary(table: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """What became of each record, by notebook and record: "218 of 218 bit for bit"."""
+    told = {}
+    for row in table[["notebook", "record"]].drop_duplicates().itertuples(index=False):
+        rows = table[(table["notebook"] == row.notebook) & (table["record"] == row.record)]
+        counts = rows["verdict"].value_counts().reindex([*VERDICTS, "new"]).dropna().astype(int)
+        n_new = counts.pop("new") if "new" in counts else 0
+        words = [f"{count:,} of {counts.sum():,} {verdict}" for verdict, count in counts.items()]
+        told[str(row.notebook), str(row.record)] = ", ".join(words + [f"{n_new:,} new"] * bool(n_new))
+    return told
+
+
+def _twin(key: tuple[str, str], provenance: dict[str, Any], ours: dict[tuple[str, str], Record]) -> Any:
+    """Which of a build's records is of the same run; `None` if none is."""
+    if key in ours:
+        return key
+    before = provenance["parameters"]
+    alike = []
+    for other, (_, origin) in ours.items():
+        both = before.keys() & origin["parameters"].keys()
+        if other[0] == key[0] and both and all(before[name] == origin["parameters"][name] for name in both):
+            alike.append(other)
+    return alike[0] if len(alike) == 1 else None
+
+
+def main() -> int:
+    """Compare a build's records with the book's, and print what came out; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Did a build give the numbers that were recorded?")
+    parser.add_argument("made", type=Path, nargs="?", default=Path("build/quick/results"), help="its records")
+    parser.add_argument("--recorded", type=Path, default=RECORDED, help="the records to compare with")
+    args = parser.parse_args()
+    if not args.made.is_dir():
+        parser.error(f"{args.made} is no folder; make book leaves one in build/<profile>/results")
+    table = reproduced(args.made, args.recorded)
+    if len(table):
+        print(*(f"{' '.join(key)}: {words}" for key, words in summary(table).items()), sep="\n")
+        moved = table[table["verdict"].isin(VERDICTS[1:-1])].drop(columns="notebook")
+        print(moved.to_string(index=False, max_rows=40) if len(moved) else "No number moved.")
+    print(line(table))
+    return int(table["verdict"].isin(["within the interval", *EXPLAINED, "differs", "missing"]).any())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

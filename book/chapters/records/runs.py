@@ -1,0 +1,277 @@
+"""Records of runs: what each found, and what made it.
+
+A record is two files in `results/<notebook>/`: `<run>.parquet`, one row per run and metric with its interval,
+and `<run>.json`, its provenance. A table of a chapter reads records; what was not run shows as not run.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import pandas as pd
+import torch
+
+from attnlib.files import CheckpointError, write_atomically
+from attnlib.sealing import read_sealed, sealed
+from book.chapters.records.code import ROOT
+from book.chapters.records.provenance import caveats, origin
+from book.chapters.records.settings import completed, told_apart
+
+log = logging.getLogger(__name__)
+
+RECORDED = ROOT / "results"
+"""The records that came with the book."""
+
+_TOLD = {"notebook", "run", "parameters", "sha256", "commit", "code", "versions", "device", "recorded"}
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
+
+_LONGEST = 120  # characters of a label in a file's name; file systems take 255
+
+Record = tuple[pd.DataFrame, dict[str, Any]]
+"""A record's rows, and its provenance."""
+
+
+@runtime_checkable
+class Training(Protocol):
+    """What a record says of a model's training; `training.History` does."""
+
+    @property
+    def steps(self) -> int:
+        """Updates that were really made."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """How long they took, also if they were made earlier and the model was kept."""
+        ...
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        ...
+
+
+def results_folder() -> Path:
+    """Where this run records: `$ATTNLIB_RESULTS` if set, else beside the records that came with the book."""
+    fallback = RECORDED if RECORDED.is_dir() else Path("results")
+    return Path(os.environ.get("ATTNLIB_RESULTS") or fallback)
+
+
+def record(
+    rows: pd.DataFrame,
+    *,
+    notebook: str,
+    label: str,
+    params: Mapping[str, Any],
+    device: str,
+    seconds: float = 0.0,
+    training: Mapping[str, Training] | None = None,
+) -> Path | None:
+    """Write a run's rows and provenance.
+
+    The same run again, with the same rows, changes nothing; unless there is something to be said against the
+    record (see `caveats`) that can no longer be said: then only its provenance is made new.
+
+    Args:
+        rows: one per run and metric; at least the columns `metric`, `value`, `low`, `high` and `n`.
+        notebook: the chapter.
+        label: what the run is called for people. The files' name is made of its letters, digits, `_.+-` and
+            a hash of the parameters; the label itself stands in the provenance.
+        params: the chapter's parameters, as JSON can hold them.
+        seconds: wall time, for a chapter that trains nothing.
+        device: what it ran on.
+        training: of each model, what was really done, kept models included; the record's `steps` and
+            `seconds` are the sums.
+
+    Returns:
+        The parquet file; `None` if a training was interrupted: nothing is recorded then, as one line says.
+
+    Raises:
+        ValueError: if a column is missing, or a value is not finite: not to be mistaken for a result.
+        CheckpointError: if the files cannot be written; the record is as it was.
+    """
+    missing = {"metric", "value", "low", "high", "n"} - set(rows.columns)
+    if missing or rows.empty:
+        raise ValueError(
+            f"a record needs rows with metric, value, low, high and n; missing {sorted(missing)}"
+        )
+    if not rows["value"].map(lambda value: abs(value) < float("inf")).all():
+        raise ValueError(f"every recorded value should be finite; got {rows['value'].tolist()}")
+    done = dict(training or {})
+    if short := [f"{name} after {each.steps} steps" for name, each in done.items() if each.interrupted]:
+        log.warning("not recorded: training was interrupted (%s); run the chapter again", ", ".join(short))
+        return None
+    parameters = dict(params)
+    run = _file_name(label, parameters)
+    path = results_folder() / notebook / f"{run}.parquet"
+    rows = rows.reset_index(drop=True)
+    data = rows.to_parquet()
+    told: dict[str, Any] = {
+        "notebook": notebook,
+        "run": run,
+        "label": label,
+        "parameters": parameters,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        **origin(notebook),
+        "device": device,
+        "steps": sum(each.steps for each in done.values()) if done else None,
+        "seconds": round(sum(each.seconds for each in done.values()) if done else seconds, 1),
+        "training": {
+            name: {"steps": each.steps, "seconds": round(each.seconds, 1)} for name, each in done.items()
+        },
+        "recorded": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    before = _readable(path)
+    if before and before[0].equals(rows):
+        if len(caveats(sealed(told))) >= len(caveats(before[1])):
+            return path
+        data, told["sha256"] = path.read_bytes(), before[1]["sha256"]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name "
+            "another place in ATTNLIB_RESULTS, and make the same call again."
+        ) from error
+    # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
+    try:
+        write_provenance(path, told | ({"before": before[1]} if before else {}))
+        write_atomically(path, data)
+        if before:
+            write_provenance(path, told)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} Or name another place in ATTNLIB_RESULTS.") from error
+    return path
+
+
+def device_name(device: torch.device) -> str:
+    """The device for people: the GPU's own name, or "CPU"."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+def records(notebook: str) -> pd.DataFrame:
+    """Rows of all recorded runs of a chapter: those that came with the book, and those made here.
+
+    A run made here stands in place of one of the same name that came with the book. Columns `record` (its
+    name), `device`, `commit` and `recorded` say where a row is from; in `setting`, runs whose settings read
+    the same are told apart. What is to be said against a record (`provenance.caveats`: it is from other code
+    than today's, say) stands behind its name and its setting. A damaged record is left out, and a warning
+    names it; the run that it is of writes it anew.
+    """
+    found: dict[str, Record] = {}
+    for folder in (RECORDED, results_folder()):
+        for path in _paths(folder / notebook):
+            try:
+                found[path.stem] = read(path)
+            except ValueError as error:
+                log.warning("left out: %s", error)
+    if not found:
+        return pd.DataFrame()
+    columns = dict.fromkeys(str(name) for rows, _ in found.values() for name in rows)
+    tables = [
+        completed(rows, columns, made["parameters"]).assign(
+            record=name, **{key: made[key] for key in ("device", "commit", "recorded")}
+        )
+        for name, (rows, made) in found.items()
+    ]
+    rows = told_apart(
+        pd.concat(tables, ignore_index=True), {name: made["parameters"] for name, (_, made) in found.items()}
+    )
+    mark = (
+        rows["record"]
+        .map({name: f" [{caveats(made)}]" for name, (_, made) in found.items()})
+        .replace(" []", "")
+    )
+    return rows.assign(**{name: rows[name] + mark for name in ("record", "setting") if name in rows})
+
+
+def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]:
+    """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance.
+
+    A folder in it without any provenance holds something else than a chapter's records.
+
+    Args:
+        folder: the one with a folder per chapter.
+        notebook: a single chapter.
+
+    Raises:
+        ValueError: if a record is damaged; see `read`.
+    """
+    chapters = sorted({path.parent for path in folder.glob(f"{notebook}/*.json")})
+    files = [path for chapter in chapters for path in _paths(chapter)]
+    return {(path.parent.name, path.stem): read(path) for path in files}
+
+
+def read(path: Path) -> Record:
+    """A record's rows and its provenance.
+
+    Args:
+        path: the parquet file.
+
+    Raises:
+        ValueError: one of the two files is missing, damaged or changed, or they are a copy of another run's;
+            the message names it and says what to do.
+    """
+    try:
+        told = _provenance(path)
+        return pd.read_parquet(path), told
+    except FileNotFoundError as error:
+        wrong = f"{error.filename} is missing"
+    except OSError as error:
+        wrong = f"{error.filename} cannot be read ({error.strerror})"
+    except ValueError as error:
+        wrong = str(error)
+    raise ValueError(
+        f"{wrong}. Delete {path.stem}.parquet and .json and run the chapter again, or take both files from "
+        "where they came from"
+    )
+
+
+def _provenance(path: Path) -> dict[str, Any]:
+    """What made the rows at `path`, as is certain from checksums and names."""
+    file = path.with_suffix(".json")
+    told = read_sealed(file)
+    before = told.pop("before", None) or {}
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    made = next((each for each in (told, before) if each.get("sha256") == checksum), None)
+    if made is None:
+        raise ValueError(f"{path} is not what {file.name} says that it is")
+    if missing := _TOLD - made.keys():
+        raise ValueError(f"{file} is damaged: it does not say {', '.join(sorted(missing))}")
+    if (made["notebook"], made["run"]) != (path.parent.name, path.stem):
+        raise ValueError(f"{path} is a copy: it is the record of {made['notebook']}/{made['run']}")
+    return made
+
+
+def _paths(folder: Path) -> list[Path]:
+    """Where the rows of every record in a folder are, or should be."""
+    names = {path.stem for kind in ("*.parquet", "*.json") for path in folder.glob(kind)}
+    return [folder / f"{name}.parquet" for name in sorted(names)]
+
+
+def _file_name(label: str, parameters: Mapping[str, Any]) -> str:
+    """A name that any file system takes, and that stays in its folder; the hash tells labels apart."""
+    safe = _UNSAFE.sub("-", label)[:_LONGEST].lstrip(".-") or "run"
+    return f"{safe}-{hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:8]}"
+
+
+def _readable(path: Path) -> Record | None:
+    try:
+        return read(path)
+    except ValueError:
+        return None
+
+
+def write_provenance(path: Path, provenance: Mapping[str, Any]) -> None:
+    """Write what made the rows at `path`, beside them, with its checksum."""
+    data = json.dumps(sealed(provenance), indent=2).encode() + b"\n"
+    write_atomically(path.with_suffix(".json"), data)

@@ -1,0 +1,247 @@
+"""Stores trained models of a chapter in `results/models`, for readers who train nothing.
+
+Behind the cells of a notebook::
+
+    p = RaspLanguages.from_notebook(globals())
+    p.train_all()
+    store(p, "sort, supervised")
+
+From the command line, with the notebook's own parameters but for those that are named::
+
+    python -m book.chapters.storing rasp_languages "hist2, supervised" -p language hist2 -p steps 8000
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+from attnlib.files import CheckpointError, save_tensors
+from attnlib.generators.algorithmic import StringReversalGenerator
+from attnlib.generators.base import Batch
+from attnlib.generators.rasp import Language
+from attnlib.measures.accuracy import sample_scores
+from attnlib.models.saving import config_of
+from attnlib.models.stored import STORED, VERSION, Task, file_name, single, stored_model, tests, told
+from attnlib.models.transformer import Transformer
+from attnlib.stats import answer_accuracy
+from attnlib.training.content import digest
+from book import chapters
+from book.chapters.chapter import Chapter
+from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
+from book.chapters.rasp.rasp_languages import RaspLanguages, RaspRun
+from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
+from book.chapters.records.provenance import origin
+from book.chapters.records.runs import Training
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+def store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
+    """Store the trained model of one of a chapter's runs, with how good it is on the chapter's test samples.
+
+    Args:
+        chapter: has trained it.
+        name: of the run.
+        folder: see `store_model`.
+
+    Raises:
+        ValueError: the chapter has trained no such run, or its models are of no task that can be stored.
+    """
+    if name not in chapter.trained:
+        raise ValueError(f"no run {name!r} was trained; there are {', '.join(chapter.trained) or 'none'}")
+    found = chapter.trained[name]
+    task, held_out = tested_on(chapter, found.run)
+    if not isinstance(found.model, Transformer):
+        raise ValueError(f"{name} is a {type(found.model).__name__}; only a Transformer is stored")
+    whose: dict[str, Any] = {"chapter": chapter.notebook, "name": name, "folder": folder}
+    params = chapter.model_dump(mode="json")
+    return store_model(found.model, task, held_out, params=params, training=found.history, **whose)
+
+
+def data_of(batches: Iterable[Batch]) -> str:
+    """The SHA-256 of what samples ask, and what is right."""
+    return digest([(batch.input_ids, batch.target_ids) for batch in batches])
+
+
+def store_model(
+    model: Transformer,
+    task: Task,
+    held_out: Mapping[str, Any],
+    *,
+    chapter: str,
+    name: str,
+    params: Mapping[str, Any],
+    training: Training,
+    folder: Path | None = None,
+) -> Path:
+    """Test a trained model and store it, its weights rounded to half precision: two bytes each.
+
+    What the file says of its accuracy is that of the rounded weights, which is what a reader gets.
+
+    Args:
+        model: left as it is.
+        task: what it was trained on.
+        held_out: samples of the task that it was not trained on; see `StoredModel`.
+        chapter: whose model it is.
+        name: of the run; the file's name is made of it.
+        params: the chapter's parameters, as JSON can hold them.
+        training: what training really did.
+        folder: the one with a folder per chapter, `results/models` if left out.
+
+    Returns:
+        The file.
+
+    Raises:
+        ValueError: the task is a language of your own, which no file can hold; or training was interrupted.
+        CheckpointError: the file cannot be written.
+    """
+    if training.interrupted:
+        raise ValueError(f"{name} is not stored: its training was interrupted; run the chapter again")
+    kind = told(task)
+    weights = {key: value.detach().cpu().half() for key, value in model.state_dict().items()}
+    header = {"config": config_of(model)}
+    rounded = Transformer.built(name, single(weights), header)
+    batches = tests(task, held_out)
+    scores = answer_accuracy(sample_scores(rounded, batches)).set_index("metric")
+    header["stored"] = {
+        "version": VERSION,
+        "model": type(model).__name__,
+        "chapter": chapter,
+        "name": name,
+        **kind,
+        **({"alphabet": task.alphabet} if isinstance(task, Language) else {}),
+        "held_out": dict(held_out),
+        "accuracy": scores.to_dict("index"),
+        "data": data_of(batches),
+        "parameters": dict(params),
+        "steps": training.steps,
+        "seconds": round(training.seconds, 1),
+        **origin(chapter),
+    }
+    path = (folder or STORED) / chapter / f"{file_name(name)}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_tensors(path, weights, header)
+    return path
+
+
+@singledispatch
+def tested_on(chapter: Chapter, run: Any) -> tuple[Task, dict[str, Any]]:
+    """The task of a run, and the samples that its model is tested on, as `store_model` takes them.
+
+    Raises:
+        ValueError: nobody has said so here for this chapter.
+    """
+    raise ValueError(f"{chapter.notebook} says in no `tested_on` what its models are tested on")
+
+
+@tested_on.register
+def _(chapter: RaspLanguages, run: RaspRun) -> tuple[Task, dict[str, Any]]:
+    return run.language, {"n": chapter.test_samples, "split": "test", "max_length": chapter.length}
+
+
+@tested_on.register
+def _(chapter: ArithmeticLens, run: LensRun) -> tuple[Task, dict[str, Any]]:
+    if chapter.data_folder:
+        raise ValueError(
+            "a stored model is tested on problems that its file can name: drawn ones, not those of "
+            f"data_folder={chapter.data_folder!r}; train it with data_folder=''"
+        )
+    sizes = run.published or (chapter.train_problems, chapter.valid_problems, chapter.test_problems)
+    splits = dict(zip(("train", "valid", "test"), sizes, strict=True))
+    return chapter.task(run), {**splits, "as_published": run.published is not None}
+
+
+@tested_on.register
+def _(chapter: AlgorithmicReasoning, run: ReasoningRun) -> tuple[Task, dict[str, Any]]:
+    task = chapter.generator(run.task, "id")
+    if not (isinstance(task, StringReversalGenerator) and chapter.from_scratch):
+        raise ValueError(
+            f"{run.name} cannot be stored: of this chapter, only string reversal from scratch is"
+        )
+    return task, {"n": chapter.test_samples}
+
+
+# ---- from the command line
+
+
+def defaults_of(notebook: str) -> dict[str, Any]:
+    """The values in a notebook's cell of parameters, which the `quick` profile runs with."""
+    import papermill  # of the extra `book`: who only trains models has none
+
+    cell = papermill.inspect_notebook(NOTEBOOKS / f"{notebook}.ipynb")
+    return {name: ast.literal_eval(parameter["default"]) for name, parameter in cell.items()}
+
+
+def all_chapters() -> dict[str, type[Chapter]]:
+    """Every chapter, by the name of its notebook."""
+    folders = [importlib.import_module(f"{chapters.__name__}.{name}") for name in chapters.CHAPTERS]
+    made = [getattr(folder, name) for folder in folders for name in folder.__all__]
+    return {each.__module__.rpartition(".")[2]: each for each in made}
+
+
+def chapter_of(notebook: str, changes: Mapping[str, str]) -> Chapter:
+    """A chapter with its notebook's own parameters, but for these, which are text as typed.
+
+    Raises:
+        ValueError: there is no such chapter, or it cannot run with these parameters.
+    """
+    known = all_chapters()
+    if notebook not in known:
+        raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
+    defaults = defaults_of(notebook)
+    typed = {
+        name: text if isinstance(defaults.get(name), str) else _value(text) for name, text in changes.items()
+    }
+    return known[notebook].checked({**defaults, **typed})
+
+
+def train_and_store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
+    """Train the model of one of a chapter's runs, or load it if it was, and store it; see `store`."""
+    runs = {run.name: run for run in chapter.runs()}
+    if name not in runs:
+        raise ValueError(f"{chapter.notebook} has no run {name!r} with these parameters; it has {list(runs)}")
+    tested_on(chapter, runs[name])  # before the training, what could not be stored is refused
+    chapter.train(runs[name])
+    return store(chapter, name, folder)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """What the command line does; a wrong word ends it with one line."""
+    parser = argparse.ArgumentParser(
+        "python -m book.chapters.storing", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("chapter", help="such as rasp_languages")
+    parser.add_argument("run", help='the name of one of its runs, such as "sort, supervised"')
+    parser.add_argument(
+        *("-p", "--parameter"), nargs=2, action="append", default=[], metavar=("NAME", "VALUE")
+    )
+    parser.add_argument("--folder", type=Path, default=STORED, help="with a folder per chapter (%(default)s)")
+    asked = parser.parse_args(words)
+    try:
+        p = chapter_of(asked.chapter, dict(asked.parameter))
+        path = train_and_store(p, asked.run, asked.folder)
+        found = stored_model(p.notebook, asked.run, asked.folder)
+    except (ValueError, OSError, CheckpointError) as error:
+        sys.exit(str(error))
+    print(f"{path}: {path.stat().st_size:,} bytes\n{found.note}")
+    if not found.provenance["clean"]:
+        print("It was made in a tree with uncommitted changes: commit, and store it again.")
+
+
+def _value(text: str) -> Any:
+    """A number, a list, True or False as Python writes them; all else is text."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+r"""What a model predicts on some of the tokens only: does it use those that a measure puts first?
+
+A token that is removed is masked as a key, for every query in all layers, and the others keep their positions
+(recurrent models read their unknown word there); or another token stands in its place. The model is asked for
+
+    p = p(y)        or, with a foil z,        p = p(y) / (p(y) + p(z))
+
+See `book.chapters.tells.budgets` for the numbers made of it.
+
+References:
+    DeYoung et al. 2020, *ERASER: A Benchmark to Evaluate Rationalized NLP Models*. There, tokens are deleted.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlib.attribution.prompts import Prompts
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.forward import logits_of
+from attnlib.models.causal import is_causal
+from book.chapters.tells.budgets import Budget, first_tokens, rank_agreement
+from book.chapters.tells.question_rows import row_table
+from book.chapters.tells.questions import Questions
+
+BUDGETS: tuple[Budget, ...] = (0.1, 0.2, 0.5)
+"""Shares of the candidates that are removed, or kept."""
+
+COMPREHENSIVENESS, SUFFICIENCY = "comprehensiveness", "sufficiency"
+
+Kept = Bool[Tensor, "item variant token"]
+
+
+@torch.no_grad()
+def probabilities(
+    model: nn.Module,
+    questions: Questions,
+    kept: Kept,
+    *,
+    replacement: int | None = None,
+    batch_size: int = 128,
+) -> Float[Tensor, "item variant"]:
+    """`p` of every question on some of its tokens only; equal ones are computed once.
+
+    Args:
+        model: one that scores classes at every token, and takes a mask under which the others keep their
+            positions; or, with a `replacement`, any.
+        questions: what is asked.
+        kept: the tokens that are left, in as many variants as wanted.
+        replacement: put this token in the place of the others instead of masking them.
+        batch_size: variants at once.
+
+    Raises:
+        ValueError: tokens of this model cannot be masked; the message says what to do.
+    """
+    asked = questions.to(next(model.parameters()).device)
+    if replacement is None and "attention_mask" not in inspect.signature(model.forward).parameters:
+        raise ValueError(
+            f"{type(model).__name__} does not take a mask, so tokens cannot be left out: say which token "
+            "is to stand in their place (replacement=...)."
+        )
+    kept = kept.to(asked.input_ids.device) & asked.attention_mask[:, None]
+    item = torch.arange(len(asked), device=kept.device)[:, None].expand(kept.shape[:2])
+    rows = torch.cat([item.flatten()[:, None], kept.flatten(0, 1)], 1)
+    different, which = torch.unique(rows, dim=0, return_inverse=True)
+    items, left = different[:, 0], different[:, 1:].bool()
+    found = torch.zeros(len(different), dtype=torch.float64, device=kept.device)
+    causal = is_causal(model)
+    with evaluating(model):
+        for query, length, some in _alike(asked, items, batch_size):
+            prompts = Prompts(asked.input_ids[items[some], :length], query)
+            logits = _logits(model, prompts, left[some, :length], replacement, causal)
+            foil = None if asked.foil is None else asked.foil[items[some]]
+            aimed = prompts._replace(target=asked.target[items[some]], foil=foil)
+            score = aimed.score(logits.double())
+            found[some] = score.exp() if foil is None else score.sigmoid()
+    return found[which].view(kept.shape[:2])
+
+
+def faithfulness_rows(
+    model: nn.Module,
+    questions: Questions,
+    scores: Mapping[str, Float[Tensor, "item token"]],
+    *,
+    budgets: Sequence[Budget] = BUDGETS,
+    orders: int = 5,
+    standard: str | None = None,
+    seed: int = 0,
+    replacement: int | None = None,
+    batch_size: int = 128,
+) -> pd.DataFrame:
+    """Comprehensiveness, sufficiency and agreement with a standard, of every measure's scores of every item.
+
+    Args:
+        model: whose predictions they are.
+        questions: what was asked.
+        scores: by measure; NaN comes last.
+        budgets: how many candidates are removed, or kept: the same for all measures.
+        orders: random orders that the level of chance is the mean of.
+        standard: the measure that others are to rank tokens like; none by default.
+        seed: of random orders, and of the order of equal scores.
+        replacement: as in `probabilities`.
+        batch_size: as there.
+
+    Returns:
+        As `book.chapters.tells.question_rows.row_table`; `perfect` is the probability on all tokens, 0 and 1.
+
+    Raises:
+        ValueError: as in `probabilities`; or the standard is not among the scores.
+    """
+    if standard is not None and standard not in scores:
+        raise ValueError(f"the standard should be among the scores, {[*scores]}; got {standard!r}")
+    candidates = questions.candidates.cpu().numpy()
+    given = {name: each.detach().double().cpu().numpy() for name, each in scores.items()}
+    rng = np.random.default_rng(seed)
+    ranked = [*given.values(), *(rng.random(candidates.shape) for _ in range(orders))]
+    first = np.stack([first_tokens(each, candidates, budgets, seed) for each in ranked], 1)
+    ways = np.stack([~first, first | ~candidates[:, None, None]], 1)  # without these, and with these only
+    kept = np.concatenate([np.ones((len(ways), 1, ways.shape[-1]), bool), _flat(ways)], 1)
+    how: dict[str, Any] = {"replacement": replacement, "batch_size": batch_size}
+    p = probabilities(model, questions, torch.from_numpy(kept), **how).cpu().numpy()
+    whole, lost = p[:, 0], (p[:, :1] - p[:, 1:]).reshape(ways.shape[:-1]).mean(-1)
+    tables = []
+    for metric, loss in zip((COMPREHENSIVENESS, SUFFICIENCY), lost.swapaxes(0, 1), strict=True):
+        chance = loss[:, len(given) :].mean(1)
+        perfect = whole if metric == COMPREHENSIVENESS else 0.0
+        for place, name in enumerate(given):
+            tables.append(row_table(questions, name, metric, loss[:, place], chance, perfect))
+    for name in [name for name in given if standard is not None and name != standard]:
+        agreement = rank_agreement(given[name], given[str(standard)], candidates)
+        tables.append(row_table(questions, name, f"agreement with {standard}", agreement, 0.0, 1.0))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _flat(ways: Bool[np.ndarray, "item way measure budget token"]) -> Bool[np.ndarray, "item variant token"]:
+    return ways.reshape(len(ways), -1, ways.shape[-1])
+
+
+def _alike(
+    questions: Questions, items: Int[Tensor, " row"], batch_size: int
+) -> Iterator[tuple[int, int, Int[Tensor, " some"]]]:
+    """Rows whose questions have one query and length, at most `batch_size` at a time."""
+    lengths = questions.attention_mask.sum(1)
+    kinds = torch.stack([questions.query, lengths], 1)[items]
+    for kind in kinds.unique(dim=0):
+        for some in (kinds == kind).all(1).nonzero()[:, 0].split(batch_size):
+            yield int(kind[0]), int(kind[1]), some
+
+
+def _logits(
+    model: Any, prompts: Prompts, left: Bool[Tensor, "row token"], replacement: int | None, causal: bool
+) -> Float[Tensor, "row class"]:
+    """The logits at the query, of tokens that see those that are left only."""
+    if replacement is not None:
+        return logits_of(model, prompts.ids.masked_fill(~left, replacement), start=prompts.query)[:, 0]
+    n = prompts.query + 1 if causal else prompts.ids.shape[1]
+    given: dict[str, Any] = {}
+    if "position_ids" in inspect.signature(model.forward).parameters:
+        given["position_ids"] = torch.arange(n, device=prompts.ids.device).expand(len(prompts.ids), -1)
+    return logits_of(model, prompts.ids[:, :n], left[:, :n], prompts.query, **given)[:, 0]

@@ -1,0 +1,220 @@
+"""The chapter that asks every measure of attribution about every model whose sources are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from attnlib.attribution.registry import METHODS
+from attnlib.models.attention.forward import context_of
+from book.chapters.chapter import Chapter
+from book.chapters.storing import NOTEBOOKS
+from book.chapters.tells.baselines import BASELINES
+from book.chapters.tells.costs import cost_table
+from book.chapters.tells.faithfulness import faithfulness_rows
+from book.chapters.tells.measured import Scored, plausibility_rows, scored
+from book.chapters.tells.questions import ID, OOD, Questions
+from book.chapters.tells.settings import SETTINGS
+from book.chapters.tells.twins import untrained
+
+T = TypeVar("T")
+
+NOT_ASKED = "not asked here: it takes too many passes of a large model"
+"""Why a measure is not among those that are asked for a setting only."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What measures say of one model.
+
+    Attributes:
+        setting: its name.
+        seed: of the model.
+        model: itself.
+        questions: what was asked.
+        scores: by measure; those of untrained twins, and baselines, among them.
+        missing: measures that this model cannot give, and why.
+    """
+
+    setting: str
+    seed: int
+    model: nn.Module
+    questions: Questions
+    scores: dict[str, Float[Tensor, "item token"]]
+    missing: dict[str, str]
+
+
+class WhereAttentionTells(Chapter):
+    """Parameters, questions and record of the chapter `where_attention_tells`."""
+
+    settings: list[str] = Field(min_length=1)
+    methods: list[str]
+    questions: int = Field(ge=2, le=2000)
+    fewer: dict[str, int]
+    only: dict[str, list[str]]
+    models: str
+    train_more: bool
+    others: bool
+    seeds: int = Field(ge=1, le=3)
+    k: list[int] = Field(min_length=1)
+    faithful: int = Field(ge=0, le=2000)
+    budgets: list[float] = Field(min_length=1)
+    orders: int = Field(ge=1, le=100)
+    standard: str
+    untrained: list[str]
+    shown: int = Field(ge=1, le=20)
+    cost_tokens: int = Field(ge=0, le=4096)
+
+    @field_validator("settings")
+    @classmethod
+    def _known(cls, settings: list[str]) -> list[str]:
+        if unknown := [name for name in settings if name not in SETTINGS]:
+            raise ValueError(f"settings should be among {', '.join(SETTINGS)}; got {unknown}")
+        return settings
+
+    @model_validator(mode="after")
+    def _possible(self) -> WhereAttentionTells:
+        for name in ("methods", "untrained"):
+            if unknown := [each for each in getattr(self, name) if each not in METHODS]:
+                raise ValueError(f"{name} should be among {', '.join(METHODS)}; got {unknown}")
+        for needed in {SETTINGS[name].needs or "*" for name in self.settings}:
+            profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
+            if self.models not in profiles:
+                raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
+        if self.standard not in self.asked_for:
+            raise ValueError(f"standard should be among the methods; got {self.standard!r}")
+        if unknown := [name for name in (*self.fewer, *self.only) if name not in SETTINGS]:
+            raise ValueError(f"fewer and only should name settings; got {unknown}")
+        if unknown := [name for names in self.only.values() for name in names if name not in METHODS]:
+            raise ValueError(f"only should name measures among {', '.join(METHODS)}; got {unknown}")
+        if wrong := [n for n in [*self.k, *self.fewer.values()] if n < 1]:
+            raise ValueError(f"k and fewer should be numbers of at least 1; got {wrong}")
+        if none := [each for each in self.budgets if each <= 0 or (each > 1 and each % 1)]:
+            raise ValueError(f"budgets should be shares below 1, or whole numbers of tokens; got {none}")
+        return self
+
+    @property
+    def label(self) -> str:
+        """How many settings and measures."""
+        return f"{len(self.settings)}-settings-{len(self.asked_for)}-measures"
+
+    @property
+    def asked_for(self) -> list[str]:
+        """The measures that are asked for: all, unless some are named."""
+        return self.methods or [*METHODS]
+
+    @property
+    def transformers(self) -> list[str]:
+        """The settings that means and ranks are over: recurrent models have too few of the measures."""
+        found = [name for name in self.settings if SETTINGS[name].transformer]
+        return found or self.settings
+
+    # ---- what measures say ---------------------------------------------------------------------------
+
+    def ask_all(self, progress: bool = True) -> list[Asked]:
+        """What measures say of every model of every setting."""
+        pairs = [(name, seed) for name in self.settings for seed in self.seeds_of(name)]
+        return [self.ask(*pair) for pair in tqdm(pairs, disable=not progress, desc="settings", unit="model")]
+
+    def seeds_of(self, setting: str) -> list[int]:
+        """The seeds of a setting's models that are asked."""
+        return SETTINGS[setting].seeds(self)[: self.seeds]
+
+    def ask(self, setting: str, seed: int) -> Asked:
+        """What measures, baselines and untrained twins say of one model."""
+        model, questions = SETTINGS[setting].make(self, seed, others=self.others)
+        model = model.to(self.torch_device)
+        if setting in self.fewer:
+            questions = questions.where(first_of_each_split(questions, self.fewer[setting]))
+        here = self.only.get(setting, self.asked_for)
+        there = SETTINGS[setting].methods(name for name in self.asked_for if name in here)
+        found = scored(model, questions, there)
+        twin = self._twin(setting, model, questions, seed)
+        scores = found.scores | twin.scores | scored(model, questions, BASELINES).scores
+        missing = {name: NOT_ASKED for name in self.asked_for if name not in here}
+        return Asked(setting, seed, model, questions, scores, missing | found.missing | twin.missing)
+
+    def _twin(self, setting: str, model: nn.Module, questions: Questions, seed: int) -> Scored:
+        """What some measures say of a model that learned nothing."""
+        if not self.untrained:
+            return Scored({}, {})
+        try:
+            methods = SETTINGS[setting].methods(self.untrained)
+            found = scored(untrained(model, seed), questions, methods)
+        except ValueError as error:
+            found = Scored({}, dict.fromkeys(self.untrained, str(error)))
+        return Scored(_renamed(found.scores), _renamed(found.missing))
+
+    # ---- rows ----------------------------------------------------------------------------------------
+
+    def rows(self, asked: Sequence[Asked]) -> pd.DataFrame:
+        """Plausibility of all questions, and faithfulness of the first `faithful` ones of each split."""
+        tables = []
+        for each in asked:
+            about: dict[str, Any] = {"setting": each.setting, "seed": each.seed}
+            tables.append(plausibility_rows(each.questions, each.scores, self.k).assign(**about))
+            if self.faithful:
+                tables.append(self._faithfulness(each).assign(**about))
+        return pd.concat(tables, ignore_index=True)
+
+    def _faithfulness(self, each: Asked) -> pd.DataFrame:
+        some = first_of_each_split(each.questions, self.faithful).cpu()
+        scores = {name: score[some] for name, score in each.scores.items()}
+        standard = self.standard if self.standard in scores else None
+        how: dict[str, Any] = {"budgets": self.budgets, "orders": self.orders, "standard": standard}
+        return faithfulness_rows(each.model, each.questions.where(some), scores, **how)
+
+    def costs(self, asked: Sequence[Asked]) -> tuple[str, pd.DataFrame]:
+        """What every measure costs, on the transformer that takes the longest prompts; and which that is.
+
+        The prompt is one of its questions, again and again, up to `cost_tokens` or as many as it takes.
+        """
+        transformers = [each for each in asked if SETTINGS[each.setting].transformer] or asked
+        each = max(transformers, key=lambda one: context_of(one.model) or 0)
+        n = min(self.cost_tokens, context_of(each.model) or self.cost_tokens)
+        q, there = each.questions, SETTINGS[each.setting].methods(self.asked_for)
+        ids = self._repeated(q.input_ids, q.attention_mask, n)
+        other = None if q.counterfactual is None else self._repeated(q.counterfactual, q.attention_mask, n)
+        return f"{each.setting}, {n} tokens", cost_table(each.model, ids, there, counterfactual=other)
+
+    def _repeated(self, ids: Tensor, real: Bool[Tensor, "item token"], n: int) -> Tensor:
+        first = ids[0][real[0]]
+        return first.repeat(-(-n // len(first)))[None, :n].to(self.torch_device)
+
+
+def first_of_each_split(questions: Questions, n: int) -> Bool[Tensor, " item"]:
+    """The first questions in the distribution, and out of it."""
+    known = questions.in_distribution
+    return torch.where(known, known.cumsum(0), (~known).cumsum(0)) <= n
+
+
+def explored(p: WhereAttentionTells, asked: Sequence[Asked]) -> dict[str, dict[str, Any]]:
+    """The first questions of the first model of each setting, as `widgets.MeasureExplorer` takes them."""
+    firsts, found = {each.setting: each for each in reversed(asked)}, dict[str, dict[str, Any]]()
+    for each in [firsts[name] for name in dict.fromkeys(one.setting for one in asked)]:
+        q = each.questions.to("cpu")
+        for item in first_of_each_split(q, p.shown).nonzero()[:, 0].tolist():
+            n, split = int(q.attention_mask[item].sum()), ID if q.in_distribution[item] else OOD
+            scores = {name: score[item, :n].nan_to_num() for name, score in each.scores.items()}
+            answer = "right" if q.right[item] else "wrong"
+            found[f"{each.setting}, question {item + 1} ({split}, answered {answer})"] = {
+                "tokens": SETTINGS[each.setting].words(p, q.input_ids[item, :n]),
+                "scores": scores,
+                "truth": q.truth[item, :n],
+                "candidates": q.candidates[item, :n],
+                "query": int(q.query[item]),
+                "missing": each.missing,
+            }
+    return found
+
+
+def _renamed(found: dict[str, T]) -> dict[str, T]:
+    return {f"{name}, untrained": each for name, each in found.items()}

@@ -1,0 +1,98 @@
+"""What the chapter on translation measures and records, once its models are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import pandas as pd
+
+from attnlib.generators.translation import Bitext
+from attnlib.stats.agreement_results import agreement_table
+from attnlib.stats.agreement_runs import EMBEDDING, UNIFORM, AgreementSettings
+from attnlib.stats.ragged import Ragged, RunScores
+from book.chapters.dynamics import DynamicsResults, Tables
+from book.chapters.translation.alignment import alignment_rows, alignment_table
+from book.chapters.translation.runs import with_bleu
+from book.chapters.translation.translated import translation_quality
+
+
+@dataclass(frozen=True)
+class TranslationResults(DynamicsResults):
+    """The same of a translator, in token accuracy and in BLEU; and, where it is known, of alignment.
+
+    Attributes:
+        bitext: the sentences.
+        bleu: of every translator at every checkpoint, in percent, on "validation" and "test".
+        translated: the whole test set as a run translates it at a checkpoint.
+    """
+
+    UNIT: ClassVar[str] = "sentences"
+    LEVELS: ClassVar[tuple[str, ...]] = (*DynamicsResults.LEVELS, "accuracy")
+    FLIP_DELTA: ClassVar[bool] = False
+    BESIDE: ClassVar[tuple[str, ...]] = ("tokens",)
+
+    bitext: Bitext
+    bleu: Mapping[str, pd.DataFrame]
+    translated: Callable[[str, int], list[str]]
+
+    @cached_property
+    def quality(self) -> pd.DataFrame:
+        """Whole translations of the run explained and of the uniform one: see `translation_quality`."""
+        references, at = [target for _, target in self.bitext.test.texts], self.chosen["gold"]
+        written = {name: self.translated(name, at) for name in (self.gold, UNIFORM)}
+        tables = [translation_quality(texts, references).assign(run=name) for name, texts in written.items()]
+        return pd.concat(tables)
+
+    @cached_property
+    def looked_at(self) -> dict[str, Ragged]:
+        """Every score of the source tokens of test sentences, at the checkpoint that it is compared at."""
+        at, ours = self.chosen["gold"], self.here[self.gold]
+        found = {name: ours.scores(name).at(at) for name in ("alpha", "beta", "delta")}
+        found["beta_uf, last step"] = self.here[UNIFORM].scores("beta").at(-1)
+        found["beta_px"] = self.here[EMBEDDING].scores("beta").at(0)
+        others = [name for name in self.here if name not in (self.gold, UNIFORM, EMBEDDING)]
+        return found | {f"alpha, {name}": self.here[name].scores("alpha").at(at) for name in others}
+
+    @cached_property
+    def truth(self) -> pd.DataFrame | None:
+        """How each score aligns: see `alignment_table`; `None` where the true alignment is not known."""
+        return self.aligned(self.looked_at)
+
+    def aligned(self, scores: Mapping[str, Ragged]) -> pd.DataFrame | None:
+        """The same of other scores of the test sentences."""
+        test = self.bitext.test
+        if test.alignment is None:
+            return None
+        return alignment_table(alignment_rows(scores, test.alignment.numpy(), test.sentences.numpy()))
+
+    @cached_property
+    def in_bleu(self) -> pd.DataFrame:
+        """The agreements on test with accuracy in BLEU, with checkpoints chosen on validation."""
+        return agreement_table(self._by_bleu("test"), self._by_bleu("validation"), settings=self.settings)
+
+    def _by_bleu(self, split: str) -> dict[str, RunScores]:
+        found, bleu = self.scores[split], self.bleu[split]
+        in_bleu = {name: with_bleu(run, bleu[name].tolist()) for name, run in found.items() if name in bleu}
+        return {**found, **in_bleu}
+
+    def _further(self) -> list[pd.DataFrame]:
+        run = self.quality["run"].replace(self.gold, "first seed")
+        whole = self.quality.assign(metric=run + ": " + self.quality["metric"])
+        for end in ("value", "low", "high"):
+            whole[end] = whole[end] / 100
+        whole = whole[["metric", "value", "low", "high", "n"]]
+        if self.truth is None:
+            return [whole]
+        named = self.truth["score"] + ": " + self.truth["metric"]
+        return [self.truth.assign(metric=named).drop(columns="score"), whole]
+
+    def _beside(self) -> Tables:
+        original = AgreementSettings(measure=self.measure, as_published=True, flip_delta=self.FLIP_DELTA)
+        published = agreement_table(self._by_bleu("test"), settings=original)
+        return {
+            (self.measure, "test", how, self.UNIT, "BLEU"): table
+            for how, table in {"held out": self.in_bleu, "as published": published}.items()
+        }

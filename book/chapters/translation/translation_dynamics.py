@@ -1,0 +1,297 @@
+"""The chapter on how a translator's attention learns."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import pandas as pd
+import torch
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
+from attnlib.generators.translation.by_name import MAX_LENGTH, VOCABULARY
+from attnlib.generators.translation.folders import find_folder
+from attnlib.generators.translation.sources import unknown_name
+from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.bag_of_words import BagConfig
+from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
+from attnlib.models.word_translation import WordTranslation, word_translation_loss, word_translation_scores
+from attnlib.stats.ragged import RunScores
+from attnlib.training import Plan
+from attnlib.training.cache import caches
+from attnlib.training.snapshots import Snapshots
+from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds, Trained
+from book.chapters.translation.results import TranslationResults
+from book.chapters.translation.runs import (
+    sentences_over_training,
+    text_over_training,
+    translation_run,
+    word_translation_run,
+)
+from book.chapters.translation.translated import bleu, translations
+
+EMBEDDING = "embedding"
+"""The run of the word-translation model, by the name that the agreement tables know it by."""
+
+
+@dataclass(frozen=True)
+class TranslationRun(Run):
+    """A translator, or the word-translation model.
+
+    Attributes:
+        uniform: whether it attends to all source tokens equally.
+    """
+
+    uniform: bool = False
+
+
+class TranslationDynamics(Chapter):
+    """Parameters, models and record of the chapter `translation_dynamics`."""
+
+    data: str
+    folder: str
+    languages: list[str]
+    train_sentences: int = Field(ge=0)
+    validation_sentences: int = Field(ge=10)
+    test_sentences: int = Field(ge=10)
+    vocabulary: int = Field(ge=5, le=200_000)
+    max_length: int = Field(ge=1)
+    hidden: int = Field(ge=1, le=4096)
+    layers: int = Field(ge=1, le=16)
+    dropout: float = Field(ge=0, lt=1)
+    context: Literal["added", "feed-forward"]
+    steps: int = Field(ge=1)
+    every: int = Field(ge=1)
+    checkpoints: list[int]
+    batch_size: int = Field(ge=1)
+    learning_rate: float = Field(gt=0, le=1)
+    lexical_epochs: int = Field(ge=1)
+    seeds: SeveralSeeds
+    uniform_seed: int = Field(ge=0)
+    measure: Literal["top match", "kendall", "spearman"]
+    beam: int = Field(ge=1, le=100)
+    shown: int = Field(ge=1, le=50)
+    data_seed: int = Field(ge=0)
+
+    _bleu: dict[str, pd.DataFrame] = PrivateAttr(default_factory=dict)
+
+    @field_validator("languages")
+    @classmethod
+    def _none_or_two(cls, codes: list[str]) -> list[str]:
+        if codes and (len(codes) != 2 or codes[0] == codes[1]):
+            raise ValueError(f"languages should be empty, or two different codes; got {codes}")
+        return codes
+
+    @model_validator(mode="after")
+    def _possible(self) -> TranslationDynamics:
+        if outside := [step for step in self.checkpoints if not 0 <= step <= self.steps]:
+            raise ValueError(f"checkpoints should be from 0 to steps = {self.steps}; got {outside}")
+        if self.data.lower() == "invented":
+            nothing = {"folder": "", "languages": [], "vocabulary": VOCABULARY, "max_length": MAX_LENGTH}
+            given = [name for name, value in nothing.items() if getattr(self, name) != value]
+            if given:
+                raise ValueError(f"{', '.join(given)} cannot be given for invented, which is made, not read")
+            return self
+        known = self.data.lower() in DATASETS
+        try:
+            found = find_folder(self.data.lower() if known else self.data, self.folder or None)
+        except FileNotFoundError as error:
+            raise ValueError(str(error)) from None
+        if found is None and not known:
+            raise unknown_name(self.data, ["invented", *DATASETS])
+        if not known and not self.languages:
+            raise ValueError("languages should be the codes of source and target in a folder of your own")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The data set's name in code."""
+        return self.data
+
+    @property
+    def name(self) -> str:
+        """The data set's name as the paper's table has it."""
+        recipe = DATASETS.get(self.data.lower())
+        return recipe.title if recipe else self.data
+
+    # ---- sentences -----------------------------------------------------------------------------------
+
+    @cached_property
+    def bitext(self) -> Bitext:
+        """The sentences and their translations."""
+        sizes: dict[str, Any] = {
+            "validation_sentences": self.validation_sentences,
+            "test_sentences": self.test_sentences,
+        }
+        if self.data.lower() == "invented":
+            return invented(train_sentences=self.train_sentences or 8000, **sizes, seed=self.data_seed)
+        return bitext(
+            self.data,
+            self.folder or None,
+            languages=(self.languages[0], self.languages[1]) if self.languages else None,
+            vocabulary=self.vocabulary,
+            max_length=self.max_length,
+            train_sentences=self.train_sentences or None,
+            **sizes,
+            seed=self.data_seed,
+            cache=caches(),
+        )
+
+    @cached_property
+    def sentences(self) -> dict[str, Pairs]:
+        """The sentences that are looked at; as many of train as of validation."""
+        data = self.bitext
+        part = data.train.sample(len(data.validation), self.data_seed)
+        return {"train": part, "validation": data.validation, "test": data.test}
+
+    # ---- models --------------------------------------------------------------------------------------
+
+    @property
+    def moments(self) -> tuple[int, ...]:
+        """When models are looked at, as updates made."""
+        return checkpoint_steps(self.steps, self.every, (0, *self.checkpoints))
+
+    def runs(self) -> list[TranslationRun]:
+        """Every translator to train: the one explained, those it is compared with, the uniform one."""
+        seeds = [TranslationRun(f"seed {seed}", seed) for seed in self.seeds]
+        return [*seeds, TranslationRun("uniform", self.uniform_seed, uniform=True)]
+
+    def setup(self, run: TranslationRun) -> Setup:
+        """A translator, and the training sentences in an order of its own."""
+        data, held_out = self.bitext, self.sentences["validation"].in_batches()
+        torch.manual_seed(run.seed)
+        if run.name == EMBEDDING:
+            return self._word_translation(run)
+        sizes: dict[str, Any] = {"hidden": self.hidden, "layers": self.layers, "dropout": self.dropout}
+        config = Seq2SeqConfig(len(data.subwords), context=self.context, uniform=run.uniform, **sizes)
+        return Setup(
+            Seq2Seq(config),
+            data.train.batches(self.batch_size, run.seed),
+            translation_loss,
+            Plan(
+                steps=self.steps,
+                learning_rate=self.learning_rate,
+                evaluate_every=self.every,
+                seed=run.seed,
+                device=self.device,
+            ),
+            held_out,
+            translation_scores,
+            [Snapshots(self.moments)],
+        )
+
+    def _word_translation(self, run: TranslationRun) -> Setup:
+        data, held_out = self.bitext, self.sentences["validation"].in_batches(256)
+        per_epoch = max(1, len(data.train) // 64)  # 64 and 0.001: the original's
+        return Setup(
+            WordTranslation(BagConfig(len(data.subwords), min(256, 4 * self.hidden))),
+            data.train.batches(64, run.seed),
+            word_translation_loss,
+            Plan(
+                steps=self.lexical_epochs * per_epoch,
+                evaluate_every=per_epoch,
+                metric="cross_entropy",
+                higher_is_better=False,
+                seed=run.seed,
+                device=self.device,
+            ),
+            held_out,
+            word_translation_scores,
+        )
+
+    def model_at(self, run: str) -> Callable[[int], Seq2Seq]:
+        """What gives the model of a trained run at a step."""
+        snapshots = self.trained[run].hooks[0]
+        return lru_cache(maxsize=32)(lambda step: snapshots.at(step).to(self.torch_device))
+
+    # ---- what is measured ----------------------------------------------------------------------------
+
+    def scores(self, split: str) -> dict[str, RunScores]:
+        """What every source token meant for every target token of a split, in each run at each checkpoint.
+
+        The gradient influence is computed where tables look: at the checkpoints that validation chooses, by
+        token accuracy and by BLEU, and, for the numbers as published, at those which the split itself does.
+        """
+        pairs, found = self.sentences[split], {}
+        for run, trained in self.trained.items():
+            if run == EMBEDDING:
+                model: Any = trained.model
+                found[run] = word_translation_run(model, pairs)
+                continue
+            kept = trained.history.folder
+            folder = None if kept is None else kept / "scores"
+            look = functools.partial(translation_run, self.model_at(run), self.moments, folder=folder)
+            if run == "uniform":
+                found[run] = look(pairs)
+                continue
+            right = [each.right for each in (look(pairs), look(self.sentences["validation"]))]
+            best = {int(each.mean(1).argmax()) for each in right if each is not None}
+            best |= {int(self.bleu(each)[run].to_numpy().argmax()) for each in (split, "validation")}
+            found[run] = look(pairs, delta_at=[self.moments[at] for at in best])
+        return found
+
+    def bleu(self, split: str) -> pd.DataFrame:
+        """BLEU of every translator at every checkpoint, in percent: a column per run, a row per step."""
+        if split in self._bleu:
+            return self._bleu[split]
+        pairs, names = self.sentences[split], [run.name for run in self.runs()]
+        values = {
+            name: [
+                bleu(self.model_at(name)(step), pairs, self.bitext.subwords, self.beam)
+                for step in self.moments
+            ]
+            for name in names
+        }
+        self._bleu[split] = pd.DataFrame(values, index=pd.Index(self.moments, name="step"))
+        return self._bleu[split]
+
+    def translated(self, run: str, at: int) -> list[str]:
+        """The test sentences as a run translates them at its checkpoint number `at`."""
+        model, data = self.model_at(run)(self.moments[at]), self.bitext
+        return translations(model, data.test, data.subwords, self.beam)
+
+    @cached_property
+    def results(self) -> TranslationResults:
+        """What is found once all runs and the word-translation model are trained."""
+        scores = {split: self.scores(split) for split in self.sentences}
+        in_bleu = {split: self.bleu(split) for split in ("validation", "test")}
+        return TranslationResults(scores, self.measure, self.bitext, in_bleu, self.translated)
+
+    def rows(self) -> pd.DataFrame:
+        """What is recorded."""
+        return self.results.rows().assign(task=self.name, setting=self.setting)
+
+    def explored(self) -> Mapping[str, Mapping[str, Any]]:
+        """The first test sentences as the explorer takes them, in the run that is explained."""
+        rows = range(min(self.shown, len(self.bitext.test)))
+        at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
+        return sentences_over_training(self.bitext, rows, at, self.moments, even)
+
+    def read(self, text: str) -> Mapping[str, Any]:
+        """A sentence of the reader's, as the explorer takes it."""
+        at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
+        return text_over_training(self.bitext, text, at, self.moments, even)
+
+    @property
+    def setting(self) -> str:
+        """The set-up in words, for tables."""
+        data, joined = self.bitext, {"added": "context added", "feed-forward": ""}[self.context]
+        said = [
+            data.about["differs"],
+            f"{len(data.train):,} training and {len(data.test):,} test sentences",
+            f"{self.steps:,} steps of {self.batch_size}",
+            f"{len(self.seeds)} seeds",
+            f"hidden {self.hidden}, {self.layers} layer{'s' * (self.layers > 1)}, dropout {self.dropout:g}",
+            f"vocabulary {len(data.subwords):,}",
+            joined,
+            self.measure if self.measure != "top match" else "",
+        ]
+        return "; ".join(part for part in said if part)
+
+    def embedding(self) -> Trained:
+        """The word-translation model, trained."""
+        return self.train(TranslationRun(EMBEDDING, self.uniform_seed))

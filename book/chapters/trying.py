@@ -1,0 +1,132 @@
+"""Stored models for a reader to try: which of them a page has room for, and which texts they are given.
+
+A page has the weights of its models in it, so it cannot hold any number of them. One model of each language
+is worth more there than two of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from attnlib.generators.rasp import LANGUAGES
+from attnlib.models.transformer import Transformer
+from attnlib.widgets.model_explorer import checked
+
+ROOM = 320_000
+"""How many weights, in half precision, a chapter's page has room for beside all else: about 0.8 MB."""
+
+EXAMPLES = ("cabbage", "hidefgabcjij")
+"""What models are asked at first, if their alphabet has letters."""
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """What is asked of a stored model here: see `attnlib.models.stored.StoredModel`."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def model(self) -> Transformer:
+        """The model itself."""
+
+    @property
+    def task(self) -> Any:
+        """The language it was trained on."""
+
+    @property
+    def note(self) -> str:
+        """A line on how good it is."""
+
+
+class ToTry(NamedTuple):
+    """What `to_try` chose.
+
+    Attributes:
+        models: as `ModelExplorer` takes them.
+        left_out: the names of those for which there is no room.
+    """
+
+    models: dict[str, dict[str, Any]]
+    left_out: list[str]
+
+    @property
+    def note(self) -> str:
+        """In a line: what was left out, and how to see it; "" if nothing was."""
+        if not self.left_out:
+            return ""
+        return (
+            f"Stored, too, but there is no room in this page for the weights of {', '.join(self.left_out)}. "
+            "The chapter of a language (-p language ...) begins with its own."
+        )
+
+
+def to_try(stored: Mapping[str, Kept], first: str, text: str = "", room: int = ROOM) -> ToTry:
+    """The stored models of languages that a page has room for.
+
+    In this order, as long as there is room: a model of the language `first`; one of every other language, in
+    the order of `LANGUAGES`; the others. Of a language's models, a supervised one comes first: its heads can
+    be read.
+
+    Args:
+        stored: by their names, of tasks that are `Language`s.
+        first: a language. That none of its models is stored is no error.
+        text: offered first to the models that can be asked it.
+        room: how many weights there may be in all. The first model is always there.
+    """
+    order = [first, *(name for name in LANGUAGES if name != first)]
+    seen: dict[str, int] = {}
+    ranked = []
+    for kept in sorted(stored.values(), key=lambda kept: "supervised" not in kept.name):
+        rank = seen[kept.task.name] = seen.get(kept.task.name, -1) + 1
+        ranked.append((rank, order.index(kept.task.name), kept))
+    models, left_out = dict[str, dict[str, Any]](), list[str]()
+    for *_, kept in sorted(ranked, key=lambda each: each[:2]):
+        size = sum(weight.numel() for weight in kept.model.parameters())
+        if models and size > room:
+            left_out.append(kept.name)
+            continue
+        room -= size
+        models[kept.name] = {
+            "model": kept.model,
+            "task": kept.task,
+            "texts": texts_for(kept, text),
+            "note": kept.note,
+        }
+    return ToTry(models, left_out)
+
+
+def texts_for(kept: Kept, text: str = "") -> list[str]:
+    """The text, if the model can be asked it, and others to begin with; drawn ones if it has no letters."""
+    found = [each for each in (text, *EXAMPLES) if not why_not(kept, each)]
+    if set(found) <= {text}:
+        longest = min(12, kept.model.config.max_length - kept.task.bos)
+        drawn = kept.task.sequences(2, split="test", min_length=min(8, longest), max_length=longest)
+        found += kept.task.decode(drawn)
+    return list(dict.fromkeys(found))
+
+
+def text_for(kept: Kept, text: str = "") -> tuple[str, str]:
+    """A text that the model can be asked: this one, if there is one and it can be; and otherwise why not.
+
+    Returns:
+        The text; and "", or in a line why it is another one than was wanted.
+    """
+    own = texts_for(kept, text)[0]
+    if not text or own == text:
+        return own, ""
+    return (
+        own,
+        f"The stored model {kept.name!r} cannot read {text!r}: {why_not(kept, text)}. Shown is {own!r}.",
+    )
+
+
+def why_not(kept: Kept, text: str) -> str:
+    """Why a model cannot be asked a text, or ""."""
+    try:
+        checked(kept.model, kept.task, text)
+    except ValueError as error:
+        return str(error)
+    return ""

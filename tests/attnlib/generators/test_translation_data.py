@@ -1,0 +1,326 @@
+"""Sentences and their translations: what is read, refused, left out and cut; the invented languages."""
+
+import gzip
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.generators.public import PublicFile
+from attnlib.generators.translation import DATASETS, Grammar, Pairs, Subwords, bitext, invented, lexicon
+from attnlib.generators.translation.bitext import encode
+from attnlib.generators.translation.sources import Recipe, read_public
+
+NUMBERS = "one two three four five six seven eight nine ten".split()  # noqa: SIM905
+ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn".split()  # noqa: SIM905
+
+
+def lines(n, start=0):
+    """Pairs of sentences, all different."""
+    found = []
+    for i in range(start, start + n):
+        digits = [int(d) for d in f"{i:03}"]
+        found.append((" ".join(ZAHLEN[d] for d in digits), " ".join(NUMBERS[d] for d in digits)))
+    return found
+
+
+def write(path, pairs, header="de\ten"):
+    path.write_text("\n".join([header, *("\t".join(pair) for pair in pairs)]) + "\n", encoding="utf-8")
+
+
+def folder_of(tmp_path, train=60):
+    write(tmp_path / "train.tsv", lines(train))
+    write(tmp_path / "validation.tsv", lines(10, 300))
+    write(tmp_path / "test.tsv", lines(10, 400))
+    return tmp_path
+
+
+def read(folder, **settings):
+    return bitext("mine", folder, **{"languages": ("de", "en"), "vocabulary": 60} | settings)
+
+
+# ---- folders
+
+
+def test_a_folder_of_tables(tmp_path):
+    data = read(folder_of(tmp_path))
+    assert [len(getattr(data, split)) for split in ("train", "validation", "test")] == [60, 10, 10]
+    assert sorted(data.train.texts) == sorted(lines(60))
+    assert (
+        data.subwords.decode(data.test.source[: data.test.source_lengths[0]].tolist())
+        == data.test.texts[0][0]
+    )
+    assert len(data.subwords) == 60 and list(data.sizes["cut"]) == [0, 0, 0]
+    back = read(tmp_path, languages=("en", "de"))
+    assert sorted(back.test.texts) == sorted((target, source) for source, target in lines(10, 400))
+
+
+def test_a_folder_with_files_of_its_own_comes_before_its_subfolders(tmp_path):
+    (tmp_path / "mine").mkdir()
+    folder_of(tmp_path / "mine", train=30)
+    assert len(read(tmp_path).train) == 30
+    assert len(read(folder_of(tmp_path)).train) == 60
+
+
+def test_a_folder_of_lines_compressed_or_not(tmp_path):
+    pairs = lines(60)
+    (tmp_path / "all.de").write_bytes("".join(f"{source}\n" for source, _ in pairs).encode())
+    with gzip.open(tmp_path / "all.en.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(target for _, target in pairs))
+    data = read(tmp_path)
+    found = [pair for split in ("train", "validation", "test") for pair in getattr(data, split).texts]
+    assert sorted(found) == sorted(pairs)
+    assert [len(data.validation), len(data.test)] == [2, 3]
+
+
+def test_files_that_are_not_aligned_are_refused_with_the_line_where_they_part(tmp_path):
+    (tmp_path / "train.de").write_text("eins\nzwei\ndrei\n")
+    (tmp_path / "train.en").write_text("one\ntwo\n")
+    with pytest.raises(
+        ValueError, match=r"they part at line 3: train.en ends after 2 lines, train.de after 3"
+    ):
+        read(tmp_path)
+    (tmp_path / "train.en").unlink()
+    with pytest.raises(ValueError, match=r"it has train\.de, so not one for en"):
+        read(tmp_path)
+    (tmp_path / "train.de").unlink()
+    (tmp_path / "train.tsv").write_text("de\ten\neins\tone\nzwei two\n")
+    with pytest.raises(ValueError, match=r"not aligned from line 3 on: it has 1 fields"):
+        read(tmp_path)
+
+
+def test_a_table_from_windows_is_read_as_any_other(tmp_path):
+    write(tmp_path / "train.tsv", lines(60))
+    plain = read(tmp_path).train.texts
+    text = (tmp_path / "train.tsv").read_text()
+    (tmp_path / "train.tsv").write_bytes(("\ufeff" + text.replace("\n", "\r\n")).encode())
+    assert read(tmp_path).train.texts == plain
+
+
+def test_a_language_that_is_not_there_is_named(tmp_path):
+    folder_of(tmp_path)
+    with pytest.raises(ValueError, match="should have the columns de and nl; it has de, en: there is no nl"):
+        read(tmp_path, languages=("de", "nl"))
+    write(tmp_path / "train.tsv", [("eins",)], header="de")
+    with pytest.raises(ValueError, match="there is no en"):
+        read(tmp_path)
+    with pytest.raises(ValueError, match="two different codes"):
+        bitext("mine", tmp_path)
+
+
+def test_empty_lines_copies_and_long_sentences_are_counted(tmp_path):
+    folder_of(tmp_path)
+    extra = [("", "one"), ("eins", ""), lines(1)[0], (lines(1, 300)[0][0], "other words"), ("vier", "four")]
+    write(tmp_path / "train.tsv", [*lines(60), *extra])
+    data = read(tmp_path, max_length=2)
+    assert data.about["left out"] == {"one side empty": 2, "copies": 2}
+    assert len(data.train) == 61 and data.about["cut"] == {"train": 60, "validation": 10, "test": 10}
+    assert int(data.train.source_lengths.max()) == 4 and set(data.train.source[-1:].tolist()) == {2}
+    assert list(data.sizes["cut"]) == [60, 10, 10]
+
+
+def test_a_vocabulary_that_the_text_does_not_support_is_refused(tmp_path):
+    folder_of(tmp_path)
+    with pytest.raises(ValueError, match=r"8000 were asked for.* supports only (\d+)\. Say vocabulary=\1"):
+        read(tmp_path, vocabulary=8000)
+    with pytest.raises(ValueError, match=r"needs at least \d+"):
+        read(tmp_path, vocabulary=6)
+
+
+def test_names_and_folders_that_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.delenv("ATTNLIB_DATA", raising=False)
+    with pytest.raises(ValueError, match="did you mean 'multi30k'"):
+        bitext("multi30")
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        bitext("mine", tmp_path / "gone", languages=("de", "en"))
+    with pytest.raises(FileNotFoundError, match="it has none"):
+        bitext("mine", tmp_path, languages=("de", "en"))
+    write(tmp_path / "test.tsv", lines(3))
+    with pytest.raises(ValueError, match="there should be a file train"):
+        read(tmp_path)
+    write(tmp_path / "test_2.tsv", lines(3))
+    with pytest.raises(ValueError, match=r"one file for test; it has test.tsv, test_2.tsv"):
+        read(tmp_path)
+    with pytest.raises(ValueError, match="max_length should be at least 1; got 0"):
+        bitext("invented", max_length=0)
+    for name, value in {"folder": tmp_path, "max_length": 1, "vocabulary": 3}.items():
+        with pytest.raises(ValueError, match=f"made, not read, .*: {name} cannot be given"):
+            bitext("invented", **{name: value})
+
+
+def test_a_known_set_is_found_by_its_folder_whatever_the_case(tmp_path, monkeypatch):
+    (tmp_path / "translation" / "multi30k_en_de").mkdir(parents=True)
+    place = folder_of(tmp_path / "translation" / "multi30k_en_de")
+    (place / "test.tsv").rename(place / "test_2016_flickr.tsv")
+    write(place / "test_2017_flickr.tsv", lines(5, 500))
+    monkeypatch.setenv("ATTNLIB_DATA", str(tmp_path))
+    data = bitext("Multi30k", vocabulary=60)
+    assert sorted(data.test.texts) == sorted(lines(10, 400)) and data.languages == ("de", "en")
+
+
+def test_a_public_file_is_read_once_and_has_to_be_what_it_was(tmp_path, monkeypatch):
+    data = {
+        f"{split}.{code}": gzip.compress(f"{split} {code}\n".encode())
+        for split in ("train", "test")
+        for code in ("de", "en")
+    }
+    for name, content in data.items():
+        (tmp_path / f"{name}.gz").write_bytes(content)
+    public = {
+        name: PublicFile((tmp_path / f"{name}.gz").as_uri(), hashlib.sha256(content).hexdigest())
+        for name, content in data.items()
+    }
+    recipe = Recipe("two", "two", ("de", "en"), public)
+    kept = tmp_path / "kept"
+    wanted = {split: [(f"{split} de", f"{split} en")] for split in ("train", "test")}
+    assert read_public(recipe, ("de", "en"), kept) == wanted
+    monkeypatch.setattr("urllib.request.urlopen", None)
+    assert read_public(recipe, ("de", "en"), kept) == wanted
+    monkeypatch.undo()
+    next(kept.iterdir()).write_bytes(b"flipped")
+    (tmp_path / "train.de.gz").write_bytes(b"another")
+    (tmp_path / "test.de.gz").write_bytes(b"another")
+    (tmp_path / "train.en.gz").write_bytes(b"another")
+    (tmp_path / "test.en.gz").write_bytes(b"another")
+    with pytest.raises(ConnectionError, match="is not the file it was"):
+        read_public(recipe, ("de", "en"), kept)
+    with pytest.raises(ConnectionError, match="could not be read"):
+        gone = {"all": PublicFile("file:///gone", "0")}
+        read_public(Recipe("x", "x", ("de", "en"), gone), ("de", "en"), kept)
+    with pytest.raises(ValueError, match="there is no nl"):
+        read_public(recipe, ("de", "nl"), kept)
+    with pytest.raises(ConnectionError, match="no public source of iwslt14 de-en is known"):
+        read_public(DATASETS["iwslt14"], ("de", "en"), kept)
+
+
+# ---- subwords
+
+
+def test_subwords_are_the_same_every_time_and_kept(tmp_path):
+    texts = [text for pair in lines(60) for text in pair]
+    one, kept = Subwords.trained(texts, 60), Subwords.trained(texts, 60, tmp_path)
+    assert one.tokenizer.to_str() == kept.tokenizer.to_str()
+    (path,) = tmp_path.iterdir()
+    assert Subwords.trained(texts, 60, tmp_path).encode(texts) == one.encode(texts)
+    path.write_text("damaged")
+    assert Subwords.trained(texts, 60, tmp_path).encode(texts) == one.encode(texts)
+    assert one.decode(one.encode(["eins, zwei!"])[0]) == "eins<unk> zwei<unk>".replace("<unk>", "")
+    assert one.tokens(one.encode(["eins"])[0])[0] == "<bos>"
+
+
+# ---- ragged pairs
+
+
+def random_pairs(n=7, seed=0):
+    rng = np.random.default_rng(seed)
+    words = lambda: " ".join(rng.choice(NUMBERS, rng.integers(1, 6)))  # noqa: E731
+    pairs, _ = encode(Subwords.of_words(NUMBERS), [(words(), words()) for _ in range(n)])
+    return pairs.with_alignment(torch.from_numpy(rng.random(int(pairs.pair_counts.sum())) < 0.5))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 9), st.integers(0, 99))
+def test_what_is_said_of_pairs_of_tokens_stays_with_them(n, seed):
+    pairs = random_pairs(n, seed)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    some = pairs[order]
+    assert torch.equal(some.alignment, pairs.alignment[pairs.positions(order)])
+    assert torch.equal(some.source_of_pair, pairs.source_of_pair[pairs.positions(order)])
+    assert torch.equal(some.predicted, pairs.predicted[pairs.target_positions(order)])
+    batch = pairs.batch(order)
+    assert torch.equal(batch.predicted[batch.real], some.predicted)
+    spread = batch.source[:, None].expand(batch.pairs.shape)
+    assert torch.equal(spread[batch.pairs], some.source_of_pair)
+    spread = batch.predicted[..., None].expand(batch.pairs.shape)
+    assert torch.equal(spread[batch.pairs], some.target_of_pair)
+    assert some.row_lengths.sum() == len(some.alignment) and len(some.sentences) == len(some.predicted)
+    assert sorted(torch.cat([each.rows for each in pairs.in_batches(2)]).tolist()) == list(range(n))
+
+
+def test_batches_are_a_function_of_the_step():
+    pairs = random_pairs(20)
+    one, other = pairs.batches(6, seed=3), pairs.batches(6, seed=3)
+    later = [one(step).rows for step in (4, 0, 2)]
+    assert all(torch.equal(a, other(step).rows) for a, step in zip(later, (4, 0, 2), strict=True))
+    epoch = torch.cat([one(step).rows for step in range(3)])
+    assert len(set(epoch.tolist())) == 18
+    with pytest.raises(ValueError, match="there are none"):
+        pairs[:0].batches()
+    with pytest.raises(ValueError, match="two lengths and two texts"):
+        Pairs(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths, pairs.texts[1:])
+
+
+# ---- the invented languages
+
+
+def test_the_translation_and_its_alignment_follow_from_the_dictionary():
+    grammar = Grammar()
+    words = lexicon(grammar)
+    units = {unit.source: unit.target for kind in words[:-1] for unit in kind} | {
+        words.joiner.source: words.joiner.target
+    }
+    data = invented(grammar, train_sentences=200, validation_sentences=20, test_sentences=20)
+    for row in range(200):
+        one = data.train[row : row + 1]
+        source, target = (text.split() for text in one.texts[0])
+        known = one.alignment.view(len(target) + 1, len(source) + 2)
+        assert not known[-1].any() and not known[:, 0].any() and not known[:, -1].any()
+        inner = known[:-1, 1:-1]
+        assert inner.any(1).all() and inner.sum(1).max() <= 2
+        for place in range(len(target)):
+            said = tuple(word for word, there in zip(source, inner[place], strict=True) if there)
+            assert target[place] in units[said]
+            first = int((inner == inner[place]).all(1).nonzero()[0])
+            assert units[said][place - first] == target[place]
+        for place in (~inner.any(0)).nonzero().flatten().tolist():
+            assert units[(source[place],)] == ()
+        assert not (one.predicted == 3).any()
+    parts = [data.train, data.validation, data.test]
+    assert len({text for part in parts for text, _ in part.texts}) == 240
+
+
+def test_verbs_go_to_the_end_and_adjectives_behind_their_nouns():
+    data = invented(
+        Grammar(two_words=0, phrasal=0, clauses=1),
+        train_sentences=200,
+        validation_sentences=5,
+        test_sentences=5,
+    )
+    words = lexicon(Grammar(two_words=0, phrasal=0, clauses=1))
+    kind = {unit.source[0]: name for name in words._fields[:-1] for unit in getattr(words, name)}
+    seen = set()
+    for row in range(200):
+        one = data.train[row : row + 1]
+        kinds = [kind[word] for word in one.texts[0][0].split()]
+        order = one.alignment.view(-1, len(kinds) + 2)[:-1, 1:-1].int().argmax(1).tolist()
+        said = [kinds[place] for place in order]
+        assert said[-1] == "verbs" and "articles" not in said
+        assert all(said[i - 1] == "nouns" for i, each in enumerate(said) if each == "adjectives")
+        seen |= set(said)
+    assert seen == {"nouns", "verbs", "adjectives", "adverbs"}
+    straight = invented(
+        Grammar(reordered=False), train_sentences=20, validation_sentences=5, test_sentences=5
+    )
+    one = straight.train[:1]
+    places = one.alignment.view(-1, int(one.source_lengths[0])).int().argmax(1)[:-1]
+    assert (places.diff() >= 0).all()
+
+
+def test_the_same_seed_gives_the_same_sentences():
+    sizes = {"train_sentences": 30, "validation_sentences": 5, "test_sentences": 5}
+    one, other, third = (invented(seed=seed, **sizes) for seed in (0, 0, 1))
+    assert one.train.texts == other.train.texts != third.train.texts
+    assert torch.equal(one.train.alignment, other.train.alignment)
+    assert bitext("Invented", **sizes).test.texts == one.test.texts
+    said = "sepu demi rara tira migo sepu nono sego", "lomfel norfel gushet valgus valkim dunpan"
+    assert said in one.train.texts  # the example that the package gives
+    with pytest.raises(ValueError, match=r"different sentences; found \d+"):
+        invented(Grammar(nouns=2, verbs=2, adjectives=1, adverbs=1, clauses=1), train_sentences=900)
+    with pytest.raises(ValueError, match="nouns"):
+        Grammar(nouns=1)
+    assert one.encode("gogo xyz").source.tolist()[2] == 3
+    with pytest.raises(ValueError, match="at least one word"):
+        one.encode("  ")

@@ -1,0 +1,184 @@
+"""Attention, keyword relevance and gradient influence: definitions, signs, files over training."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnlib.files import CheckpointError
+from attnlib.generators.classification import Corpus, Documents, Planting, planted
+from attnlib.measures.relevance import STEPS, checkpoint_steps, relevance
+from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
+from attnlib.training import Plan, fit
+from attnlib.training.snapshots import Snapshots
+from book.chapters.classification.scores import scores_at_checkpoints
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    easy = Planting(difficulty=0, fillers=30, max_words=14)
+    return planted(easy, train_documents=600, validation_documents=50, test_documents=40)
+
+
+@pytest.fixture(scope="module")
+def trained(corpus: Corpus) -> Classifier:
+    return train(corpus, steps=80)
+
+
+def train(corpus: Corpus, steps: int, uniform: bool = False, **more: Any) -> Classifier:
+    torch.manual_seed(0)
+    size = len(corpus.vocabulary)
+    net = Classifier(ClassifierConfig(size, embedding=12, hidden=8, intermediate=6, uniform=uniform))
+    held_out = corpus.validation.in_batches()
+    plan = Plan(steps=steps, learning_rate=1e-2, evaluate_every=20)
+    fit(
+        net,
+        corpus.train.batches(32),
+        document_loss,
+        plan,
+        evaluate=lambda net: document_scores(net, held_out),
+        progress=False,
+        **more,
+    )
+    return net
+
+
+def test_values_are_those_of_each_document_alone_with_beta_towards_the_label(
+    trained: Classifier, corpus: Corpus
+) -> None:
+    found = relevance(trained, corpus.test, step=80, batch_size=7)
+    assert found.step == 80 and len(found) == 40
+    for row in range(0, 40, 5):
+        batch = corpus.test.batch(torch.tensor([row]))
+        output = trained(batch.input_ids, batch.lengths)
+        mine = found.of(row)
+        torch.testing.assert_close(mine["alpha"], output.alpha[0], atol=1e-6, rtol=0)
+        sign = 2 * int(corpus.test.labels[row]) - 1
+        torch.testing.assert_close(mine["beta"], sign * output.beta[0], atol=1e-5, rtol=0)
+        torch.testing.assert_close(found.logits[row], output.logits[0], atol=1e-5, rtol=0)
+    assert found.accuracy == document_scores(trained, corpus.test.in_batches())["accuracy"]
+
+
+def test_delta_is_the_slope_of_the_log_probability_of_the_label(trained: Classifier, corpus: Corpus) -> None:
+    found = relevance(trained, corpus.test)
+    exact = Classifier(trained.config).double()
+    exact.load_state_dict(trained.state_dict())
+    row, step = 3, 1e-5
+    batch = corpus.test.batch(torch.tensor([row]))
+    sign = 2 * int(corpus.test.labels[row]) - 1
+    for token in range(int(batch.lengths[0])):
+        ends = []
+        for shift in (step, -step):
+            scale = torch.ones(batch.input_ids.shape, dtype=torch.float64)
+            scale[0, token] += shift
+            ends.append(F.logsigmoid(sign * _logit(exact, batch, scale)).item())
+        slope = (ends[0] - ends[1]) / (2 * step)
+        assert float(found.of(row)["delta"][token]) == pytest.approx(slope, abs=1e-4)
+
+
+def _logit(net: Classifier, batch: Any, scale: torch.Tensor) -> torch.Tensor:
+    """The formula of the model once more, in double precision."""
+    x = net.embedding(batch.input_ids) * scale[..., None]
+    back = net.encoder.backwards(x.flip(1))[0].flip(1)
+    states = torch.cat([net.encoder.forwards(x)[0], back], dim=-1)
+    alpha = net.to_attention(net.to_intermediate(states).relu())[..., 0].softmax(-1)
+    return (alpha * net.to_beta(states)[..., 0]).sum()
+
+
+def test_the_true_keywords_raise_the_log_probability_of_the_label(
+    trained: Classifier, corpus: Corpus
+) -> None:
+    found = relevance(trained, corpus.test)
+    truth = corpus.test.toward_label(corpus.test.relevance)
+    for values in (found.beta, found.delta):
+        assert values[truth > 0].mean() > values[truth == 0].mean()
+    # The original turns the sign round once more: then keywords would seem to speak against their class.
+    assert found.delta[truth > 0].mean() > 0
+
+
+def test_a_saturated_model_has_finite_values_and_neither_weights_nor_mode_change(corpus: Corpus) -> None:
+    torch.manual_seed(0)
+    net = Classifier(ClassifierConfig(len(corpus.vocabulary), embedding=4, hidden=4, intermediate=4)).eval()
+    with torch.no_grad():
+        net.to_beta.bias.fill_(1e4)
+    net.to_beta.bias.requires_grad_(False)
+    found = relevance(net, corpus.test)
+    for values in (found.alpha, found.beta, found.delta):
+        assert values.isfinite().all()
+    assert not net.training
+    needed = {name for name, weight in net.named_parameters() if not weight.requires_grad}
+    assert needed == {"to_beta.bias"} and all(weight.grad is None for weight in net.parameters())
+
+
+def test_without_delta_the_rest_is_the_same(trained: Classifier, corpus: Corpus) -> None:
+    with_it, without = relevance(trained, corpus.test), relevance(trained, corpus.test, delta=False)
+    assert without.delta is None and set(without.of(0)) == {"alpha", "beta"}
+    torch.testing.assert_close(with_it.alpha, without.alpha, atol=1e-6, rtol=0)
+    torch.testing.assert_close(with_it.beta, without.beta, atol=1e-5, rtol=0)
+
+
+def test_uniform_attention_is_recorded_as_such(corpus: Corpus) -> None:
+    found = relevance(train(corpus, steps=20, uniform=True), corpus.test)
+    for row in (0, 7):
+        length = int(corpus.test.lengths[row])
+        torch.testing.assert_close(found.of(row)["alpha"], torch.full((length,), 1 / length))
+        assert int(found.of(row)["alpha"].argmax()) == 0  # the convention: the first word, <bos>
+
+
+def test_the_steps_are_the_originals() -> None:
+    wanted = (0, 10, 50, 100, 150, 200, *range(250, 4000, 250), 4000)
+    assert wanted == STEPS and len(STEPS) == 22
+    assert checkpoint_steps(60, every=30) == (0, 10, 30, 50, 60)
+    assert checkpoint_steps(5, every=2, early=()) == (2, 4, 5)
+    with pytest.raises(ValueError, match="at least 1; got 0 and 2"):
+        checkpoint_steps(0, every=2)
+
+
+def test_a_killed_run_has_the_same_scores_as_one_that_was_not(corpus: Corpus, tmp_path: Path) -> None:
+    steps = (0, 10, 30, 50)
+
+    class Killed(Exception):
+        pass
+
+    def kill(event: Any) -> None:
+        if event.step == 35:
+            raise Killed
+
+    scores = {}
+    for name in ("whole", "killed"):
+        snapshots = Snapshots(steps)
+        if name == "killed":
+            with pytest.raises(Killed):
+                train(corpus, 50, folder=tmp_path / name, hooks=[snapshots, kill])
+        net = train(corpus, 50, folder=tmp_path / name, hooks=[snapshots])
+        scores[name] = scores_at_checkpoints(snapshots, corpus.test)
+    for key in ("alpha", "beta", "delta"):
+        assert np.array_equal(getattr(scores["whole"], key), getattr(scores["killed"], key))
+    torch.manual_seed(0)
+    fresh = relevance(Classifier(net.config), corpus.test).beta
+    assert np.array_equal(scores["whole"].beta[0], fresh.numpy())
+    assert not np.array_equal(scores["whole"].beta[-1], fresh.numpy())
+
+
+def test_what_is_not_there_is_said(trained: Classifier, corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="there is no checkpoint"):
+        relevance(tmp_path / "best.safetensors", corpus.test)
+    with pytest.raises(ValueError, match="there should be documents"):
+        relevance(trained, corpus.test[:0])
+
+
+def test_a_checkpoint_file_serves_as_well_as_the_model(
+    trained: Classifier, corpus: Corpus, tmp_path: Path
+) -> None:
+    trained.save(tmp_path / "net.safetensors")
+    from_file = relevance(tmp_path / "net.safetensors", corpus.test, step=80)
+    assert from_file.step == 80 and torch.equal(from_file.beta, relevance(trained, corpus.test).beta)
+
+
+def test_documents_without_known_words_have_values_too(trained: Classifier, corpus: Corpus) -> None:
+    strange: Documents = corpus.encode(["qwerty asdf", "zxcv"], [0, 1])
+    found = relevance(trained, strange)
+    assert found.lengths.tolist() == [4, 3] and found.delta.isfinite().all()

@@ -1,0 +1,61 @@
+"""What holds on a machine with GPUs, as far as one without can tell; see also `test_pretended_gpu`."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from attnlib.models import Classifier, ClassifierConfig
+from attnlib.models.causal import CausalSizes
+from attnlib.models.copier import Copier, CopierConfig
+from attnlib.models.pretrained import load_language_model, untrained_twin
+from attnlib.models.seeds import seeded
+from attnlib.training import Plan, fit
+from book.chapters.copying.head_models import initial_head
+from book.chapters.tells.twins import untrained
+
+COPIER = CopierConfig(vocabulary=5, hidden=4, seeds=(0,))
+TOKENIZER = SimpleNamespace(pad_token_id=0, bos_token_id=1, eos_token_id=2)
+
+
+def train() -> None:
+    model = torch.nn.Linear(2, 1)
+    fit(
+        model,
+        lambda step: torch.ones(3, 2),
+        lambda m, x: m(x).sum(),
+        Plan(steps=1, device="cpu"),
+        progress=False,
+    )
+
+
+DRAWING: dict[str, Callable[[], object]] = {
+    "copier": lambda: Copier(COPIER),
+    "head": lambda: initial_head(COPIER, 3),
+    "causal": lambda: CausalSizes(1, 1, 4).build("transformer", range(9)),
+    "tiny": lambda: load_language_model("tiny-random", device="cpu"),
+    "twin": lambda: untrained_twin(load_language_model("tiny-random", device="cpu")[0]),
+    "recurrent twin": lambda: untrained(Classifier(ClassifierConfig(9, 4, 4, 4))),
+    "training": train,
+}
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_what_is_drawn_on_the_processor_reseeds_no_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeded_gpus: list[int] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded_gpus.append)
+    DRAWING[name]()
+    assert not seeded_gpus
+
+
+def test_a_seed_gives_the_numbers_of_torchs_own() -> None:
+    with seeded(7):
+        drawn = torch.rand(5)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(7)
+        assert torch.equal(drawn, torch.rand(5))
+
+
+def test_recurrent_layers_keep_float32() -> None:
+    assert not torch.backends.cudnn.allow_tf32

@@ -1,0 +1,145 @@
+"""Attention flow: the published figures, another library's maximum flow, and what must always hold."""
+
+import itertools
+import json
+import time
+from pathlib import Path
+
+import igraph
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.rollout import attention_flow, flow, rollout
+
+CASES = json.loads((Path(__file__).parents[2] / "golden" / "attention_flow.json").read_text())["cases"]
+
+
+def random_attention(layers, n, causal=False, seed=0, sharpness=2.0, batch=None):
+    shape = (layers, 2, n, n) if batch is None else (batch, layers, 2, n, n)
+    scores = sharpness * torch.randn(
+        shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    if causal:
+        scores = scores.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(-1)
+
+
+def edges(attention):
+    """Every edge of the layered graph: node = boundary * n + token, boundary 0 at the bottom."""
+    layers, _, n, _ = attention.shape
+    mixed = (attention.mean(1) + torch.eye(n)) / 2
+    triples = itertools.product(range(layers), range(n), range(n))
+    return [((layer + 1) * n + i, layer * n + j, float(mixed[layer, i, j])) for layer, i, j in triples]
+
+
+def by_igraph(attention):
+    layers, _, n, _ = attention.shape
+    listed = [edge for edge in edges(attention) if edge[2] > 0]
+    graph = igraph.Graph(n=(layers + 1) * n, edges=[(a, b) for a, b, _ in listed], directed=True)
+    capacity = [c for _, _, c in listed]
+    return torch.tensor(
+        [[graph.maxflow_value(layers * n + q, k, capacity) for k in range(n)] for q in range(n)],
+        dtype=torch.float64,
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_matches_the_published_code(case):
+    attention = torch.tensor(case["attention"], dtype=torch.float64)[:, None]
+    for last in range(len(attention)):
+        flow = attention_flow(attention[: last + 1])
+        raw = attention_flow(attention[: last + 1], normalise=False)
+        for got, expected in ((flow, case["flow_normalised"][last]), (raw, case["flow_raw"][last])):
+            torch.testing.assert_close(got, torch.tensor(expected).double(), atol=1e-6, rtol=0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    layers=st.integers(1, 5),
+    n=st.integers(1, 7),
+    causal=st.booleans(),
+    seed=st.integers(0, 999),
+    sharpness=st.sampled_from([0.1, 2.0, 8.0]),
+)
+def test_equals_igraph(layers, n, causal, seed, sharpness):
+    attention = random_attention(layers, n, causal, seed, sharpness)
+    raw = attention_flow(attention, normalise=False)
+    torch.testing.assert_close(raw, by_igraph(attention), atol=1e-6, rtol=0)
+    flow = attention_flow(attention)
+    torch.testing.assert_close(flow.sum(-1), torch.ones(n).double())
+    torch.testing.assert_close(flow, raw / raw.sum(-1, keepdim=True))
+    assert (raw <= 1 + 1e-6).all()
+    if causal:
+        assert (raw.triu(1) == 0).all()
+
+
+def test_flow_is_at_least_what_rollout_moves():
+    attention = random_attention(5, 9)
+    raw = attention_flow(attention, normalise=False)
+    assert (raw >= rollout(attention) - 1e-6).all()  # rollout's own paths are one way to fill the graph
+
+
+def test_more_tokens_than_one_call_of_scipy_takes():
+    """Flows near 1 for every pair, which would run over int32 if they were added up."""
+    attention = random_attention(3, 40, sharpness=0.0)
+    torch.testing.assert_close(
+        attention_flow(attention, normalise=False), by_igraph(attention), atol=1e-6, rtol=0
+    )
+
+
+def test_batches_forms_and_subsets():
+    attention = random_attention(4, 6, batch=2)
+    flow = attention_flow(attention)
+    assert flow.dtype == torch.float64
+    torch.testing.assert_close(flow[1], attention_flow(attention[1]))
+    torch.testing.assert_close(flow, attention_flow(list(attention.unbind(1))))
+    torch.testing.assert_close(
+        attention_flow(attention, rows=[-1, 2], keys=[0, 3])[..., 1], flow[:, [-1, 2], 3]
+    )
+    raw = attention_flow(attention, normalise=False)
+    part = attention_flow(attention, normalise=False, rows=torch.tensor([4]), keys=torch.tensor([1, 5]))
+    torch.testing.assert_close(part, raw[:, [4]][..., [1, 5]])
+    assert attention_flow(attention, rows=[]).shape == (2, 0, 6)
+    torch.testing.assert_close(attention_flow(attention.float()), flow, atol=1e-6, rtol=0)
+    one = attention_flow(attention, torch.tensor([[1.0, 0.0]] * 4))
+    torch.testing.assert_close(one, attention_flow(attention[:, :, :1]))
+    torch.testing.assert_close(attention_flow(attention[:, :1], residual=False), attention[:, 0].mean(1))
+
+
+@pytest.mark.parametrize(
+    ("attention", "message"),
+    [
+        (None, "rollout_of"),
+        (torch.tensor([[[[1.5, -0.5], [0.0, 1.0]]]]), "must not be negative"),
+        (torch.full((1, 1, 2, 2), torch.nan), "finite"),
+    ],
+)
+def test_refuses(attention, message):
+    with pytest.raises(ValueError, match=message):
+        attention_flow(attention)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_hundred_times_faster_than_networkx(causal):
+    """Six layers of 32 tokens; NetworkX's Edmonds-Karp on every 67th pair, for time's sake."""
+    attention = random_attention(6, 32, causal)
+    started = time.perf_counter()
+    raw = attention_flow(attention, normalise=False)
+    ours = (time.perf_counter() - started) / 32**2
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from([e for e in edges(attention) if e[2] > 0], weight="capacity")
+    pairs = [divmod(pair, 32) for pair in range(0, 32**2, 67)]
+    started = time.perf_counter()
+    for query, key in pairs:
+        theirs = nx.maximum_flow_value(graph, 6 * 32 + query, key, flow_func=nx.algorithms.flow.edmonds_karp)
+        assert raw[query, key] == pytest.approx(theirs, abs=1e-6)
+    each = (time.perf_counter() - started) / len(pairs)
+    assert each > (50 if causal else 100) * ours  # a crowded machine's clock: half, where it is close
+
+
+def test_flows_of_one_call_stay_in_int32():
+    assert np.iinfo(np.int32).max > (flow.TOGETHER + 1) * flow.SCALE

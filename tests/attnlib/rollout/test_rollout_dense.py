@@ -1,0 +1,268 @@
+"""Rollout of given attention: the published figures, what must always hold, and what is refused."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.rollout import dense, null_ratio, rollout, uniform_causal_rollout
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+CASES = json.loads((GOLDEN / "rollout.json").read_text())["cases"]
+FLOW_CASES = json.loads((GOLDEN / "attention_flow.json").read_text())["cases"]
+
+
+def softmax_attention(batch=1, layers=3, heads=2, n=5, causal=False, seed=0, dtype=torch.float32):
+    scores = torch.randn(
+        batch, layers, heads, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    if causal:
+        scores = scores.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -math.inf)
+    return (2 * scores).softmax(-1).to(dtype)
+
+
+def by_definition(attention, weights=None, residual=True, sink=None):
+    """The equation of the module's docstring, a layer at a time, in float64: every R_l."""
+    layers, heads, n = attention.shape[1:4]
+    weights = torch.full((layers, heads), 1 / heads) if weights is None else weights
+    product, products = torch.eye(n, dtype=torch.float64), []
+    for layer in range(layers):
+        mean = torch.einsum("h,bhqk->bqk", weights[layer].double(), attention[:, layer].double())
+        if sink is not None:
+            total = mean.sum(-1, keepdim=True)
+            mean[..., sink] = 0
+            rest = mean.sum(-1, keepdim=True)
+            mean = torch.where(rest > 0, mean / rest * total, torch.eye(n).double() * total)
+            mean[:, sink] = torch.eye(n).double()[sink] * total[:, sink]
+        mixed = mean + torch.eye(n) if residual else mean
+        product = (mixed / mixed.sum(-1, keepdim=True)) @ product
+        products.append(product)
+    return torch.stack(products, 1)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.filterwarnings("ignore:Attention rows")
+def test_matches_the_published_code(case):
+    attention = torch.tensor(case["attention"], dtype=torch.float64)
+    weights = None if case["weights"] is None else torch.tensor(case["weights"], dtype=torch.float64)
+    expected = torch.tensor(case["rollout"], dtype=torch.float64)
+    torch.testing.assert_close(rollout(attention, weights), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(rollout(list(attention.unbind(1)), weights), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("case", FLOW_CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("residual", [True, False])
+def test_matches_the_published_code_of_attention_flow(case, residual):
+    attention = torch.tensor(case["attention"], dtype=torch.float64)[:, None]
+    expected = torch.tensor(case["rollout_residual" if residual else "rollout_no_residual"])
+    torch.testing.assert_close(
+        rollout(attention, residual=residual, cumulative=True), expected.double(), atol=1e-6, rtol=0
+    )
+
+
+patient = settings(max_examples=50, deadline=None)
+shapes = st.fixed_dictionaries(
+    {
+        "batch": st.integers(1, 3),
+        "layers": st.integers(1, 4),
+        "heads": st.integers(1, 3),
+        "n": st.integers(1, 7),
+        "causal": st.booleans(),
+        "seed": st.integers(0, 99),
+    }
+)
+
+
+@patient
+@given(shapes, st.booleans())
+def test_rows_sum_to_one_and_nothing_looks_ahead(shape, residual):
+    attention = softmax_attention(**shape)
+    rolled = rollout(attention, residual=residual, cumulative=True)
+    torch.testing.assert_close(rolled.sum(-1), torch.ones_like(rolled.sum(-1)))
+    assert (rolled >= 0).all()
+    if shape["causal"]:
+        assert (rolled.triu(1) == 0).all()
+    torch.testing.assert_close(
+        rolled.double(), by_definition(attention, residual=residual), atol=1e-6, rtol=0
+    )
+
+
+@patient
+@given(shapes, st.booleans(), st.data())
+def test_rows_are_those_of_the_whole(shape, cumulative, data):
+    n = shape["n"]
+    attention = softmax_attention(**shape)
+    rows = data.draw(st.lists(st.integers(-n, n - 1), max_size=4))
+    sink = data.draw(st.none() | st.lists(st.integers(-n, n - 1), max_size=2))
+    whole = rollout(attention, cumulative=cumulative, sink=sink)
+    some = rollout(attention, cumulative=cumulative, rows=rows, sink=sink)
+    torch.testing.assert_close(some, whole[..., rows, :])
+    torch.testing.assert_close(
+        rollout(attention, rows=torch.tensor(rows).long(), sink=sink), some if not cumulative else some[:, -1]
+    )
+
+
+@patient
+@given(shapes, st.data())
+def test_sinks_are_dropped_in_every_layer(shape, data):
+    n = shape["n"]
+    attention = softmax_attention(**shape)
+    sink = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=3, unique=True))
+    rolled = rollout(attention, sink=sink, cumulative=True)
+    torch.testing.assert_close(rolled.sum(-1), torch.ones_like(rolled.sum(-1)))
+    assert torch.equal(rolled[:, :, sink], torch.eye(n)[sink].expand_as(rolled[:, :, sink]))
+    others = [i for i in range(n) if i not in sink]
+    assert (rolled[:, :, others][..., sink] == 0).all()
+    torch.testing.assert_close(rolled.double(), by_definition(attention, sink=sink), atol=1e-6, rtol=0)
+
+
+@patient
+@given(shapes, st.floats(0.1, 4))
+def test_head_weights(shape, factor):
+    attention = softmax_attention(**shape)
+    weights = factor * torch.rand(shape["layers"], shape["heads"], generator=torch.Generator().manual_seed(1))
+    expected = by_definition(attention, weights)[:, -1]
+    torch.testing.assert_close(rollout(attention, weights).double(), expected, atol=1e-6, rtol=0)
+
+
+def test_one_token_and_one_layer():
+    assert rollout(torch.ones(1, 3, 2, 1, 1)).tolist() == [[[1.0]]]
+    attention = softmax_attention(layers=1)
+    torch.testing.assert_close(rollout(attention), (attention.mean(2)[:, 0] + torch.eye(5)) / 2)
+
+
+@pytest.mark.parametrize("n", [512, 515])
+def test_long_causal_attention_is_multiplied_in_blocks(n):
+    attention = softmax_attention(batch=2, layers=3, heads=1, n=n, causal=True)
+    causal = rollout(attention, cumulative=True)
+    assert (causal.triu(1) == 0).all()
+    torch.testing.assert_close(causal.double(), by_definition(attention), atol=1e-6, rtol=0)
+    attention[0, 2, 0, 3] = 1 / n  # one row looks ahead: no blocks
+    torch.testing.assert_close(
+        rollout(attention).double(), by_definition(attention)[:, -1], atol=1e-6, rtol=0
+    )
+
+
+@patient
+@given(shapes, st.sampled_from([0, 200, 10**6]), st.data())
+def test_groups_of_layers_change_nothing(shape, size, data):
+    attention = softmax_attention(**shape)
+    expected = by_definition(attention)
+    rows = data.draw(st.none() | st.lists(st.integers(0, shape["n"] - 1), min_size=1, max_size=2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense, "GROUP_BYTES", {"cpu": size})
+        for given_as in (attention, list(attention.unbind(1))):
+            got = rollout(given_as, rows=rows, cumulative=True).double()
+            wanted = expected if rows is None else expected[:, :, rows]
+            torch.testing.assert_close(got, wanted, atol=1e-6, rtol=0)
+
+
+def test_input_forms_agree():
+    attention = softmax_attention(batch=2)
+    whole = rollout(attention)
+    assert torch.equal(rollout(tuple(attention.unbind(1))), whole)
+    assert torch.equal(rollout(attention[1]), whole[1])  # [layer head query key]
+    assert rollout(attention[1], rows=[0], cumulative=True).shape == (3, 1, 5)
+
+
+def test_layers_may_have_different_numbers_of_heads():
+    layers = list(softmax_attention(batch=2).unbind(1))
+    repeated = [layers[0], layers[1].repeat(1, 2, 1, 1), layers[2]]
+    torch.testing.assert_close(rollout(repeated), rollout(layers))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result", "atol"),
+    [
+        (torch.bfloat16, torch.float32, 1e-2),
+        (torch.float16, torch.float32, 2e-3),
+        (torch.float32, torch.float32, 1e-6),
+        (torch.float64, torch.float64, 1e-12),
+    ],
+)
+def test_accumulates_in_float32_or_better(dtype, result, atol):
+    attention = softmax_attention(layers=12, n=40, dtype=dtype)
+    rolled = rollout(attention)
+    assert rolled.dtype == result
+    torch.testing.assert_close(rolled.sum(-1), torch.ones(1, 40, dtype=result), atol=1e-5, rtol=0)
+    exact = rollout(softmax_attention(layers=12, n=40, dtype=torch.float64))
+    torch.testing.assert_close(rolled.double(), exact, atol=atol, rtol=0)
+    weighted = rollout(attention, torch.full((12, 2), 0.5))
+    torch.testing.assert_close(weighted, rolled)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(rollout(attention), rolled)
+        assert torch.equal(rollout(attention, torch.full((12, 2), 0.5)), weighted)
+
+
+def test_is_differentiable():
+    attention = softmax_attention(layers=2, n=3, dtype=torch.float64).requires_grad_()
+    for options in ({}, {"rows": [1]}, {"sink": [0]}, {"cumulative": True}):
+        assert torch.autograd.gradcheck(
+            lambda a, o=options: rollout(a / a.sum(-1, keepdim=True), **o), attention
+        )
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_is_named(bad):
+    attention = softmax_attention(batch=3, layers=4, heads=5)
+    attention[1, 2, 3, 4, 0] = bad
+    with pytest.raises(ValueError, match=r"layer 2: \(batch 1, head 3\)\."):
+        rollout(attention)
+    with pytest.raises(ValueError, match="layer 2"):
+        rollout(attention, torch.zeros(4, 5))  # no weight hides it
+
+
+def test_row_sums_far_from_one_warn():
+    attention = softmax_attention()
+    attention[:, 1] *= 0.5
+    with pytest.warns(UserWarning, match="layer 1 do not sum to 1"):
+        rolled = rollout(attention)
+    torch.testing.assert_close(rolled.sum(-1), torch.ones(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("attention", "options", "message"),
+    [
+        (None, {}, "rollout_of"),
+        ((None, None), {}, "rollout_of"),
+        ([], {}, "at least one layer"),
+        (torch.ones(1, 2, 1, 3, 4), {}, r"as many queries as keys.*\(1, 1, 3, 4\)"),
+        ([torch.ones(1, 1, 2, 2) / 2, torch.ones(1, 1, 3, 3) / 3], {}, "layer 1 instead"),
+        ([torch.ones(1, 1, 2, 2) / 2, torch.ones(2, 1, 2, 2) / 2], {}, "layer 1 instead"),
+        ([torch.ones(1, 1, 2, 2, dtype=torch.long)], {}, "floating-point"),
+        (torch.ones(1, 2, 1, 2, 2) / 2, {"rows": [2]}, "rows must be positions from -2 to 1"),
+        (torch.ones(1, 2, 1, 2, 2) / 2, {"sink": [-3]}, "sink must be positions"),
+        (torch.ones(1, 2, 1, 2, 2) / 2, {"head_weights": torch.tensor([[1.0], [math.nan]])}, "finite"),
+        ([torch.ones(1, 1, 1, 1)] * 2, {"head_weights": torch.ones(3, 1)}, r"\[layer head\] = \[2 1\]"),
+    ],
+)
+def test_refuses(attention, options, message):
+    with pytest.raises(ValueError, match=message):
+        rollout(attention, **options)
+
+
+@patient
+@given(st.integers(1, 9), st.integers(1, 5), st.booleans(), st.data())
+def test_null_model_is_rollout_of_uniform_causal_attention(n, layers, residual, data):
+    attention = torch.ones(n, n, dtype=torch.float64).tril()
+    attention = (attention / attention.sum(-1, keepdim=True)).expand(layers, 1, n, n)
+    sink = data.draw(st.none() | st.lists(st.integers(0, n - 1), max_size=2))
+    positions = st.none() | st.lists(st.integers(-n, n - 1), min_size=1, max_size=3)
+    keys, rows = data.draw(positions), data.draw(positions)
+    options = {"residual": residual, "sink": sink, "cumulative": True}
+    expected = rollout(attention, **options)
+    expected = expected if rows is None else expected[:, rows]
+    expected = expected if keys is None else expected[..., keys]
+    null = uniform_causal_rollout(n, layers, keys=keys, rows=rows, **options)
+    torch.testing.assert_close(null, expected)
+    ratio = null_ratio(expected, null)
+    torch.testing.assert_close(ratio, (expected > 0).double())
+
+
+def test_null_model_refuses():
+    with pytest.raises(ValueError, match="at least 1"):
+        uniform_causal_rollout(0, 3)

@@ -1,0 +1,436 @@
+"""The tables of agreements: the original's numbers, and what is chosen and evaluated on which rows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from attnlib.stats import (
+    AgreementSettings,
+    RunScores,
+    agreement_over_seeds,
+    agreement_over_training,
+    agreement_table,
+    agreement_tables,
+    over_left_out,
+    split_rows,
+    top_match,
+    xi,
+)
+from attnlib.stats.agreement_runs import best_checkpoint, prepared, seed_curve
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "agreement.json").read_text())
+NAMES = {
+    "A(alpha, beta_uf)": "agr_unif",
+    "A(beta_uf, beta_px)": "agr_px",
+    "A(beta_uf, beta_logistic)": "agr_logistic",
+    "A(delta, beta_uf)": "agr_grad",
+    "A(alpha, beta)": "agr_normal",
+    "xi(alpha, beta_uf)": "xi_unif",
+    "xi(beta_uf, beta_px)": "xi_px",
+    "xi(beta_uf, beta_logistic)": "xi_logistic",
+    "xi(delta, beta_uf)": "xi_grad",
+    "xi(alpha, beta)": "xi_normal",
+    "xi*": "best_perf",
+}
+"""Our names, and the original's."""
+
+
+def original_runs(part, accuracy, rows_of):
+    """Golden data as scores: `rows_of` gives an item's rows, each a list of source words and a sign."""
+    steps = sorted({int(key.split("|")[1]) for key in part["metas"]})
+    rows = [(item, row) for item in part["data"] for row in rows_of(item)]
+    lengths = np.array([len(row["src"]) for _, row in rows])
+
+    def gathered(run, name):
+        per_step = []
+        for step in steps:
+            vectors = []
+            for item, row in rows:
+                values = item[f"{run}|{step}|{name}"]
+                values = values if values is None or row["target"] is None else values[row["target"]]
+                vector = np.full(len(row["src"]), np.nan) if values is None else np.array(values, dtype=float)
+                vectors.append(vector * (row["sign"] if name == "beta" else 1))
+            per_step.append(np.concatenate(vectors))
+        return np.stack(per_step)
+
+    return {
+        run: RunScores(
+            lengths,
+            np.array(steps),
+            *(gathered(run, name) for name in ("alpha", "beta", "grad")),
+            accuracy=np.array([part["metas"][f"{run}|{step}|{accuracy}"] for step in steps]),
+        )
+        for run in dict.fromkeys(key.split("|")[0] for key in part["metas"])
+    }, [row for _, row in rows]
+
+
+def classification(split, accuracy):
+    part = GOLDEN["classification"]
+    part = part | {"data": [item for item in part["data"] if item["split"] == split]}
+    runs, rows = original_runs(
+        part, accuracy, lambda item: [item | {"target": None, "sign": 2 * item["trg"] - 1}]
+    )
+    for name in ("embedding", "logistic"):
+        weights = np.array(part[f"beta_{name}"])
+        beta = np.concatenate([weights[row["src"]] * row["sign"] for row in rows])
+        runs[name] = RunScores(runs["uniform"].lengths, np.array([0]), beta=beta[None])
+    return runs
+
+
+def translation():
+    part = GOLDEN["translation"]
+    runs, rows = original_runs(
+        part,
+        "val_acc",
+        lambda item: [
+            {"src": item["src"], "target": place, "sign": 1, "word": word}
+            for place, word in enumerate(item["trg"][1:])
+        ],
+    )
+    matrix = np.array(part["beta_matrix"])
+    beta = np.concatenate([matrix[row["src"], row["word"]] for row in rows])
+    return runs | {"embedding": RunScores(runs["uniform"].lengths, np.array([0]), beta=beta[None])}
+
+
+def assert_equals_the_originals(table, theirs):
+    ours = table.set_index("metric")["value"]
+    wanted = {name: theirs[key] for name, key in NAMES.items() if key in theirs}
+    assert set(ours.index) == {*wanted, "A_hat", "A_hat, expected"}
+    for name, value in wanted.items():
+        assert ours[name] == pytest.approx(np.inf if value is None else value, abs=1e-12), name
+
+
+@pytest.mark.parametrize("key", GOLDEN["classification"]["stats"])
+def test_classification_is_the_originals(key):
+    measure, split, accuracy = key.split("|")
+    measure = "kendall" if measure.startswith("kendall") else "top match"
+    settings = AgreementSettings(measure, as_published=True, shuffles=60)
+    runs, theirs = classification(split, accuracy), GOLDEN["classification"]["stats"][key]
+    assert_equals_the_originals(agreement_table(runs, settings=settings), theirs)
+    curve = agreement_over_training(runs, settings=settings).query("metric == 'A(alpha, alpha_t)'")
+    np.testing.assert_allclose(curve["value"], theirs["alpha_corrs"], atol=1e-12)
+    np.testing.assert_allclose(curve["accuracy"], theirs["alpha_perfs"])
+    assert list(curve["step"]) == theirs["iterations"]
+
+
+@pytest.mark.parametrize("key", GOLDEN["translation"]["stats"])
+def test_translation_is_the_originals(key):
+    measure = "kendall" if key.startswith("kendall") else "top match"
+    settings = AgreementSettings(measure, as_published=True, flip_delta=False, shuffles=30)
+    table = agreement_table(translation(), settings=settings)
+    assert_equals_the_originals(table, GOLDEN["translation"]["stats"][key])
+
+
+def planted(seed=0, n_rows=300, n_steps=5, keys=("normal_A", "normal_B", "normal_C")):
+    """Runs whose attention and relevance find the same true relevance ever better."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 40, n_rows)
+    truth, tokens = rng.normal(size=lengths.sum()), lengths.sum()
+    steps = np.arange(n_steps) * 50
+    signal = np.linspace(0, 3, n_steps)[:, None]
+    runs = {
+        name: RunScores(
+            lengths,
+            steps,
+            alpha=np.exp(signal * truth + rng.normal(size=(n_steps, tokens))),
+            beta=signal * truth + rng.normal(size=(n_steps, tokens)),
+            delta=signal * truth + rng.normal(size=(n_steps, tokens)),
+            right=rng.random((n_steps, n_rows)) < np.linspace(0.5, 0.95, n_steps)[:, None],
+        )
+        for name in (*keys, "uniform")
+    }
+    runs["uniform"] = replace(runs["uniform"], alpha=None, delta=None)
+    for name in ("embedding", "logistic"):
+        runs[name] = RunScores(lengths, np.array([0]), beta=(truth + rng.normal(size=tokens))[None])
+    return runs
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return planted()
+
+
+@pytest.fixture(scope="module")
+def parts(runs):
+    return split_rows(runs)
+
+
+def test_parts_share_no_row_and_lose_none(runs, parts):
+    first, second = (part["normal_A"] for part in parts)
+    whole = runs["normal_A"]
+    assert len(first.lengths) + len(second.lengths) == len(whole.lengths)
+    pooled = np.concatenate([first.scores("alpha").values, second.scores("alpha").values], axis=1)
+    np.testing.assert_array_equal(np.sort(pooled), np.sort(whole.scores("alpha").values))
+    assert first.accuracy is not None and second.accuracy is not None
+    both = (first.accuracy * len(first.lengths) + second.accuracy * len(second.lengths)) / len(whole.lengths)
+    np.testing.assert_allclose(both, whole.accuracy)
+
+
+def test_groups_are_not_split(runs):
+    groups = np.arange(300) // 7
+    first, second = split_rows({"a": replace(runs["normal_A"], groups=groups)}, share=0.3)
+    assert not set(first["a"].groups) & set(second["a"].groups)
+
+
+def test_every_number_is_that_of_its_definition(parts):
+    selection, evaluation = parts
+    table = agreement_table(evaluation, selection).set_index("metric")["value"]
+    best = int(np.argmax(selection["normal_A"].accuracy))
+
+    def score(run, name, at, where):
+        return where[run].scores(name).at(at)
+
+    def chosen(x, y):
+        def mean(t, where):
+            a, b = (score(run, name, t if at is None else at, where) for run, name, at in (x, y))
+            return np.nanmean(top_match(a, b))
+
+        return mean(int(np.argmax([mean(t, selection) for t in range(5)])), evaluation)
+
+    alpha, beta_uf = ("normal_A", "alpha", best), ("uniform", "beta", None)
+    assert table["A(alpha, beta_uf)"] == pytest.approx(chosen(alpha, beta_uf))
+    assert table["A(delta, beta_uf)"] == pytest.approx(chosen(("normal_A", "delta", best), beta_uf))
+    assert table["A(alpha, beta)"] == pytest.approx(chosen(alpha, ("normal_B", "beta", None)))
+    assert table["A(beta_uf, beta_px)"] == pytest.approx(chosen(beta_uf, ("embedding", "beta", 0)))
+    assert table["A(beta_px, beta_uf)"] == pytest.approx(chosen(("embedding", "beta", 0), beta_uf))
+    assert table["A(beta_uf, beta_logistic)"] == pytest.approx(chosen(beta_uf, ("logistic", "beta", 0)))
+    assert table["xi*"] == pytest.approx(evaluation["normal_A"].accuracy[best])
+    gold = score(*alpha, evaluation)
+    curve = [
+        [np.nanmean(top_match(gold, evaluation[run].scores("alpha").at(t))) for t in range(5)]
+        for run in ("normal_B", "normal_C")
+    ]
+    accuracy = [evaluation[run].accuracy for run in ("normal_B", "normal_C")]
+    for name in ("alpha, beta_uf", "beta_uf, beta_px", "delta, beta_uf", "alpha, beta"):
+        theirs = xi(curve, accuracy, table[f"A({name})"])
+        assert table[f"xi({name})"] == pytest.approx(np.inf if theirs is None else theirs)
+
+
+def test_selection_on_the_evaluated_rows_is_optimistic():
+    """On scores that are noise, choosing the best of many checkpoints promises what is not there."""
+    gains = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        noise = {
+            name: replace(run, **{
+                score: None if getattr(run, score) is None else rng.normal(size=getattr(run, score).shape)
+                for score in ("alpha", "beta", "delta")
+            })
+            for name, run in planted(seed, n_rows=100, n_steps=20, keys=("a", "b")).items()
+        }  # fmt: skip
+        selection, evaluation = split_rows(noise)
+        settings = AgreementSettings(shuffles=40)
+        honest = agreement_table(evaluation, selection, settings=settings).set_index("metric")["value"]
+        published = agreement_table(evaluation, settings=replace(settings, as_published=True))
+        published = published.set_index("metric")["value"]
+        name = "A(alpha, beta_uf)"
+        assert published[name] >= honest[name]
+        gains.append(
+            (published[name] - published["A_hat, expected"], honest[name] - honest["A_hat, expected"])
+        )
+    optimistic, honest = np.mean(gains, axis=0)
+    assert optimistic > 0.04 and abs(honest) < 0.04
+
+
+def test_as_published_reverses_delta_and_the_pairs_of_other_models(runs):
+    settings = AgreementSettings(as_published=True, shuffles=30)
+    flipped = agreement_table(runs, settings=settings).set_index("metric")["value"]
+    kept = agreement_table(runs, settings=replace(settings, flip_delta=False)).set_index("metric")["value"]
+    assert flipped["A(delta, beta_uf)"] < kept["A(delta, beta_uf)"] - 0.2  # below chance, and far above
+    both = agreement_table(runs, runs).set_index("metric")["value"]
+    assert flipped["A(beta_uf, beta_px)"] == both["A(beta_px, beta_uf)"] != both["A(beta_uf, beta_px)"]
+    assert "A(beta_px, beta_uf)" not in flipped
+
+
+def test_intervals_hold_their_numbers_and_the_chance_is_found(parts):
+    selection, evaluation = parts
+    table = agreement_table(evaluation, selection)
+    assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
+    rows = table.set_index("metric")
+    exact, shuffled = rows.loc["A_hat, expected", "value"], rows.loc["A_hat"]
+    assert abs(shuffled["value"] - exact) < shuffled["high"] - shuffled["low"]
+    assert shuffled["n"] == 1000
+    again = agreement_table(evaluation, selection)
+    assert table.equals(again)
+
+
+def test_never_is_infinite_and_in_intervals_too(parts):
+    selection, evaluation = ({**part, "uniform": part["normal_A"]} for part in parts)
+    never = agreement_table(evaluation, selection).set_index("metric").loc["xi(delta, beta_uf)"]
+    assert not np.isnan(never["low"])
+    exact = {
+        name: replace(run, beta=run.alpha) if name == "uniform" else run for name, run in evaluation.items()
+    }
+    table = agreement_table(exact, exact).set_index("metric").loc["xi(alpha, beta_uf)"]
+    assert list(table[["value", "low", "high"]]) == [np.inf] * 3  # nothing agrees better than with itself
+
+
+def test_over_seeds_is_the_mean_of_each_seed_as_the_gold_one(parts):
+    selection, evaluation = parts
+    over = agreement_over_seeds(evaluation, selection).set_index("metric")
+    each = [
+        agreement_table(evaluation, selection, gold=name).set_index("metric")["value"]
+        for name in ("normal_A", "normal_B", "normal_C")
+    ]
+    assert (over["n"] == 3).all()
+    for name in ("A(alpha, beta_uf)", "A_hat, expected", "xi*"):
+        assert over.loc[name, "value"] == pytest.approx(np.mean([table[name] for table in each]))
+    name = "xi(alpha, beta_uf)"
+    assert over.loc[name, "value"] == pytest.approx(np.median([table[name] for table in each]))
+    xis = over.index.str.startswith("xi(")
+    assert over.loc[xis, ["low", "high"]].isna().all(axis=None)  # every seed is in each of them
+    assert (over["low"] < over["value"])[~xis].all() and (over["value"] < over["high"])[~xis].all()
+
+
+def test_nothing_is_over_seeds_where_no_seed_varies(parts):
+    selection, evaluation = parts
+    table, over = agreement_table(evaluation, selection), agreement_over_seeds(evaluation, selection)
+    assert {*table["metric"]} - {*over["metric"]} == {
+        "A_hat",
+        *(f"A({pair})" for pair in ("beta_uf, beta_px", "beta_px, beta_uf")),
+        *(f"A({pair})" for pair in ("beta_uf, beta_logistic", "beta_logistic, beta_uf")),
+    }
+
+
+def test_pairs_of_seeds_are_all_there_is_of_them_and_left_out_with_either(parts):
+    selection, evaluation = parts
+    seeds = [name for name in evaluation if name.startswith("normal")]
+    pairs = {}
+    for gold in seeds:
+        for other in {*seeds} - {gold}:
+            alone = [
+                {name: part[name] for name in (gold, other, "uniform")} for part in (evaluation, selection)
+            ]
+            table = agreement_table(*alone, gold=gold).set_index("metric")
+            pairs[gold, other] = table.loc["A(alpha, beta)", "value"]
+    over = agreement_over_seeds(evaluation, selection).set_index("metric").loc["A(alpha, beta)"]
+    assert over["value"] == pytest.approx(np.mean([*pairs.values()])) and over["n"] == len(seeds)
+    left_out = [np.mean([value for both, value in pairs.items() if seed not in both]) for seed in seeds]
+    low, high = over_left_out(left_out)[1:3]
+    assert over["low"] < low and high < over["high"]  # rows are drawn again as well
+
+    two = [{name: part[name] for name in (*seeds[:2], "uniform")} for part in (evaluation, selection)]
+    over = agreement_over_seeds(*two).set_index("metric").loc["A(alpha, beta)"]
+    assert over["value"] == pytest.approx((pairs[seeds[0], seeds[1]] + pairs[seeds[1], seeds[0]]) / 2)
+    assert over[["low", "high"]].isna().all()  # one pair
+
+
+def test_curves_over_training_rise_where_attention_learns(parts):
+    selection, evaluation = parts
+    table = agreement_over_training(evaluation, selection)
+    assert list(table["metric"].unique()) == [
+        "A(alpha, alpha_t)",
+        "A(alpha_t, beta_uf)",
+        "A(alpha_t, beta_t)",
+    ]
+    for _, curve in table.groupby("metric"):
+        assert curve["value"].iloc[-1] > curve["value"].iloc[0] + 0.2
+        assert (curve["low"] <= curve["value"]).all() and (curve["value"] <= curve["high"]).all()
+    runs, chosen_on = prepared(evaluation, selection, None, AgreementSettings())
+    first = table[table["metric"] == "A(alpha, alpha_t)"]["value"]
+    np.testing.assert_allclose(first, np.nanmean(seed_curve(runs, best_checkpoint(chosen_on)), axis=(0, 2)))
+
+
+def test_rows_with_a_nan_or_no_token_count_nowhere(runs):
+    hole = runs["normal_B"].alpha.copy()
+    where = runs["normal_B"].scores("alpha").starts[7]
+    hole[2, where] = np.nan
+    holed = runs | {"normal_B": replace(runs["normal_B"], alpha=hole)}
+    settings = AgreementSettings(as_published=True, shuffles=30)
+    without = {name: run.take(np.arange(300) != 7) for name, run in runs.items()}
+    found, expected = (agreement_table(each, settings=settings) for each in (holed, without))
+    assert found.equals(expected)
+    assert found.set_index("metric").loc["xi*", "n"] == 299
+
+
+def test_accuracy_may_be_any_number_of_the_whole(runs):
+    whole = {
+        name: replace(run, right=None, accuracy=None if run.right is None else 40 * run.right.mean(1))
+        for name, run in runs.items()
+    }
+    table = agreement_table(whole, whole).set_index("metric")
+    with_rows = agreement_table(runs, runs).set_index("metric")
+    assert table.loc["xi*", "value"] == pytest.approx(40 * with_rows.loc["xi*", "value"])
+    assert table.loc["xi*", "low"] == table.loc["xi*", "high"]  # nothing to draw again
+    assert table.loc["A(alpha, beta_uf)"].equals(with_rows.loc["A(alpha, beta_uf)"])
+
+
+def test_what_is_missing_has_no_row(runs):
+    few = {name: runs[name] for name in ("normal_A", "normal_B", "uniform")}
+    few["normal_A"] = replace(few["normal_A"], delta=None)
+    metrics = agreement_table(few, few)["metric"]
+    assert [name for name in metrics if name.startswith("A(")] == ["A(alpha, beta_uf)", "A(alpha, beta)"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda runs: {"normal_A": runs["normal_A"], "uniform": runs["uniform"]}, "at least two"),
+        (lambda runs: {name: run for name, run in runs.items() if name != "uniform"}, "a run 'uniform'"),
+        (lambda runs: runs | {"normal_B": runs["normal_B"].take(np.arange(5))}, "score the same rows"),
+        (lambda runs: runs | {"normal_B": replace(runs["normal_B"], steps=np.arange(5))}, "same checkpoints"),
+        (lambda runs: runs | {"normal_B": replace(runs["normal_B"], alpha=None)}, "needs alpha"),
+        (lambda runs: runs | {"uniform": replace(runs["uniform"], beta=None)}, "uniform.* come with beta"),
+        (lambda runs: runs | {"normal_A": replace(runs["normal_A"], right=None, accuracy=None)}, "accuracy"),
+        (
+            lambda runs: (
+                runs | {"normal_A": replace(runs["normal_A"], alpha=runs["normal_A"].alpha * np.nan)}
+            ),
+            "no row is left",
+        ),
+    ],
+)
+def test_runs_that_do_not_fit_are_refused(runs, change, message):
+    changed = change(runs)
+    with pytest.raises(ValueError, match=message):
+        agreement_table(changed, changed)
+
+
+def test_there_must_be_something_to_choose_on(runs):
+    with pytest.raises(ValueError, match="split_rows"):
+        agreement_table(runs)
+    with pytest.raises(ValueError, match="leave selection out"):
+        agreement_table(runs, runs, settings=AgreementSettings(as_published=True))
+    with pytest.raises(ValueError, match="selection should have run 'uniform'"):
+        uniform = replace(runs["uniform"], steps=np.arange(5))
+        agreement_table(runs, runs | {"uniform": uniform})
+    with pytest.raises(ValueError, match=r"gold one .*normal_Z"):
+        agreement_table(runs, runs, gold="normal_Z")
+    with pytest.raises(ValueError, match="differ by their seed"):
+        agreement_over_seeds({"uniform": runs["uniform"]}, runs)
+    with pytest.raises(ValueError, match="leave rows on both sides"):
+        split_rows(runs, share=1.0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"beta": None, "delta": None, "alpha": np.zeros((5, 3))}, "alpha should have the shape"),
+        (
+            {"alpha": None, "right": None, "delta": None, "beta": np.zeros((5, 3))},
+            "beta should have the shape",
+        ),
+        ({"steps": np.array([0, 50, 50, 60, 70])}, "steps should grow"),
+    ],
+)
+def test_scores_that_do_not_fit_are_refused(runs, fields, message):
+    with pytest.raises(ValueError, match=message):
+        replace(runs["normal_A"], **fields)
+
+
+@pytest.mark.parametrize("measure", ["top match", "kendall"])
+def test_all_tables_by_one_measure_are_those_made_one_by_one(measure):
+    test, validation = classification("val", "test_acc"), classification("train", "train_acc")
+    tables = agreement_tables({"train": test, "validation": validation, "test": test}, measure)
+    settings = AgreementSettings(measure=measure)
+    alone = agreement_table(test, validation, settings=settings)
+    for split in ("test", "train"):
+        pd.testing.assert_frame_equal(tables[split, "held out", "documents"], alone)
+    seeds = agreement_over_seeds(test, validation, settings=settings)
+    pd.testing.assert_frame_equal(tables["test", "held out", "seeds"], seeds)
+    published = agreement_table(test, settings=AgreementSettings(measure=measure, as_published=True))
+    pd.testing.assert_frame_equal(tables["test", "as published", "documents"], published)

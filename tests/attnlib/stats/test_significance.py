@@ -1,0 +1,338 @@
+"""Comparisons: against the original's figures, against their definitions, and how often they cry wolf."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from attnlib.stats import compare, comparison_table, corrected, sample_rows
+from attnlib.stats.published import sample_consistency
+from attnlib.stats.significance import NOT_ENOUGH
+from book.chapters.reasoning.row_comparison import compare_rows
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "statistics.json").read_text())
+
+
+@pytest.mark.parametrize("case", GOLDEN["compare"], ids=lambda case: case["name"])
+def test_the_published_comparison_is_the_originals(case):
+    ours, theirs = compare(case["p1"], case["p2"], as_published=True), case["out"]
+    if theirs["p_value"] is None:
+        assert (ours.statistic, ours.df, ours.p) == (None, None, None) and "equal" in ours.problem
+        return
+    found = (ours.statistic, ours.df, ours.p)
+    np.testing.assert_allclose(found, [theirs[name] for name in ("t_stat", "df", "p_value")], rtol=1e-9)
+    for mean, name in ((ours.first, "percentages1"), (ours.second, "percentages2")):
+        assert mean == pytest.approx(theirs.get("statistics", {}).get(name, {}).get("mean", mean))
+
+
+def test_the_default_is_welch_on_sample_means_with_the_published_beside_it():
+    case = GOLDEN["compare"][0]
+    found = compare(case["p1"], case["p2"])
+    means = [[np.mean(sample) for sample in case[name]] for name in ("p1", "p2")]
+    expected = stats.ttest_ind(*means, equal_var=False)
+    assert found.p == pytest.approx(expected.pvalue) and found.df == pytest.approx(expected.df)
+    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()))
+    assert found.difference == pytest.approx(np.mean(means[0]) - np.mean(means[1]))
+    assert found.samples == (3, 2) and found.rows == (12, 8)
+    assert found.published == compare(case["p1"], case["p2"], as_published=True)
+    assert found.published.p == pytest.approx(case["out"]["p_value"]) and found.p > 0.2
+    assert "Welch's t-test on sample means; 3 and 2 samples" in str(found)
+
+
+def test_hedges_g_by_hand():
+    first, second = [1.0, 2.0, 3.0, 4.0], [2.0, 4.0, 6.0]
+    pooled = np.sqrt((3 * np.var(first, ddof=1) + 2 * np.var(second, ddof=1)) / 5)
+    found = compare(first, second)
+    assert found.effect == pytest.approx((2.5 - 4) / pooled * (1 - 3 / (4 * 7 - 9)))
+    assert found.effect_low < found.effect < found.effect_high
+
+
+def test_the_effects_interval_covers_as_often_as_it_says():
+    rng, true, covered = np.random.default_rng(0), 0.8, 0
+    for _ in range(400):
+        found = compare(rng.normal(true, 1, 25), rng.normal(0, 1, 25))
+        covered += found.effect_low <= true <= found.effect_high
+    assert 0.92 <= covered / 400 <= 0.98
+
+
+def test_paired_runs_are_tested_on_differences():
+    rng = np.random.default_rng(0)
+    before = rng.random((20, 6))
+    after = before + 0.05 + 0.02 * rng.random((20, 6))
+    found = compare(after, before, paired=True)
+    expected = stats.ttest_rel(after.mean(1), before.mean(1))
+    assert found.p == pytest.approx(expected.pvalue) and found.difference == pytest.approx(
+        (after - before).mean()
+    )
+    assert found.p < 1e-6 < 0.01 < compare(after, before).p
+    with pytest.raises(ValueError, match="same samples in the same order"):
+        compare(after[:-1], before, paired=True)
+    with pytest.raises(ValueError, match="knows no pairs"):
+        compare(after, before, paired=True, as_published=True)
+    after[3] = np.nan
+    assert compare(after, before, paired=True).samples == (19, 19)
+
+
+def test_all_forms_of_a_run_are_the_same_run():
+    rows = [[0.1, 0.2], [0.7], [0.3, 0.5, 0.4], []]
+    padded = np.full((4, 4), np.nan)
+    for sample, values in enumerate(rows):
+        padded[sample, : len(values)] = values
+    other = [0.9, 0.8, 0.5]
+    forms = [rows, padded, torch.tensor(padded), [torch.tensor(each) for each in rows], pd.Series(rows)]
+    found = [compare(form, other) for form in forms]
+    assert all(each.p == pytest.approx(found[0].p) and each.samples == (3, 3) for each in found)
+    means = [np.mean(each) if each else np.nan for each in rows]
+    assert compare(means, other).p == pytest.approx(found[0].p)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ([], [0.5, 0.6], "first group has 0 of at least 2 samples"),
+        ([[], [np.nan]], [0.5, 0.6], "first group has 0"),
+        ([0.5, 0.6], [[0.1, 0.2]], "second group has 1 of"),
+        ([0.5, 0.5], [1.0, 1.0 + 1e-9], "equal"),
+    ],
+)
+def test_too_little_is_said_and_not_computed(first, second, says):
+    found = compare(first, second)
+    assert found.p is None and found.difference is None and says in found.problem
+    assert str(found).startswith(NOT_ENOUGH)
+
+
+def test_a_group_without_spread_is_compared_without_a_warning(recwarn):
+    assert compare([1.0, 1.0, 1.0], [0.4, 0.5, 0.6]).p < 0.05
+    assert not recwarn.list
+    paired = compare([0.5, 0.6, 0.7], [0.4, 0.5, 0.6], paired=True)
+    assert paired.p is None and "same amount" in paired.problem
+
+
+@pytest.mark.parametrize(
+    "run",
+    ["0.5", 0.5, {"a": [0.5]}, [[0.5], 0.5], [[[0.5]]], ["0.5", "0.6"], [0.5, np.inf], [0.5, None], [[None]]],
+)
+def test_what_is_no_run_is_refused(run):
+    with pytest.raises(ValueError, match="first should"):
+        compare(run, [0.5, 0.6])
+
+
+def run_of(rng: np.random.Generator, samples: int = 30, rows: int = 20) -> np.ndarray:
+    """As much spread between samples as within them."""
+    return 0.5 + 0.15 * rng.normal(size=(samples, 1)) + 0.15 * rng.normal(size=(samples, rows))
+
+
+def test_equal_runs_are_called_different_as_often_as_promised_and_by_the_published_test_ten_times_as_often():
+    rng = np.random.default_rng(0)
+    found = [compare(run_of(rng), run_of(rng)) for _ in range(1000)]
+    assert np.mean([each.p < 0.05 for each in found]) == pytest.approx(0.05, abs=0.02)
+    assert np.mean([each.published.p < 0.05 for each in found]) == pytest.approx(0.53, abs=0.05)
+
+
+def predictions(rng: np.random.Generator, wrong: str, samples: int = 30, answer: int = 20) -> pd.DataFrame:
+    """Masses that have nothing to do with which rows are wrong, but for `"late"`."""
+    sample, position = np.repeat(np.arange(samples), answer), np.tile(np.arange(answer), samples)
+    chance = {
+        "anywhere": np.full(samples, 0.3),
+        "in hard samples": rng.beta(0.3, 0.7, samples),
+        "in two samples": np.where(np.arange(samples) < 2, 0.5, 0.0),
+        "late": np.zeros(samples),
+    }[wrong][sample]
+    is_wrong = rng.random(len(sample)) < chance
+    mass = run_of(rng, samples, answer).ravel()
+    if wrong == "late":  # answers that go wrong from some token on, and masses that fade
+        is_wrong = position >= rng.integers(1, 2 * answer, samples)[sample]
+        mass = mass - 0.02 * position
+    return pd.DataFrame({"sample": sample, "position": position, "correct": ~is_wrong, "rollout": mass})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "options", "at_least"),
+    [
+        ("anywhere", {}, 0.03),
+        ("in hard samples", {}, 0.03),
+        ("in hard samples", {"within_samples": True}, 0.03),
+        ("in two samples", {}, 0.0),  # too few to tell: it keeps silent
+        ("in two samples", {"within_samples": True}, 0.03),
+        ("late", {"adjust_for": ["position"]}, 0.02),
+        ("late", {"adjust_for": ["position"], "within_samples": True}, 0.02),
+    ],
+)
+def test_equal_rows_are_called_different_as_often_as_promised(wrong, options, at_least):
+    rng = np.random.default_rng(0)
+    found = [compare_rows(predictions(rng, wrong), **options) for _ in range(300)]
+    assert at_least <= np.mean([each.p is not None and each.p < 0.05 for each in found]) <= 0.07
+
+
+def test_the_usual_cluster_covariance_needs_many_samples_of_either_kind():
+    rng, found = np.random.default_rng(0), []
+    for _ in range(150):
+        rows = predictions(rng, "in two samples")
+        model = sm.OLS(rows["rollout"], sm.add_constant(rows["correct"].astype(float)))
+        fitted = model.fit(cov_type="cluster", cov_kwds={"groups": rows["sample"]}, use_t=True)
+        found.append(fitted.pvalues["correct"] < 0.05)
+    assert np.mean(found) > 0.2  # why `compare_rows` leaves samples out instead
+
+
+def test_the_published_test_of_wrong_rows_is_sure_of_what_is_not_there():
+    rng = np.random.default_rng(0)
+    for wrong, often in (("in hard samples", 0.4), ("in two samples", 0.4), ("late", 0.7)):
+        p = [compare_rows(predictions(rng, wrong), as_published=True).p for _ in range(200)]
+        assert np.mean(np.array(p) < 0.05) > often
+
+
+def test_a_real_difference_is_found_and_late_rows_are_not_taken_for_one():
+    rng = np.random.default_rng(0)
+    rows = predictions(rng, "late", samples=60)
+    assert compare_rows(rows, within_samples=True).p < 1e-3  # only because wrong rows are late
+    assert compare_rows(rows, adjust_for=["position"]).p > 0.05
+    rows["rollout"] += 0.1 * rows["correct"]
+    found = compare_rows(rows, adjust_for=["position"], within_samples=True)
+    assert found.low - 0.02 < 0.1 < found.high + 0.02 and found.p < 1e-3
+    assert found.effect == pytest.approx(found.difference / 0.24, rel=0.2)
+
+
+def test_the_difference_is_that_of_the_means_over_rows():
+    rows = predictions(np.random.default_rng(1), "in hard samples")
+    found = compare_rows(rows)
+    right, wrong = (rows.loc[rows["correct"] == kind, "rollout"] for kind in (True, False))
+    assert found.difference == pytest.approx(right.mean() - wrong.mean())
+    assert found.difference == pytest.approx(found.published.difference)
+    pooled = np.sqrt((right.var() * (len(right) - 1) + wrong.var() * (len(wrong) - 1)) / (len(rows) - 2))
+    assert found.effect == pytest.approx(found.difference / pooled)
+    assert found.rows == (len(right), len(wrong))
+
+
+def test_the_jackknife_by_leaving_out():
+    rows = predictions(np.random.default_rng(2), "anywhere", samples=8)
+    found = compare_rows(rows, adjust_for=["position"])
+
+    def coefficient(table: pd.DataFrame) -> float:
+        design = pd.get_dummies(table["position"].astype("category")).to_numpy(float)
+        columns = np.column_stack([table["correct"], design])
+        return float(np.linalg.lstsq(columns, table["rollout"], rcond=None)[0][0])
+
+    parts = np.array([coefficient(rows[rows["sample"] != sample]) for sample in range(8)])
+    error = np.sqrt(7 / 8 * ((parts - coefficient(rows)) ** 2).sum())
+    assert found.difference == pytest.approx(coefficient(rows))
+    assert found.statistic == pytest.approx(found.difference / error)
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(found.statistic), 7))
+
+
+def test_rows_of_one_sample_each_are_welch_in_all_but_name():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"sample": range(60), "correct": [True, False] * 30, "rollout": rng.random(60)})
+    found = compare_rows(rows)
+    assert found.statistic == pytest.approx(found.published.statistic, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "says"),
+    [
+        ({"correct": True}, {}, "0 of at least 2 samples needed have the rarer kind"),
+        ({"rollout": np.nan}, {}, "0 of at least 2"),
+        ({"rollout": 0.5}, {}, "equal"),
+        ({"correct": [False] * 20 + [True] * 580}, {}, "1 of at least 2 samples"),
+        ({"correct": [False] * 300 + [True] * 300}, {"within_samples": True}, "have both kinds of rows"),
+        ({"correct": [True, False] * 300}, {"adjust_for": ["position"]}, "position alone says"),
+        (
+            {"correct": [True, False] * 300, "rollout": [0.7, 0.2] * 300},
+            {},
+            "equal",
+        ),
+    ],
+)
+def test_rows_that_tell_nothing_say_so(change, options, says):
+    rows = predictions(np.random.default_rng(0), "anywhere").assign(**change)
+    found = compare_rows(rows, **options)
+    assert found.p is None and says in found.problem
+
+
+def test_no_rows_at_all_say_so():
+    rows = predictions(np.random.default_rng(0), "anywhere").iloc[:0]
+    assert compare_rows(rows).problem and compare_rows(rows, as_published=True).problem
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "says"),
+    [
+        ({}, {"value": "flow"}, "should have the columns"),
+        ({"correct": 0.5}, {}, "truth values"),
+        ({"rollout": np.inf}, {}, "finite"),
+        ({}, {"adjust_for": "position"}, "list of columns"),
+    ],
+)
+def test_what_are_no_rows_is_refused(change, options, says):
+    rows = predictions(np.random.default_rng(0), "anywhere").assign(**change)
+    with pytest.raises(ValueError, match=says):
+        compare_rows(rows, **options)
+
+
+def test_published_rows_without_a_reference_count_as_nought():
+    rows = predictions(np.random.default_rng(0), "anywhere")
+    rows["evaluated"] = rows["position"] > 0
+    rows.loc[rows["position"] < 3, "rollout"] = np.nan
+    found = compare_rows(rows)
+    assert sum(found.rows) == 30 * 17 and sum(found.published.rows) == 30 * 19
+    as_runs = [sample_rows(rows, as_published=flag) for flag in (False, True)]
+    assert {len(sample) for sample in as_runs[0]} == {17} and {len(sample) for sample in as_runs[1]} == {19}
+    assert (as_runs[1][0][:2] == 0).all()
+
+
+def test_consistency_is_the_originals():
+    for name in ("consistency", "consistency_empty"):
+        case = GOLDEN[name]
+        theirs = case.get("out", case)
+        found = sample_consistency(case.get("p", [[], []]))
+        assert found.sample_means == pytest.approx(theirs["sample_means"])
+        expected = [theirs[key] for key in ("overall_mean", "std_dev", "min", "max")]
+        assert [x if x is None else pytest.approx(x) for x in found[1:]] == expected
+
+
+def test_corrections_by_hand():
+    p = np.array([0.01, np.nan, 0.04, 0.03])
+    np.testing.assert_allclose(corrected(p), [0.03, np.nan, 0.06, 0.06])
+    np.testing.assert_allclose(corrected(p, "bh"), [0.03, np.nan, 0.04, 0.04])
+    assert np.isnan(corrected(np.array([np.nan]))).all() and len(corrected(np.zeros(0))) == 0
+
+
+@settings(deadline=None, max_examples=5)  # statsmodels collects garbage at every call
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_is_the_step_down_that_it_says(p):
+    order = np.argsort(p)
+    expected = np.empty(len(p))
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(p) - rank) * p[index]))
+        expected[index] = highest
+    np.testing.assert_allclose(corrected(np.array(p)), expected)
+    assert (corrected(np.array(p), "bh") <= expected + 1e-12).all()
+
+
+def test_the_table_shows_both_tests_and_no_nan():
+    rng = np.random.default_rng(0)
+    comparisons = {
+        ("addition", "ID, OOD"): compare(run_of(rng) + 0.2, run_of(rng)),
+        ("reversal", "ID, OOD"): compare(run_of(rng), run_of(rng)),
+        ("successor", "ID, OOD"): compare([], run_of(rng)),
+        ("addition", "right, wrong"): compare_rows(predictions(rng, "in hard samples")),
+    }
+    table = comparison_table(comparisons, names=["task", "groups"])
+    assert not table.isna().any().any()
+    assert table["differs"].tolist() == ["yes", "no", NOT_ENOUGH, "no"]
+    assert table.loc[0, "p_holm"] == pytest.approx(3 * table.loc[0, "p"])
+    assert table.loc[2, "p"] == NOT_ENOUGH and "0 of at least 2" in table.loc[2, "note"]
+    first = comparisons["addition", "ID, OOD"]
+    assert table.loc[0, "published_p"] == first.published.p and table.loc[0, "published_differs"] == "yes"
+    assert "p_bh" in comparison_table(comparisons, names=["task", "groups"], correction="bh")
+    with pytest.raises(ValueError, match="name of 1 parts"):
+        comparison_table(comparisons)
+    with pytest.raises(ValueError, match="there should be comparisons"):
+        comparison_table({})

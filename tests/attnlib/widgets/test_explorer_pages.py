@@ -1,0 +1,50 @@
+"""What every explorer's page promises: equal bytes, nothing from outside, and all that its script reads."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.attnlib.widgets import test_alignment_explorer as alignment
+from tests.attnlib.widgets import test_dynamics_explorer as dynamics
+from tests.attnlib.widgets import test_generation_explorer as generation
+from tests.attnlib.widgets import test_measure_explorer as measure
+from tests.attnlib.widgets import test_model_explorer as model
+from tests.attnlib.widgets import test_training_explorer as training
+from tests.attnlib.widgets import test_widgets as attention
+from tests.explorers import state_of
+
+EXPLORERS = {
+    "alignment": (alignment.explorer, {"checkpoint": 0}),
+    "attention": (attention.two_examples, {"layer": 1}),
+    "dynamics": (dynamics.explorer, {"token": 1}),
+    "generation": (generation.two_examples, {"layer": 0}),
+    "measure": (measure.explorer, {"item": 1}),
+    "model": (model.explorer, {"layer": 1}),
+    "training": (training.explorer, {"checkpoint": 0}),
+}
+
+
+@pytest.fixture(params=EXPLORERS)
+def made(request: pytest.FixtureRequest) -> tuple[Callable[..., Any], dict[str, int]]:
+    """An explorer's maker, and a setting that changes what is shown."""
+    return EXPLORERS[request.param]
+
+
+def test_equal_widgets_give_equal_bytes_and_others_do_not(made: Any) -> None:
+    explorer, other = made
+    assert explorer().to_html() == explorer().to_html() != explorer(**other).to_html()
+
+
+def test_a_page_asks_for_nothing_from_outside(made: Any) -> None:
+    page = made[0]().to_html()
+    addresses = set(re.findall(r"https?://[^\s\"'`]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a name of SVG's, never requested
+    assert not re.search(r"\bimport\b|\bfetch\(|@import|url\(", page)
+
+
+def test_the_static_page_holds_every_trait_that_the_live_view_reads(made: Any) -> None:
+    explorer = made[0]()
+    read = set(re.findall(r'(?:model\.get|chooser)\("(\w+)"', str(explorer._esm)))
+    assert read == set(state_of(explorer.to_html()))

@@ -1,0 +1,516 @@
+"""The pipeline on a book of two tiny chapters: what is done, what is done twice, what a failure leaves."""
+
+import copy
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import psutil
+import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from attnlib.plots.drawing import CSV, DARK
+from attnlib.sealing import sealed
+from book.chapters.records import record
+from book.chapters.records.reproduced import reproduced
+from book.chapters.records.runs import read_all
+from book.pipeline.__main__ import take_lock
+from book.pipeline.absent import fill_absent
+from book.pipeline.download import write_out
+from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
+from book.pipeline.profiles import ProfileError
+from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
+from book.pipeline.sweep import planned as sweep_of
+from book.pipeline.times import set_apart
+
+ROOT = Path(__file__).parents[2]
+PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"tags": ["parameters"]})
+ROWS = {"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]}
+RECORD = f"""\
+import pandas as pd
+from book.chapters.records import record
+record(pd.DataFrame({ROWS}), notebook="first", label="run", params={{}}, device="CPU");
+"""
+
+
+def write_chapter(project: Path, name: str, *sources: str) -> None:
+    """A chapter with one parameter, these cells, and a smoke profile."""
+    cells = [new_markdown_cell(f"# {name}"), PARAMETERS, *map(new_code_cell, sources)]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    (project / "notebooks").mkdir(exist_ok=True)
+    nbformat.write(
+        new_notebook(cells=cells, metadata={"kernelspec": kernel}), project / f"notebooks/{name}.ipynb"
+    )
+    profile = project / f"notebooks/profiles/{name}/smoke.yaml"
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    profile.write_text("seconds: 0\n")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout with the real Snakefile, pipeline and records, and a page of prose."""
+    shutil.copy(ROOT / "Snakefile", tmp_path)
+    shutil.copytree(ROOT / "book/pipeline", tmp_path / "book/pipeline")
+    shutil.copytree(ROOT / "book/chapters/records", tmp_path / "book/chapters/records")
+    for name in ("files.py", "sealing.py"):
+        shutil.copy(ROOT / "attnlib" / name, tmp_path / "attnlib")
+    (tmp_path / "attnlib/__init__.py").write_text('__version__ = "0"\n')
+    (tmp_path / "constraints.txt").touch()
+    (tmp_path / "index.md").write_text("# Two chapters\n\n```{tableofcontents}\n```\n")
+    (tmp_path / "_config.yml").write_text("title: Two chapters\nonly_build_toc_files: true\n")
+    chapters = "".join(f"  - file: notebooks/{name}\n" for name in ("first", "second"))
+    (tmp_path / "_toc.yml").write_text(f"format: jb-book\nroot: index\nchapters:\n{chapters}")
+    write_chapter(tmp_path, "first", RECORD)
+    write_chapter(tmp_path, "second", "1 + 1")
+    return tmp_path
+
+
+def make(project: Path) -> subprocess.CompletedProcess[str]:
+    """What `make book PROFILE=smoke` runs."""
+    command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
+
+
+def snakemake(project: Path, *arguments: str) -> str:
+    """Snakemake called by hand; returns what it says."""
+    command = [sys.executable, "-m", "snakemake", *arguments, "--nolock", "--config", "profile=smoke"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+def planned(project: Path) -> str:
+    """What Snakemake would do now, in its words."""
+    return snakemake(project, "--dry-run")
+
+
+def outputs(project: Path) -> set[str]:
+    """The files a build leaves that a reader would take for results."""
+    build = project / "build/smoke"
+    folders = [build / name for name in ("html", "notebooks", "results", "runs")]
+    return {
+        str(path.relative_to(build)) for folder in folders for path in folder.rglob("[!.]*") if path.is_file()
+    }
+
+
+@pytest.mark.slow
+def test_a_second_run_does_nothing_and_a_changed_package_runs_the_chapters_again(project: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNLIB_RESULTS", str(project / "results"))
+        exec(RECORD)
+    first = make(project)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "\n1 of 1 recorded numbers reproduced.\nThe book: " in first.stdout
+    assert f"{(project / 'build/smoke/html/index.html').as_uri()}\n" in first.stdout
+    assert {"html/index.html", "html/notebooks/first.html", "notebooks/first.ipynb"} <= outputs(project)
+    assert "results/first/run-44136fa3.json" in outputs(project)
+
+    second = make(project)
+    assert second.returncode == 0
+    assert "Nothing to be done" in second.stdout and "cell" not in second.stdout
+    assert "1 of 1 recorded numbers reproduced" in second.stdout
+
+    # Other parameters for one chapter: that chapter and the book.
+    (project / "notebooks/profiles/second/smoke.yaml").write_text("seconds: 0\nmore: 1\n")
+    plan = planned(project)
+    assert "notebook=second" in plan and "notebook=first" not in plan and "rule book" in plan
+
+    (project / "attnlib/__init__.py").write_text('__version__ = "1"\n')
+    plan = planned(project)
+    assert "notebook=second" in plan and "notebook=first" in plan
+
+
+@pytest.mark.slow
+def test_a_chapter_that_takes_another_ones_models_comes_after_it(project: Path) -> None:
+    first = "build/smoke/notebooks/first.ipynb"
+    assert "notebook=second" not in snakemake(project, "--dry-run", first)
+    (project / "notebooks/needs.yaml").write_text("first: [second, without_this_profile]\nto_come: [first]\n")
+    plan = snakemake(project, "--dry-run", first)
+    assert plan.index("notebook=second") < plan.index("notebook=first")
+    assert "without_this_profile" not in plan and "to_come" not in plan
+
+
+@pytest.mark.slow
+def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(project: Path) -> None:
+    write_chapter(project, "second", "ok = True", "\n# the ratio\nratio = 1 / 0", "never = 1")
+    failed = make(project)
+    assert failed.returncode != 0
+    assert "notebooks/second.ipynb failed in cell 4: # the ratio" in failed.stderr
+    assert "ZeroDivisionError: division by zero" in failed.stderr
+    assert "ratio = 1 / 0" in (project / "build/smoke/logs/second.txt").read_text()
+    # The good chapter stays; of the failed one and of the book there is nothing.
+    kept = {f"results/first/run-44136fa3.{kind}" for kind in ("json", "parquet")}
+    assert outputs(project) == {"notebooks/first.ipynb", "runs/first.json", *kept}
+
+    write_chapter(project, "second", "ok = True")
+    mended = make(project)
+    assert mended.returncode == 0, mended.stderr
+    assert "first " not in mended.stdout
+
+
+@pytest.mark.slow
+def test_a_file_removed_during_a_build_is_named(project: Path) -> None:
+    record = project / "results/second/run-0.json"
+    record.parent.mkdir(parents=True)
+    record.touch()
+    write_chapter(project, "second", f"import os\nos.unlink({str(record)!r})")
+    failed = make(project)
+    assert failed.returncode != 0
+    assert "Removed while the book was built: results/second/run-0.json. The same" in failed.stderr
+
+
+@pytest.mark.slow
+def test_a_killed_run_leaves_no_kernel_and_goes_on(project: Path) -> None:
+    # A call that keeps the interpreter to itself: no thread of the kernel can look after its parent.
+    wait = """\
+import os, pathlib, re
+if not pathlib.Path("go").exists():
+    pathlib.Path("kernel").write_text(str(os.getpid()))
+    re.match("(a+)+$", "a" * 50 + "b")
+"""
+    write_chapter(project, "second", wait)
+    snakemake(project, "--cores", "1", "build/smoke/notebooks/first.ipynb")
+    command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
+    log = project / "log"
+    with log.open("w") as said:
+        run = subprocess.Popen(command, cwd=project, stdout=said, stderr=said, start_new_session=True)
+        for _ in range(600):
+            if (project / "kernel").exists() and (project / "kernel").read_text():
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail(log.read_text())
+        kernel = psutil.Process(int((project / "kernel").read_text()))
+        time.sleep(1)
+        assert kernel.is_running()
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    psutil.wait_procs([kernel], timeout=5)
+    assert not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE
+    assert not (project / "build/smoke/notebooks/second.ipynb").exists()
+
+    (project / "go").touch()
+    again = make(project)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "first " not in again.stdout, "a finished chapter is not run again"
+    assert (project / "build/smoke/html/notebooks/second.html").exists()
+
+
+@pytest.mark.slow
+def test_a_kernel_that_dies_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_chapter(project, "second", "import os\nos._exit(1)")
+    monkeypatch.chdir(project)
+    with pytest.raises(ChapterError, match=r"second.ipynb failed in cell 3: import os\nThe kernel died"):
+        run_chapter(Path("notebooks/second.ipynb"), {"seconds": 0})
+
+
+def test_make_refuses_a_profile_it_does_not_know() -> None:
+    done = subprocess.run(["make", "book", "PROFILE=fast"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "PROFILE must be smoke, quick or paper. Got 'fast' instead" in done.stderr
+
+
+def test_the_page_shows_the_parameters_that_were_used_and_no_progress_bars() -> None:
+    injected = new_code_cell("seconds = 3", metadata={"tags": ["injected-parameters"], "papermill": {}})
+    stdout, stderr = (new_output("stream", name=name, text=name) for name in ("stdout", "stderr"))
+    work = new_code_cell(
+        "work()", metadata={"execution": {"iopub.status.busy": "now"}}, outputs=[stderr, stdout]
+    )
+    notebook = new_notebook(
+        cells=[copy.deepcopy(PARAMETERS), injected, work], metadata={"papermill": {}, "widgets": {}}
+    )
+    defaults, used, worked = clean(notebook).cells
+    assert "remove-cell" in defaults.metadata.tags
+    assert (
+        "hide-input" in used.metadata.tags
+        and used.metadata.mystnb.code_prompt_show == "Parameters of this run"
+    )
+    assert worked.outputs == [stdout] and worked.metadata == {}
+    assert not {"papermill", "widgets"} & set(notebook.metadata)
+    # Without other parameters the defaults are what was used.
+    assert "remove-cell" not in clean(new_notebook(cells=[copy.deepcopy(PARAMETERS)])).cells[0].metadata.tags
+
+
+def test_a_page_of_other_parameters_says_so_below_its_title() -> None:
+    title = new_markdown_cell("# A chapter")
+    injected = new_code_cell("steps = 3\nseeds = [1]", metadata={"tags": ["injected-parameters"]})
+    said = clean(new_notebook(cells=[copy.deepcopy(title), copy.deepcopy(PARAMETERS), injected])).cells[1]
+    assert said.cell_type == "markdown" and "`steps`, `seeds` are not what this chapter" in said.source
+    own = clean(new_notebook(cells=[copy.deepcopy(title), copy.deepcopy(PARAMETERS)])).cells
+    assert [cell.cell_type for cell in own] == ["markdown", "code"]
+    same = new_code_cell("seconds = 0", metadata={"tags": ["injected-parameters"]})
+    as_written = clean(new_notebook(cells=[title, copy.deepcopy(PARAMETERS), same])).cells
+    assert [cell.cell_type for cell in as_written] == ["markdown", "code", "code"]
+
+
+def test_the_same_run_gives_the_same_file() -> None:
+    def executed(address: str) -> str:
+        injected = new_code_cell("seconds = 3", metadata={"tags": ["injected-parameters"]})  # a random name
+        table = {"text/html": "<table></table>", "text/plain": f"<Styler at {address}>"}
+        work = new_code_cell("work()", outputs=[new_output("execute_result", table)])
+        work["id"] = "work"
+        return nbformat.writes(clean(new_notebook(cells=[injected, work])))
+
+    assert executed("0x7f4da6808190") == executed("0x7fd296cedd10")
+
+
+def test_times_stand_on_the_status_page_alone() -> None:
+    def chapter(seconds: str) -> nbformat.NotebookNode:
+        outputs = [new_output("stream", name="stdout", text=f"<{seconds} s>")]
+        outputs.append(new_output("display_data", {"text/html": f"<b>{seconds}</b>", "text/plain": "b"}))
+        cells = [new_code_cell("work()"), new_code_cell("t()", metadata={"tags": ["times"]}, outputs=outputs)]
+        for number, cell in enumerate(cells):
+            cell["id"] = str(number)
+        return new_notebook(cells=cells)
+
+    first, second = chapter("1.25"), chapter("2.5")
+    assert set_apart(first) == "<pre>&lt;1.25 s&gt;</pre>\n<b>1.25</b>"
+    set_apart(second)
+    assert nbformat.writes(first) == nbformat.writes(second)
+    assert [cell.cell_type for cell in first.cells] == ["code", "code", "markdown"]
+    nbformat.validate(first)
+
+
+def test_of_a_widget_only_the_static_twin_is_kept() -> None:
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "it"}
+    twin = new_output("execute_result", {**view, "text/html": "<div></div>"})
+    bar, figure = (
+        new_output("display_data", dict(view)),
+        new_output("display_data", {"text/plain": "<Figure>"}),
+    )
+    (cell,) = clean(new_notebook(cells=[new_code_cell("x", outputs=[bar, twin, figure])])).cells
+    assert [output.data for output in cell.outputs] == [
+        {"text/html": "<div></div>", "text/plain": "it"},
+        {"text/plain": "<Figure>"},
+    ]
+
+
+def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> None:
+    def glued(name: str, value: str) -> nbformat.NotebookNode:
+        told = {"scrapbook": {"mime_prefix": "application/papermill.record/", "name": name}}
+        return new_output("display_data", {"application/papermill.record/text/plain": value}, metadata=told)
+
+    kept = [
+        glued("sort: accuracy", "0.98765"),
+        glued("word", "'yes'"),
+        glued("n: a", "'few'"),
+        glued("m", "7"),
+    ]
+    text = "{glue:text}`sort: accuracy:.2f`, {glue:text}`word`, {glue:text}`n: a`, {glue:text}`m:d`"
+    text += "; {glue:text}`x.ipynb::k:.1f`; [Table rows](#rows), [Figure of-another](#of-another), [x](#rows)"
+    html = '<caption><b id="rows">Table rows.</b> Table rows.</caption>'
+    drawn = new_output(
+        "display_data", {"image/svg+xml": "<svg/>", DARK: "<svg/>", CSV: "a\n1\n", "text/html": html}
+    )
+    cells = [new_markdown_cell(text), new_code_cell("glue", outputs=[*kept, drawn])]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+    path = tmp_path / "_sources/notebooks/x.ipynb"
+    path.parent.mkdir(parents=True)
+    nbformat.write(new_notebook(cells=cells), path)
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/x.html").write_text(
+        '<figure id="rows"><span class="caption-number">Table 3.2 </span>Rows.</figure>'
+    )
+    write_out(tmp_path)
+    told, shown = nbformat.read(path, 4).cells
+    assert told.source == (
+        "0.99, yes, few, 7; {glue:text}`x.ipynb::k:.1f`; Table 3.2, Figure of-another, [x](#rows)"
+    )
+    data = shown.outputs[-1].data
+    assert data.keys() == {"image/svg+xml", CSV, "text/html"}, "a notebook has no use for the dark one"
+    assert data["text/html"] == '<caption><b id="rows">Table 3.2.</b> Table rows.</caption>'
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "page.txt"
+    write_whole(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "\udcff")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_chapter_without_this_profile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    with pytest.raises(
+        BookError, match=r"notebooks/first, but .* 'paper': add notebooks/profiles/first/paper.yaml"
+    ):
+        assemble(Path("build/paper"), Path("build/paper/stage"))
+
+
+def test_the_status_table_has_a_row_per_chapter(tmp_path: Path) -> None:
+    run = {
+        "notebook": "rasp_languages",
+        "profile": "quick",
+        "wall_time_s": 81.2,
+        "memory_gb": 0.7,
+        "device": "CPU",
+        "system": "Linux",
+    }
+    run |= {"finished": "2026-01-01", "python": "3.12.1", "packages": {"torch": "2.13.0"}}
+    page = tmp_path / "status.md"
+    table = status_table([run], page)
+    assert "- Python 3.12.1, torch 2.13.0" in table
+    cells = BeautifulSoup((tmp_path / "_runs.html").read_text(), "html.parser").find_all("td")
+    shown = ["rasp_languages", "quick", "81.2", "0.7", "CPU", "Linux", "2026-01-01"]
+    assert [cell.get_text() for cell in cells] == shown
+    assert table == status_table([run | {"wall_time_s": 5.0, "finished": "2027-01-01"}], page)
+    assert status_table([], page) == "No chapter was executed for this book."
+
+
+def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    path = record(pd.DataFrame(ROWS), notebook="rasp_languages", label="sort", params={}, device="CPU")
+    assert path
+    told = json.loads(path.with_suffix(".json").read_text()) | {"recorded": "2026-01-01T", "steps": 2500}
+    told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4, "processor": "A, AVX2"}
+    told["versions"] |= {"numpy": "1.0"}
+    path.with_suffix(".json").write_text(json.dumps(sealed(told)))
+    table = records_table(reproduced(tmp_path, tmp_path), read_all(tmp_path))
+    assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| record |")
+    stale = "other code, uncommitted changes, numpy 1.0"
+    assert f"1 of 1 bit for bit | {stale} | abc<br>2026-01-01, A, AVX2 | 2,500 steps, 81 s |" in table
+    assert records_table(reproduced(tmp_path / "none", tmp_path / "none"), {}) == "No numbers are recorded."
+    new = records_table(reproduced(tmp_path, tmp_path / "none"), {})
+    assert new.endswith(" | 1 new | no | this build |  |")
+
+
+def test_every_document_of_a_table_of_contents_is_found() -> None:
+    toc = {
+        "root": "index",
+        "parts": [{"chapters": [{"file": "a", "sections": [{"file": "b"}]}, {"url": "c"}]}],
+    }
+    assert list(documents(toc)) == ["index", "a", "b"]
+
+
+@pytest.mark.slow
+def test_what_was_damaged_since_is_made_again(project: Path) -> None:
+    assert make(project).returncode == 0
+    build = project / "build/smoke"
+    for path in (build / "runs/first.json", build / "notebooks/second.ipynb"):
+        path.write_bytes(path.read_bytes()[:50])
+    again = make(project)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "first is made again: build/smoke/runs/first.json is damaged" in again.stdout
+    assert "second is made again: second.ipynb is not as the run left it" in again.stdout
+    assert json.loads((build / "runs/first.json").read_text())["notebook"] == "first"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<!DOCTYPE html>\n<p>: [", "should be YAML that maps names to values"),
+        ("- seconds\n", "it holds list"),
+        ("\"seconds = 0; open('ran', 'w'); seconds\": 0\n", "second has no parameter"),
+        ("secnds: 0\n", "did you mean 'seconds'?"),
+    ],
+)
+def test_a_profile_that_is_none_runs_nothing(project: Path, text: str, message: str) -> None:
+    profile, out = project / "notebooks/profiles/second/smoke.yaml", project / "out.ipynb"
+    profile.write_text(text)
+    places = ["--results", "results/second", "--run", "run.json", "--log", "log.txt"]
+    command = [sys.executable, "-m", "book.pipeline.execute", "notebooks/second.ipynb", str(out)]
+    done = subprocess.run(
+        [*command, "--parameters", str(profile), *places], cwd=project, capture_output=True, text=True
+    )
+    said = (project / "log.txt").read_text()
+    assert done.returncode == 1 and str(profile) in said and message in said and said.count("\n") == 1
+    assert not out.exists() and not (project / "ran").exists() and done.stderr == ""
+
+
+def test_a_file_in_place_of_the_build_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "build").touch()
+    with pytest.raises(SystemExit, match=r"build cannot be written \(File exists\)"):
+        take_lock(tmp_path / "build/.lock")
+
+
+# ---- sweeps
+
+SWEEP = "chapter: first\nparameters: {seconds: 0}\nlists:\n  seconds: [0, 1]\n"
+
+
+def sweep(project: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """What `make sweep FILE=many.yaml` runs."""
+    (project / "many.yaml").write_text(text)
+    command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "2"]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_a_sweep_does_what_is_left_and_its_table_has_what_is_there(project: Path) -> None:
+    fails = 'if seconds == 1 and not __import__("pathlib").Path("go").exists(): raise ValueError("not yet")'
+    write_chapter(project, "first", fails, RECORD)
+    failed = sweep(project, SWEEP)
+    folder = project / "build/sweeps/many"
+    assert (
+        failed.returncode != 0 and "1 of 2 runs done; 1 rows in build/sweeps/many/table.csv" in failed.stdout
+    )
+    assert "not done: " in failed.stdout and "ValueError: not yet" in failed.stderr
+    assert pd.read_csv(folder / "table.csv")["seconds"].tolist() == [0]
+
+    (project / "go").touch()
+    again = sweep(project, SWEEP)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "2 of 2 runs done; 2 rows" in again.stdout
+    rows = pd.read_csv(folder / "table.csv")
+    assert rows["seconds"].tolist() == [0, 1] and rows["value"].tolist() == [0.9, 0.9]
+    more = sweep(project, SWEEP.replace("[0, 1]", "[0, 1, 2]"))
+    assert more.stdout.count("first      ") and "3 of 3 runs done" in more.stdout
+    assert more.stdout.count("  done\n") == 1, "runs that are done stay"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter should be one of first, second; got 'thrid'"),
+        ("chapter: first\n", "lists should name parameters, each with a list of values; got None"),
+        ("chapter: first\nlists: {seconds: 3}\n", "lists should name parameters"),
+        ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),
+        ("chapter: first\nlists: {seconds: [0]}\nparameters: {secs: 1}\n", "did you mean 'seconds'?"),
+        ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
+        ("chapter: first\nlist: {seconds: [0]}\n", "it says list"),
+        ("- 1\n", "many.yaml should be YAML that maps names to values"),
+    ],
+)
+def test_a_sweep_that_cannot_be_says_why(
+    project: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "many.yaml").write_text(text)
+    with pytest.raises(ProfileError, match=re.escape(message)):
+        sweep_of(Path("many.yaml"))
+    assert not (project / "build").exists()
+
+
+# ---- numbers inside prose
+
+
+def test_numbers_and_figures_that_a_run_does_not_have_are_said_to_be_absent() -> None:
+    def glued(name: str, text: str) -> nbformat.NotebookNode:
+        told = {"scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}}
+        data = {"application/papermill.record/text/plain": text}
+        return new_output("display_data", data=data, metadata=told)
+
+    roles = ("keyword: alpha:.2f", "xi:.1f", "name", "gain: sort", "of none:.3f")
+    prose = ", ".join(f"{{glue:text}}`{role}`" for role in roles) + "; {numref}`drawn`, {ref}`here <none>`"
+    outputs = [glued("keyword: alpha", "0.5"), glued("xi", "'never'"), glued("name", "'sort'")]
+    outputs.append(glued("gain: sort", "'few'"))
+    cells = [new_markdown_cell(prose), new_code_cell("glue()", outputs=outputs)]
+    for name, outputs in (("drawn", [new_output("display_data", data={"image/png": ""})]), ("none", [])):
+        cells.append(new_code_cell(outputs=outputs, metadata={"mystnb": {"figure": {"name": name}}}))
+    notebook = new_notebook(cells=cells)
+    assert fill_absent(notebook) == ["of none", "none"]
+    kept = "{glue:text}`keyword: alpha:.2f`, never, {glue:text}`name`, few, (not in this run)"
+    kept += "; {numref}`drawn`, (not in this run)"
+    assert notebook.cells[0].source == kept

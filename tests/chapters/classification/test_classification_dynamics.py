@@ -1,0 +1,308 @@
+"""What the chapter on a classifier's attention is made of: parameters, stages, recorded scores, the grid."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from attnlib import plots, stats
+from attnlib.generators.classification import planted
+from attnlib.measures.relevance import STEPS, relevance
+from attnlib.models.classifier import Classifier, ClassifierConfig
+from attnlib.training import Event
+from attnlib.training.snapshots import Snapshots
+from attnlib.widgets import DynamicsExplorer
+from book.chapters.classification import ClassificationDynamics, scores, token_kinds
+from book.chapters.classification.lexical import Lexical
+from book.chapters.records import paper_grid
+from book.chapters.refusals import ParameterError
+from tests.parameters import profile, quick
+
+QUICK = quick("classification_dynamics")
+PAPER = QUICK | profile("classification_dynamics", "paper")
+SMALL = QUICK | profile("classification_dynamics", "smoke")
+TABLE = "Approximating How Single Head Attention Learns Table 1"
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return ClassificationDynamics.checked(SMALL).corpus
+
+
+def test_the_runs_and_checkpoints_of_the_papers_scale_are_the_originals():
+    p = ClassificationDynamics.checked(PAPER)
+    seeds = {f"seed {seed}": (False, seed) for seed in (20, 13, 14, 15, 16, 17)}
+    assert {run.name: (run.uniform, run.seed) for run in p.runs()} == seeds | {"uniform": (True, 12)}
+    assert p.checkpoints == STEPS and len(STEPS) == 22
+    assert p.name == "IMDB"
+
+
+def test_the_corpus_is_as_the_parameters_say(corpus):
+    assert [len(part) for part in (corpus.train, corpus.validation, corpus.test)] == [200, 40, 60]
+    seen = ClassificationDynamics.checked(SMALL).looked_at
+    assert {name: len(part) for name, part in seen.items()} == {"train": 40, "validation": 40, "test": 60}
+    assert set(seen["train"].texts) <= set(corpus.train.texts)
+    all_of_one_side = ClassificationDynamics.checked(SMALL | {"difficulty": 0.0}).corpus.test
+    assert (all_of_one_side.toward_label(all_of_one_side.relevance) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": "plantd"}, "got 'plantd'; did you mean 'planted'"),
+        ({"data": "furd"}, "any other name with folder"),
+        ({"data": "furd", "folder": "/no/such/folder"}, "there is no such folder"),
+        ({"folder": "somewhere", "max_length": 5}, "folder, max_length cannot be given for planted"),
+        ({"classes": ["a"]}, "empty, or two different labels; got .'a'."),
+        ({"seeds": [1]}, "seeds: .*at least 2 items"),
+        ({"seeds": [1, 1]}, "different numbers from 0; got .1, 1."),
+        ({"difficulty": 1.5}, "difficulty: should be less than or equal to 1; got 1.5"),
+        ({"measure": "top"}, "'top match', 'kendall' or 'spearman'; got 'top'"),
+        ({"hiden": 3}, "no parameter 'hiden'; did you mean 'hidden'"),
+    ],
+)
+def test_what_is_not_allowed_is_told_what_is(change, message):
+    with pytest.raises(ParameterError, match=message):
+        ClassificationDynamics.checked(QUICK | change)
+
+
+def test_a_folder_of_ones_own_is_read(tmp_path):
+    rows = [
+        f"{'ham' if n % 2 else 'spam'}\tword{n // 25} word{n // 5 % 5} word{n % 5} number {n}"
+        for n in range(200)
+    ]
+    (tmp_path / "all.tsv").write_text("\n".join(["label\ttext", *rows]))
+    p = ClassificationDynamics.checked(
+        QUICK | {"data": "mine", "folder": str(tmp_path), "max_length": 3, "train_documents": 50}
+    )
+    found = p.corpus
+    assert p.name == "mine" and len(found.train) == 50 and int(found.train.lengths.max()) == 5
+    assert (
+        "50 training documents; first 3 words (100 % of the documents are longer); 1,000 steps; 3 seeds"
+        in p.setting
+    )
+
+
+# ---- recorded scores ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(corpus, tmp_path_factory):
+    """A gold run, another and a uniform one, untrained, kept twice."""
+    folder, found = tmp_path_factory.mktemp("runs"), {}
+    for seed, name in enumerate(("gold", "other", "uniform")):
+        torch.manual_seed(seed)
+        model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4, uniform=name == "uniform"))
+        found[name] = Snapshots((0, 5))
+        found[name].join(folder / name, name, model)
+        for step in (0, 3, 5):
+            found[name](Event(step, model, None, {}, 0.1))
+            with torch.no_grad():
+                model.to_beta.weight += 0.1
+    return found
+
+
+def scores_of(recorded, corpus):
+    return {
+        name: scores.scores_at_checkpoints(snapshots, corpus.test, delta=name == "gold")
+        for name, snapshots in recorded.items()
+    }
+
+
+def test_scores_are_those_of_the_models(corpus, recorded):
+    found = scores_of(recorded, corpus)["gold"]
+    torch.manual_seed(0)
+    model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4))
+    expected = relevance(model, corpus.test)
+    assert found.steps.tolist() == [0, 5]
+    np.testing.assert_array_equal(found.alpha[0], expected.alpha.numpy())
+    np.testing.assert_array_equal(found.beta[0], expected.beta.numpy())
+    np.testing.assert_array_equal(found.delta[0], expected.delta.numpy())
+    assert found.accuracy[0] == pytest.approx(expected.accuracy)
+    assert scores_of(recorded, corpus)["uniform"].delta is None
+
+
+def test_scores_are_computed_once_and_made_again_where_the_file_is_not_right(corpus, recorded, caplog):
+    first = scores_of(recorded, corpus)["other"]
+    (file, *_) = sorted((recorded["other"].home.parent / "relevance").glob("*-0.safetensors"))
+    written = file.stat().st_mtime_ns
+    scores_of(recorded, corpus)
+    assert file.stat().st_mtime_ns == written and not caplog.records
+    theirs = recorded["gold"].home.parent / "relevance" / file.name
+    file.write_bytes(theirs.read_bytes())  # of the same documents, in another run
+    again = scores_of(recorded, corpus)["other"]
+    np.testing.assert_array_equal(again.beta, first.beta)
+    assert "is of another run" in caplog.text and "made again" in caplog.text
+
+
+def test_other_documents_train_nothing_and_a_typed_one_is_read_at_each_checkpoint():
+    p = ClassificationDynamics.checked(SMALL | {"steps": 10, "every": 5, "device": "cpu"})
+    p.train_all()
+    other = ClassificationDynamics.checked(p.model_dump() | {"test_documents": 30})
+    models, _ = other.train_all()
+    for name in models:
+        assert other.trained[name].history.folder == p.trained[name].history.folder
+    assert [len(p.scores("test")["uniform"].right[0]), len(other.scores("test")["uniform"].right[0])] == [
+        60,
+        30,
+    ]
+    steps = list(p.kept("seed 20").load())
+    assert steps == list(p.checkpoints)
+    typed = scores.text_scores(p.kept("seed 20").load().values(), p.corpus, "superb and dull")
+    assert typed["scores"]["alpha"].shape == (len(steps), 5) and len(typed["predicted"]) == len(steps)
+    assert not torch.equal(typed["scores"]["beta"][0], typed["scores"]["beta"][-1])
+
+
+def test_names_of_data_sets_match_without_case(tmp_path):
+    (tmp_path / "all.tsv").write_text("label\ttext\n")
+    p = ClassificationDynamics.checked(QUICK | {"data": "furd", "folder": str(tmp_path)})
+    assert p.name == "Furd" and p.label == "furd"
+    assert ClassificationDynamics.checked(QUICK | {"data": "Planted"}).data == "planted"
+
+
+def test_lexical_scores_are_weights_towards_the_label(corpus):
+    weights = torch.randn(len(corpus.vocabulary))
+    run = scores.lexical_scores(Lexical(weights, 1.0, {}), corpus.test)
+    sign = 2 * int(corpus.test.labels[0]) - 1
+    first = corpus.test.tokens[: int(corpus.test.lengths[0])]
+    np.testing.assert_array_equal(run.beta[0, : len(first)], (sign * weights[first]).numpy())
+
+
+def test_the_embedding_only_model_learns_at_the_rate_that_is_asked_for():
+    slow, fast = (
+        ClassificationDynamics.checked(SMALL | {"device": "cpu", "lexical_learning_rate": rate})
+        for rate in (1e-5, 1e-1)
+    )
+    first, other = (p.lexical["embedding"] for p in (slow, fast))
+    assert float((first.weights - other.weights).abs().max()) > 0.1
+    assert torch.equal(slow.lexical["logistic"].weights, fast.lexical["logistic"].weights)
+
+
+def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
+    runs = scores_of(recorded, corpus)
+    told = scores.documents_over_training(corpus.test, corpus.names, range(3), runs["gold"], runs["uniform"])
+    assert len(told) == 3
+    for row, document in enumerate(told.values()):
+        assert document["tokens"] == corpus.test.words(row)
+        assert document["gold"] == corpus.names[int(corpus.test.labels[row])]
+        right = [text == document["gold"] for text in document["predicted"]]
+        assert right == runs["gold"].right[:, row].tolist()
+        assert float(document["true_relevance"].max()) > 0
+    model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4))
+    explorer = DynamicsExplorer(told, (0, 5), classify=lambda text: scores.text_scores([model], corpus, text))
+    assert "beta, uniform" in str(explorer)
+    typed = scores.text_scores([model], corpus, "superb and dull")
+    assert typed["tokens"] == ["<bos>", "superb", "and", "dull", "<eos>"]
+    assert typed["predicted"][0] in corpus.names and typed["scores"]["alpha"].shape == (1, 5)
+    with pytest.raises(ValueError, match="should have words"):
+        scores.text_scores([model], corpus, "  ")
+
+
+def test_documents_over_training_need_to_know_what_is_right(corpus, recorded):
+    without = stats.RunScores(corpus.test.lengths.numpy(), np.zeros(1, dtype=np.int64))
+    with pytest.raises(ValueError, match="should come with `right`"):
+        scores.documents_over_training(corpus.test, corpus.names, [0], without)
+
+
+# ---- stages ------------------------------------------------------------------------------------------
+
+
+def test_the_spread_of_attention_is_1_if_even_and_0_if_on_one_token():
+    alpha = stats.Ragged(np.array([0.25] * 4 + [0.0, 1.0] + [0.5, 0.5, 0.0]), np.array([4, 2, 3]))
+    np.testing.assert_allclose(stats.attention_spread(alpha), [1, 0, np.log(2) / np.log(3)])
+    with pytest.raises(ValueError, match="at least two tokens; 1 of 2 do not"):
+        stats.attention_spread(stats.Ragged(np.ones(3) / 3, np.array([1, 2])))
+
+
+def test_stages_agree_with_the_table_at_the_chosen_checkpoint(corpus, recorded):
+    runs = scores_of(recorded, corpus)
+    settings = stats.AgreementSettings(as_published=True)
+    chosen = stats.chosen_checkpoints(runs, settings=settings)
+    table = stats.agreement_table(runs, settings=settings).set_index("metric")
+    stages = stats.two_stages(runs, settings=settings).set_index(["metric", "step"])
+    assert chosen["gold"] == int(runs["gold"].accuracy.argmax())
+    step = int(runs["gold"].steps[chosen["gold"]])
+    row = stages.loc[("A(alpha_t, beta_uf)", step)]
+    assert row["value"] == table.loc["A(alpha, beta_uf)", "value"]
+    assert row["low"] <= row["value"] <= row["high"] and row["n"] == len(corpus.test)
+    beta_uf = runs["uniform"].scores("beta").at(chosen["alpha, beta_uf"])
+    own = stats.agreement(runs["gold"].scores("beta").at(0), beta_uf).value
+    assert stages.loc[("A(beta_t, beta_uf)", 0), "value"] == own
+
+
+def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
+    documents = corpus.test
+    kinds = token_kinds.token_kinds(corpus, documents)
+    truth = documents.toward_label(documents.relevance).numpy()
+    lengths = documents.lengths.numpy()
+    assert ((kinds == 0) == (truth > 0)).all() and ((kinds == 1) == (truth < 0)).all()
+    assert (kinds == 4).sum() == 2 * len(documents)
+    words = np.array([word for row in range(len(documents)) for word in documents.words(row)])
+    assert set(words[kinds == 2]) <= {
+        *(["winter", "harbour", "trumpet", "monday", "iron", "wolf"]),
+        *(["summer", "garden", "violin", "friday", "silver", "swan"]),
+    }
+    scores = {"truth": stats.Ragged(truth, lengths), "flat": stats.Ragged(np.zeros_like(truth), lengths)}
+    where = stats.largest_by_kind(scores, kinds, token_kinds.TOKEN_KINDS).set_index(["score", "kind"])[
+        "value"
+    ]
+    assert where["truth", "keyword for the label"] == 1
+    assert where["flat", "<bos> or <eos>"] == 1  # of equals the first counts
+    assert where.groupby("score").sum().to_numpy() == pytest.approx(1)
+
+    assert where["any token", "filler"] == pytest.approx(
+        np.mean([(part == 3).mean() for part in np.split(kinds, np.cumsum(lengths)[:-1])])
+    )
+
+
+def test_kinds_need_a_known_truth(corpus):
+    typed = corpus.encode(["a dull film"], [0])
+    with pytest.raises(ValueError, match="relevance of the documents should be known"):
+        token_kinds.token_kinds(corpus, typed)
+
+
+def test_a_corpus_without_confounding_has_confounders_of_both_sides():
+    """`token_kinds` goes by the words, whatever they go along with."""
+    made = planted(train_documents=300, validation_documents=50, test_documents=100)
+    assert (token_kinds.token_kinds(made, made.train) == 2).any()
+
+
+# ---- tables ------------------------------------------------------------------------------------------
+
+
+def test_the_grid_puts_ours_under_theirs():
+    rows = [("A(alpha, beta_uf)", 0.5, 0.4, 0.6), ("xi*", 0.9, 0.8, 1.0), ("xi(x)", 0.8, 0.7, np.inf)]
+    here = pd.DataFrame(rows, columns=["metric", "value", "low", "high"]).assign(task="IMDB", setting="ours")
+    columns = ["A(alpha, beta_uf)", "xi(x)", "xi(alpha, beta_uf)", "xi*"]
+    mine = here.assign(task="mine")
+    grid = paper_grid(pd.concat([here, mine]), TABLE, columns, ["Yelp"]).set_index(["task", "by"])
+    assert grid.loc[("IMDB", "paper"), "A(alpha, beta_uf)"] == "52.55"
+    assert grid.loc[("IMDB", "here"), "A(alpha, beta_uf)"] == "50.0 [40.0, 60.0]"
+    assert grid.loc[("IMDB", "here"), "xi(x)"] == "80.0 [70.0, never]"
+    assert grid.loc[("IMDB", "here"), "xi(alpha, beta_uf)"] == "never"
+    assert (grid.loc[("Furd", "here")] == "not run").all()
+    assert (grid.loc[("Yelp", "paper")] == "not found").all()
+    assert ("mine", "here") in grid.index and ("mine", "paper") not in grid.index
+    assert not grid.isna().any().any()
+    with pytest.raises(ValueError, match="table should be one of"):
+        paper_grid(here, "Table 9", columns)
+
+
+def test_numbers_with_intervals_side_by_side():
+    first = pd.DataFrame(
+        {"metric": ["a", "b"], "value": [0.5, np.inf], "low": [0.4, 0.9], "high": [0.6, np.inf], "n": 5}
+    )
+    shown = plots.with_intervals({"one": first, "two": first[:1]}, digits=2)
+    assert shown.loc["a", "one"] == "0.50 [0.40, 0.60]"
+    assert shown.loc["b", "one"] == "never [0.90, never]" and shown.loc["b", "two"] == ""
+
+
+def test_figures_have_a_panel_for_each_table():
+    rows = pd.DataFrame({"metric": ["A(alpha_t, beta_uf)"] * 2, "step": [0, 10], "value": [0.1, 0.4]})
+    drawn = plots.over_training([rows, rows.assign(low=0.0, high=1.0)], ["share", "agreement"], 0.05)
+    left, right = drawn.figure.axes
+    assert left.get_ylabel() == "share" and len(right.lines) == 2  # the curve, and chance
+    assert r"$\beta^{\mathrm{uf}}$" in right.get_legend().get_texts()[0].get_text()
+    alpha, beta = np.array([0.2, 0.8]), {"beta": np.array([0.0, 1.0]), "beta_px": np.array([1.0, 0.0])}
+    assert len(plots.relevance_scatter(alpha, beta, np.array([0, 1]), ["a", "b"]).figure.axes) == 2
+    assert len(plots.relevance_scatter(alpha, beta).figure.axes) == 2

@@ -1,0 +1,58 @@
+"""A forest plot: what is drawn is what was given."""
+
+import numpy as np
+import pandas as pd
+
+from book.chapters.classification import figures
+
+ROWS = pd.DataFrame(
+    [
+        {"metric": metric, "task": task, "way": way, "value": 0.4, "low": 0.3, "high": 0.6}
+        for metric in ("A(alpha, beta_uf)", "A(delta, beta_uf)")
+        for task in ("IMDB", "SST")
+        for way in ("held out", "as published")
+    ]
+)
+
+
+def drawn(**more):
+    return figures.forest(ROWS, panel="metric", of="task", by="way", **more).figure
+
+
+def test_every_way_has_its_own_shape_and_place_on_the_line_of_its_group():
+    figure = drawn()
+    assert [axis.get_title() for axis in figure.axes] == [
+        r"A($\alpha$, $\beta^{\mathrm{uf}}$)",
+        r"A($\Delta$, $\beta^{\mathrm{uf}}$)",
+    ]
+    first, second = (container.lines[0] for container in figure.axes[0].containers)
+    assert first.get_marker() != second.get_marker()
+    assert [[round(y) for y in each.get_ydata()] for each in (first, second)] == [[0, 1], [0, 1]]
+    assert not set(first.get_ydata()) & set(second.get_ydata())
+    (bars,) = figure.axes[0].containers[0].lines[2]
+    np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.3, 0.6])
+
+
+def test_marks_stand_where_their_group_is_and_others_are_left_out():
+    marks = pd.DataFrame(
+        {
+            "metric": "A(alpha, beta_uf)",
+            "task": ["SST", "Furd", "SST"],
+            "value": [0.2, 0.9, 0.05],
+            "mark": ["the authors'", "the authors'", "chance"],
+        }
+    )
+    left, right = drawn(marks=marks).axes
+    found = {
+        line.get_label(): line.get_data() for line in left.lines if line.get_label() in set(marks["mark"])
+    }
+    assert found["the authors'"][0].tolist() == [0.2] and found["the authors'"][1].tolist() == [1]
+    assert found["chance"][0].tolist() == [0.05]
+    assert "chance" not in {line.get_label() for line in right.lines}
+
+
+def test_a_number_without_an_interval_is_a_point():
+    rows = ROWS.assign(low=np.nan, high=np.nan)
+    figure = figures.forest(rows, panel="metric", of="task", by="way").figure
+    (bars,) = figure.axes[0].containers[0].lines[2]
+    np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.4, 0.4])

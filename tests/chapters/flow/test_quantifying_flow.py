@@ -1,0 +1,247 @@
+"""The chapter on quantifying attention flow: its parameters and runs, tables and verdicts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import DistilBertConfig, DistilBertForSequenceClassification
+
+from attnlib.generators.tokenizer import char_tokenizer
+from attnlib.models.pretrained import ModelUnavailable
+from book.chapters.flow import QuantifyingFlow, tables
+from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
+from book.chapters.flow.quantifying_flow import FlowRun
+from book.chapters.records import paper_figures
+from book.chapters.refusals import ParameterError
+from tests.parameters import profile, quick
+
+QUICK = quick("quantifying_flow")
+SMOKE = QUICK | profile("quantifying_flow", "smoke")
+
+LINZEN = "number\tn_attractors\tverb_index\tsentence\n" + "".join(
+    f"{('singular', 'plural')[n % 2]}\t0\t3\tthe {'cat' if n % 2 == 0 else 'cats'} n{n} sit\n"
+    for n in range(1900)
+)
+
+
+def params(**changes):
+    return QuantifyingFlow.checked(SMOKE | changes)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "linzen_verb_number_filtered.tsv").write_text(LINZEN)
+    return str(tmp_path)
+
+
+def test_every_corpus_and_seed_has_a_model_and_a_twin(folder):
+    p = params(corpora=["linzen", "templates"], seeds=[0, 2], looks_back=True, folder=folder)
+    names = [run.name for run in p.runs()]
+    assert names[:2] == ["templates, seed 0", "templates, seed 0, untrained"]
+    assert "linzen, seed 2, untrained" in names and "templates, looking back, seed 2" in names
+    assert len(names) == len(set(names)) == 12 and p.label == "templates+linzen"
+    assert set(p.run_table()) == {"run", "seed", "data", "causal", "untrained"}
+
+
+def test_no_sentence_is_in_two_splits_and_words_of_all_are_read(folder):
+    p = params(corpora=["templates", "linzen"], folder=folder)
+    for data, parts in p.splits.items():
+        words = [each.words for part in parts.values() for each in part]
+        assert len(set(words)) == len(words)
+        batch = p.task(FlowRun("", 0, data)).batch(parts["test"])
+        assert not (batch.input_ids == p.vocabularies[data].ids["<unk>"]).any()
+    assert len(p.learned("linzen")) == 400 + len(p.splits["templates"]["train"])
+
+
+def test_linzens_model_begins_with_the_weights_of_templates(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / "cache"))
+    p = params(corpora=["linzen"], folder=folder)
+    model = p.setup(p.runs()[0]).model
+    first = p.trained["templates, seed 0"].model
+    assert torch.equal(model.layers[1].up.weight, first.layers[1].up.weight)
+    ours, theirs = p.vocabularies["linzen"].ids, p.vocabularies["templates"].ids
+    assert torch.equal(model.embedding.weight[ours["doors"]], first.embedding.weight[theirs["doors"]])
+    assert "cats" in ours and "cats" not in theirs
+    assert model.config.dropout == 0.2
+
+
+def test_the_twin_has_the_weights_that_training_begins_with():
+    p = params()
+    run, twin = p.runs()
+    assert p.setup(twin).plan is None
+    for one, other in zip(p.setup(run).model.parameters(), p.setup(twin).model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("which", ["smoke", "quick"])
+def test_profiles_can_run(which):
+    p = QuantifyingFlow.checked(QUICK | profile("quantifying_flow", which))
+    assert p.setup(p.runs()[0]).plan.steps == p.steps
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"corpora": ["wikipedia"]}, r"among templates, linzen, sst; got \['wikipedia'\]"),
+        ({"seeds": [1, 1]}, "seeds should be different numbers"),
+        ({"sentence": "..." * 40}, "1 to 99 words"),
+        ({"sentence": " "}, "1 to 99 words"),
+        ({"n_heads": 3}, "n_heads must divide width=16"),
+        ({"sentences": 5}, "sentences"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_a_reason(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        params(**changes)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------
+
+
+def rows_of(values, seed=0, **about):
+    """Rows of some sentences: `values[way][layer - 1]`, a number per sentence each."""
+    parts = [
+        pd.DataFrame({"sentence": range(len(each)), "way": way, "layer": layer, "value": each})
+        for way, layers in values.items()
+        for layer, each in enumerate(layers, 1)
+    ]
+    model = {"data": "templates", "causal": False, "untrained": False, "seed": seed}
+    return pd.concat(parts).assign(**model, relevance=BLANK_OUT, items=WORDS, **about)
+
+
+RNG = np.random.default_rng(0)
+NOISE = RNG.normal(0, 0.02, (3, 40))
+BETTER = {
+    RAW: [NOISE[0] + 0.4, NOISE[0] + 0.1, NOISE[0] + 0.5],
+    ROLLOUT: [NOISE[1] + 0.2, NOISE[1] + 0.3, NOISE[1] + 0.6],
+    FLOW: [NOISE[2] + 0.2, NOISE[2] + 0.3, NOISE[2] + 0.4],
+}
+
+
+def test_the_verdict_is_by_layer_from_the_second():
+    found = tables.advantages(rows_of(BETTER))
+    assert found[(found["way"] == ROLLOUT) & (found["layer"] == 1)]["high"].item() < 0
+    verdict = tables.verdicts(found).set_index("way")
+    assert verdict.loc[ROLLOUT, ["better", "worse", "unsettled", "verdict"]].tolist() == [
+        *("2, 3", "none", "none", "holds"),
+    ]
+    assert verdict.loc[FLOW, ["better", "worse", "unsettled", "verdict"]].tolist() == [
+        *("2", "3", "none", "in part"),
+    ]
+    assert verdict.loc[FLOW, "smallest"] == pytest.approx(-0.1, abs=0.02)
+
+
+def test_the_first_layers_raw_attention_is_a_rival_of_every_row():
+    found = tables.advantages(rows_of(BETTER), over="layer 1").set_index(["way", "layer"])["value"]
+    assert found[ROLLOUT, 2] == pytest.approx(-0.1, abs=0.02)
+    assert found[ROLLOUT, 3] == pytest.approx(0.2, abs=0.02)
+
+
+def test_means_have_a_spread_and_seeds_an_interval_of_their_own():
+    one = tables.by_layer(rows_of(BETTER))
+    first = one[(one["way"] == RAW) & (one["layer"] == 1)].iloc[0]
+    assert first["spread"] == pytest.approx(np.std(BETTER[RAW][0], ddof=1)) and first["n"] == 40
+    assert tables.of_all_seeds(one)["n"].eq(40).all()
+    apart = {way: [each + 0.2 for each in layers] for way, layers in BETTER.items()}
+    both = pd.concat([rows_of(BETTER), rows_of(apart, seed=1)])
+    means = tables.of_all_seeds(tables.by_layer(both))
+    row = means[(means["way"] == RAW) & (means["layer"] == 1)].iloc[0]
+    assert row["n"] == 2 and row["value"] == pytest.approx(0.5, abs=0.02)
+    assert row["high"] - row["low"] > 1  # two seeds that are .2 apart settle nothing
+
+
+def test_what_a_slip_is_worth_and_averages_that_run_over_layers():
+    moved = {way: [each + 0.05 for each in layers] for way, layers in BETTER.items()}
+    rows = pd.concat([rows_of(BETTER, slip="none"), rows_of(moved, slip="dense ranks")])
+    found = tables.of_slips(rows).set_index(["slip", "way", "layer"])["value"]
+    assert found["dense ranks", FLOW, 2] == pytest.approx(0.05)
+    assert found["running averages", RAW, 1] == pytest.approx(0)
+    assert found["running averages", RAW, 2] == pytest.approx(0.15)
+    assert found["running averages", RAW, 3] == pytest.approx((0.4 + 0.1 + 0.5) / 3 - 0.5)
+
+
+def test_the_papers_table_stands_above_ours():
+    figures = paper_figures()
+    figures = figures[figures["table"].str.startswith("Quantifying Attention Flow Table 1")]
+    means = tables.of_all_seeds(tables.by_layer(rows_of(BETTER)))
+    found = tables.beside_the_paper(means, figures)
+    assert found.index.tolist() == [
+        (way, source) for way in (RAW, ROLLOUT, FLOW) for source in ("paper", "here")
+    ]
+    assert found.loc[(RAW, "paper"), "layer 3"] == "-0.11 ± 0.49"
+    assert found.loc[(ROLLOUT, "here"), "layer 2"].startswith("0.3")
+    assert found.loc[(ROLLOUT, "here"), "layer 6"] == "not run"
+
+
+def test_a_record_names_every_number_once():
+    rows = rows_of(BETTER)
+    subjects = tables.by_layer(rows.assign(found=True).drop(columns=["value"]), ["way", "layer"])
+    accuracy = pd.DataFrame(
+        {"data": ["templates"], "causal": False, "untrained": False, "seed": 0, "tested on": "templates"}
+    ).assign(value=0.9, low=0.8, high=1.0, n=40)
+    slips = tables.of_slips(rows_of(BETTER, slip="none"))
+    found = tables.to_record(tables.by_layer(rows), subjects, tables.advantages(rows), accuracy, slips)
+    assert list(found) == tables.RECORDED
+    assert not found.duplicated([*tables.MODEL, "metric", *tables.SETTINGS]).any()
+    assert set(found["metric"]) == {
+        *(tables.AGREEMENT, tables.ADVANTAGE, tables.SUBJECT, tables.ACCURACY, tables.SLIP),
+    }
+    assert found["value"].notna().all()
+    again = tables.verdicts(found[found["metric"] == tables.ADVANTAGE])
+    assert again.equals(tables.verdicts(tables.advantages(rows)))
+
+
+def test_the_record_with_the_most_models_is_shown():
+    rows = pd.DataFrame(columns=["record", *tables.RECORDED])
+    assert tables.recorded(rows).empty
+    made = [dict(zip(tables.MODEL, ["templates", False, False, seed], strict=True)) for seed in (0, 0, 1)]
+    made = [each | {"record": name} for each, name in zip(made, ("a", "b", "b"), strict=True)]
+    assert set(tables.recorded(pd.DataFrame(made))["record"]) == {"b"}
+
+
+# ---- a classifier of the reader's ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """A folder of reviews, and one with a DistilBERT of random weights that reads characters."""
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 40), ("validation", 20), ("test", 24)):
+        words = [
+            rng.choice(["good", "bad", "film", "plot", "long", "short", "fine", "dull"], 6) for _ in range(n)
+        ]
+        lines = [f"{4 * (row % 2)}\t{' '.join(each)}" for row, each in enumerate(words)]
+        (tmp_path / f"{split}.tsv").write_text("label\ttext\n" + "\n".join(lines) + "\n")
+    tokenizer = char_tokenizer()
+    tokenizer.add_special_tokens({"mask_token": "~"})
+    torch.manual_seed(0)
+    sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 64}
+    model = DistilBertForSequenceClassification(DistilBertConfig(vocab_size=len(tokenizer), **sizes))
+    for each in (tokenizer, model):
+        each.save_pretrained(tmp_path / "classifier")
+    return tmp_path
+
+
+def test_a_classifier_of_the_readers_is_explained_beside_ours(reviews, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_CACHE", str(reviews / "cache"))
+    name = str(reviews / "classifier")
+    p = params(corpora=["sst"], folder=str(reviews), classifier=name, sentences=12, steps=10)
+    models, _ = p.train_all()
+    assert list(models)[-1] == f"sst, {name}"
+    rows = p.agreement(models)
+    theirs = rows[rows["data"] == f"sst, {name}"]
+    assert set(theirs["layer"]) == {0, 1, 2} and theirs["value"].notna().all()
+    accuracy = p.accuracy(models)
+    assert accuracy.groupby("run")["right"].count().tolist() == [24, 24]
+    task = p.task(p.runs()[-1])
+    batch = task.batch(p.shown(p.runs()[-1])[:3])
+    assert task.known(batch).sum(1).tolist() == [task.length(each) - 1 for each in p.shown(p.runs()[-1])[:3]]
+    assert task.blank == task.tokenizer.mask_token_id
+    with pytest.raises(ValueError, match="there should be sentences"):
+        task.batch([])
+
+
+def test_a_classifier_that_is_not_there_is_an_error_with_advice(reviews):
+    p = params(corpora=["sst"], folder=str(reviews), classifier=str(reviews))
+    with pytest.raises(ModelUnavailable, match="could not be loaded as a text classifier"):
+        p.setup(p.runs()[-1])

@@ -1,0 +1,300 @@
+"""The arithmetic lens: heads taken out, what answers look at, digits by column, and what a model answers."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from attnlib.files import CheckpointError
+from attnlib.generators.arithmetic import KINDS, Splits, arithmetic
+from attnlib.measures import sample_scores
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention import heads_ablated
+from attnlib.models.transformer import TransformerOutput
+from attnlib.stats import summarise
+from attnlib.training import Plan, fit, token_loss
+from attnlib.training.snapshots import Snapshots, denser_early
+from book.chapters.lens import figures
+from book.chapters.lens.answers import forming, seen_rows, solve
+from book.chapters.lens.measures import (
+    REFERENCE,
+    ablation_rows,
+    digit_rows,
+    equals_rows,
+    look_rows,
+    whole_answers,
+)
+
+TASK = arithmetic("+-", (0, 60))
+PROBLEMS = TASK.splits(60, 20, 40).test
+
+
+def small(task=TASK, **sizes):
+    torch.manual_seed(0)
+    sizes = {"width": 16, "ff_width": 16, "n_layers": 3, "n_heads": 2} | sizes
+    return Transformer(
+        TransformerConfig(len(task.tokenizer), causal=True, **{"max_length": task.max_length} | sizes)
+    ).eval()
+
+
+class Oracle(torch.nn.Module):
+    """Answers right, but for the units of problems that carry; looks at the reference alone."""
+
+    def __init__(self, task, problems, wrong=()):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.task, self.problems, self.wrong, self.at = task, problems, set(wrong), 0
+        self.config = TransformerConfig(len(task.tokenizer), n_layers=2, n_heads=2, width=16, causal=True)
+
+    def forward(self, input_ids, attention_mask=None, *, output_attentions=False):
+        part = self.problems[self.at : self.at + len(input_ids)]
+        batch = self.task.batch(part)
+        right = batch.target_ids.clamp(min=0)
+        units = self.task.columns(part) == 0
+        rows = torch.tensor([self.at + i in self.wrong for i in range(len(input_ids))])
+        right = torch.where(units & rows[:, None], (right + 1) % len(self.task.tokenizer), right)
+        self.at = (self.at + len(input_ids)) % len(self.problems)
+        logits = 100.0 * torch.nn.functional.one_hot(right, len(self.task.tokenizer)).float()
+        look = batch.reference.float() + 1e-9
+        attentions = (look / look.sum(-1, keepdim=True))[:, None, None].expand(-1, 2, 2, -1, -1)
+        return TransformerOutput(logits, attentions if output_attentions else None)
+
+
+@pytest.mark.parametrize("instead", ["zero", "uniform"])
+def test_a_head_taken_out_brings_nothing_or_the_mean(instead):
+    model = small(n_layers=1)
+    ids = TASK.batch(PROBLEMS[:3]).input_ids
+    attention = model.layers[0].attention
+    x = model.embedding(ids) + model.positions[: ids.shape[1]]
+    q, k, v = attention.qkv(x).unflatten(-1, (3, 2, -1)).permute(2, 0, 3, 1, 4)
+    mixed, weights = attention.attend(q, k, v, causal=True, need_weights=True)
+    n = ids.shape[1]
+    even = torch.ones(n, n).tril() / torch.arange(1, n + 1)[:, None]
+    mixed[:, 1] = 0.0 if instead == "zero" else (even @ v)[:, 1]
+    expected = attention.out(mixed.transpose(1, 2).flatten(2))
+    before = model(ids).logits
+    with heads_ablated(model, [(0, 1)], instead):
+        assert torch.allclose(attention(x)[0], expected, atol=1e-5)
+        assert not torch.allclose(model(ids).logits, before)
+        kept = model(ids, output_attentions=True).attentions[:, 0]
+    assert torch.allclose(kept[:, 0], weights[:, 0], atol=1e-6)
+    if instead == "uniform":
+        assert torch.allclose(kept[:, 1], even.expand(3, n, n), atol=1e-6)
+    assert torch.equal(model(ids).logits, before)
+
+
+def test_all_heads_or_none_and_after_an_error():
+    model, ids = small(), TASK.batch(PROBLEMS[:2]).input_ids
+    before = model(ids).logits
+    with heads_ablated(model, []):
+        assert torch.equal(model(ids).logits, before)
+    with pytest.raises(RuntimeError, match="stop"), heads_ablated(model, [(0, 0), (2, 1)]):
+        raise RuntimeError("stop")
+    assert torch.equal(model(ids).logits, before)
+    for heads in ([(3, 0)], [(0, 2)], [(-1, 0)]):
+        with (
+            pytest.raises(ValueError, match="the model has 3 layers of 2 heads"),
+            heads_ablated(model, heads),
+        ):
+            pass
+    with pytest.raises(Exception, match="uniform"), heads_ablated(model, [], "mean"):
+        pass
+
+
+def test_digits_are_counted_by_column_and_carries():
+    wrong = np.flatnonzero(PROBLEMS.carries > 0)
+    rows = digit_rows(Oracle(TASK, PROBLEMS, wrong), TASK, PROBLEMS, batch_size=16)
+    by_column = summarise(rows, ["column"], "right").set_index("column")
+    assert list(by_column.index) == [
+        name for name in ("units", "tens", "hundreds", "sign", "end") if name in by_column.index
+    ]
+    assert by_column.loc["units", "value"] == pytest.approx(1 - len(wrong) / len(PROBLEMS))
+    assert (by_column.drop("units")["value"] == 1).all()
+    assert by_column.loc["sign", "n"] == (PROBLEMS.results < 0).sum()
+    assert by_column.loc["end", "n"] == by_column.loc["units", "n"] == len(PROBLEMS)
+    by_carries = summarise(whole_answers(rows), ["carries"], "right").set_index("carries").sort_index()
+    assert (by_carries["value"] == [1.0, *[0.0] * (len(by_carries) - 1)]).all()
+    assert by_carries["n"].sum() == len(PROBLEMS)
+    too = dataclasses.replace(TASK, operands_too=True)
+    assert digit_rows(Oracle(TASK, PROBLEMS, wrong), too, PROBLEMS, batch_size=16).equals(rows)
+
+
+def looked(model, **how):
+    """What the answers of a model look at."""
+    rows = look_rows(model, TASK, PROBLEMS, **how)
+    assert set(rows["problem"]) == set(range(len(PROBLEMS)))
+    return summarise(rows, ["layer", "head", "kind"], beside=["uniform"])
+
+
+def lost(model):
+    """What each head is worth."""
+    return summarise(ablation_rows(model, TASK, PROBLEMS), ["head", "column"], "lost")
+
+
+def test_attention_on_the_reference_scores_one():
+    looks = looked(Oracle(TASK, PROBLEMS), batch_size=15)
+    assert set(looks["kind"]) == {*KINDS, REFERENCE} and set(looks["layer"]) == {0, 1}
+    reference = looks[looks["kind"] == REFERENCE]
+    assert reference["value"].to_numpy() == pytest.approx(1, abs=1e-5)
+    assert (reference["uniform"] < 0.8).all() and (reference["n"] == len(PROBLEMS)).all()
+    assert (looks[looks["kind"] == "operator"]["value"] < 1e-5).all()
+
+
+def test_shares_by_head_average_to_those_of_even_attention():
+    model = small()
+    looks = looked(model, by_head=True)
+    assert list(looks["head"].unique()) == ["L0H0", "L0H1", "L1H0", "L1H1", "L2H0", "L2H1"]
+    with heads_ablated(model, [(0, 1)], "uniform"):
+        even = looked(model, by_head=True)
+    even = even[even["head"] == "L0H1"]
+    assert even["value"].to_numpy() == pytest.approx(even["uniform"].to_numpy(), abs=1e-5)
+
+
+def test_ablation_says_what_each_head_costs():
+    model = small()
+    table = lost(model)
+    assert list(table["head"].unique()) == model.head_names
+    with heads_ablated(model, [(1, 1)]):
+        without = summarise(digit_rows(model, TASK, PROBLEMS), ["column"], "right").set_index("column")[
+            "value"
+        ]
+    whole = summarise(digit_rows(model, TASK, PROBLEMS), ["column"], "right").set_index("column")["value"]
+    of_one = table[table["head"] == "L1H1"].set_index("column")["value"].drop("answer")
+    assert of_one.to_dict() == pytest.approx((whole - without).to_dict())
+
+
+def learnt():
+    """A model that has learnt a handful of sums by heart, and is stopped on the way."""
+    task = arithmetic("+", (0, 3))
+    problems = task.space.problems(np.arange(16))
+    model = small(task, width=32, ff_width=64, n_layers=2)
+    plan = Plan(steps=120, learning_rate=0.005, evaluate_every=120)
+    fit(model, task.batches(problems, 16), token_loss(), plan, progress=False)
+    return model, task, problems
+
+
+def test_a_model_writes_its_answer_until_its_end():
+    model, task, problems = learnt()
+    for text in task.texts(problems):
+        question, right = text.split("=")
+        assert solve(model, task, question + "=") == right
+    shown = forming([small(task, n_layers=2), model], task, "2+3=")
+    assert shown["expected"] == shown["answers"][-1] == "5" and len(shown["answers"]) == 2
+    assert shown["tokens"] == ["<bos>", "2", "+", "3", "=", "5"]
+    assert shown["attentions"].shape == (2, 2, 2, 6, 6) and shown["references"].shape == (6, 6)
+    figures = sample_scores(model, task.in_batches(problems, 5))
+    assert (figures["right"] == figures["asked"]).all() and 0 < figures["loss"].sum() < 0.1 * len(problems)
+    table = seen_rows(model, task, Splits(problems[:4], problems[:1], problems[2:8]))
+    table = summarise(table, ["test problems"], "right").set_index("test problems")
+    assert table["n"].to_dict() == {"all": 6, "seen in training": 3, "not seen": 3}  # 1+0 is 0+1
+    assert (table["value"] == 1).all()
+    table = seen_rows(model, task, Splits(problems[:4], problems[:1], problems[5:8]))
+    assert list(table["test problems"].unique()) == ["all", "not seen"]
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "message"),
+    [
+        ("12++3=", TASK, "there should be a number"),
+        ("2*3=", TASK, r"\* was not asked for"),
+        ("123456+654321=", arithmetic("+", (0, 10**6)), "reads at most max_length=11"),
+    ],
+)
+def test_what_a_model_cannot_be_asked(text, task, message):
+    with pytest.raises(ValueError, match=message):
+        solve(small(), task, text)
+
+
+def test_snapshots_are_the_models_of_their_steps(tmp_path):
+    steps = denser_early(20, 5)
+    assert steps == [0, 1, 5, 11, 20]
+    snapshots, model = Snapshots(steps), small()
+    first = [weight.clone() for weight in model.parameters()]
+    plan = Plan(steps=20, evaluate_every=20)
+    fit(
+        model,
+        TASK.batches(PROBLEMS, 8),
+        token_loss(),
+        plan,
+        hooks=[snapshots],
+        folder=tmp_path,
+        progress=False,
+    )
+    found = snapshots.load()
+    assert list(found) == steps
+    assert all(torch.equal(a, b) for a, b in zip(found[0].parameters(), first, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(found[20].parameters(), model.parameters(), strict=True))
+    assert not torch.equal(found[1].embedding.weight, found[5].embedding.weight)
+    with pytest.raises(CheckpointError, match="of no run yet"):
+        Snapshots(steps).load()
+    with pytest.raises(ValueError, match="2 moments"):
+        denser_early(10, 1)
+
+
+def test_figures_show_every_head_and_kind():
+    model = small()
+    sample = TASK.annotate("25+16=")
+    tokens = TASK.tokenizer.convert_ids_to_tokens(sample.input_ids.tolist())
+    attentions = model(sample.input_ids[None], output_attentions=True).attentions[0].detach()
+    grid = figures.heads_grid(attentions, tokens, sample.reference)
+    titles = [axis.get_title() for axis in grid.figure.axes if axis.get_title()]
+    assert titles == model.head_names
+    looks = looked(model)
+    over = pd.concat([looks.assign(step=step) for step in (0, 10)])
+    assert len(figures.looks_over_training(over, KINDS).figure.axes) == len(KINDS)
+    table = figures.head_table(looked(model, by_head=True), lost(model)).figure
+    assert isinstance(table, Figure) and len(table.axes) == 2
+    rows = digit_rows(model, TASK, PROBLEMS)
+    parts = {"column": rows, "carries": whole_answers(rows)}
+    panels = {by: summarise(part, [by], "right").assign(step=3) for by, part in parts.items()}
+    assert [axis.get_title() for axis in figures.accuracy_over_training(panels).figure.axes] == [
+        "column",
+        "carries",
+    ]
+
+
+# ---- what = looks at --------------------------------------------------------------------------------------
+
+
+class Looks(torch.nn.Module):
+    """Two heads: one looks at the first digit of the first number, one at all tokens before it equally."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.config = TransformerConfig(20, n_layers=1, n_heads=2, width=16, causal=True)
+
+    def forward(self, input_ids, attention_mask=None, *, output_attentions=False):
+        n = input_ids.shape[1]
+        even = torch.ones(n, n).tril()
+        first = torch.zeros(n, n)
+        first[:, 1] = 1
+        both = torch.stack([first, even / even.sum(1, keepdim=True)])
+        return TransformerOutput(torch.zeros(*input_ids.shape, 20), both.expand(len(input_ids), 1, 2, n, n))
+
+
+def test_what_equals_looks_at_is_shared_among_the_numbers():
+    task = arithmetic("+-", (0, 99), n_operands=3)
+    problems = task.parse("12+3+45=", "7-80-9=", "1+2+3=")
+    rows = equals_rows(Looks(), task, problems, by_head=True, batch_size=2)
+    table = rows.set_index(["problem", "head", "kind"])
+    assert table["value"].xs("L0H0", level="head").unstack("kind").to_numpy().tolist() == [[0, 1, 0, 0]] * 3
+    even = table.xs("L0H1", level="head")
+    sizes = {0: (2, 1, 2, 8), 1: (1, 2, 1, 7), 2: (1, 1, 1, 6)}  # digits of each, and all tokens up to the =
+    for problem, (*digits, length) in sizes.items():
+        shares = [digit / length for digit in digits]
+        found = even.loc[problem, "value"]
+        assert found[["operand 1", "operand 2", "operand 3"]].tolist() == pytest.approx(shares)
+        assert found["all operands"] == pytest.approx(3 * min(shares))
+    np.testing.assert_allclose(even["value"], even["uniform"])
+
+
+def test_what_equals_looks_at_is_the_mean_of_heads_unless_asked_for_each():
+    model = small()
+    by_head = equals_rows(model, TASK, PROBLEMS, by_head=True).query("kind == 'operand 2'")
+    mean = equals_rows(model, TASK, PROBLEMS).query("kind == 'operand 2'")
+    assert set(mean["head"]) == {"mean"} and len(by_head) == 2 * len(mean)
+    assert not np.allclose(mean["value"], mean["uniform"])

@@ -1,0 +1,267 @@
+"""Rollout, flow and attribution on models whose mechanism is known: what they must give, and what they do."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlib.attribution import METHODS, attributions
+from attnlib.attribution.perturbation import blank_out
+from attnlib.generators.rasp import language
+from attnlib.models.compiled import compiled
+from attnlib.models.compiled.weights import CONFIDENCE
+from attnlib.rollout import attention_flow, rollout, rollout_of
+from attnlib.stats import summarise
+from book.chapters.rasp.known_sources import (
+    EVERY_TOKEN,
+    OTHER_SYMBOLS,
+    REPLACED,
+    TWO_SIDED,
+    exactness,
+    source_rows,
+    sources_found,
+)
+from book.chapters.rasp.results import RECORDED, exact_rows
+
+NAMES = ("reverse", "sort", "hist")
+ROLLOUT = {"rollout": METHODS["rollout"]}
+texts = st.text("abcdefghij", min_size=2, max_size=9)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: compiled(language(name, 10, bos=True), 9) for name in NAMES}
+
+
+def close(found, expected, atol=1e-4):
+    torch.testing.assert_close(found, expected.to(found), atol=atol, rtol=0)
+
+
+def programs(which, text):
+    """The program's own attention, layer by layer of the model, and the ids."""
+    sample = which.language.annotate(text)
+    rows = {
+        head: mask / mask.sum(1, keepdim=True).clamp(min=1) for head, mask in sample.target_attention.items()
+    }
+    layers = [torch.eye(len(sample.input_ids)) for _ in which.model.layers]
+    for head, (layer, _) in which.heads.items():
+        layers[layer] = rows[head]
+    return layers, sample.input_ids
+
+
+# ---- what follows attention follows the program's ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=8)
+@given(text=texts)
+def test_what_watches_attention_is_what_the_programs_selectors_say(models, name, text):
+    which = models[name]
+    layers, ids = programs(which, text)
+    stacked = torch.stack(layers)[:, None]
+    close(rollout_of(which.model, ids[None])[0], rollout(stacked))
+    expected = {
+        "raw attention, last layer": layers[-1],
+        "mean attention": torch.stack(layers).mean(0),
+        "rollout": rollout(stacked),
+        "flow": attention_flow(stacked),
+    }
+    if name != "sort":  # there, rows look at the sink only: what is left, 0 or 1e-14, decides
+        expected["sink-free rollout"] = rollout(stacked, sink=[0])
+    for query in range(1, len(ids)):
+        found = attributions(which.model, ids, [*expected], query=query)
+        for method, scores in found.items():
+            close(scores, expected[method][query])
+
+
+@settings(deadline=None, max_examples=8)
+@given(text=texts)
+def test_reverse_in_numbers(models, text):
+    """Even attention, then the source s: a quarter each on s and on the query, half on everything."""
+    _, ids = programs(models["reverse"], text)
+    n = len(ids)
+    for query in range(1, n):
+        source = n - query
+        methods = ["raw attention, last layer", "mean attention", "rollout", "flow"]
+        found = attributions(models["reverse"].model, ids, methods, query=query)
+        at = {place: torch.eye(n)[place] for place in (source, query)}
+        even = torch.full((n,), 1 / n)
+        close(found["raw attention, last layer"], at[source])
+        close(found["mean attention"], (at[source] + even) / 2)
+        close(found["rollout"], (at[source] + at[query]) / 4 + even / 2)
+        if source != query:
+            through = even + (at[source] + at[query]) * (
+                1 / 2 - 1 / (2 * n)
+            )  # sum_j min(M_2[q, j], M_1[j, k])
+            close(found["flow"], through / through.sum())
+
+
+@settings(deadline=None, max_examples=8)
+@given(text=texts)
+def test_sort_in_numbers(models, text):
+    """The source s and the query, and what each of them counted: a quarter each."""
+    which = models["sort"]
+    (_, counted, copied), ids = programs(which, text)
+    for query in range(1, len(ids)):
+        source = int(copied[query].argmax())
+        at = torch.eye(len(ids))
+        (scores,) = attributions(which.model, ids, ["rollout"], query=query).values()
+        close(scores, (at[source] + at[query] + counted[source] + counted[query]) / 4)
+
+
+# ---- what asks for the prediction -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["reverse", "sort"])
+@settings(deadline=None, max_examples=8)
+@given(text=texts)
+def test_the_gradient_is_on_the_source_and_nowhere_else(models, name, text):
+    """The output is a copy: moving another token a little moves nothing, since attention is saturated."""
+    layers, ids = programs(models[name], text)
+    for query in range(1, len(ids)):
+        source = int(layers[-1][query].argmax())
+        (scores,) = attributions(models[name].model, ids, ["gradient x embedding"], query=query).values()
+        expected = torch.zeros(len(ids))
+        expected[source] = scores[source]
+        assert scores[source] > 1e-3
+        close(scores, expected, atol=1e-6)
+
+
+def test_blank_out_of_a_counted_symbol_costs_the_margin_and_of_another_nothing(models):
+    ids = models["hist"].language.annotate("abcabcaad").input_ids
+    (scores,) = attributions(models["hist"].model, ids, ["blank-out"], query=1).values()
+    same = torch.tensor([4, 7, 8])
+    close(scores[same], torch.full((3,), CONFIDENCE), atol=0.01)
+    close(scores[[2, 3, 5, 6, 9]], torch.zeros(5))
+    assert scores[0] > scores[same].max()  # without the beginning, there is nothing to count by
+
+
+def test_in_hist_the_right_class_has_the_largest_score_so_its_gradient_is_a_rounding_error(models):
+    ids = models["hist"].language.annotate("abcabcaad").input_ids
+    (scores,) = attributions(models["hist"].model, ids, ["gradient x embedding"], query=1).values()
+    assert scores.abs().max() < 1e-3 * CONFIDENCE
+
+
+def test_blank_out_takes_the_length_away_with_the_token_and_a_replacement_does_not(models):
+    """In reverse every output moves when any token is missing, so that nothing tells the source."""
+    which = models["reverse"]
+    ids, query = which.language.annotate("abcdefgh").input_ids, 3
+    (scores,) = attributions(which.model, ids, ["blank-out"], query=query).values()
+    # what is read now is the place before the source; where that is missing, the two around it, half each
+    rest = [place for place in range(len(ids)) if place not in (query, len(ids) - query - 1)]
+    close(scores[rest], torch.full((7,), CONFIDENCE), atol=0.01)
+    replaced = partial(blank_out, replacement=which.language.tokenizer.unk_token_id)
+    (scores,) = attributions(which.model, ids, {"replaced": replaced}, query=query).values()
+    assert scores.argmax() == len(ids) - query
+    close(scores[torch.arange(len(ids)) != len(ids) - query], torch.zeros(8))
+
+
+# ---- the table -----------------------------------------------------------------------------------------
+
+
+def batches_of(which, n=12, length=8, size=5):
+    sequences = which.language.sequences(n, split="test", min_length=length - 2, max_length=length)
+    return which.language.in_batches(sequences, size, target_attention=True)
+
+
+def test_the_known_answer_table_of_reverse(models):
+    expected = {
+        "raw attention, last layer": (1, 1),
+        "mean attention": (1, 1),
+        "rollout": (0, 1),  # the query's own token ties
+        "sink-free rollout": (0, 1),
+        "flow": (0, 1),
+        "value-weighted attention": (1, 1),
+        "mean value-weighted attention": (1, 1),
+        "rollout of value-weighted attention": (0, 1),
+        "ALTI": (0, 1),
+        "information flow routes": (0, 1),
+        "value zeroing": (None, None),  # below, only the beginning's value is not 0: all goes there
+        "gradient x embedding": (1, 1),
+        "blank-out": (None, None),  # next to nothing: only where a repeated symbol hides that all move
+    }
+    assert set(expected) > set(TWO_SIDED)
+    methods = {name: METHODS[name] for name in expected}
+    rows = source_rows(models["reverse"].model, batches_of(models["reverse"]), (1, 0), methods)
+    table = summarise(rows, ["among", "method"], "found", unit="sample")
+    table = table.set_index(["among", "method"])["value"]
+    middle = rows[(rows["among"] == EVERY_TOKEN) & (rows["method"] == "rollout") & rows["found"].astype(bool)]
+    assert len(middle) <= 12  # at most the middle symbol of each, which is its own source
+    for method, values in expected.items():
+        for among, value in zip((EVERY_TOKEN, OTHER_SYMBOLS), values, strict=True):
+            if value == 1:
+                assert table[among, method] == 1, (method, among)
+            elif value is None:
+                assert table[among, method] < 0.2, (method, among)
+
+
+def test_rows_are_of_outputs_with_a_source_among_the_candidates(models):
+    which = models["hist"]
+    texts = ["abac", "bb", "abcde"]
+    batch = which.language.batch(which.language.encode(*texts))
+    rows = source_rows(which.model, [batch], (0, 0), ROLLOUT)
+    every, others = (rows[rows["among"] == among] for among in (EVERY_TOKEN, OTHER_SYMBOLS))
+    assert list(zip(every["sample"], every["query"], strict=True)) == sorted(
+        ((sample, query + 1) for sample, text in enumerate(texts) for query in range(len(text))),
+        key=lambda pair: pair[::-1],
+    )
+    assert sorted(zip(others["sample"], others["query"], strict=True)) == [(0, 1), (0, 3), (1, 1), (1, 2)]
+    assert every.set_index(["sample", "query"])["chance"][0, 1] == pytest.approx(2 / 5)
+    assert others.set_index(["sample", "query"])["chance"][0, 1] == pytest.approx(1 / 3)
+    assert others.set_index(["sample", "query"])["chance"][1, 1] == 1
+    again = source_rows(which.model, [batch, batch], (0, 0), ROLLOUT)
+    assert sorted(set(again["sample"])) == [*range(6)]
+    np.testing.assert_array_equal(again["found"][: len(rows)], rows["found"])
+
+
+def test_ties_and_scores_that_are_not_numbers_find_nothing(models):
+    def tied(model, input_ids, attention_mask=None, query=-1, target=None, foil=None):
+        return torch.ones(input_ids.shape)
+
+    def unknown(*args, **kwargs):
+        return tied(*args, **kwargs) * torch.nan
+
+    def nearly(model, input_ids, *args, **kwargs):
+        scores = torch.ones(input_ids.shape)
+        scores[:, input_ids.shape[1] - kwargs["query"]] += 1e-6  # the source, by a rounding error
+        return scores
+
+    batches = batches_of(models["reverse"], 4)
+    methods = {"tied": tied, "unknown": unknown, "nearly": nearly}
+    rows = source_rows(models["reverse"].model, batches, (1, 0), methods)
+    assert len(rows) and not rows["found"].any()
+
+
+def test_methods_for_two_sided_models_are_those_that_work_on_one(models):
+    lang = models["reverse"].language
+    ids = lang.annotate("abc").input_ids
+    assert len(attributions(models["reverse"].model, ids, TWO_SIDED)) == len(TWO_SIDED)
+    for name in [name for name in METHODS if "over null" in name]:
+        with pytest.raises(ValueError, match="cannot give"):
+            attributions(models["reverse"].model, ids, name)
+
+
+def test_without_outputs_the_table_is_empty(models):
+    batch = batches_of(models["reverse"], 1)[0]
+    batch.target_ids.fill_(-100)
+    rows = source_rows(models["reverse"].model, [batch], (1, 0), ROLLOUT)
+    assert rows.empty and "found" in rows
+
+
+def test_exact_models_are_exact_and_their_numbers_are_rows_of_a_record(models):
+    exact = list(models.values())
+    built = exactness(exact, 20)
+    assert (built["right"] == built["asked"]).all() and built["asked"].max() <= 9
+    assert built["apart"].max() < 1e-4
+    found = sources_found(exact[:1], 2, length=5)
+    assert {REPLACED, *TWO_SIDED} == set(found["method"]) and found["query"].max() == 5
+    assert found[found["method"] == REPLACED]["found"].mean() > 0.8  # not the middle one, its own source
+    sources = summarise(found, ["run", "among", "method"], "found", unit="sample", beside=["chance"])
+    rows = exact_rows(exact, built, sources)
+    assert list(rows) == [*RECORDED, "task", "supervised", "seed", "setting"]
+    assert rows["value"].notna().all() and not rows.duplicated(["run", "metric"]).any()
+    assert (rows.loc[rows["metric"] == "accuracy, compiled", "value"] == 1).all()
+    assert set(rows["setting"]) == {"compiled, BOS, 10 symbols, length up to 9"}

@@ -1,0 +1,257 @@
+"""Parameters: what is allowed passes, and everything else is told what was."""
+
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from papermill.cli import _resolve_type
+
+from attnlib import plots
+from attnlib.generators import rasp
+from attnlib.measures import sample_scores
+from book.chapters.generative import GenerativeRollout
+from book.chapters.rasp import RaspLanguages
+from book.chapters.rasp.settings import Size
+from book.chapters.readings import reading
+from book.chapters.refusals import ParameterError
+from tests.parameters import CHAPTERS, quick
+
+QUICK = quick("rasp_languages")
+
+
+def test_the_runs_of_the_default_parameters():
+    runs = RaspLanguages.checked(QUICK).runs()
+    assert [(run.name, run.language.name, run.supervised, run.seed) for run in runs] == [
+        ("sort", "sort", False, 0),
+        ("sort, supervised", "sort", True, 0),
+        ("reverse", "reverse", False, 0),
+        ("hist, supervised", "hist", True, 0),
+    ]
+
+
+def test_seeds_multiply_runs_and_get_into_names():
+    p = RaspLanguages.checked(QUICK | {"also": [], "seeds": [3, 4]})
+    assert [run.name for run in p.runs()] == [
+        "sort, seed 3",
+        "sort, seed 4",
+        "sort, supervised, seed 3",
+        "sort, supervised, seed 4",
+    ]
+    assert list(p.run_table()["run"]) == [run.name for run in p.runs()]
+
+
+def test_a_model_without_room_for_the_program_is_trained_unsupervised():
+    p = RaspLanguages.checked(QUICK | {"n_layers": 1})
+    assert p.size(p.lang("sort")) == Size(1, 1, 64)
+    assert "sort, supervised" not in [run.name for run in p.runs()]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"language": "srot"}, r"got 'srot'; did you mean 'sort'\?"),
+        ({"also": ["hist", "revers"]}, r"did you mean 'reverse'\?"),
+        ({"lenght": 5}, r"no parameter 'lenght'; did you mean 'length'\?"),
+        ({"colour": "red"}, "no parameter 'colour'; there are device, language, language_file, also"),
+        ({"n_layers": "two"}, "n_layers: should be a valid integer; got 'two'"),
+        ({"n_layers": 1.5}, "n_layers: should be a valid integer"),
+        ({"bos": "yes"}, "bos: should be True or False; got 'yes'"),
+        ({"length": 0}, "length: should be greater than or equal to 1; got 0"),
+        ({"n_heads": 3}, "got width 64 and n_heads 3 for sort .n_heads may be 1, 2, 4, 8, 16"),
+        ({"alphabet_size": 11}, "should be one of 10, 26, 52, 100; got 11"),
+        ({"supervision": -1}, "supervision: should be greater than 0; got -1"),
+        ({"schedule": "linear"}, "'onecycle', 'exponential' or 'constant'; got 'linear'"),
+        ({"sequence": "cat"}, "symbols 'abcdefghij'; 'cat' has 't'"),
+        ({"length": 3, "sequence": "abcd"}, "at most length = 3 symbols; got 'abcd'"),
+        ({"supervised": ["sort"], "n_layers": 1}, "leave room for the heads that sort supervises"),
+        ({"seeds": []}, "seeds: .*at least 1 item"),
+    ],
+)
+def test_what_is_not_allowed_is_told_what_is(change, message):
+    with pytest.raises(ParameterError, match=message) as caught:
+        RaspLanguages.checked(QUICK | change)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None  # no traceback of pydantic's
+
+
+def test_all_problems_are_told_at_once():
+    with pytest.raises(ParameterError) as caught:
+        RaspLanguages.checked(QUICK | {"length": 0, "width": "big", "colour": 1})
+    assert str(caught.value).count("\n  - ") == 3
+
+
+def test_missing_parameters_are_named():
+    with pytest.raises(ParameterError, match="width is missing: give it a value"):
+        RaspLanguages.checked({name: value for name, value in QUICK.items() if name != "width"})
+
+
+def test_a_notebooks_names_are_read_and_its_other_names_left_alone():
+    import math
+
+    names = {
+        **QUICK,
+        "_private": 1,
+        "In": [""],
+        "Out": {},
+        "math": math,
+        "helper": len,
+        "__name__": "__main__",
+    }
+    p = RaspLanguages.from_notebook(names)
+    assert p.model_dump() == RaspLanguages.checked(QUICK).model_dump()
+    with pytest.raises(ParameterError, match="no parameter 'epochs'"):
+        RaspLanguages.from_notebook({**names, "epochs": 5})
+    # the cell run again by a reader, after later cells have defined names of their own
+    assert RaspLanguages.from_notebook({**names, "p": p, "text": "cab", "width": 32}).width == 32
+
+
+ROLLOUT = quick("generative_rollout")
+
+
+def test_messages_say_what_a_parameter_is_in_the_words_of_the_cell():
+    cell = 'width: int = 7  # numbers per token\nalso: list = [\n    "hist",  # not this\n]  # further ones'
+    with pytest.raises(ParameterError, match=r"got 7 \(width is numbers per token\)$"):
+        RaspLanguages.from_notebook({**QUICK, "width": 7, "In": ["%cd x", cell]})
+    with pytest.raises(ParameterError, match=r"got 'hist' \(also is further ones\)$"):
+        RaspLanguages.from_notebook({**QUICK, "also": "hist", "In": ["", cell]})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens: should be greater than or equal to 1; got 0"),
+        ({"facts": [1]}, "facts should be numbers from 2 to 20"),
+        ({"needles": -1}, "needles: should be greater than or equal to 0"),
+        ({"modle": "gpt2"}, "did you mean 'model'"),
+    ],
+)
+def test_the_rollout_chapter_is_told_what_is_allowed(change, message):
+    assert GenerativeRollout.checked(ROLLOUT).needles == 40
+    with pytest.raises(ParameterError, match=message):
+        GenerativeRollout.checked(ROLLOUT | change)
+
+
+# ---- models ------------------------------------------------------------------------------------------
+
+
+def small(**changes):
+    tiny = {"also": [], "length": 8, "width": 16, "train_samples": 100, "test_samples": 20, "steps": 3}
+    return RaspLanguages.checked(QUICK | tiny | {"device": "cpu"} | changes)
+
+
+def shift(back):
+    """A language of one's own: the symbol `back` places before."""
+
+    def before(s):
+        return s.symbols.gather(1, (s.positions - back).clamp(min=0).expand_as(s.symbols))
+
+    looks = rasp.Pattern(lambda s: rasp.select(s.positions, (s.positions - back).clamp(min=0)))
+    return rasp.Definition("shift", "an earlier symbol", before, heads={(0, 0): looks})
+
+
+def test_a_language_of_ones_own_is_trained_kept_and_drawn():
+    p = small()
+    run = p.run(shift(1), supervised=True)
+    assert run.name == "shift, supervised" and p.size(run.language) == Size(3, 2, 16)
+    trained = p.train(run)
+    assert p.trained[run.name] is trained and trained.history.rows[-1]["step"] == 3
+    assert (trained.history.folder / "best.safetensors").exists()
+    again = small().train(run).history
+    assert again.folder == trained.history.folder and again.rows == trained.history.rows
+    assert len(sample_scores(trained.model, p.tests(run.language))) == 20
+    example = reading(trained.model, run.language.tokenizer, run.language.annotate("cabbage"))
+    assert list(example["references"]) == [(0, 0)] and example["attentions"].shape == (3, 2, 8, 8)
+    plots.attention_grid({run.name: example["attentions"]}, example["tokens"], example["references"])
+
+
+def test_two_languages_of_one_name_are_two_models():
+    p = small()
+    folders = {p.train(p.run(each)).history.folder for each in ("sort", shift(1), shift(2))}
+    assert len(folders) == 3
+
+
+def test_a_chapter_trains_all_its_runs_and_records_what_was_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    p = small()
+    models, histories = p.train_all()
+    assert list(models) == list(histories) == ["sort", "sort, supervised"]
+    rows = pd.DataFrame({"metric": ["accuracy"], "value": [0.5], "low": [0.4], "high": [0.6], "n": [20]})
+    path = p.record(rows)
+    assert path.parent == tmp_path / "rasp_languages" and path.stem.startswith("sort-")
+    provenance = json.loads(path.with_suffix(".json").read_text())
+    assert provenance["parameters"] == p.model_dump(mode="json") and provenance["device"] == "CPU"
+    done = [found.history for found in p.trained.values()]
+    assert provenance["steps"] == sum(each.steps for each in done) == 2 * p.steps
+    again = small()
+    again.train_all()  # keeps the models of the first time, and what they took
+    path.unlink()
+    told = json.loads(again.record(rows).with_suffix(".json").read_text())
+    assert told["training"] == provenance["training"] and told["seconds"] == provenance["seconds"]
+
+
+def test_an_interrupted_training_is_not_recorded(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    p = small(width=20, n_heads=2)
+    run = p.runs()[0]
+    setup = p.setup(run)
+
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RaspLanguages, "setup", lambda self, run: replace(setup, hooks=[interrupt]))
+    assert p.train(run).history.interrupted
+    rows = pd.DataFrame({"metric": ["accuracy"], "value": [0.5], "low": [0.4], "high": [0.6], "n": [20]})
+    assert p.record(rows) is None and not list(tmp_path.iterdir())
+    assert "not recorded: training was interrupted (sort after 1 steps)" in caplog.text
+
+
+# ---- as a command says them --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "text", "meant"),
+    [
+        ("rasp_languages", "bos", "false", False),
+        ("rasp_languages", "seeds", "[0, 1, 2]", [0, 1, 2]),
+        ("rasp_languages", "grid", '{"gamma": [0.5]}', {"gamma": [0.5]}),
+        ("rasp_languages", "sequence", "[]", None),  # a text is a text, also where it could be a list
+        ("arithmetic_lens", "tensorboard", "true", True),
+        ("generative_rollout", "chat", "true", True),
+        ("generative_rollout", "ignore", '["is", "of"]', ["is", "of"]),
+    ],
+)
+def test_a_command_says_booleans_and_lists_in_words(name, parameter, text, meant):
+    """Papermill knows True and False, numbers, and texts; it hands on anything else as a text."""
+    chapter, handed_on = CHAPTERS[name], _resolve_type(text)
+    assert handed_on == text
+    if meant is None:
+        with pytest.raises(ParameterError, match=r"symbols 'abcdefghij'; '\[\]' has '\['"):
+            chapter.checked(quick(name) | {parameter: text})
+    else:
+        assert getattr(chapter.checked(quick(name) | {parameter: text}), parameter) == meant
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bos": "maybe"}, r"bos: should be True or False; got 'maybe'$"),
+        ({"bos": "[true]"}, r"bos: should be True or False; got '\[true\]'$"),
+        ({"also": "hist"}, r"valid list, as in -y 'also: \[a, b\]' or -p also '\[.*\]'; got 'hist'"),
+        ({"also": "[hist]"}, r"also: should be a valid list, .*; got '\[hist\]'$"),
+        ({"also": "[" * 999}, "also: should be a valid list"),
+        ({"seeds": "[0, Infinity]"}, "seeds should be finite; got inf"),
+        ({"seeds": "[0, 0]"}, r"seeds should be different numbers from 0; got \[0, 0\]"),
+        ({"n_layers": "2"}, "n_layers: should be a valid integer; got '2'"),
+    ],
+)  # fmt: skip
+def test_what_is_neither_is_refused_as_it_was_given(change, message):
+    with pytest.raises(ParameterError, match=message):
+        RaspLanguages.checked(QUICK | change)
+
+
+@pytest.mark.parametrize("name", [name for name in CHAPTERS if isinstance(quick(name).get("seeds"), list)])
+def test_no_model_is_counted_twice(name):
+    good = quick(name) | {"device": "cpu"}
+    with pytest.raises(ParameterError, match=r"seeds should be different numbers from 0; got \[0, 0, 0\]"):
+        CHAPTERS[name].checked(good | {"seeds": [0, 0, 0]})
+    assert CHAPTERS[name].checked(good | {"seeds": [2, 0]}).seeds == [2, 0]

@@ -1,0 +1,246 @@
+"""Parameters of the chapter on algorithmic reasoning: the study's ranges, and what is refused."""
+
+import pytest
+from torch import nn
+
+from attnlib.generators.algorithmic import TASKS
+from attnlib.measures import evaluate_rows, generate_answers
+from attnlib.models.pretrained import TINY
+from book.chapters import demands
+from book.chapters.readings import reading
+from book.chapters.reasoning import AlgorithmicReasoning
+from book.chapters.reasoning.algorithmic_reasoning import ReasoningRun
+from book.chapters.reasoning.causes import changed_attention
+from book.chapters.reasoning.ranges import RANGES
+from book.chapters.reasoning.results import (
+    accuracies,
+    all_ranked,
+    best_head,
+    masses,
+    over_all,
+    pushed,
+    to_record,
+)
+from book.chapters.refusals import ParameterError
+from tests.parameters import profile, quick
+
+QUICK = quick("algorithmic_reasoning")
+
+
+@pytest.fixture(autouse=True)
+def a_large_machine(monkeypatch):
+    """What fits into a machine does not depend on the one that the tests run on."""
+    monkeypatch.setattr(demands, "memory_here", lambda: 64 * 10**9)
+
+
+def params(**change):
+    return AlgorithmicReasoning.checked(QUICK | change)
+
+
+@pytest.mark.parametrize("which", ["smoke", "quick", "paper", "finetune", "pretrained"])
+def test_every_profile_is_possible(which):
+    p = params(**profile("algorithmic_reasoning", which))
+    assert p.runs() and len(p.run_table()) == len(p.runs())
+
+
+def test_the_runs_of_the_default_parameters():
+    assert params().runs() == [
+        ReasoningRun("long addition", 0, "long_addition", False),
+        ReasoningRun("string reversal", 0, "string_reversal", False),
+        ReasoningRun("string reversal, supervised", 0, "string_reversal", True),
+        ReasoningRun("successor", 0, "successor", False),
+        ReasoningRun("value assignment", 0, "value_assignment", False),
+        ReasoningRun("flip flop", 0, "flip_flop", False),
+    ]
+    assert "long addition, seed 2" in [run.name for run in params(seeds=[1, 2]).runs()]
+
+
+def test_ranges_are_the_studys_until_overridden():
+    p = params(override={"successor": {"train": {"length": [3, 4]}, "ood": {"length": [9, 9]}}})
+    assert p.settings("long_addition", "ood") == {"length": (5, 10), "num_of_nums": (2, 2)}
+    assert p.settings("successor", "train") == {"start_number_range": (1, 90), "length": (3, 4)}
+    assert p.settings("successor", "id")["length"] == (3, 4)
+    assert p.settings("successor", "ood") == {"start_number_range": (100, 900), "length": (9, 9)}
+    assert params(ranges="finetune").settings("flip_flop", "train")["length"] == (10, 10)
+    assert p.described("long_addition", "ood") == "length 5-10, num_of_nums 2"
+
+
+def test_the_study_has_both_families_of_every_task():
+    assert set(RANGES) == {"scratch", "finetune", "grok"}
+    for name, family in RANGES.items():
+        assert set(family) == (set(TASKS) if name != "grok" else {"flip_flop"})
+        assert all(set(parts) == {"train", "id", "ood"} for parts in family.values())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_no_test_text_is_ever_trained_on(name):
+    p = params(tasks=[name], supervised=[], test_samples=60, reversal="study")
+    trained = {s.text for s in p.generator(name, "train").samples(300)}
+    texts = {part: [s.text for s in p.samples(name, part)] for part in ("valid", "id", "ood")}
+    for found in texts.values():
+        assert found and len(set(found)) == len(found)
+        assert not trained & set(found)
+    assert not set(texts["valid"]) & set(texts["id"])
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder"])
+def test_what_is_trained_from_scratch_is_known_by_its_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    assert params(model=name).from_scratch == (name in ("llama", "gpt2", "transformer"))
+
+
+def test_a_folder_that_is_not_there_is_no_model():
+    with pytest.raises(ParameterError, match=r"a folder that is there.*got '\./folder'"):
+        params(model="./folder")
+
+
+def test_labels_can_be_file_names():
+    assert params().label == "llama-long_addition+string_reversal+successor+value_assignment+flip_flop"
+    assert params(tasks=list(TASKS), supervised=[]).label == "llama-all-tasks"
+    assert "/" not in params(model="owner/model").label
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tasks": ["adition"]}, "got 'adition'; did you mean 'long_addition'"),
+        ({"tasks": []}, "tasks: .*at least 1 item"),
+        ({"ranges": "grok"}, "ranges grok are of flip_flop only; got tasks .'long_addition', "),
+        ({"model": "lama"}, "got 'lama'; did you mean 'llama'"),
+        ({"ranges": "paper"}, "'scratch', 'finetune' or 'grok'; got 'paper'"),
+        ({"weight_decay": -0.5}, "weight_decay should be 0 or more, or -1 for the task's own; got -0.5"),
+        ({"steps": 50, "warmup": 50}, "warmup should be less than steps = 50, .*; got 50"),
+        ({"width": 4}, "the model of long_addition cannot be: width should be greater .* 8; got 4"),
+        ({"reversal": "shorter"}, "'longer' or 'study'; got 'shorter'"),
+        ({"chat": True}, "chat needs a model with a chat template; got llama"),
+        ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
+        ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
+        ({"strengths": [0.5, 2.0]}, r"strengths should be numbers from 0 to 1; got \[0.5, 2.0\]"),
+        (
+            {"model": "tiny-random", "seeds": [0, 1]},
+            r"seeds should be one where nothing is trained: tiny-random is .* got \[0, 1\] and steps 0",
+        ),
+        ({"override": {"sucessor": {}}}, "did you mean 'successor'"),
+        (
+            {"override": {"successor": {"odd": {}}}},
+            r"parts train, id, ood, model, stages of successor; got \['odd'\]",
+        ),
+        (
+            {"override": {"long_addition": {"ood": {"digits": 9}}}},
+            r"override may set length, num_of_nums, .* of long_addition; got \['digits'\] for ood",
+        ),
+        (
+            {"override": {"long_addition": {"ood": {"length": [9, 2]}}}},
+            r"the ood settings of long_addition cannot be: length must be .*; got \(9, 2\)",
+        ),
+        (
+            {"override": {"successor": {"train": {"length": [0, 0]}}}},
+            "the train settings of successor cannot be: length .* one number asks nothing",
+        ),
+        (
+            {"override": {"successor": {"model": {"width": 17}}}},
+            "the model of successor cannot be: width should be even",
+        ),
+        (
+            {"override": {"successor": {"model": {"depth": 9}}}},
+            r"override may set n_layers, .* of successor's model; got \['depth'\]",
+        ),
+        ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
+        ({"text": "hello"}, "hello"),
+    ],
+)
+def test_what_is_not_allowed_is_told_what_is(change, message):
+    with pytest.raises(ParameterError, match=message):
+        params(**change)
+
+
+def test_more_registers_than_digits_are_refused():
+    with pytest.raises(ParameterError, match="a register is one digit"):
+        params(
+            tasks=["flip_flop"], supervised=[], override={"flip_flop": {"train": {"num_registers": [1, 12]}}}
+        )
+
+
+def test_a_texts_prompt_is_surrounded_as_asked():
+    p = params(instruction=True, few_shot=True)
+    sample = p.samples("long_addition", "id")[0]
+    plain = p.generator("long_addition", "id", plain=True).samples(1)[0]
+    assert len(sample.input_ids) > len(plain.input_ids) + 50
+    assert sample.answer == plain.answer
+
+
+def test_a_language_model_without_a_chat_template_is_refused_for_chats(monkeypatch):
+    p = params(model=TINY, chat=True, supervised=[])
+    model, tokenizer = p.obtain("successor")
+    tokenizer.chat_template = None
+    monkeypatch.setattr(AlgorithmicReasoning, "obtain", lambda *_: (model, tokenizer))
+    with pytest.raises(ValueError, match="tiny-random has none: leave chat False"):
+        p.samples("successor", "id")
+
+
+# ---- doors -----------------------------------------------------------------------------------------------
+
+
+def test_tasks_may_be_chosen_without_a_word_on_supervision(caplog):
+    """The page's own `supervised` names a task; without that one it is the same run as with none."""
+    p = params(tasks=["long_addition"])
+    assert p.supervised == [] and [run.name for run in p.runs()] == ["long addition"]
+    assert "string_reversal" in caplog.text
+    assert p.model_dump() == params(tasks=["long_addition"], supervised=[]).model_dump()
+    with pytest.raises(ParameterError, match="did you mean 'string_reversal'"):
+        params(tasks=["long_addition"], supervised=["string_reversl"])
+
+
+def test_without_steps_a_given_model_is_only_evaluated():
+    """Once, and not a second time called "supervised"; what is fine-tuned is called so by its own steps."""
+    tasks = {"model": TINY, "tasks": ["string_reversal", "successor"]}
+    p = params(**tasks)
+    assert [run.name for run in p.runs()] == ["string reversal", "successor"]
+    assert all(p.setup(run).plan is None for run in p.runs())
+    assert p.run_table()["setting"].str.startswith(f"{TINY}, as it is").all()
+    one = params(**tasks, supervised=[], override={"successor": {"model": {"steps": 2}}})
+    ways = one.run_table().set_index("task")["setting"]
+    assert ways.to_dict() == {"string_reversal": f"{TINY}, as it is", "successor": f"{TINY}, fine-tuned"}
+
+
+class Plain(nn.Module):
+    """Any PyTorch module that returns logits and attentions."""
+
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, input_ids, attention_mask):
+        return self.inside(input_ids, attention_mask, output_attentions=True)
+
+
+def test_a_plain_module_goes_through_the_chapter():
+    """Trained, evaluated, writing, by length, head by head, in an explorer; what cannot be pushed is not."""
+
+    class Mine(AlgorithmicReasoning):
+        def obtain(self, name, seed=0, positions=""):
+            model, tokenizer = super().obtain(name, seed, positions)
+            return Plain(model), tokenizer
+
+    small = {
+        "model": "transformer",
+        "tasks": ["string_reversal"],
+        "supervised": [],
+        "width": 16,
+        "device": "cpu",
+    }
+    small |= {"steps": 2, "batch_size": 4, "test_samples": 8, "n_layers": 1, "longest": 1.0}
+    p = Mine.checked(QUICK | small)
+    models, _ = p.train_all()
+    rows = over_all(p, models, evaluate_rows)
+    accuracy = accuracies(p, {"teacher-forced": rows, "generated": over_all(p, models, generate_answers)})
+    by_group, whole = masses(rows)
+    ranked, by_length = all_ranked(p, models), p.accuracy_by_length(models)
+    best_heads = best_head(p, models, ranked)
+    assert pushed(p, models, ranked) is None and changed_attention(p, models) is None
+    tables = {"accuracy": accuracy, "by_group": by_group, "whole": whole, "best_heads": best_heads}
+    made = to_record(p, **tables, by_length=by_length)
+    assert {"generated exact match OOD", "rollout, ID", "best head, OOD"} <= set(made["metric"])
+    seen = reading(models["string reversal"], p.tokenizer, p.samples("string_reversal", "id")[0])
+    assert seen["attentions"].shape[0] == 1

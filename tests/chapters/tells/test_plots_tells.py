@@ -1,0 +1,47 @@
+"""The figure of all measures and settings."""
+
+import pandas as pd
+
+from book.chapters.tells.figures import FULL, LEFT_OUT, measures_by_setting, measures_ranked
+
+TABLE = pd.DataFrame(
+    {
+        "setting": ["s", "t", "s", "t"],
+        "method": ["rollout", "rollout", "flow", "flow"],
+        "value": [1.0, -0.25, 0.5, None],
+    }
+)
+RANKING = pd.DataFrame(
+    {
+        "method": ["rollout", "flow"],
+        "value": [0.375, 0.5],
+        "low": [0.2, 0.4],
+        "high": [0.5, 0.6],
+        "rank": [1, None],
+    }
+)
+
+
+def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
+    figure = measures_by_setting(
+        {"plausibility": TABLE, "faithfulness": TABLE},
+        {"plausibility": RANKING, "faithfulness": RANKING},
+        ["ALTI"],
+    ).figure
+    cells, means, other, _ = figure.axes
+    assert [label.get_text() for label in cells.get_yticklabels()] == ["rollout", "flow", "ALTI"]
+    assert [label.get_text() for label in other.get_xticklabels()] == ["s", "t"]
+    assert sorted(text.get_text() for text in cells.texts) == ["-25", "50", FULL]
+    assert [title.get_text() for title in figure.legends[0].get_texts()] == ["100, perfect", LEFT_OUT]
+    assert len(means.containers) == 2  # those with a rank, and those without
+    assert cells.get_title(loc="left") == "plausibility"
+
+
+def test_measures_that_all_settings_have_are_ranked_by_the_first_question():
+    second = RANKING.assign(rank=1.0)
+    (axis,) = measures_ranked({"plausibility": RANKING, "faithfulness": second}).figure.axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["rollout"]
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["plausibility", "faithfulness"]
+    first, other = (container.lines[0] for container in axis.containers)
+    assert first.get_xdata().tolist() == other.get_xdata().tolist() == [0.375]
+    assert first.get_marker() != other.get_marker()

@@ -1,0 +1,248 @@
+"""A build's numbers beside the recorded ones: what is the same, how closely, and what was not run."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from book.chapters.records import provenance, record, runs
+from book.chapters.records import stamp as stamps
+from book.chapters.records.provenance import caveats
+from book.chapters.records.reproduced import compare, line, main, reproduced, summary
+from book.chapters.records.runs import read_all
+from book.chapters.records.stamp import stamp
+
+RESULTS = Path(__file__).parents[2] / "results"
+ROWS = pd.DataFrame(
+    {
+        "run": ["sort", "sort", "hist"],
+        "metric": ["accuracy", "exact match", "accuracy"],
+        "value": [0.9, 0.3, 0.25],
+        "low": [0.8, 0.1, float("-inf")],
+        "high": [0.95, 0.4, float("nan")],
+        "n": [50, 50, 7],
+        "setting": ["2 layers", "2 layers", "1 layer"],
+    }
+)
+ORIGIN = {"commit": "abc", "clean": True, "versions": {}, "processor": "A, AVX2"}
+PARAMETERS = {"steps": 100, "seeds": [0], "measure": "top match"}
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The book's folder of records and a build's; `make` writes to either."""
+    return tmp_path / "results", tmp_path / "build"
+
+
+def put(folder: Path, rows: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, **parameters: object) -> None:
+    """Record rows in a folder."""
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(folder))
+    params = PARAMETERS | parameters
+    record(rows, notebook="chapter", label="run", params=params, seconds=1.0, device="CPU")
+
+
+def test_the_same_numbers_are_so_in_any_order_of_rows_and_other_words():
+    again = ROWS.iloc[::-1].assign(setting="said another way")
+    assert set(compare(ROWS, again)["verdict"]) == {"bit for bit"}
+
+
+@pytest.mark.parametrize(
+    ("column", "number", "verdict"),
+    [
+        ("high", 0.95 * (1 + 7e-16), "to rounding"),
+        ("value", 0.9 * (1 + 1e-11), "within the interval"),
+        ("high", 0.96, "within the interval"),
+        ("value", 0.81, "within the interval"),
+        ("value", 0.79, "differs"),
+        ("value", float("nan"), "differs"),
+    ],
+)
+def test_how_close_a_number_is(column: str, number: float, verdict: str) -> None:
+    made = ROWS.copy()
+    made.loc[0, column] = number
+    assert compare(ROWS, made)["verdict"].value_counts().to_dict() == {"bit for bit": 2, verdict: 1}
+
+
+def test_another_n_is_no_rounding():
+    made = ROWS.assign(n=[51, 50, 7])
+    assert compare(ROWS, made)["verdict"].value_counts().to_dict() == {
+        "bit for bit": 2,
+        "within the interval": 1,
+    }
+
+
+def test_an_interval_without_width_or_without_ends_holds_no_other_number():
+    flat = ROWS.assign(low=ROWS["value"], high=[0.9, 0.3, float("nan")])
+    moved = flat.assign(value=flat["value"] + 1e-9)
+    assert set(compare(flat, moved)["verdict"]) == {"differs"}
+
+
+def test_rows_that_came_and_went_are_told():
+    made = ROWS.iloc[1:].replace({"metric": {"accuracy": "tokens right"}})
+    table = compare(ROWS, made).set_index("row")["verdict"]
+    assert table.to_dict() == {
+        "sort, accuracy": "missing",
+        "sort, exact match": "bit for bit",
+        "hist, accuracy": "missing",
+        "hist, tokens right": "new",
+    }
+
+
+def test_a_column_that_was_a_parameter_is_filled_in(folders, monkeypatch):
+    results, build = folders
+    put(results, ROWS, monkeypatch)
+    both = pd.concat([ROWS.assign(measure="kendall", value=0.1), ROWS.assign(measure="top match")])
+    put(build, both, monkeypatch)
+    assert reproduced(build, results)["verdict"].value_counts().to_dict() == {"bit for bit": 3, "new": 3}
+
+
+def test_a_chapter_with_one_more_parameter_has_the_same_run(folders, monkeypatch):
+    results, build = folders
+    put(results, ROWS, monkeypatch)
+    put(build, ROWS, monkeypatch, tensorboard=False)
+    assert line(reproduced(build, results)) == "3 of 3 recorded numbers reproduced"
+    put(build, ROWS, monkeypatch, tensorboard=True)  # two that may be meant: neither is
+    assert line(reproduced(build, results)).startswith("None of the 3 recorded numbers")
+
+
+def test_the_line_counts_what_was_run_and_says_what_was_not(folders, monkeypatch):
+    results, build = folders
+    put(results, ROWS, monkeypatch)
+    put(results, ROWS, monkeypatch, steps=200)
+    put(build, ROWS, monkeypatch)
+    left = "3 more, of 1 records, are of runs that this build did not do"
+    assert line(reproduced(build, results)) == f"3 of 3 recorded numbers reproduced; {left}"
+
+    put(build, ROWS.assign(value=[0.9 * (1 + 4e-16), 0.35, 0.0]), monkeypatch)
+    put(build, ROWS, monkeypatch, steps=7)
+    table = reproduced(build, results)
+    closely = "1 to rounding, 1 within the interval"
+    assert line(table) == f"2 of 3 recorded numbers reproduced; {closely}; 1 differs; {left}"
+    assert sorted(summary(table).values()) == [
+        "1 of 3 to rounding, 1 of 3 within the interval, 1 of 3 differs",
+        "3 new",
+        "3 of 3 not run",
+    ]
+
+
+def test_the_command_prints_what_moved_and_fails(folders, monkeypatch, capsys):
+    results, build = folders
+    put(results, ROWS, monkeypatch)
+    monkeypatch.setattr("sys.argv", ["reproduced", str(build), "--recorded", str(results)])
+    put(build, ROWS, monkeypatch)
+    assert main() == 0
+    assert capsys.readouterr().out.endswith("No number moved.\n3 of 3 recorded numbers reproduced\n")
+    put(build, ROWS.assign(value=[0.9, 0.3, 0.0]), monkeypatch)
+    assert main() == 1
+    said = capsys.readouterr().out
+    assert "hist, accuracy" in said and "sort, accuracy" not in said
+    assert said.endswith("2 of 3 recorded numbers reproduced; 1 differs\n")
+
+
+def test_the_books_own_records_are_themselves(tmp_path):
+    table = reproduced(RESULTS)
+    assert set(table["verdict"]) == {"bit for bit"} and len(summary(table)) >= 13
+    shutil.copytree(RESULTS / "rasp_languages", tmp_path / "rasp_languages")
+    n = sum(len(pd.read_parquet(path)) for path in tmp_path.rglob("*.parquet"))
+    assert line(reproduced(tmp_path)).startswith(f"{n:,} of {n:,} recorded numbers reproduced; ")
+
+
+def test_a_damaged_record_is_named(folders, monkeypatch):
+    results, build = folders
+    put(results, ROWS, monkeypatch)
+    put(build, ROWS, monkeypatch)
+    (path,) = (build / "chapter").glob("*.json")
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(ValueError, match=rf"{path} is damaged: it is no JSON. Delete run-27a68514"):
+        reproduced(build, results)
+
+
+SEEDS = pd.DataFrame(
+    {
+        "run": [f"sort, seed {seed}" for seed in range(3)],
+        "seed": range(3),
+        "metric": "accuracy",
+        "value": [0.90, 0.92, 0.94],
+        "low": [0.89, 0.91, 0.93],
+        "high": [0.91, 0.93, 0.95],
+        "n": 50,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    # One more of three seeds: .92 +- 4.303 * .02 * sqrt(4 / 3), that is from .8206 to 1.0194.
+    [(0.88, "within seeds"), (0.8207, "within seeds"), (0.8205, "differs"), (0.905, "within the interval")],
+)
+def test_a_model_trained_again_may_move_as_seeds_do(value, verdict):
+    made = SEEDS.assign(value=[value, 0.92, 0.94])
+    assert compare(SEEDS, made)["verdict"].tolist()[0] == verdict
+    # Two seeds say too little, and so do rows that are of no seed.
+    for fewer in (SEEDS[:2], SEEDS.drop(columns="seed")):
+        assert set(compare(fewer, made[: len(fewer)])["verdict"]) <= {
+            "bit for bit",
+            "differs",
+            "within the interval",
+        }
+
+
+class Steps:
+    steps, seconds, interrupted = 10, 1.0, False
+
+
+def trained(folder, rows, monkeypatch, processor, training):
+    monkeypatch.setattr(provenance, "processor", lambda: processor)
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(folder))
+    told = {"model": Steps()} if training else None
+    record(rows, notebook="chapter", label="run", params=PARAMETERS, device="CPU", training=told)
+
+
+@pytest.mark.parametrize(
+    ("processor", "training", "verdict"),
+    [("A, AVX2", True, "differs"), ("B, AVX512", True, "another processor"), ("B, AVX512", False, "differs")],
+)
+def test_only_training_moves_numbers_from_processor_to_processor(
+    folders, monkeypatch, processor, training, verdict
+):
+    results, build = folders
+    trained(results, ROWS, monkeypatch, "A, AVX2", training)
+    trained(build, ROWS.assign(value=[0.9, 0.3, 0.1], low=[0.8, 0.1, 0.0]), monkeypatch, processor, training)
+    table = reproduced(build, results)
+    assert table["verdict"].value_counts().to_dict() == {"bit for bit": 2, verdict: 1}
+    assert f"1 {verdict}" in line(table)
+
+
+def test_a_mark_is_cleared_by_evidence(folders, monkeypatch):
+    results, build = folders
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "old", "commit": "then"})
+    put(results, ROWS, monkeypatch)
+    put(results, ROWS.assign(value=[0.9, 0.3, 0.1], low=0.0), monkeypatch, steps=200)
+    put(results, ROWS, monkeypatch, steps=300)
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "older"})
+    put(results, ROWS, monkeypatch, steps=400)
+    monkeypatch.setattr(stamps, "code_hash", lambda _: "new")
+    monkeypatch.setattr(provenance, "code_hash", lambda _: "new")
+
+    def marked():
+        return {made["parameters"]["steps"] for _, made in read_all(results).values() if caveats(made)}
+
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new", "clean": False})
+    put(build, ROWS, monkeypatch)
+    assert stamp(build, results) == {} and marked() == {
+        100,
+        200,
+        300,
+        400,
+    }  # uncommitted changes are no evidence
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new", "commit": "now"})
+    put(build, ROWS, monkeypatch)
+    put(build, ROWS, monkeypatch, steps=200)  # a number that moved is none, either
+    assert list(stamp(build, results).values()) == ["3 of 3 bit for bit"] and marked() == {200, 300, 400}
+    of_run = next(made for _, made in read_all(results).values() if made["parameters"]["steps"] == 100)
+    assert of_run["commit"] == "then" and of_run["found again"][0]["commit"] == "now"
+    # Of the same code as the run that was found again, with other parameters: only on demand.
+    before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
+    assert len(stamp(build, results, alike=True)) == 1 and marked() == {200, 400}
+    assert stamp(build, results, alike=True) == {} and {path: path.read_bytes() for path in before} == before

@@ -3,12 +3,17 @@
 A figure (`Drawing`) is drawn for light and for dark pages; it and a table carry the numbers that they show.
 """
 
-from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
-from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
-from attnlib.plots.drawing import Drawing
-from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
-from attnlib.plots.paths import paths
-from attnlib.plots.style import Table, table, visible
+from typing import TYPE_CHECKING
+
+from attnlib.lazily import lazily
+
+if TYPE_CHECKING:
+    from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
+    from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
+    from attnlib.plots.drawing import Drawing
+    from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
+    from attnlib.plots.paths import paths
+    from attnlib.plots.style import Table, table, visible
 
 __all__ = [
     "Drawing",
@@ -27,3 +32,30 @@ __all__ = [
     "visible",
     "with_intervals",
 ]
+
+_HOMES = {
+    "attnlib.plots.classification": (
+        "over_training",
+        "relevance_scatter",
+        "with_intervals",
+    ),
+    "attnlib.plots.curves": (
+        "accuracy_by_length",
+        "estimates",
+        "learning_curves",
+        "shares_by_layer",
+    ),
+    "attnlib.plots.drawing": ("Drawing",),
+    "attnlib.plots.heat_maps": (
+        "attention_grid",
+        "token_map",
+        "token_maps",
+    ),
+    "attnlib.plots.paths": ("paths",),
+    "attnlib.plots.style": (
+        "Table",
+        "table",
+        "visible",
+    ),
+}
+__getattr__, __dir__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -123,5 +122,7 @@ def legend_of(axis: Axes, title: str | None = None, **how: Any) -> None:
 def finished(figure: Figure, axes: bool = True) -> Figure:
     """The figure, with axes to the left and below, or none for a heat map."""
     if axes:
+        import seaborn as sns
+
         sns.despine(figure)
     return figure

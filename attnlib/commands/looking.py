@@ -161,7 +161,7 @@ def _rolled(
     ways = {
         name: result.over_null() if null else result for name, (of, null) in ROLLOUTS.items() if of == sink
     }
-    return GenerationExplorer.of(ways, tokenizer, title=title, example=[*ways].index(method))
+    return GenerationExplorer.of(ways, tokenizer, title=title, item=[*ways].index(method))
 
 
 def _on_cpu(result: GenerativeRollout) -> GenerativeRollout:

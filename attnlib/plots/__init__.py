@@ -9,7 +9,7 @@ from attnlib.lazily import lazily
 
 if TYPE_CHECKING:
     from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
-    from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
+    from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, lines, shares_by_layer
     from attnlib.plots.drawing import Drawing
     from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
     from attnlib.plots.paths import paths
@@ -22,6 +22,7 @@ __all__ = [
     "attention_grid",
     "estimates",
     "learning_curves",
+    "lines",
     "over_training",
     "paths",
     "relevance_scatter",
@@ -34,28 +35,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "attnlib.plots.classification": (
-        "over_training",
-        "relevance_scatter",
-        "with_intervals",
-    ),
-    "attnlib.plots.curves": (
-        "accuracy_by_length",
-        "estimates",
-        "learning_curves",
-        "shares_by_layer",
-    ),
-    "attnlib.plots.drawing": ("Drawing",),
-    "attnlib.plots.heat_maps": (
-        "attention_grid",
-        "token_map",
-        "token_maps",
-    ),
-    "attnlib.plots.paths": ("paths",),
-    "attnlib.plots.style": (
-        "Table",
-        "table",
-        "visible",
-    ),
+    "classification": "over_training relevance_scatter with_intervals",
+    "curves": "accuracy_by_length estimates learning_curves lines shares_by_layer",
+    "drawing": "Drawing",
+    "heat_maps": "attention_grid token_map token_maps",
+    "paths": "paths",
+    "style": "Table table visible",
 }
-__getattr__, __dir__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
+__getattr__, __dir__ = lazily(
+    __name__, {name: f"attnlib.plots.{home}" for home, names in _HOMES.items() for name in names.split()}
+)

@@ -46,10 +46,11 @@ def looks() -> Iterator[Look]:
     return map(Look, cycle(colours()), cycle(SHAPES), cycle(STROKES))
 
 
-def panels(n: int) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` axes that share the scale of their values, `ACROSS` side by side."""
-    across, down = min(n, ACROSS), -(-n // ACROSS)
-    figure, grid = plt.subplots(down, across, figsize=(COLUMN, 2.4 * down + 0.2), sharey=True, squeeze=False)
+def panels(n: int, across: int = ACROSS, height: float = 2.4) -> tuple[Figure, list[Axes]]:
+    """A figure with `n` axes, `height` inches each and so many in a row, that share the scale of values."""
+    across, down = min(n, across), -(-n // across)
+    size = (COLUMN, height * down + 0.2)
+    figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
     for unused in grid.flat[n:]:
         unused.set_axis_off()
     return figure, list(grid.flat[:n])
@@ -61,9 +62,9 @@ def row_of_panels(n: int, height: float = 3.2, sharey: bool = False) -> tuple[Fi
     return figure, list(grid[0])
 
 
-def name_rows(axes: list[Axes], label: str) -> None:
+def name_rows(axes: list[Axes], label: str, across: int = ACROSS) -> None:
     """Say what the values are, once per row of panels."""
-    for axis in axes[::ACROSS]:
+    for axis in axes[::across]:
         axis.set_ylabel(label)
 
 

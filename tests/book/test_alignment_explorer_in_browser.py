@@ -260,7 +260,7 @@ def test_what_cannot_be_shown_is_refused_by_name():
         ({"targets": [TARGET, TARGET, TARGET[:2]]}, "of one length"),
         ({"scores": {"alpha": torch.zeros(3, 4, 4)}}, r"score 'alpha' has shape \(3, 4, 4\)"),
         ({"truth": TRUTH.float()}, "truth must be bool"),
-        ({"written": ["a"]}, "predicted must be a list of 3 strings"),
+        ({"written": ["a"]}, "written must be a list of 3 strings"),
         ({"source": "das Haus"}, "source must be a list of strings"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -30,6 +31,7 @@ def rows_of_steps(
     size = min(batch_size, len(lengths))
     per_epoch = len(lengths) // size
 
+    @functools.lru_cache(maxsize=1)  # one step after another asks for the same
     def order(epoch: int) -> np.ndarray:
         rng = np.random.default_rng([seed, epoch])
         rows = rng.permutation(len(lengths))[: per_epoch * size]
@@ -38,13 +40,8 @@ def rows_of_steps(
             rows[start : start + pool * size] = part[lengths[part].argsort(kind="stable")]
         return rng.permutation(rows.reshape(per_epoch, size)) if pool > 1 else rows.reshape(-1, size)
 
-    latest: dict[int, np.ndarray] = {}  # a memory of the last epoch's order, not a state
-
     def rows_at(step: int) -> Int64[Tensor, " batch"]:
         epoch, place = divmod(step, per_epoch)
-        if epoch not in latest:
-            latest.clear()
-            latest[epoch] = order(epoch)
-        return torch.from_numpy(latest[epoch][place])
+        return torch.from_numpy(order(epoch)[place])
 
     return rows_at

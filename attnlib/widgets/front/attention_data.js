@@ -1,6 +1,6 @@
 // Attention as it came from Python: how its bytes are unpacked, and the weights and the reference of a head.
 //
-// May be touched for: another form of what attnlib.widgets.encoding stores. Nothing here is drawn.
+// May be touched for: another form of what attnlib.widgets.attention_explorer stores. Nothing here is drawn.
 
 import { bytesOf, range, READ, sum, visible } from "./common.js";
 import { inflateItem } from "./inflate.js";

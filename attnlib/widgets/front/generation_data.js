@@ -1,7 +1,7 @@
 // What was generated, as it came from Python: how its bytes are unpacked, what a generated token drew on in one
 // layer or in their mean, and how that is said.
 //
-// May be touched for: another form of what attnlib.widgets.recording stores, or its numbers in words. Nothing here
+// May be touched for: another form of what attnlib.widgets.generation_explorer stores, or its numbers in words. Nothing here
 // is drawn.
 
 import { format, range, READ, sum, visible } from "./common.js";

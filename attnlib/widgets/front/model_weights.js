@@ -1,7 +1,7 @@
 // Weights as they came from Python, in half or single precision, and the model that they make. They are packed by
 // planes: the first byte of every number, then the second; alike bytes side by side are packed tighter.
 //
-// May be touched for: another form of what attnlib.widgets.packed_model stores. Nothing here is drawn.
+// May be touched for: another form of what attnlib.widgets.model_explorer stores. Nothing here is drawn.
 
 import { sum } from "./common.js";
 import { inflateItem } from "./inflate.js";

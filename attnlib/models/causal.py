@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from attnlib.models.mode import evaluating
-from attnlib.models.seeds import seeded
+from attnlib.models.base import evaluating, seeded
 from attnlib.models.transformer import Transformer, TransformerConfig
 
 OWN = "transformer"

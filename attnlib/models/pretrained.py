@@ -29,8 +29,8 @@ from huggingface_hub import HfApi
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from attnlib.generators.tokenizer import char_tokenizer
+from attnlib.models.base import seeded
 from attnlib.models.gguf import CONVERSION, convert, wrong_with
-from attnlib.models.seeds import seeded
 
 log = logging.getLogger(__name__)
 

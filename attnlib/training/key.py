@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnlib.models.saving import config_of
+from attnlib.models.base import config_of
 from attnlib.training.closure import PACKAGES, modules_reached
 from attnlib.training.plan import Plan
 

@@ -6,7 +6,7 @@ from attnlib.models.attention.call import AttentionCall, Wanted
 from attnlib.models.attention.interface import Block, changing, replacing, watching
 from attnlib.models.attention.reinforcement import causal_null, reinforced
 from attnlib.models.attention.sharing import shared_out
-from attnlib.models.mode import evaluating
+from attnlib.models.base import evaluating
 
 __all__ = [
     "Affine",

@@ -33,7 +33,7 @@ from attnlib.models.attention.anatomy import Anatomy, anatomies
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.calls import attention_calls, keys_of, rows_of
 from attnlib.models.attention.forward import Mask
-from attnlib.models.mode import evaluating
+from attnlib.models.base import evaluating
 
 TOLERANCE = 1e-3
 """How far, relative to its length, a sum of parts may be from the vector in single precision: rounding."""

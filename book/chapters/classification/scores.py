@@ -13,8 +13,7 @@ from attnlib.generators.classification import Corpus, Documents
 from attnlib.measures.relevance import Relevance, relevance
 from attnlib.models.classifier import Classifier
 from attnlib.stats.ragged import RunScores
-from attnlib.training.keeping import kept, name_of
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots, kept, name_of
 from book.chapters.classification.lexical import Lexical
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from attnlib.generators.translation import Bitext, Pairs
+from attnlib.models.bag_of_words import WordTranslation
 from attnlib.models.seq2seq import Seq2Seq
-from attnlib.models.word_translation import WordTranslation
 from attnlib.stats.ragged import RunScores
 from attnlib.training.keeping import kept, name_of
 from book.chapters.translation.source_scores import SourceScores, source_scores, word_translation_scores

@@ -19,8 +19,8 @@ from attnlib.generators.epochs import rows_of_steps
 from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss, token_scores, trained
+from attnlib.training.keeping import Snapshots
 from attnlib.training.key import Unreadable, digest, fingerprint_parts
-from attnlib.training.snapshots import Snapshots
 
 LANGUAGE = language("sort", alphabet_size=10)
 SEEN = LANGUAGE.sequences(60, max_length=6)

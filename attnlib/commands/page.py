@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from attnlib.files import write_atomically
 from attnlib.widgets.explorer import Explorer
@@ -15,7 +16,7 @@ from attnlib.widgets.static import whole_page
 
 @dataclass(frozen=True)
 class Seen:
-    """What a command shows.
+    """What `look` shows: in a notebook by itself, and as a page with `save`.
 
     Attributes:
         explorer: of it.
@@ -26,6 +27,27 @@ class Seen:
     explorer: Explorer
     title: str
     note: str
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the page; an older one of the same name is replaced once all of this one is there.
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: as `checked_place`.
+            CheckpointError: it could not be written; an older one is as it was.
+        """
+        place = checked_place(Path(path))
+        note = f"{html.escape(self.note)} Made by attnlib {version('attnlib')}."
+        body = f'{self.explorer.to_html()}\n<p style="font-size: 0.8rem">{note}</p>'
+        page = whole_page(self.title, body)
+        write_atomically(place.resolve(), page.encode())
+        return place
+
+    def _repr_mimebundle_(self, **how: Any) -> Any:
+        """The explorer, where a cell of a notebook ends with it."""
+        return self.explorer._repr_mimebundle_(**how)
 
 
 def checked_place(path: Path) -> Path:
@@ -44,19 +66,4 @@ def checked_place(path: Path) -> Path:
         tempfile.TemporaryFile(dir=path.resolve().parent).close()
     except OSError as error:
         raise ValueError(f"{path.name} cannot be written into {path.parent}: {error.strerror}") from error
-    return path
-
-
-def write_page(seen: Seen, path: Path) -> Path:
-    """Writes the page; an older one of the same name is replaced once all of this one is there.
-
-    Returns:
-        The path.
-
-    Raises:
-        CheckpointError: it could not be written; an older one is as it was.
-    """
-    note = f'<p style="font-size: 0.8rem">{html.escape(seen.note)} Made by attnlib {version("attnlib")}.</p>'
-    page = whole_page(seen.title, f"{seen.explorer.to_html()}\n{note}")
-    write_atomically(path.resolve(), page.encode())
     return path

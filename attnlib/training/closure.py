@@ -33,10 +33,11 @@ class Import(NamedTuple):
 def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = HOUSE) -> dict[str, Path]:
     """The modules of the house that some modules, or a text, reach by import, and their files.
 
-    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`). A
-    package's `__init__` is looked through: of what it takes from elsewhere, only the names that are asked for
-    are followed, also where they are asked for as attributes (`from attnlib import stats`, and then
-    `stats.agreement`). It counts where it defines the name itself, or all of it is asked for.
+    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`),
+    which in a package's `__init__` say where its names are that are imported later. That is looked through:
+    of what it takes from elsewhere, only the names that are asked for are followed, also where they are
+    asked for as attributes (`from attnlib import stats`, and then `stats.agreement`). It counts where it
+    defines the name itself, or all of it is asked for.
 
     Args:
         starts: names of modules, which are reached.
@@ -83,15 +84,17 @@ def _is_package(file: Path) -> bool:
 
 @functools.cache
 def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
-    return tuple(_imports(file.read_text(), module if _is_package(file) else module.rpartition(".")[0]))
+    if _is_package(file):
+        return tuple(_imports(file.read_text(), module, typed=True))
+    return tuple(_imports(file.read_text(), module.rpartition(".")[0]))
 
 
-def _imports(text: str, package: str) -> Iterator[Import]:
+def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:
     """What a text imports: see `Import`."""
     bound: list[tuple[str, Import]] = []
     asked: dict[str, set[str]] = {}
     uses = Counter[str]()  # of a name, but for the attributes that are asked of it
-    for node in _run(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)) if typed else _run(ast.parse(text)):
         if isinstance(node, ast.Import):
             bound += [(alias.asname or alias.name, Import(alias.name)) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -168,7 +168,7 @@ class _ByGroup:
 
 @dataclass(frozen=True)
 class PackedLoss:
-    """`TokenLoss` of a `Transformer`, computed on the batch's tokens laid end to end: see `models.packed`.
+    """`TokenLoss` of a `Transformer`, computed on the batch's tokens laid end to end.
 
     The same numbers, but for rounding, from the same random batch. (Batches *drawn* of like length leave out
     padding too, but models learn less from as many of them.)

@@ -104,7 +104,7 @@ def assemble(build: Path, stage: Path) -> None:
 
     shutil.rmtree(stage, ignore_errors=True)
     shutil.copytree(
-        "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "findings", "front", "__pycache__")
+        "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
     )
     timed = {}
     for document in documents(toc):

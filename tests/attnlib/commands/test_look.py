@@ -22,16 +22,16 @@ from transformers import (
 from attnlib.attribution import METHODS, attribute
 from attnlib.commands import main
 from attnlib.commands.looking import ROLLOUTS, look
-from attnlib.commands.page import Seen, write_page
+from attnlib.commands.page import Seen
 from attnlib.files import CheckpointError
 from attnlib.generators import char_tokenizer
 from attnlib.generators.prompts import continued
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import generate_with_rollout
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
+from tests.pretrained import trained_model
 
 ROOT = Path(__file__).parents[3]
-DATA = os.environ.get("ATTNLIB_DATA", "")
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +166,8 @@ def test_stopped_it_leaves_nothing_and_says_so(models, tmp_path, capsys, monkeyp
     assert "stopped; nothing was written" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not DATA, reason="ATTNLIB_DATA names no folder of models")
 def test_a_real_model_is_shown_from_a_shell(tmp_path) -> None:
-    command = [sys.executable, "-m", "attnlib", "look", f"{DATA}/models/stories260k", "Once upon a time"]
+    command = [sys.executable, "-m", "attnlib", "look", str(trained_model()), "Once upon a time"]
     done = subprocess.run(
         [*command, "--new-tokens", "5"], cwd=tmp_path, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -193,7 +192,7 @@ def test_a_full_disk_leaves_the_older_page_whole(tmp_path, monkeypatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "open", full)
-    for write in (lambda: write_page(Seen(explorer, "T", "note"), page), lambda: explorer.save_html(page)):
+    for write in (lambda: Seen(explorer, "T", "note").save(page), lambda: explorer.save_html(page)):
         with pytest.raises(CheckpointError, match=r"No space left .* previous version is intact"):
             write()
         assert page.read_text() == "older" and list(tmp_path.iterdir()) == [page]

@@ -1,9 +1,7 @@
 """The explorer of generation without a browser: what it refuses, how it stores, and its live side."""
 
-import os
 import re
 import zlib
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -18,6 +16,7 @@ from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.encoding import dequantise
 from attnlib.widgets.recording import parts_of, pieces
 from tests.explorers import HOSTILE, is_harmless, press, state_of
+from tests.pretrained import trained_model
 
 WORDS, NEW = ["The", " sky", " of", " Rome"], [" is", " blue"]
 
@@ -251,10 +250,7 @@ def test_pieces_join_to_the_text_and_show_a_split_character_once():
 
 
 def test_pieces_of_a_real_vocabulary_keep_the_blanks():
-    folder = Path(os.environ.get("ATTNLIB_DATA", "")) / "models" / "stories260k"
-    if not folder.exists():
-        pytest.skip("set ATTNLIB_DATA to a folder with models/stories260k")
-    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    tokenizer = hf.AutoTokenizer.from_pretrained(trained_model())
     text = "Once upon a time, Lily said: it's\na big, red ball"
     assert "".join(pieces(tokenizer(text)["input_ids"][1:], tokenizer)) == text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,14 +59,6 @@ def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, T
     path.parent.mkdir(parents=True, exist_ok=True)
     save_tensors(path, made, dict(whose))
     return made
-
-
-def name_of(*tensors: Tensor) -> str:
-    """A short name for some tensors (on the CPU): a hash of their numbers, one after another."""
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 class Keeper:

@@ -93,7 +93,7 @@ def other_score(model, batches):
         ({"valid": VALID[:1] * 2}, {"valid"}),
         ({"score": other_score}, {"score"}),
         ({"hooks": [Snapshots([0, 6, 12])]}, {"kept"}),
-        ({"hooks": []}, {"kept", "code"}),
+        ({"hooks": []}, {"kept"}),
         ({"hooks": [Snapshots([0, 12]), print]}, set()),
     ],
 )

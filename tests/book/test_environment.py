@@ -3,6 +3,8 @@
 import ast
 import importlib
 import itertools
+import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -20,7 +22,6 @@ from packaging.version import Version
 import attnlib
 from attnlib.training.closure import modules_reached
 from book.chapters import CHAPTERS
-from tests.parameters import notebook_code
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -173,33 +174,38 @@ def test_dependencies_point_downwards_only() -> None:
     assert upwards == []
 
 
-SHOWN = {
-    "attnlib.closure",
-}
-"""Modules of the library that one chapter shows: a reader would look for them there."""
+PUBLIC: set[str] = set()
+"""What one chapter alone uses, and a user of the library would look for."""
 
 
 def test_what_one_chapter_alone_uses_is_in_its_folder() -> None:
-    """A module of the library is reached by two chapters, by what else is made of the library, or by none."""
     users: dict[str, set[str]] = {}
     for folder in CHAPTERS:
-        modules = [
-            f"book.chapters.{folder}.{path.stem}" for path in (ROOT / "book/chapters" / folder).glob("*.py")
-        ]
-        (notebook,) = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")} & {
-            path.stem for path in (ROOT / "book/chapters" / folder).glob("*.py")
-        }
-        for module in modules_reached(modules, notebook_code(notebook)):
+        code = {path.stem for path in (ROOT / "book/chapters" / folder).rglob("*.py")} - {"__init__"}
+        (notebook,) = (path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem in code)
+        cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+        source = "\n".join("".join(cell["source"]) for cell in cells)
+        modules = [f"book.chapters.{folder}.{name}" for name in code]
+        for module in modules_reached(modules, source):
             users.setdefault(module, set()).add(folder)
-    elsewhere = modules_reached(
-        ["attnlib.commands", *(f"book.front.{path.stem}" for path in (ROOT / "book/front").glob("*.py"))]
-    )
+    front = [f"book.front.{path.stem}" for path in (ROOT / "book/front").glob("*.py")]
+    elsewhere = {*modules_reached(["attnlib.commands", "attnlib", *front]), *PUBLIC}
     alone = {
-        module: min(chapters)
-        for module, chapters in users.items()
-        if module.startswith("attnlib.") and len(chapters) == 1 and module not in elsewhere
+        module: min(folders)
+        for module, folders in users.items()
+        if module.startswith("attnlib.") and len(folders) == 1 and module not in elsewhere
     }
-    assert {module for module, chapter in alone.items() if chapter not in {"methods", "own_model"}} == SHOWN
+    assert [module for module, folder in alone.items() if folder not in {"methods", "own_model"}] == []
+
+
+def test_a_kernel_that_starts_in_notebooks_finds_library_and_book() -> None:
+    """As JupyterLab, Binder and Colab start it: by the installation alone."""
+    code = "import attnlib, book.chapters; print(attnlib.__file__, book.chapters.__file__)"
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "notebooks", env=bare, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_no_module_of_the_house_is_imported_late() -> None:

@@ -31,7 +31,8 @@ class Import(NamedTuple):
 def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = HOUSE) -> dict[str, Path]:
     """The modules of the house that some modules, or a text, reach by import, and their files.
 
-    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`). A
+    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`); in a
+    package's `__init__` these count, too: there they are names that are imported when first asked for. A
     package's `__init__` is looked through: of what it takes from elsewhere, only the names that are asked for
     are followed, also where they are asked for as attributes (`from attnlib import stats`, and then
     `stats.agreement`). It counts where it defines the name itself, or all of it is asked for.
@@ -78,15 +79,16 @@ def _is_package(file: Path) -> bool:
 
 @functools.cache
 def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
-    return tuple(_imports(file.read_text(), module if _is_package(file) else module.rpartition(".")[0]))
+    package = _is_package(file)  # one that imports lazily says for types what its names are
+    return tuple(_imports(file.read_text(), module if package else module.rpartition(".")[0], types=package))
 
 
-def _imports(text: str, package: str) -> Iterator[Import]:
-    """What a text imports: see `Import`."""
+def _imports(text: str, package: str, types: bool = False) -> Iterator[Import]:
+    """What a text imports, perhaps for types, too: see `Import`."""
     bound: list[tuple[str, Import]] = []
     asked: dict[str, set[str]] = {}
     uses = Counter[str]()  # of a name, but for the attributes that are asked of it
-    for node in _run(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)) if types else _run(ast.parse(text)):
         if isinstance(node, ast.Import):
             bound += [(alias.asname or alias.name, Import(alias.name)) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -12,6 +12,8 @@ FILES = {
     "a/four.py": "import a.two\n",
     "a/types_alone.py": "",
     "b/__init__.py": "",
+    "c/__init__.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from c.one import lazy\n",
+    "c/one.py": "",
     "b/user.py": "from a import first\n",
 }
 
@@ -26,6 +28,8 @@ FILES = {
         ("from a import own", "a a.four a.one a.three a.two"),
         ("from a import three", "a.four a.three a.two"),
         ("def f():\n    from a.three import deep", "a.four a.three a.two"),
+        ("from c import lazy", "c.one"),
+        ("import c\nc.lazy()", "c.one"),
         ("import b.user", "a.one b.user"),
         ("from b import user\nuser.f()", "a.one b.user"),
     ],

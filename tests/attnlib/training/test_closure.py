@@ -5,16 +5,14 @@ import pytest
 from attnlib.training.closure import file_of, modules_reached
 
 FILES = {
-    "a/__init__.py": "from a.one import first as first, second\nfrom . import three\ndef own(): ...\n",
-    "a/one.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import types_alone\n",
-    "a/two.py": "from .three import deep\n",
-    "a/three.py": "def later():\n    from a.four import x\n",
-    "a/four.py": "import a.two\n",
-    "a/types_alone.py": "",
-    "b/__init__.py": "",
-    "c/__init__.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from c.one import lazy\n",
-    "c/one.py": "",
-    "b/user.py": "from a import first\n",
+    "attnlib/__init__.py": "from attnlib.one import first, second\nfrom . import three\ndef own(): ...\n",
+    "attnlib/one.py": "from typing import *\nif TYPE_CHECKING:\n    from attnlib import types_alone\n",
+    "attnlib/two.py": "from .three import deep\n",
+    "attnlib/three.py": "def later():\n    from attnlib.four import x\n",
+    "attnlib/four.py": "import attnlib.two\n",
+    "attnlib/types_alone.py": "",
+    "book/__init__.py": "",
+    "book/user.py": "from attnlib import first\n",
 }
 
 
@@ -22,16 +20,14 @@ FILES = {
     ("source", "reached"),
     [
         ("import numpy", ""),
-        ("from a import first", "a.one"),
-        ("import a as x\nx.second(x.first)", "a.one"),
-        ("import a\nprint(a)", "a a.four a.one a.three a.two"),
-        ("from a import own", "a a.four a.one a.three a.two"),
-        ("from a import three", "a.four a.three a.two"),
-        ("def f():\n    from a.three import deep", "a.four a.three a.two"),
-        ("from c import lazy", "c.one"),
-        ("import c\nc.lazy()", "c.one"),
-        ("import b.user", "a.one b.user"),
-        ("from b import user\nuser.f()", "a.one b.user"),
+        ("from attnlib import first", "attnlib.one"),
+        ("import attnlib as x\nx.second(x.first)", "attnlib.one"),
+        ("import attnlib\nprint(attnlib)", "attnlib attnlib.four attnlib.one attnlib.three attnlib.two"),
+        ("from attnlib import own", "attnlib attnlib.four attnlib.one attnlib.three attnlib.two"),
+        ("from attnlib import three", "attnlib.four attnlib.three attnlib.two"),
+        ("def f():\n    from attnlib.three import deep", "attnlib.four attnlib.three attnlib.two"),
+        ("import book.user", "attnlib.one book.user"),
+        ("from book import user\nuser.f()", "attnlib.one book.user"),
     ],
 )
 def test_imports_are_followed_to_where_a_name_is_defined(tmp_path, source, reached):

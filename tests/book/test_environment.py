@@ -47,7 +47,7 @@ ROOMS = [
     "commands",
     "__main__",
 ]
-ALONE = ["colours", "files", "sealing", "stats"]  # import nothing of the house; anyone may use them
+ALONE = ["colours", "files", "naming", "sealing", "stats"]  # import nothing of the house; anyone may use them
 BESIDE = ["plots", "widgets"]  # do not import each other
 
 

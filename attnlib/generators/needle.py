@@ -181,7 +181,8 @@ class NeedleGenerator:
         for value in rng.permutation([each for each in values if each != sample.answer]).tolist():
             swapped = {value: sample.answer, sample.answer: value}
             either = rf"\b({value}|{sample.answer})\b"
-            other = self.annotate(re.sub(either, lambda found, to=swapped: to[found[0]], sample.text))
+            pieces = re.split(either, sample.text)
+            other = self.annotate("".join(swapped.get(piece, piece) for piece in pieces))
             first = sample.n_prompt
             if other.n_prompt == first and other.input_ids[first] != sample.input_ids[first]:
                 return other

@@ -79,8 +79,12 @@ def write(problems: Problems, widths: tuple[int, int], padded: bool, backwards: 
     parts, places = np.array([column for piece in pieces for column in piece[2]]).T
     order = np.argsort(~real, axis=1, kind="stable")[:, : int(real.sum(1).max(initial=1))]
     characters, real = (np.take_along_axis(each, order, axis=1) for each in (characters, real))
-    moved = ((characters, END + 1), (parts[order], NOTHING), (places[order], SIGN))
-    return Writing(*(np.where(real, values, nothing) for values, nothing in moved), real)
+    return Writing(
+        np.where(real, characters, END + 1),
+        np.where(real, parts[order], NOTHING),
+        np.where(real, places[order], SIGN),
+        real,
+    )
 
 
 def _single(

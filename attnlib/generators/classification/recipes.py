@@ -215,6 +215,7 @@ def corpus(
         return planted(train_documents=n_train, test_documents=n_test, seed=seed)
     name, recipe, place = find(name, folder)
     if place is None:
+        assert recipe is not None
         tables, source = read_hub(recipe, seed), f"{recipe.hub.repository}@{recipe.hub.revision}"
     else:
         files = _tables(place)

@@ -194,6 +194,7 @@ def bitext(
     about: dict[str, Any] = {"languages": list(pair), "seed": seed, "max_length": max_length}
     about["differs"] = recipe.differs[place is not None] if recipe else ""
     if place is None:
+        assert recipe is not None
         tables = read_public(recipe, pair, (cache or cache_folder()) / "translation")
         about["source"] = ", ".join(file.url for file in recipe.public.values())
     else:

@@ -135,6 +135,11 @@ class AlgorithmicGenerator(ABC):
         self._labels = self._published_labels() if as_published else Labels()
         self._latest: tuple[int, Texts] | None = None
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """All that decides its batches; the tokenizer by the ids that it gives."""
+        return {name: value for name, value in vars(self).items() if name not in ("tokenizer", "_latest")}
+
     # ---- what a task brings ---------------------------------------------------------------------------
 
     @abstractmethod

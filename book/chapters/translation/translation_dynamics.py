@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from attnlib.files import cache_folder
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
 from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
 from attnlib.measures.relevance import checkpoint_steps
@@ -20,7 +21,6 @@ from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, tra
 from attnlib.models.word_translation import WordTranslation, word_translation_loss, word_translation_scores
 from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
-from attnlib.training.cache import caches
 from attnlib.training.snapshots import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds, Trained
 from book.chapters.translation.results import TranslationResults
@@ -133,7 +133,7 @@ class TranslationDynamics(Chapter):
             train_sentences=self.train_sentences or None,
             **sizes,
             seed=self.data_seed,
-            cache=caches(),
+            cache=cache_folder(),
         )
 
     @cached_property

@@ -29,10 +29,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.models.attention.anatomy import Anatomy, anatomies
+from attnlib.attribution.anatomy import Anatomy, anatomies
 from attnlib.models.attention.call import AttentionCall
-from attnlib.models.attention.calls import attention_calls, keys_of, rows_of
-from attnlib.models.attention.forward import Mask
+from attnlib.models.attention.forward import Mask, watched_pass
 from attnlib.models.mode import evaluating
 
 TOLERANCE = 1e-3
@@ -133,11 +132,11 @@ class LayerParts:
 
     def keys(self, queries: slice) -> slice:
         """All keys that any of these queries may look at lie in here."""
-        return keys_of(self.call, queries)
+        return slice(*self.call.keys_of(queries.start, queries.stop))
 
     def attention(self, queries: slice) -> Float[Tensor, "batch head query key"]:
-        """`A_h` of these queries, on `keys(queries)`; errors as in `rows_of`."""
-        return rows_of(self.call, queries)
+        """`A_h` of these queries, on `keys(queries)`; errors as in `changed_rows`."""
+        return self.call.changed_rows(queries)
 
     def scaled(
         self, attention: Float[Tensor, "batch head query key"], queries: slice
@@ -171,7 +170,7 @@ class LayerParts:
         ):
             if not bool(((sum_of_parts - whole).norm(dim=-1) <= allowed * whole.norm(dim=-1)).all()):
                 raise ValueError(
-                    f"the output of a {message}, so it is computed in a way not understood here."
+                    f"The output of a {message}, so it is computed in a way not understood here."
                 )
 
 
@@ -216,7 +215,8 @@ def parts_of(
         stack.enter_context(evaluating(model))
         for layer, found in zip(layers, seen, strict=True):
             stack.enter_context(_recorded(layer, found))
-        calls = attention_calls(model, input_ids, attention_mask)
+        calls = list[AttentionCall]()
+        watched_pass(model, [calls.append], input_ids, attention_mask)
         parts = [
             LayerParts(layer, call, **found) for layer, call, found in zip(layers, calls, seen, strict=True)
         ]

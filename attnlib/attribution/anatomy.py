@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from attnlib.models.attention.interface import attention_modules
 from attnlib.models.transformer import Layer, Transformer
@@ -105,15 +104,8 @@ def _own(layer: Layer) -> Anatomy:
     if layer.pre:
         inner = _chain(layer.ff_norm, layer.feed_forward)
         return Anatomy(layer, attention, out.weight.T, out.bias, inner)
-    return Anatomy(
-        layer,
-        attention,
-        out.weight.T,
-        out.bias,
-        layer.feed_forward,
-        on_sum=layer.attention_norm,
-        on_output=layer.ff_norm,
-    )
+    norms = {"on_sum": layer.attention_norm, "on_output": layer.ff_norm}
+    return Anatomy(layer, attention, out.weight.T, out.bias, layer.feed_forward, **norms)
 
 
 def _hugging_face(layer: Any, attention: Any) -> Anatomy:
@@ -124,19 +116,20 @@ def _hugging_face(layer: Any, attention: Any) -> Anatomy:
             break
     else:
         raise ValueError(
-            f"its layers, of type {type(layer).__name__}, are made of parts that are not understood "
+            f"The model's layers, of type {type(layer).__name__}, are made of parts that are not understood "
             f"({', '.join(sorted(has))}). Those of {', '.join(KINDS)} and of an attnlib Transformer are."
         )
     out = getattr(attention, names.projection)
-    if not isinstance(out, nn.Linear | Conv1D):
+    transposed = type(out).__name__ == "Conv1D"  # of transformers.pytorch_utils
+    if not (transposed or isinstance(out, nn.Linear)):
         raise ValueError(
-            f"the output projection of its attention, of type {type(out).__name__}, is not understood. It "
-            "should be a torch.nn.Linear, or a Conv1D of transformers."
+            f"The output projection of the model's attention, of type {type(out).__name__}, is not "
+            "understood. It should be a torch.nn.Linear, or a Conv1D of transformers."
         )
     return Anatomy(
         layer,
         attention,
-        out.weight if isinstance(out, Conv1D) else out.weight.T,
+        out.weight if transposed else out.weight.T,
         out.bias,
         _chain(*(getattr(layer, name) for name in names.feed_forward)),
         on_attention=None if names.on_attention is None else getattr(layer, names.on_attention),

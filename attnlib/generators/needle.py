@@ -181,7 +181,7 @@ class NeedleGenerator:
         for value in rng.permutation([each for each in values if each != sample.answer]).tolist():
             swapped = {value: sample.answer, sample.answer: value}
             either = rf"\b({value}|{sample.answer})\b"
-            pieces = re.split(either, sample.text)
+            pieces: list[str] = re.split(either, sample.text)
             other = self.annotate("".join(swapped.get(piece, piece) for piece in pieces))
             first = sample.n_prompt
             if other.n_prompt == first and other.input_ids[first] != sample.input_ids[first]:

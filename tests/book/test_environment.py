@@ -47,7 +47,7 @@ ROOMS = [
     "commands",
     "__main__",
 ]
-# They import nothing of the house; anyone may use them.
+# Import nothing of the house; anyone may use them.
 ALONE = ["colours", "files", "lazily", "naming", "sealing", "stats"]
 BESIDE = ["plots", "widgets"]  # do not import each other
 

@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from attnlib.generators.translation.pairs import BOS_ID, UNK_ID
+from attnlib.generators.tokenizer import BOS_ID, UNK_ID
 from attnlib.models.base import without_cudnn
 from attnlib.models.classifier import Classifier
 from attnlib.models.copier import Copier

@@ -7,9 +7,9 @@ is worth more there than two of one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from attnlib.generators.rasp import LANGUAGES
+from attnlib.generators.rasp import LANGUAGES, Language
 from attnlib.models.stored import StoredModel
 from attnlib.widgets.model_explorer import checked
 
@@ -59,8 +59,9 @@ def to_try(stored: Mapping[str, StoredModel], first: str, text: str = "", room: 
     seen: dict[str, int] = {}
     ranked = []
     for kept in sorted(stored.values(), key=lambda kept: "supervised" not in kept.name):
-        rank = seen[kept.task.name] = seen.get(kept.task.name, -1) + 1
-        ranked.append((rank, order.index(kept.task.name), kept))
+        name = _language(kept).name
+        rank = seen[name] = seen.get(name, -1) + 1
+        ranked.append((rank, order.index(name), kept))
     models, left_out = dict[str, dict[str, Any]](), list[str]()
     for *_, kept in sorted(ranked, key=lambda each: each[:2]):
         size = sum(weight.numel() for weight in kept.model.parameters())
@@ -81,9 +82,10 @@ def texts_for(kept: StoredModel, text: str = "") -> list[str]:
     """The text, if the model can be asked it, and others to begin with; drawn ones if it has no letters."""
     found = [each for each in (text, *EXAMPLES) if not why_not(kept, each)]
     if set(found) <= {text}:
-        longest = min(12, kept.model.config.max_length - kept.task.bos)
-        drawn = kept.task.sequences(2, split="test", min_length=min(8, longest), max_length=longest)
-        found += kept.task.decode(drawn)
+        task = _language(kept)
+        longest = min(12, kept.model.config.max_length - task.bos)
+        drawn = task.sequences(2, split="test", min_length=min(8, longest), max_length=longest)
+        found += task.decode(drawn)
     return list(dict.fromkeys(found))
 
 
@@ -109,3 +111,7 @@ def why_not(kept: StoredModel, text: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
+
+
+def _language(kept: StoredModel) -> Language:
+    return cast(Language, kept.task)

@@ -5,7 +5,6 @@ import zlib
 import numpy as np
 import pytest
 import torch
-import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -139,20 +138,6 @@ def test_a_document_that_cannot_be_shown_is_named_and_the_reason_told(changes, m
 def test_a_training_that_cannot_be_shown_is_refused_with_the_reason(settings, message):
     with pytest.raises(ValueError, match=message):
         DynamicsExplorer(**({"documents": {"A": document()}, "steps": STEPS} | settings))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("token", 4, r"token must be from -1 to 3 \(-1 for none\); got 4"),
-        ("token", -2, "token must be from -1 to 3"),
-    ],
-)
-def test_a_place_that_does_not_exist_is_refused(name, value, message):
-    with pytest.raises(traitlets.TraitError, match=message):
-        explorer(**{name: value})
-    with pytest.raises(traitlets.TraitError, match=message):
-        setattr(explorer(), name, value)
 
 
 def test_a_token_that_another_document_lacks_is_let_go():

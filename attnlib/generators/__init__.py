@@ -13,7 +13,8 @@ if TYPE_CHECKING:
         SuccessorGenerator,
         ValueAssignmentGenerator,
     )
-    from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
+    from attnlib.generators.base import IGNORE, Batch, Head, Sample
+    from attnlib.generators.order import EpochBatches
     from attnlib.generators.tokenizer import char_tokenizer
 
 __all__ = [

@@ -54,17 +54,19 @@ def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = 
             continue
         seen.add(one)
         file, inner_file = file_of(one.module, house), file_of(inner, house)
+        elsewhere: list[Import] = []  # what the package means by the name, which may also be a module's
+        if one.name and file and _is_package(file):
+            own = _of_file(file, one.module, file.stat().st_mtime_ns)
+            taken = [each._replace(asked=one.asked) for each in own if each.name == one.name]
+            elsewhere = [each for each in taken if each != one]
+        waiting += elsewhere
         if inner_file and one.asked and _is_package(inner_file):
             waiting += [Import(inner, name) for name in one.asked]
         elif inner_file:
             if inner not in found:
                 found[inner] = inner_file
                 waiting += _of_file(inner_file, inner, inner_file.stat().st_mtime_ns)
-        elif file and _is_package(file):
-            own = _of_file(file, one.module, file.stat().st_mtime_ns)
-            elsewhere = [each._replace(asked=one.asked) for each in own if each.name == one.name]
-            waiting += elsewhere or [Import(one.module)]
-        elif file:
+        elif file and not elsewhere:
             waiting.append(Import(one.module))
     return dict(sorted(found.items()))
 
@@ -90,7 +92,7 @@ def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
 
 
 def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:
-    """What a text imports: see `Import`."""
+    """What a text imports: see `Import`. A package imports what it names for types when asked for it."""
     bound: list[tuple[str, Import]] = []
     asked: dict[str, set[str]] = {}
     uses = Counter[str]()  # of a name, but for the attributes that are asked of it

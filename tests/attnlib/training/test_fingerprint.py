@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib.generators import StringReversalGenerator, char_tokenizer
-from attnlib.generators.epochs import rows_of_steps
+from attnlib.generators.order import EpochBatches
 from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss, token_scores, trained
@@ -114,7 +114,7 @@ def test_what_batches_remember_does_not_count():
     tokenizer = char_tokenizer()
     for make in (
         lambda: StringReversalGenerator(tokenizer=tokenizer, length=(1, 4)).batches(5),
-        lambda: rows_of_steps(np.arange(1, 30), 5),
+        lambda: EpochBatches(lambda rows: rows, np.arange(1, 30), 5),
     ):
         batches = make()
         before = digest(batches)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from attnlib.lazily import lazily
 
 if TYPE_CHECKING:
+    from attnlib.plots.attention_paths import paths
     from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
     from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, lines, shares_by_layer
     from attnlib.plots.drawing import Drawing
     from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
-    from attnlib.plots.paths import paths
     from attnlib.plots.style import Table, table, visible
 
 __all__ = [
@@ -40,7 +40,7 @@ if not TYPE_CHECKING:
         "curves": "accuracy_by_length estimates learning_curves lines shares_by_layer",
         "drawing": "Drawing",
         "heat_maps": "attention_grid token_map token_maps",
-        "paths": "paths",
+        "attention_paths": "paths",
         "style": "Table table visible",
     }
     __getattr__, __dir__ = lazily(

@@ -9,10 +9,8 @@ from typing import ClassVar
 
 import pandas as pd
 
-from attnlib.stats.agreement_results import agreement_tables
-from attnlib.stats.agreement_runs import AgreementSettings
+from attnlib.stats.agreement_tables import Agreements, AgreementSettings, agreement_tables
 from attnlib.stats.ragged import RunScores
-from attnlib.stats.stages import chosen_checkpoints, two_stages
 
 Tables = dict[tuple[str, ...], pd.DataFrame]
 
@@ -39,10 +37,11 @@ class DynamicsResults:
         """What is reported on."""
         return self.scores["test"]
 
-    @property
-    def settings(self) -> AgreementSettings:
-        """How agreement is measured, with checkpoints chosen on validation."""
-        return AgreementSettings(measure=self.measure)
+    @cached_property
+    def explained(self) -> Agreements:
+        """The agreements on test, with checkpoints chosen on validation."""
+        settings = AgreementSettings(measure=self.measure)
+        return Agreements.of(self.here, self.scores["validation"], settings=settings)
 
     @property
     def gold(self) -> str:
@@ -51,13 +50,13 @@ class DynamicsResults:
 
     @cached_property
     def chosen(self) -> dict[str, int]:
-        """The checkpoints that validation chooses: see `chosen_checkpoints`."""
-        return chosen_checkpoints(self.here, self.scores["validation"], settings=self.settings)
+        """The checkpoints that validation chooses: see `Agreements.chosen`."""
+        return self.explained.chosen
 
     @cached_property
     def stages(self) -> pd.DataFrame:
-        """Relevance and attention over training: see `two_stages`."""
-        return two_stages(self.here, self.scores["validation"], settings=self.settings)
+        """Relevance and attention over training: see `Agreements.stages`."""
+        return self.explained.stages()
 
     @cached_property
     def ways(self) -> Tables:

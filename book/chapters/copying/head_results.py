@@ -8,8 +8,8 @@ from functools import cached_property
 import pandas as pd
 
 from attnlib import stats
-from book.chapters.copying import grades, learning
-from book.chapters.copying.head_measures import PREFERENCES
+from book.chapters.copying import learning
+from book.chapters.copying.measures import PREFERENCES
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class HeadResults:
     @cached_property
     def shares(self) -> pd.DataFrame:
         """How many heads are good and bad: see `stats.grade_shares`."""
-        return grades.grade_shares(self.graded.runs, self.graded.heads)
+        return learning.grade_shares(self.graded.runs, self.graded.heads)
 
     @cached_property
     def predicted(self) -> pd.DataFrame:
         """Whether preferences tell good heads from others: see `stats.predictions`."""
-        return grades.predictions(self.preferences, self.graded.heads, PREFERENCES)
+        return learning.predictions(self.preferences, self.graded.heads, PREFERENCES)
 
     @cached_property
     def learned(self) -> pd.DataFrame:
@@ -101,7 +101,7 @@ class HeadResults:
     @cached_property
     def pairs(self) -> pd.DataFrame:
         """Of every two kinds of models of several heads, how they differ: see `stats.pairs_learned`."""
-        return grades.pairs_learned(self.times, self.budget) if len(self.times) else pd.DataFrame()
+        return learning.pairs_learned(self.times, self.budget) if len(self.times) else pd.DataFrame()
 
     def rows(self) -> pd.DataFrame:
         """What is recorded, all with intervals; a median that is never reached has no row."""

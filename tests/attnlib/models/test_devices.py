@@ -12,7 +12,7 @@ from attnlib.models.copier import Copier, CopierConfig
 from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.models.seeds import seeded
 from attnlib.training import Plan, fit
-from book.chapters.copying.head_models import initial_head
+from book.chapters.copying.heads import initial_head
 from book.chapters.tells.measured import untrained
 
 COPIER = CopierConfig(vocabulary=5, hidden=4, seeds=(0,))

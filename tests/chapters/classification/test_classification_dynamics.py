@@ -13,7 +13,7 @@ from attnlib.training import Event
 from attnlib.training.snapshots import Snapshots
 from attnlib.widgets import DynamicsExplorer
 from book.chapters.classification import ClassificationDynamics, results, scores
-from book.chapters.classification.lexical import Lexical
+from book.chapters.classification.scores import Lexical
 from book.chapters.records import paper_grid
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
@@ -124,11 +124,11 @@ def test_scores_are_those_of_the_models(corpus, recorded):
 
 def test_scores_are_computed_once_and_made_again_where_the_file_is_not_right(corpus, recorded, caplog):
     first = scores_of(recorded, corpus)["other"]
-    (file, *_) = sorted((recorded["other"].home.parent / "relevance").glob("*-0.safetensors"))
+    (file, *_) = sorted((recorded["other"].home.parent / "tokens").glob("*-0.safetensors"))
     written = file.stat().st_mtime_ns
     scores_of(recorded, corpus)
     assert file.stat().st_mtime_ns == written and not caplog.records
-    theirs = recorded["gold"].home.parent / "relevance" / file.name
+    theirs = recorded["gold"].home.parent / "tokens" / file.name
     file.write_bytes(theirs.read_bytes())  # of the same documents, in another run
     again = scores_of(recorded, corpus)["other"]
     np.testing.assert_array_equal(again.beta, first.beta)

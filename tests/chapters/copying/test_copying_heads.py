@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.chapters.copying import SequenceCopying, grades
+from book.chapters.copying import SequenceCopying, learning
 from book.chapters.copying.head_results import Graded
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
@@ -29,8 +29,8 @@ def invented(given):
             for step, accuracy in enumerate(ends[grade])
         ]
     )
-    runs = grades.run_grades(curves)
-    return Graded(curves, runs, grades.head_grades(runs))
+    runs = learning.run_grades(curves)
+    return Graded(curves, runs, learning.head_grades(runs))
 
 
 ALL = (

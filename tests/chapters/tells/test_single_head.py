@@ -14,7 +14,7 @@ from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from book.chapters.tells.measured import untrained
 from book.chapters.tells.single_head import SINGLE_HEAD, ReadCopies, ReadDocuments, ReadSentences
-from book.chapters.translation.source_scores import gradient_influence
+from book.chapters.translation.scores import gradient_influence
 
 BOS, EOS, UNKNOWN = 1, 2, 3
 RAW, GRADIENT, BLANK_OUT = SINGLE_HEAD

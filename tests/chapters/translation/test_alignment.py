@@ -11,15 +11,18 @@ from attnlib.models.word_translation import WordTranslation, word_translation_lo
 from attnlib.models.word_translation import word_translation_scores as held_out
 from attnlib.stats import Agreements, AgreementSettings, Ragged
 from book.chapters.translation.alignment import OFFSETS, alignment_rows, alignment_table, target_offsets
-from book.chapters.translation.runs import (
+from book.chapters.translation.scores import (
+    bleu,
     sentences_over_training,
+    source_scores,
     text_over_training,
+    translation_quality,
     translation_run,
+    translations,
     with_bleu,
     word_translation_run,
+    word_translation_scores,
 )
-from book.chapters.translation.source_scores import source_scores, word_translation_scores
-from book.chapters.translation.translated import bleu, translation_quality, translations
 
 SIZES = {"train_sentences": 40, "validation_sentences": 6, "test_sentences": 6}
 

@@ -13,7 +13,7 @@ from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.evaluation import answer_rows
 from attnlib.measures.returned import returned
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.sharing import shared_out
+from attnlib.models.attention.changes import shared_out
 from attnlib.training.objectives import stacked_attentions
 
 KINDS = ("the reference", "the rest of the question", "the rest of the answer", "what stands before")

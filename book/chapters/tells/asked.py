@@ -1,8 +1,8 @@
 """Where questions come from: texts of the book's tasks, of which the sources of every answer are known.
 
-One question per text, as a rule. Every one has a counterfactual, from `attnlib.generators.exchanged`, and the
-right answer there as its foil: a prediction that has none is not asked for. Questions to a causal model end
-where they are asked, since what comes later is not seen.
+One question per text, as a rule. Every one has a counterfactual, from the generator that the text is of, and
+the right answer there as its foil: a prediction that has none is not asked for. Questions to a causal model
+end where they are asked, since what comes later is not seen.
 
 A counterfactual is the same text with its sources exchanged. Often nothing else is another in it, and then
 whatever compares the two token by token finds the sources by construction: to ask patching, say `others`, and
@@ -20,24 +20,13 @@ import torch
 from attnlib.generators.algorithmic import AlgorithmicGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.base import IGNORE, Sample
-from attnlib.generators.classification import Documents, Planting, Vocabulary
+from attnlib.generators.classification import Documents, Planting, Vocabulary, opposites
 from attnlib.generators.classification.vocabulary import SPECIAL
 from attnlib.generators.copying import Copying
-from attnlib.generators.exchanged import (
-    Alike,
-    Exchanged,
-    Translator,
-    exchanged_problem,
-    exchanged_symbols,
-    exchanged_text,
-    exchanged_values,
-    form,
-    opposites,
-)
 from attnlib.generators.needle import NeedleGenerator, NeedleSample
 from attnlib.generators.rasp import Language, Sequences
-from attnlib.generators.translation import Pairs, Subwords
-from book.chapters.tells.questions import Question, but, in_random_order
+from attnlib.generators.translation import Lexicon, Pairs, Subwords
+from book.chapters.tells.questions import Alike, Question, but, form, in_random_order
 from book.chapters.tells.single_head import ReadCopies, ReadSentences
 
 Exchange = Callable[[str, int, Sequence[int], np.random.Generator], Sample | None]
@@ -66,7 +55,7 @@ def about_answers(
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
     """
-    exchange = _another(others) or partial(exchanged_text, generator)
+    exchange = _another(others) or generator.exchanged
     return _about(samples, exchange, in_distribution, seed)
 
 
@@ -87,7 +76,7 @@ def about_sums(
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
     """
-    exchange = _another(others) or partial(exchanged_problem, task)
+    exchange = _another(others) or task.exchanged
     return _about(samples, exchange, in_distribution, seed)
 
 
@@ -269,7 +258,7 @@ def about_facts(
         if alike.by_form:
             other = alike.draw(_form(sample), partial(_answers_otherwise, sample), rng)
         else:
-            other = exchanged_values(generator, sample, rng)
+            other = generator.exchanged(sample, rng)
         if other is None:
             continue
         assert sample.reference is not None
@@ -342,7 +331,7 @@ def about_programs(
             if others:
                 other = other_sequence(lang, alone, query - lang.bos, rng)
             else:
-                other = exchanged_symbols(lang, alone, query - lang.bos, truth[int(lang.bos) :], rng)
+                other = lang.exchanged(alone, query - lang.bos, truth[int(lang.bos) :], rng)
             if other is None:
                 continue
             twin = lang.batch(other, target_attention=False)
@@ -375,7 +364,7 @@ def about_sentences(
     model: ReadSentences,
     subwords: Subwords,
     pairs: Pairs,
-    translator: Translator,
+    words: Lexicon,
     *,
     others: Pairs | None = None,
     in_distribution: bool = True,
@@ -390,7 +379,7 @@ def about_sentences(
         model: which is asked: its rows are source and what was written.
         subwords: whole words.
         pairs: whose alignment is known.
-        translator: of their grammar.
+        words: of their grammar.
         others: sentences that counterfactuals are taken from, if they are to be sentences of their own, as
             long as the source, with another word at the place that is asked about.
         in_distribution: whether models were trained on such.
@@ -401,8 +390,8 @@ def about_sentences(
     """
     if pairs.alignment is None:
         raise ValueError("sentences should be invented ones, whose alignment is known")
-    texts = [] if others is None else [Exchanged(*(side.split() for side in text)) for text in others.texts]
-    alike = Alike(texts, lambda each: len(each.source) + 2)  # with `<bos>` and `<eos>`
+    texts = [] if others is None else [tuple(side.split() for side in text) for text in others.texts]
+    alike = Alike(texts, lambda each: len(each[0]) + 2)  # with `<bos>` and `<eos>`
     for row in range(len(pairs)):
         rng, pair = np.random.default_rng([seed, row]), pairs[slice(row, row + 1)]
         assert pair.alignment is not None
@@ -411,7 +400,7 @@ def about_sentences(
         said, written = (text.split() for text in pair.texts[0])
         for place in in_random_order(aligned.any(1), rng):
             if others is None:
-                other = translator.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
+                other = words.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
             else:
                 other = alike.draw(n, partial(_differs, place, written[place]), rng)
             if other is None:
@@ -419,16 +408,16 @@ def about_sentences(
             source, target = (torch.tensor(ids) for ids in subwords.encode([*map(" ".join, other)]))
             # Of the target, `<bos>` is not written: the source's end stands for it.
             ids = torch.cat([pair.source, model.written(pair.target[1 : place + 1])])
-            words = torch.zeros_like(ids, dtype=torch.bool)
-            words[1 : n - 1] = True
-            truth = torch.zeros_like(words)
+            candidates = torch.zeros_like(ids, dtype=torch.bool)
+            candidates[1 : n - 1] = True
+            truth = torch.zeros_like(candidates)
             truth[:n] = aligned[place]
             yield Question(
                 ids,
                 len(ids) - 1,
                 int(pair.target[place + 1]),
                 truth,
-                words,
+                candidates,
                 int(target[place + 1]),
                 torch.cat([source, model.written(target[1 : place + 1])]),
                 in_distribution,
@@ -436,6 +425,6 @@ def about_sentences(
             break
 
 
-def _differs(place: int, word: str, sentence: Exchanged) -> bool:
+def _differs(place: int, word: str, sentence: tuple[list[str], ...]) -> bool:
     """Whether another word stands at a place of its translation."""
-    return place < len(sentence.target) and sentence.target[place] != word
+    return place < len(sentence[1]) and sentence[1][place] != word

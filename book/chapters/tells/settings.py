@@ -15,14 +15,13 @@ from torch import Tensor, nn
 
 from attnlib.attribution.prompts import Method
 from attnlib.generators.classification import Planting, planted
-from attnlib.generators.classification.corpus import encode
+from attnlib.generators.classification.corpus import Row, encode
 from attnlib.generators.classification.documents import Documents
-from attnlib.generators.classification.vocabulary import Vocabulary, split_words
+from attnlib.generators.classification.vocabulary import Vocabulary
 from attnlib.generators.copying import Copying
-from attnlib.generators.exchanged import Translator
 from attnlib.generators.needle import NeedleGenerator
 from attnlib.generators.rasp import Language, language
-from attnlib.generators.translation import Grammar, Pairs, invented
+from attnlib.generators.translation import Grammar, Pairs, invented, lexicon
 from attnlib.models.compiled import PROGRAMS, compiled
 from attnlib.models.pretrained import load_language_model
 from book.chapters.chapter import Chapter, Run
@@ -388,7 +387,8 @@ def long_documents(vocabulary: Vocabulary, planting: Planting, n: int) -> Docume
     drawn = planted(planting, train_documents=100, validation_documents=20, test_documents=max(20, SPARE * n))
     test = drawn.test
     assert test.relevance is not None
-    found = encode(vocabulary, [*map(split_words, test.texts)], test.texts, test.labels.tolist())
+    rows = zip(test.labels.tolist(), test.texts, strict=True)
+    found = encode(vocabulary, [Row.of(*row) for row in rows])
     return found.with_relevance(test.relevance)
 
 
@@ -400,7 +400,7 @@ def sentences() -> Setting:
             raise ValueError(f"in {chapter.data} nobody knows what translates what: take data='invented'")
 
     def ask(chapter: TranslationDynamics, model: ReadSentences, n: int, others: bool) -> Asks:
-        data, words = chapter.bitext, Translator()
+        data, words = chapter.bitext, lexicon()
         longer = long_sentences(n, int(data.train.source_lengths.max()))
         return [
             about_sentences(

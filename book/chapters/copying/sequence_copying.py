@@ -26,6 +26,7 @@ from book.chapters.copying.learning import (
     shares_learned,
 )
 from book.chapters.copying.measures import CopyingLooks
+from book.chapters.parameters import Count, Rate, Several, Text
 
 OPTIONS = ("both directions", "without context")
 
@@ -56,24 +57,24 @@ class CopyRun(Run):
 class SequenceCopying(CopyingHeads):
     """Parameters, models and record of the chapter `sequence_copying`."""
 
-    length: int = Field(ge=2, le=500)
-    symbols: int = Field(ge=2, le=5000)
-    more_symbols: int = Field(ge=3, le=5000)
-    between: list[int]
-    options: list[str]
-    hidden: int = Field(ge=1, le=4096)
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
-    steps: int = Field(ge=1)
-    uniform_steps: int = Field(ge=1)
-    early: int = Field(ge=0)
-    head_starts: list[int]
-    every: int = Field(ge=1)
-    budgets: list[int] = Field(min_length=1)
-    learned: float = Field(gt=0, le=1)
-    sequences: int = Field(ge=1)
-    seeds: int = Field(ge=2, le=1000)
-    stacked: int = Field(ge=1)
+    length: Count = Field(ge=2, le=500)
+    symbols: Count = Field(ge=2, le=5000)
+    more_symbols: Count = Field(ge=3, le=5000)
+    between: Several[Count]
+    options: Several[Text]
+    hidden: Count = Field(ge=1, le=4096)
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
+    steps: Count = Field(ge=1)
+    uniform_steps: Count = Field(ge=1)
+    early: Count
+    head_starts: Several[Count]
+    every: Count = Field(ge=1)
+    budgets: Several[Count] = Field(min_length=1)
+    learned: Rate
+    sequences: Count = Field(ge=1)
+    seeds: Count = Field(ge=2, le=1000)
+    stacked: Count = Field(ge=1)
 
     @field_validator("options")
     @classmethod

@@ -18,8 +18,7 @@ from attnlib.models.pretrained import load_language_model
 from book.chapters.chapter import Run
 from book.chapters.generative.generative_rollout import GenerativeRollout
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
-from book.chapters.rasp.rasp_languages import RaspLanguages
-from book.chapters.rasp.settings import RaspRun
+from book.chapters.rasp.rasp_languages import RaspLanguages, RaspRun
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from book.chapters.tells.asked import (
     Question,

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from attnlib.attribution.registry import METHODS
 from attnlib.models.attention.forward import context_of
 from book.chapters.chapter import Chapter
+from book.chapters.parameters import Amount, Count, Several, Text
 from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.baselines import BASELINES
 from book.chapters.tells.costs import cost_table
@@ -55,23 +56,23 @@ class Asked:
 class WhereAttentionTells(Chapter):
     """Parameters, questions and record of the chapter `where_attention_tells`."""
 
-    settings: list[str] = Field(min_length=1)
-    methods: list[str]
-    questions: int = Field(ge=2, le=2000)
-    fewer: dict[str, int]
-    only: dict[str, list[str]]
-    models: str
+    settings: Several[Text] = Field(min_length=1)
+    methods: Several[Text]
+    questions: Count = Field(ge=2, le=2000)
+    fewer: dict[Text, Count]
+    only: dict[Text, Several[Text]]
+    models: Text
     train_more: bool
     others: bool
-    seeds: int = Field(ge=1, le=3)
-    k: list[int] = Field(min_length=1)
-    faithful: int = Field(ge=0, le=2000)
-    budgets: list[float] = Field(min_length=1)
-    orders: int = Field(ge=1, le=100)
-    standard: str
-    untrained: list[str]
-    shown: int = Field(ge=1, le=20)
-    cost_tokens: int = Field(ge=0, le=4096)
+    seeds: Count = Field(ge=1, le=3)
+    k: Several[Count] = Field(min_length=1)
+    faithful: Count = Field(le=2000)
+    budgets: Several[Amount] = Field(min_length=1)
+    orders: Count = Field(ge=1, le=100)
+    standard: Text
+    untrained: Several[Text]
+    shown: Count = Field(ge=1, le=20)
+    cost_tokens: Count = Field(le=4096)
 
     @field_validator("settings")
     @classmethod

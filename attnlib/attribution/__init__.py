@@ -1,7 +1,6 @@
 """What a prediction drew on: every answer to that question, in one registry."""
 
 from attnlib.attribution.attention import from_attention
-from attnlib.attribution.heads import best_head, head
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.attribution.registry import METHODS, attribute, attributions
 
@@ -10,8 +9,6 @@ __all__ = [
     "Prompts",
     "attribute",
     "attributions",
-    "best_head",
     "from_attention",
-    "head",
     "measure",
 ]

@@ -17,15 +17,25 @@ References:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.prompts import Method, Prompts, measure
+from attnlib.attribution.prompts import (
+    Counterfactual,
+    Mask,
+    Method,
+    Prompts,
+    Target,
+    by_length,
+    measure,
+    padded,
+)
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import logits_of, watched_pass
@@ -92,6 +102,66 @@ def one_pass(
     logits = watched_pass(model, [keep], prompts.ids, logits_from=logits_from)
     attention = torch.stack(layers, 1)
     return {name: each.of_attention(attention, prompts.query) for name, each in methods.items()}, logits
+
+
+def ask(
+    model: nn.Module,
+    input_ids: Int[Tensor, "batch token"],
+    methods: Mapping[str, Method],
+    attention_mask: Mask = None,
+    query: int = -1,
+    target: Target = None,
+    foil: Target = None,
+    counterfactual: Counterfactual = None,
+) -> dict[str, Float[Tensor, "batch key"]]:
+    """What one prediction of every prompt drew on, by many methods; see `registry.attributions`.
+
+    A study that names its own methods asks here: nothing of it then depends on what else comes to the
+    registry.
+
+    Args:
+        model: see `attributions`, and for all that follow but the last.
+        input_ids: a batch.
+        methods: by name.
+        attention_mask: 1 for tokens, 0 for padding.
+        query: the position that predicts.
+        target: the predicted token.
+        foil: another one.
+        counterfactual: what might have stood there.
+
+    Raises:
+        ValueError: the model cannot give a method; or tokens, positions or targets are out of range.
+    """
+    parts: dict[str, list] = {name: [] for name in methods}
+    for place, prompts in by_length(model, input_ids, attention_mask, query, target, foil, counterfactual):
+        for name, scores in scores_of(model, prompts, methods).items():
+            parts[name].append((place, scores))
+    return {name: padded(each, input_ids) for name, each in parts.items()}
+
+
+def scores_of(
+    model: nn.Module, prompts: Prompts, methods: Mapping[str, Method]
+) -> dict[str, Float[Tensor, "batch key"]]:
+    """The scores of some methods, of prompts of one length; arguments and errors as in `ask`."""
+    together = {name: method for name, method in methods.items() if shares_a_pass(method)}
+    found = one_pass(model, prompts, together)[0] if together else {}
+    question: dict[str, Any] = {"query": prompts.query, "target": prompts.target, "foil": prompts.foil}
+    for name in [name for name in methods if name not in together]:
+        more = {"counterfactual": prompts.counterfactual} if _compares(methods[name], prompts) else {}
+        found[name] = methods[name](model, prompts.ids, attention_mask=None, **question, **more)
+        if found[name].shape != prompts.ids.shape:
+            raise ValueError(
+                f"{name!r} should give a score per token, {tuple(prompts.ids.shape)}. Got shape "
+                f"{tuple(found[name].shape)} instead."
+            )
+    return {name: found[name] for name in methods}
+
+
+def _compares(method: Method, prompts: Prompts) -> bool:
+    """Whether there is a counterfactual, and the method takes one: a reader's own may not."""
+    taken = inspect.signature(method, follow_wrapped=False).parameters
+    takes_all = any(each.kind == each.VAR_KEYWORD for each in taken.values())
+    return prompts.counterfactual is not None and (takes_all or "counterfactual" in taken)
 
 
 def last_layer(attention: Attention, query: int) -> Scores:

@@ -1,38 +1,61 @@
-r"""Measures made of what attention carries, not only of where it looks.
+r"""Measures made of what attention carries, not only of where it looks, followed down through the layers.
 
-In the terms of `attnlib.models.attention.parts`, the stream of token `i` after attention is a sum, `m_i =
-L_i(x_i) + sum_j sum_h A_h[i, j] L_i(u_h(j)) + c_i`, with `u_h(j) = v_h(x_j) W_O_h` what head `h` brings from
-token `j`, and `L_i` the norm behind attention made linear, or the identity. A large weight on a small vector
-carries little, and heads may bring opposite things. With `near(z, m) = max(0, |m|_1 - |m - z|_1)`, by how
-much `m` gets shorter without its part `z`,
+In the terms of `attnlib.attribution.parts`, the stream of token `i` after attention is a sum, `m_i =
+L_i(x_i) + sum_j sum_h A_h[i, j] L_i(u_h(j)) + c_i`, with `u_h(j) = v_h(x_j) W_O_h` what head `h` brings
+from token `j`, and `L_i` the norm behind attention made linear, or the identity. A large weight on a small
+vector carries little, and heads may bring opposite things. With `near(z, m) = max(0, |m|_1 - |m - z|_1)`,
+by how much `m` gets shorter without its part `z`, `y_i` the output of a layer, and `y_i(-j)` the same where
+the value of token `j` is zero in this layer's attention, whose weights stay as they are,
 
     value-weighted attention    |sum_h A_h[q, j] u_h(j)|_2,  and its rollout
     ALTI                        C[i, j] ~ near(T_i(j), m_i),
     with                        T_i(j) = sum_h A_h[i, j] L_i(u_h(j)) + [i = j] L_i(x_i)
     information flow routes     C[i, j] ~ near(sum_h A_h[i, j] L_i(u_h(j)), m_i) + [i = j] near(L_i(x_i), m_i)
+    value zeroing               C[i, j] ~ 1 - cos(y_i, y_i(-j))
 
-where `~` says that rows are divided by their sums. The last two, which differ in whether what a token keeps
-and what it gets from itself are one part, are followed down through the layers
-(`attnlib.attribution.following`). What no token brings, `c_i`, is in `m_i` but is no part, so it gets no
-share. A token all of whose parts point away from `m_i` is taken for its own.
+where `~` says that rows are divided by their sums. ALTI and routes differ in whether what a token keeps and
+what it gets from itself are one part. What no token brings, `c_i`, is in `m_i` but is no part, so it gets no
+share. A token all of whose parts point away from `m_i` is taken for its own. For value zeroing a layer is
+evaluated once more for every token that may be zeroed, and from after the attention weights on only.
+
+With `C_l[i, j]` the share of token `j` in what token `i` is made of after layer `l`,
+
+    scores = C_L[q] C_(L-1) ... C_1
+
+which is `attnlib.rollout.rollout` with `residual=False` (the residual connection is in `C` already), made
+from the top: of the last layer one row is needed, and in a causal model no row after the query's.
 
 References:
     Kobayashi et al. 2020, *Attention is not only a weight: analyzing transformers with vector norms*,
     section 3. Ferrando, Gallego and Costa-jussa 2022, *Measuring the mixing of contextual information in the
     transformer*, section 3; for pre-norm decoders, Ferrando et al. 2023, *Explaining how transformers use
     context to build predictions*. Ferrando and Voita 2024, *Information flow routes: automatically
-    interpreting language models at scale*, section 2.
+    interpreting language models at scale*, section 2. Mohebbi et al. 2023, *Quantifying context mixing in
+    transformers*, section 3; rolled out as in section 5, without another residual connection, which is in `y`
+    already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
-from attnlib.attribution.following import ROOM, blocks, followed_down, within
+from attnlib.attribution.parts import LayerParts, brought, parts_of
 from attnlib.attribution.prompts import Prompts, measure
-from attnlib.models.attention.parts import LayerParts, brought, parts_of
+from attnlib.models.attention import evaluating
+
+ROOM = 2**18
+"""How many numbers of `[key query width]` are worked on at a time: what a core's own cache takes."""
+
+ATTENTION_ROOM = 2**22
+"""How many of `[head query key]`."""
+
+Rows = Callable[[LayerParts, Float[Tensor, "batch head query key"], slice], Float[Tensor, "batch query key"]]
+"""What each of some queries got from each key, from a layer, its `A_h` for them, and which they are."""
 
 Weights = Float[Tensor, "batch head query key"]
 
@@ -46,7 +69,7 @@ def value_weighted(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch k
     the bias of values is in.
 
     Raises:
-        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+        ValueError: as in `attnlib.attribution.parts.parts_of`.
     """
     return lengths(parts_of(model, prompts.ids, check=prompts.query)[-1], prompts.query)
 
@@ -67,7 +90,7 @@ def value_weighted_rollout(model: nn.Module, prompts: Prompts) -> Float[Tensor, 
     The residual connection counts as much as attention does, as in `attnlib.rollout.rollout`.
 
     Raises:
-        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+        ValueError: as in `attnlib.attribution.parts.parts_of`.
     """
     return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, length_rows)
 
@@ -100,7 +123,7 @@ def alti(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
     """ALTI, aggregation of layer-wise token-to-token interactions; scores sum to 1.
 
     Raises:
-        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+        ValueError: as in `attnlib.attribution.parts.parts_of`.
     """
     return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, alti_rows)
 
@@ -122,7 +145,7 @@ def information_flow_routes(
     this takes about twice as long.
 
     Raises:
-        ValueError: as in `attnlib.models.attention.parts.parts_of`.
+        ValueError: as in `attnlib.attribution.parts.parts_of`.
     """
     rows = route_rows_by_head if by_head else route_rows
     return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, rows)
@@ -190,3 +213,78 @@ def _near(
 
 def _room(of_one: int, like: Tensor) -> Float[Tensor, " number"]:
     return like.new_empty(max(ROOM, of_one))
+
+
+@measure
+@torch.no_grad()
+def value_zeroing(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """Value zeroing, rolled out; scores sum to 1.
+
+    For every layer it takes about the time of its feed-forward block on as many tokens as there are pairs of
+    a query and a key. A token whose output no value changes is taken for its own.
+
+    Raises:
+        ValueError: as in `attnlib.attribution.parts.parts_of`.
+    """
+    layers = parts_of(model, prompts.ids, check=prompts.query)
+    with evaluating(model):
+        return followed_down(layers, prompts.query, zeroing_rows)
+
+
+def zeroing_rows(
+    layer: LayerParts, attention: Float[Tensor, "batch head query key"], queries: slice
+) -> Float[Tensor, "batch query key"]:
+    """`C`, not normalised."""
+    keys, dtype = layer.keys(queries), layer.anatomy.weight.dtype
+    found = torch.zeros_like(attention[:, 0])
+    for some in blocks(queries, layer.stream.numel(), ROOM):
+        at, to = within(some, queries), within(layer.keys(some), keys)
+        weights = attention[:, :, at, to]
+        pairs = (weights != 0).any(1)
+        example, query, _ = pairs.nonzero(as_tuple=True)
+        x, o, y = (each[example, query + some.start] for each in (layer.stream, layer.attended, layer.output))
+        brings = brought(weights, layer.carried[layer.keys(some)]).permute(1, 2, 0, 3)
+        less = o - brings[pairs]  # [pair width]
+        after = layer.anatomy.after_attention(x.to(dtype)[None], less.to(dtype)[None])
+        without = layer.anatomy.output(after)[0].to(y.dtype)
+        # half the squared distance of unit vectors is 1 - cos, without its rounding where cos is almost 1
+        found[:, at, to][pairs] = (normalize(without, dim=-1) - normalize(y, dim=-1)).square().sum(-1) / 2
+    return found
+
+
+def followed_down(layers: list[LayerParts], query: int, rows: Rows) -> Float[Tensor, "batch key"]:
+    """The scores of the module's docstring, from `rows` that are not normalised yet.
+
+    `layers` is empty after that: what is worked out of a layer is forgotten as soon as it was used.
+    """
+    reach, n = max(layer.keys(slice(0, query + 1)).stop for layer in layers), layers[0].stream.shape[1]
+    needed = slice(0, query + 1 if reach <= query + 1 else n)
+    found = shares(layers.pop(), slice(query, query + 1), rows)
+    while layers:
+        found = found[..., needed] @ shares(layers.pop(), needed, rows)
+    return found[:, 0]
+
+
+def shares(layer: LayerParts, queries: slice, rows: Rows) -> Float[Tensor, "batch query key"]:
+    """`C`: rows divided by their sums. A query that got nothing from anywhere is its own."""
+    batch, n, _ = layer.stream.shape
+    found = layer.stream.new_zeros(batch, queries.stop - queries.start, n)
+    for some in blocks(queries, batch * n * layer.call.query.shape[1], ATTENTION_ROOM):
+        keys, at = layer.keys(some), slice(some.start - queries.start, some.stop - queries.start)
+        found[:, at, keys] = rows(layer, layer.attention(some), some)
+    total = found.sum(-1, keepdim=True)
+    found.div_(total.where(total > 0, 1))
+    found.diagonal(queries.start, -2, -1).add_(total[..., 0] == 0)
+    return found
+
+
+def blocks(queries: slice, of_one: int, room: int) -> Iterator[slice]:
+    """Queries in blocks, of `of_one` numbers each, that there is room for; at least one at a time."""
+    size = max(1, room // of_one)
+    for start in range(queries.start, queries.stop, size):
+        yield slice(start, min(start + size, queries.stop))
+
+
+def within(some: slice, all_of: slice) -> slice:
+    """Where some of a slice stand, counted from its beginning."""
+    return slice(some.start - all_of.start, some.stop - all_of.start)

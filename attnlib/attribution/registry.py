@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.asking import ask
-from attnlib.attribution.attention import flow, from_attention, last_layer, mean_attention, over_null, rolled
+from attnlib.attribution.attention import (
+    ask,
+    flow,
+    from_attention,
+    last_layer,
+    mean_attention,
+    over_null,
+    rolled,
+)
 from attnlib.attribution.decomposition import (
     alti,
     information_flow_routes,
     mean_value_weighted,
     value_weighted,
     value_weighted_rollout,
+    value_zeroing,
 )
-from attnlib.attribution.gradients import gradient_norm, gradient_x_embedding
-from attnlib.attribution.integrated import integrated_gradients
+from attnlib.attribution.disturbing import (
+    activation_patching,
+    atman,
+    attention_knockout,
+    attribution_patching,
+    blank_out,
+)
+from attnlib.attribution.gradients import gradient_norm, gradient_x_embedding, integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
-from attnlib.attribution.patching import activation_patching, attribution_patching
-from attnlib.attribution.perturbation import blank_out
-from attnlib.attribution.prompts import Counterfactual, Mask, Method, Prompts, Target
-from attnlib.attribution.suppression import atman, attention_knockout
-from attnlib.attribution.zeroing import value_zeroing
+from attnlib.attribution.prompts import Counterfactual, Mask, Method, Target
 
 METHODS: dict[str, Method] = {
     "raw attention, last layer": from_attention(last_layer),
@@ -108,13 +117,13 @@ def attributions(
         A score per token, by method. Higher: drew more on it.
 
     Raises:
-        ValueError: there is no such method; the model cannot give it (the message says which it can); or
-            tokens, positions or targets are out of range.
+        ValueError: there is no such method; the model cannot give it; or tokens, positions or targets are
+            out of range.
     """
     chosen, one = named(methods), input_ids.ndim == 1
     ids = input_ids[None] if one else input_ids
     other = counterfactual[None] if one and counterfactual is not None else counterfactual
-    found = ask(model, ids, chosen, attention_mask, query, target, foil, other, within=explained)
+    found = ask(model, ids, chosen, attention_mask, query, target, foil, other)
     return {name: scores[0] for name, scores in found.items()} if one else found
 
 
@@ -141,29 +150,3 @@ def attribute(
     other = None if counterfactual is None else counterfactual.flatten()
     (scores,) = attributions(model, input_ids.flatten(), method, None, query, target, foil, other).values()
     return scores
-
-
-@contextmanager
-def explained(model: nn.Module, prompts: Prompts, names: list[str]) -> Iterator[None]:
-    """Say which methods a model can give, where it cannot give these."""
-    try:
-        yield
-    except ValueError as error:
-        probe = prompts.ids[:1, :1].expand(1, 3)
-        missing = [name for name in names if name in METHODS and not _works(model, probe, name)]
-        if not missing:
-            raise  # not the model's fault
-        works = [name for name in METHODS if name not in missing and _works(model, probe, name)]
-        raise ValueError(
-            f"{type(model).__name__} cannot give {missing}: {error} It can give {works}."
-        ) from error
-
-
-def _works(model: nn.Module, input_ids: Int[Tensor, "1 token"], name: str) -> bool:
-    for query in (-1, 0):  # where language models predict, and where classifiers do
-        try:
-            METHODS[name](model, input_ids, query=query, counterfactual=input_ids)
-        except (ValueError, RuntimeError, TypeError, AttributeError, NotImplementedError):
-            continue
-        return True
-    return False

@@ -11,8 +11,7 @@ from pathlib import Path
 import transformers
 
 from attnlib.attribution import METHODS
-from attnlib.commands.looking import NEW_TOKENS, look
-from attnlib.commands.page import checked_place, write_page
+from attnlib.commands.looking import NEW_TOKENS, checked_place, look
 from attnlib.files import CheckpointError
 from attnlib.models.pretrained import DEFAULT, ModelUnavailable
 
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = checked_place(given.output)
         how = {"chat": given.chat, "continuation": given.continuation, "say": say}
         seen = look(given.model, given.prompt, given.method, given.new_tokens, **how)
-        print(write_page(seen, place))
+        print(seen.save(place))
     except REFUSALS as error:
         say(f"attnlib look: {' '.join(str(error).split())}")
         return 1

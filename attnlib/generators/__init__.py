@@ -1,15 +1,21 @@
 """Where samples come from: text, token ids, targets, and the reference attention."""
 
-from attnlib.generators.algorithmic import (
-    FlipFlopGenerator,
-    LongAdditionGenerator,
-    LongMultiplicationGenerator,
-    StringReversalGenerator,
-    SuccessorGenerator,
-    ValueAssignmentGenerator,
-)
-from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
-from attnlib.generators.tokenizer import char_tokenizer
+from typing import TYPE_CHECKING
+
+from attnlib.lazily import lazily
+
+if TYPE_CHECKING:
+    from attnlib.generators.algorithmic import (
+        FlipFlopGenerator,
+        LongAdditionGenerator,
+        LongMultiplicationGenerator,
+        StringReversalGenerator,
+        SuccessorGenerator,
+        ValueAssignmentGenerator,
+    )
+    from attnlib.generators.base import IGNORE, Batch, Head, Sample
+    from attnlib.generators.order import EpochBatches
+    from attnlib.generators.tokenizer import char_tokenizer
 
 __all__ = [
     "IGNORE",
@@ -25,3 +31,8 @@ __all__ = [
     "ValueAssignmentGenerator",
     "char_tokenizer",
 ]
+
+_TASKS = dict.fromkeys([name for name in __all__ if "Generator" in name], "attnlib.generators.algorithmic")
+_HOMES = dict.fromkeys(__all__, "attnlib.generators.base") | _TASKS
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(__name__, _HOMES | {"char_tokenizer": "attnlib.generators.tokenizer"})

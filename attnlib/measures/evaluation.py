@@ -16,8 +16,8 @@ from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.returned import check_reads_no_answer, follow_returned, is_followed, returned
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
-from attnlib.rollout.layers import check_causal, follow_layers
 from attnlib.rollout.null import uniform_causal_rollout
+from attnlib.rollout.value_slot import check_causal, follow_layers
 from attnlib.stats.masses import BY_LAYER, MEAN, ROLLOUT, UNIFORM
 from attnlib.stats.reference import reference_mass
 

@@ -17,7 +17,7 @@ from attnlib.models.attention import evaluating
 from attnlib.models.causal import reads_ahead
 from attnlib.models.transformer import Transformer
 from attnlib.rollout.dense import rollout as rollout_of_attentions
-from attnlib.rollout.layers import OnLayer, Pass
+from attnlib.rollout.value_slot import OnLayer, Pass
 from attnlib.training.objectives import stacked_attentions
 
 

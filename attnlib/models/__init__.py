@@ -1,20 +1,24 @@
 """What is trained: transformer, classifier, seq2seq, and Hugging Face models."""
 
+from typing import TYPE_CHECKING
+
 import torch
 
-from attnlib.models.causal import ARCHITECTURES, CausalSizes
-from attnlib.models.classifier import (
-    BiLSTM,
-    Classifier,
-    ClassifierConfig,
-    ClassifierOutput,
-    document_loss,
-    document_scores,
-)
-from attnlib.models.transformer import Transformer, TransformerConfig, TransformerOutput, attend
+from attnlib.lazily import lazily
+
+if TYPE_CHECKING:
+    from attnlib.models.causal import CausalSizes, architectures
+    from attnlib.models.classifier import (
+        BiLSTM,
+        Classifier,
+        ClassifierConfig,
+        ClassifierOutput,
+        document_loss,
+        document_scores,
+    )
+    from attnlib.models.transformer import Transformer, TransformerConfig, TransformerOutput, attend
 
 __all__ = [
-    "ARCHITECTURES",
     "BiLSTM",
     "CausalSizes",
     "Classifier",
@@ -23,9 +27,16 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "TransformerOutput",
+    "architectures",
     "attend",
     "document_loss",
     "document_scores",
 ]
+
+_OWN = ("Transformer", "TransformerConfig", "TransformerOutput", "attend")
+_CAUSAL = dict.fromkeys(("CausalSizes", "architectures"), "attnlib.models.causal")
+_HOMES = dict.fromkeys(__all__, "attnlib.models.classifier") | _CAUSAL
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(__name__, _HOMES | dict.fromkeys(_OWN, "attnlib.models.transformer"))
 
 torch.backends.cudnn.allow_tf32 = False  # an LSTM's products on a GPU would keep 10 bits of float32's 23

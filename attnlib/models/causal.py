@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from attnlib.models.mode import evaluating
 from attnlib.models.seeds import seeded
 from attnlib.models.transformer import Transformer, TransformerConfig
+from attnlib.naming import hint
 
 OWN = "transformer"
 """The name of our own `Transformer`, causal, among the architectures."""
 
-ARCHITECTURES = (OWN, *sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
-"""What `CausalSizes.build` makes: our own, and every causal language model that transformers knows."""
+
+@cache
+def architectures() -> tuple[str, ...]:
+    """What `CausalSizes.build` makes: our own, and every causal language model that transformers knows."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    return OWN, *sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class CausalSizes:
         return Transformer(TransformerConfig(len(tokenizer), **sizes, **kind))  # type: ignore[arg-type]
 
     def _theirs(self, architecture: str, tokenizer: Any) -> nn.Module:
+        from transformers import AutoModelForCausalLM
+
         config = _config(
             architecture,
             vocab_size=len(tokenizer),
@@ -122,19 +128,19 @@ def check_architecture(name: str) -> None:
     """Refuse a name that is no architecture.
 
     Raises:
-        ValueError: it is not in `ARCHITECTURES`; the message names what may have been meant.
+        ValueError: it is not in `architectures()`; the message names what may have been meant.
     """
-    if name not in ARCHITECTURES:
-        close = difflib.get_close_matches(name, ARCHITECTURES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+    if name not in architectures():
         raise ValueError(
             f"the architecture should be {OWN!r}, 'llama', 'gpt2' or another causal language model's type at "
-            f"Hugging Face; got {name!r}{hint}"
+            f"Hugging Face; got {name!r}{hint(name, architectures())}"
         )
 
 
-def _config(architecture: str, **settings: Any) -> PreTrainedConfig:
+def _config(architecture: str, **settings: Any) -> Any:
     """The architecture's configuration, with those of the settings that it has."""
+    from transformers import AutoConfig
+
     known = AutoConfig.for_model(architecture)
     names = {*known.to_dict(), *known.attribute_map}
     return AutoConfig.for_model(architecture, **{k: v for k, v in settings.items() if k in names})

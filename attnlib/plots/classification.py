@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from jaxtyping import Float, Integer
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
@@ -15,7 +14,6 @@ from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_o
 from attnlib.plots.style import NUMBERS, formulas
 from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import courses, listed, plain, short
-from attnlib.stats import with_interval
 
 
 @drawing
@@ -68,6 +66,8 @@ def relevance_scatter(
         names: of the kinds.
         most: of so many tokens, drawn evenly from all.
     """
+    import seaborn as sns
+
     some = np.linspace(0, len(alpha) - 1, min(most, len(alpha))).astype(int)
     hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=pd.Index(list(names)))
     figure, axes = row_of_panels(len(betas), sharey=True)
@@ -107,6 +107,7 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
         tables: columns `metric`, `value`, `low`, `high` and `n`, by what the column is to be called.
         digits: behind the point.
     """
+    from attnlib.stats import with_interval
 
     def text(row: Any) -> str:
         return with_interval(row, digits=digits, beside=[f"n = {row.n}"] if np.isnan(row.low) else [])

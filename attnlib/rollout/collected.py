@@ -7,8 +7,8 @@ new queries and new keys, joined, are those of one pass over the whole text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.forward import n_layers
-from attnlib.models.attention.once import FormedOnce, plain_calls
 from attnlib.rollout.recursion import Recursion
 
 
@@ -36,14 +35,8 @@ class Step(NamedTuple):
     keys: int
 
 
-class Joined(FormedOnce):
-    """A layer's attention of the whole text. It has no values, and no kernel of its own."""
-
-    can_fuse = False
-
-
 class Collected:
-    """Every layer's steps.
+    """Every layer's steps: a watcher of a model that generates.
 
     Attributes:
         steps: by module, in the order in which they are called.
@@ -54,11 +47,11 @@ class Collected:
         self.steps: dict[int, list[Step]] = {}
         self.scales: dict[int, float] = {}
 
-    def while_in(self, model: nn.Module) -> AbstractContextManager[None]:
-        """Collect while `model` generates, inside a `with` block."""
-        return plain_calls(model, self._collect)
-
-    def _collect(self, module: int, call: FormedOnce) -> None:
+    def __call__(self, call: Any) -> None:
+        """One layer of one step, where it is plain softmax attention."""
+        if not call.sums_to_1 or call.changes:
+            return
+        module = id(call.module)
         new, keys = call.query.shape[2], call.key.shape[2]
         known = call.mask is None and (new == 1 or (call.causal and new == keys))
         key = call.key[:, :, -new:].clone()  # a part of it would keep all of the step's keys
@@ -67,7 +60,7 @@ class Collected:
         )
         self.scales[module] = call.scale
 
-    def joined(self, model: nn.Module, n: int) -> list[Joined] | None:
+    def joined(self, model: nn.Module, n: int) -> list[AttentionCall] | None:
         """Every layer's attention over `n` tokens; None if they were not read once each, in their order."""
         if len(self.steps) != n_layers(model):
             return None
@@ -85,7 +78,7 @@ def follow(recursion: Recursion, calls: Sequence[AttentionCall]) -> None:
             asking.send(*call.products([next(asking)]))
 
 
-def _join(steps: list[Step], n: int, scale: float) -> Joined | None:
+def _join(steps: list[Step], n: int, scale: float) -> AttentionCall | None:
     ends = torch.tensor([step.query.shape[2] for step in steps]).cumsum(0).tolist()
     if ends[-1] != n or any(step.keys > end for step, end in zip(steps, ends, strict=True)):
         return None  # a candidate was rejected, a cache was given, or is longer than the text
@@ -96,7 +89,9 @@ def _join(steps: list[Step], n: int, scale: float) -> Joined | None:
         for step, end in zip(steps, ends, strict=True):
             row = slice(end - step.query.shape[2], end), slice(end - step.keys, end)
             mask[..., *row] = _all_before(step) if step.visible is None else step.visible
-    return Joined(query, key, key[..., :0], mask, causal=True, scale=scale)
+    call = AttentionCall(query, key, key[..., :0], mask, causal=True, scale=scale)
+    call.can_fuse = False  # it has no kernel of its own
+    return call
 
 
 def _all_before(step: Step) -> Bool[Tensor, "new key"]:

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int, Int32
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 
 from attnlib.rollout.dense import Mixer
@@ -125,6 +123,9 @@ class _Graph:
         One graph holds a copy of the inner nodes per key, with those edges only that lead from the query to
         that key; copies share the source (node 0) and the sink (the last node), and nothing else.
         """
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import maximum_flow
+
         useful = self.reached[query] & self.reaching[keys]  # [key node]
         sink = 1 + useful.size
         copy, node = useful[:, : self.n].nonzero()

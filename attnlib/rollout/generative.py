@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.models.attention import evaluating
+from attnlib.models.attention import evaluating, watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_prompt, model_dtype, refuse_recurrence, watched_pass
 from attnlib.rollout.collected import Collected, follow
@@ -217,7 +217,7 @@ def generate_with_rollout(
     else:
         if tokenizer is not None and "stop_strings" in generate_kwargs:
             generate_kwargs["tokenizer"] = tokenizer
-        with collected.while_in(model):
+        with watching(model, collected):
             result = generate(model, prompt, new, generate_kwargs)
         ids = result if isinstance(result, Tensor) else result.sequences
     length, read = prompt.shape[1], ids[:, :-1]  # nothing was asked of the last token
@@ -230,6 +230,7 @@ def generate_with_rollout(
         residual=residual,
         cumulative=True,
         stays=stays,
+        kernel="once",
         first_kept=length - 1,
     )
     calls = None if forced is not None else collected.joined(model, read.shape[1])

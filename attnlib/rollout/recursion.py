@@ -1,21 +1,40 @@
-r"""Rollout, one layer at a time, while a model runs.
+r"""Rollout, one layer at a time, of a model that runs or has run.
+
+From the first layer up, column by column:
 
     R_0 = I[:, keys]        R_l = (P + R_(l-1)) / (t + 1)
     P = sum_h w_h A_lh R_(l-1)        t = sum_h w_h A_lh 1
 
-The same as `attnlib.rollout.dense`, column by column: with sinks, `R_(l-1)` goes in without its sinks'
-rows, and one more column, 1 on every other row, tells what is left of each row's attention to divide by.
+The same as `attnlib.rollout.dense`: with sinks, `R_(l-1)` goes in without its sinks' rows, and one more
+column, 1 on every other row, tells what is left of each row's attention to divide by.
+
+Of a few queries, from the last layer down: with `A = sum_h w_h A_lh`, a layer is
+
+    M = diag(a) A diag(c) + diag(b)        X <- X M
+
+and `X`, with a row for every query asked for, starts as those of the identity. Plainly `c = 1` and
+`a = b = 1 / (t + 1)`; without the residual connection `a = 1 / t` and `b = 0`. With sinks `c` is 0 there, and
+`a` is `t / (A c)` times as large. Sinks, rows that look at sinks only, and padding are left alone: `a = 0`,
+`b = 1`. The model runs as it would without us. Its queries and keys are kept, and attention is formed from
+them again, of those queries that count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int64
-from torch import Tensor
+from jaxtyping import Bool, Float, Int, Int64
+from torch import Tensor, nn
 
+from attnlib.models.attention import once
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
+from attnlib.models.attention.forward import Mask, watched_pass
+from attnlib.models.attention.interface import changed_from_outside, implementations
+from attnlib.models.transformer import Transformer
+
+Rows = Float[Tensor, "batch row token"]
 
 
 class Recursion:
@@ -25,6 +44,7 @@ class Recursion:
         state: `R_l`.
         layer: `l`, how many layers it has been through.
         history: `R_1 ... R_l` of the queries from `first_kept` on; empty unless `cumulative`.
+        identity: whether it started from all of the identity.
     """
 
     def __init__(
@@ -38,10 +58,12 @@ class Recursion:
         stays: Bool[Tensor, " token"] | None = None,
         kernel: str = "auto",
         first_kept: int = 0,
+        identity: bool = False,
     ) -> None:
         self.state, self.layer, self.history = start, 0, list[Tensor]()
         self.real, self.head_weights, self.residual, self.stays = real, head_weights, residual, stays
         self.cumulative, self.kernel, self.first_kept = cumulative, kernel, first_kept
+        self.identity = identity
 
     def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
         """One layer.
@@ -72,11 +94,11 @@ class Recursion:
         first_key, first_query = end - keys.shape[1], end - queries.shape[1]
         weights = self._weights_of_layer(call)
         if self.stays is None:
-            product, total = yield Wanted(keys, weights, kernel=self.kernel)
+            product, total = yield Wanted(keys, weights, self.kernel, self.identity and not self.layer)
         else:
             stays = self.stays[first_key:end, None].to(keys.dtype)
             rest = stays.expand(len(keys), -1, 1)
-            product, total = yield Wanted(torch.cat([keys * stays, rest], -1), weights, kernel=self.kernel)
+            product, total = yield Wanted(torch.cat([keys * stays, rest], -1), weights, self.kernel)
             product, rest = product[..., :-1], product[..., -1:]
             alone = (rest == 0) | ~self.stays[first_query:end, None]
             product = torch.where(alone, queries, product / torch.where(alone, 1, rest)) * total
@@ -101,6 +123,93 @@ class Recursion:
                 f"layer {self.layer} has {call.query.shape[1]} heads."
             )
         return self.head_weights[self.layer].to(self.state)
+
+
+class Descent(Recursion):
+    """Rollout of `queries`, once a model has been read.
+
+    Attributes:
+        asked: rows of the identity.
+        calls: what every layer forms attention of, first to last.
+    """
+
+    def __init__(
+        self, queries: Int64[Tensor, " row"], shape: tuple[int, int], dtype: torch.dtype, **options: Any
+    ) -> None:
+        super().__init__(one_hot(queries, shape, dtype), **options)
+        self.asked: Rows = self.state.mT
+        self.calls = list[AttentionCall]()
+
+    def read(
+        self, model: nn.Module, input_ids: Int[Tensor, "batch token"], mask: Mask, **model_inputs: Any
+    ) -> bool:
+        """Run a model; False if some layer's attention is not of the kind that can be formed again."""
+        if not _may_be_formed_again(model, input_ids):
+            return False
+
+        def keep(call: AttentionCall) -> None:
+            values = call.key[..., :0]  # none: they are not needed again, and take memory
+            kept = AttentionCall(
+                call.query, call.key, values, call.mask, causal=call.causal, scale=call.scale, bias=call.bias
+            )
+            kept.sums_to_1, kept.changes = call.sums_to_1, call.changes
+            self.calls.append(kept)
+
+        watched_pass(model, [keep], input_ids, mask, **model_inputs)
+        return all(map(once.allowed, self.calls))
+
+    def down(self) -> list[Rows]:
+        """`R_L`; or `R_1 ... R_L` if `cumulative`, whose rows join at layer `l`. Forgets queries and keys."""
+        rows = self.asked[:, :0]
+        while self.calls:
+            call = self.calls.pop()
+            self.layer = len(self.calls)
+            if self.cumulative or not rows.shape[1]:
+                rows = torch.cat([self.asked, rows], 1)
+            with torch.autocast(call.query.device.type, enabled=False):
+                rows = self._through(call, rows)
+        return list(rows.unflatten(1, (-1, self.asked.shape[1])).unbind(1))
+
+    def _through(self, call: AttentionCall, x: Rows) -> Rows:
+        """`X M`."""
+        weights = self._weights_of_layer(call)
+        moved, left = torch.zeros_like(x), torch.zeros_like(x)
+        for example, queries, keys, mean in once.head_means(call, weights, needed=x.any(1)):
+            ahead, alone = self._shares(example, queries, keys, mean, once.sum_of(weights))
+            moved[example][:, keys].addmm_(x[example][:, queries] * ahead, mean)
+            left[example][:, queries] = x[example][:, queries] * alone
+        if self.stays is not None:
+            moved *= self.stays
+        return moved.add_(left)
+
+    def _shares(
+        self, example: int, queries: slice, keys: slice, mean: Float[Tensor, "query key"], total: float
+    ) -> tuple[Float[Tensor, " query"], Float[Tensor, " query"]]:
+        """`a` and `b`."""
+        norm = total + 1 if self.residual else total or 1.0
+        ahead = mean.new_full((len(mean),), 1 / norm)
+        alone = mean.new_full((len(mean),), self.residual / norm)
+        if self.stays is not None:
+            rest = mean @ self.stays[keys].to(mean)
+            only_sinks = (rest == 0) | ~self.stays[queries]
+            ahead = torch.where(only_sinks, 0, total / rest) / norm
+            alone = (self.residual + total * only_sinks) / norm
+        if self.real is not None:
+            real = self.real[example, queries]
+            ahead, alone = torch.where(real, ahead, 0), torch.where(real, alone, 1)
+        return ahead, alone
+
+
+def _may_be_formed_again(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> bool:
+    """`once.allowed`, of all calls of a model, as far as it can be told before it runs."""
+    precisions = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
+    return (
+        (isinstance(model, Transformer) or implementations(model) == {"sdpa"})
+        and input_ids.device.type == "cpu"
+        and input_ids.shape[1] >= once.FROM
+        and precisions <= set(once.PRECISIONS)
+        and not changed_from_outside()
+    )
 
 
 def one_hot(

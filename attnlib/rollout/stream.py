@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from transformers import StoppingCriteria, StoppingCriteriaList
 
 from attnlib.models.attention import watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
@@ -119,8 +118,8 @@ class _CachedRecursion(Recursion):
         return torch.stack([rows[0, self.end - 1] for rows in self.rows[1:]], -1)
 
 
-class _Watch(StoppingCriteria):
-    """Not to stop, but to be called after every token."""
+class _Watch:
+    """A criterion of `generate`: not to stop, but to be called after every token."""
 
     def __init__(self, model: nn.Module, recursion: _CachedRecursion, rows: SimpleQueue, stop: Event) -> None:
         self.model, self.recursion, self.rows, self.stop, self.seen = model, recursion, rows, stop, 0
@@ -142,6 +141,8 @@ def _rows(
     rows, stop = SimpleQueue[StreamedToken | BaseException | None](), Event()
 
     def work() -> None:
+        from transformers import StoppingCriteriaList
+
         try:
             given = generate_kwargs.get("stopping_criteria") or []
             criteria = StoppingCriteriaList([_Watch(model, recursion, rows, stop), *given])

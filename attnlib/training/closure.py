@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2]
-"""Where the packages `attnlib` and `book` lie."""
+"""Where the packages lie: the clone, or the folder of what is installed."""
+
+PACKAGES = ("attnlib", "book")
 
 
 class Import(NamedTuple):
@@ -31,10 +33,11 @@ class Import(NamedTuple):
 def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = HOUSE) -> dict[str, Path]:
     """The modules of the house that some modules, or a text, reach by import, and their files.
 
-    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`). A
-    package's `__init__` is looked through: of what it takes from elsewhere, only the names that are asked for
-    are followed, also where they are asked for as attributes (`from attnlib import stats`, and then
-    `stats.agreement`). It counts where it defines the name itself, or all of it is asked for.
+    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`),
+    which in a package's `__init__` say where its names are that are imported later. That is looked through:
+    of what it takes from elsewhere, only the names that are asked for are followed, also where they are
+    asked for as attributes (`from attnlib import stats`, and then `stats.agreement`). It counts where it
+    defines the name itself, or all of it is asked for.
 
     Args:
         starts: names of modules, which are reached.
@@ -51,24 +54,29 @@ def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = 
             continue
         seen.add(one)
         file, inner_file = file_of(one.module, house), file_of(inner, house)
+        elsewhere: list[Import] = []  # what the package means by the name, which may also be a module's
+        if one.name and file and _is_package(file):
+            own = _of_file(file, one.module, file.stat().st_mtime_ns)
+            taken = [each._replace(asked=one.asked) for each in own if each.name == one.name]
+            elsewhere = [each for each in taken if each != one]
+        waiting += elsewhere
         if inner_file and one.asked and _is_package(inner_file):
             waiting += [Import(inner, name) for name in one.asked]
         elif inner_file:
             if inner not in found:
                 found[inner] = inner_file
                 waiting += _of_file(inner_file, inner, inner_file.stat().st_mtime_ns)
-        elif file and _is_package(file):
-            own = _of_file(file, one.module, file.stat().st_mtime_ns)
-            elsewhere = [each._replace(asked=one.asked) for each in own if each.name == one.name]
-            waiting += elsewhere or [Import(one.module)]
-        elif file:
+        elif file and not elsewhere:
             waiting.append(Import(one.module))
     return dict(sorted(found.items()))
 
 
 def file_of(module: str, house: Path = HOUSE) -> Path | None:
     """The file of a module or package; `None` if it is not of the house."""
-    stem = house.joinpath(*module.split("."))
+    names = module.split(".")
+    if names[0] not in PACKAGES:
+        return None
+    stem = house.joinpath(*names)
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
 
 
@@ -78,15 +86,17 @@ def _is_package(file: Path) -> bool:
 
 @functools.cache
 def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
-    return tuple(_imports(file.read_text(), module if _is_package(file) else module.rpartition(".")[0]))
+    if _is_package(file):
+        return tuple(_imports(file.read_text(), module, typed=True))
+    return tuple(_imports(file.read_text(), module.rpartition(".")[0]))
 
 
-def _imports(text: str, package: str) -> Iterator[Import]:
-    """What a text imports: see `Import`."""
+def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:
+    """What a text imports: see `Import`. A package imports what it names for types when it is asked for it."""
     bound: list[tuple[str, Import]] = []
     asked: dict[str, set[str]] = {}
     uses = Counter[str]()  # of a name, but for the attributes that are asked of it
-    for node in _run(ast.parse(text)):
+    for node in ast.walk(ast.parse(text)) if typed else _run(ast.parse(text)):
         if isinstance(node, ast.Import):
             bound += [(alias.asname or alias.name, Import(alias.name)) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -5,13 +5,13 @@ No number depends on what is refused: records do not count the types of paramete
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, TypeVar
 
 import torch
 from pydantic import AfterValidator, Field
 
+from attnlib.naming import hint
 from book.chapters.refusals import shown
 
 LARGEST_COUNT = 10_000_000
@@ -39,9 +39,7 @@ def among(known: Collection[str]) -> AfterValidator:
     def check(name: str) -> str:
         if name in known:
             return name
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"should be one of {', '.join(known)}; got {shown(name)}{hint}")
+        raise ValueError(f"should be one of {', '.join(known)}; got {shown(name)}{hint(name, known)}")
 
     return AfterValidator(check)
 

@@ -4,6 +4,7 @@ import ast
 import importlib
 import itertools
 import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -46,7 +47,7 @@ ROOMS = [
     "commands",
     "__main__",
 ]
-ALONE = ["colours", "files", "sealing", "stats"]  # import nothing of the house; anyone may use them
+ALONE = ["colours", "files", "lazily", "sealing", "stats"]  # import nothing of the house; anyone may use them
 BESIDE = ["plots", "widgets"]  # do not import each other
 
 
@@ -144,12 +145,14 @@ def test_every_file_is_in_a_room_that_has_a_place() -> None:
 
 @pytest.mark.parametrize("where", ["README.md", "CONTRIBUTING.md", "attnlib/__init__.py"])
 def test_every_room_is_named_in_its_order(where: str) -> None:
-    """From the bottom up: in a table's first column, or between arrows."""
+    """From the bottom up: in a table's or a list's first column, or between arrows."""
     text = (ROOT / where).read_text()
     if where == "CONTRIBUTING.md":
         lines = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    elif where == "README.md":
+        lines = re.findall(r"`generators` →[^;]*", text)
     else:
-        lines = re.findall(r"`generators` →[^;]*|generators ->[^`]*", text)
+        lines = re.findall(r"^    ([a-z]+)  +", text.partition("Its rooms")[2], re.MULTILINE)
     rooms = [room for room in re.findall(r"[a-z]+", " ".join(lines)) if room != "stats"]
     assert rooms == [room for room in ROOMS if room != "__main__"]
 
@@ -195,6 +198,16 @@ def test_what_one_chapter_alone_uses_is_in_its_folder() -> None:
         if module.startswith("attnlib.") and len(folders) == 1 and module not in elsewhere
     }
     assert [module for module, folder in alone.items() if folder not in {"methods", "own_model"}] == []
+
+
+def test_a_kernel_that_starts_in_notebooks_finds_library_and_book() -> None:
+    """As JupyterLab, Binder and Colab start it: by the installation alone."""
+    code = "import attnlib, book.chapters; print(attnlib.__file__, book.chapters.__file__)"
+    bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "notebooks", env=bare, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_no_module_of_the_house_is_imported_late() -> None:

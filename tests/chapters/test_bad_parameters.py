@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlib.models.causal import ARCHITECTURES
+from attnlib.models.causal import architectures
 from book.chapters import demands
 from book.chapters.chapter import Chapter
 from book.chapters.flow.quantifying_flow import QuantifyingFlow
@@ -137,7 +137,7 @@ def test_models_without_attention_are_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
     with pytest.raises(ParameterError, match=f"should be a model with attention; got .*, of type {name}"):
         GenerativeRollout.checked(declared("generative_rollout") | {"model": str(tmp_path)})
-    assert name in ARCHITECTURES
+    assert name in architectures()
     with pytest.raises(ParameterError, match=f"should be an architecture with attention; got '{name}'"):
         AlgorithmicReasoning.checked(declared("algorithmic_reasoning") | {"model": name})
 

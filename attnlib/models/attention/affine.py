@@ -34,6 +34,8 @@ class Affine(NamedTuple):
         self, mixed: Float[Tensor, "batch head query column"], values: Float[Tensor, "batch _ key column"]
     ) -> Float[Tensor, "batch head query column"]:
         """`A'X` from `AX` and `X`, whose heads may be fewer (grouped-query attention)."""
+        if self is AS_IT_IS:
+            return mixed
         if self.onto is None:
             return (self.keep * mixed).to(mixed.dtype)
         if values.shape[1] > 1:
@@ -44,6 +46,8 @@ class Affine(NamedTuple):
         self, rows: Float[Tensor, "batch head query key"], start: int, stop: int, low: int, high: int
     ) -> Float[Tensor, "batch head query key"]:
         """`A'` from `A`, both of queries `start .. stop - 1` and keys `low .. high - 1`."""
+        if self is AS_IT_IS:
+            return rows
 
         def part(x: Tensor | float) -> Tensor | float:
             return x[..., start:stop, :] if isinstance(x, Tensor) and x.shape[-2] > 1 else x
@@ -52,3 +56,7 @@ class Affine(NamedTuple):
         if self.onto is not None:
             changed = changed + part(self.push) * self.onto[..., start:stop, low:high]
         return changed.to(rows.dtype)
+
+
+AS_IT_IS = Affine(1.0)
+"""No change, and no multiplication by 1."""

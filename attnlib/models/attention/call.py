@@ -4,7 +4,7 @@ With `A_h` the attention of the layer's head `h`, `w_h` the head's weight and `X
 
     P = sum_h w_h A_h X            t = sum_h w_h A_h 1
 
-There are two ways to `P` and `t`, and `products` chooses by shape:
+There are three ways to `P` and `t`, and `products` chooses by shape:
 
 `fused`
     Scaled-dot-product attention computes `A_h V` from queries, keys and values and forms no `A_h`: it is
@@ -15,6 +15,10 @@ There are two ways to `P` and `t`, and `products` chooses by shape:
     Rows of `A_h` are formed for a block of queries, averaged over heads, multiplied with every matrix there
     is, forgotten. Operations per query and visible key: `heads channels + columns`, which is less, but scores
     pass through memory. The only way where there is no fused kernel: soft-capped scores, learned sinks.
+
+`once`
+    Where a watcher asks for it, and long texts on CPUs allow it: `A_h` is formed once, for the layer's output
+    and for `P` (`attnlib.models.attention.once`).
 
 Changes (`attnlib.models.attention.affine`) act on `A_h X`, or on rows of `A_h`, before heads are averaged.
 """
@@ -30,6 +34,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from attnlib.models.attention import once
 from attnlib.models.attention.affine import Affine
 
 BLOCK_BYTES = {"cpu": 2**24, "cuda": 2**28}
@@ -46,12 +51,14 @@ class Wanted(NamedTuple):
     Attributes:
         matrix: `X`, in the precision to multiply in; None for the identity: `P` is then the mean over heads.
         weights: `w_h`; `1 / heads` for None.
-        kernel: "fused", "blocks", or "auto".
+        kernel: "fused", "blocks", or "auto"; or "once", for that where it is faster, and else for "auto".
+        identity: whether the matrix is known to be the identity: `once` does not multiply by it.
     """
 
     matrix: Float[Tensor, "batch key column"] | None = None
     weights: Float[Tensor, " head"] | None = None
     kernel: str = "auto"
+    identity: bool = False
 
 
 Product = tuple[Float[Tensor, "batch query column"], Float[Tensor, "batch query 1"] | float]
@@ -75,9 +82,11 @@ class AttentionCall:
         can_block: whether `rows` is there.
         sums_to_1: whether every row is known to.
         knows_mask: whether `mask` and `causal` say all about where a query may look.
+        mixed: the layer's output, if it was computed with a product.
     """
 
     can_fuse = can_block = sums_to_1 = knows_mask = True
+    mixed: Float[Tensor, "batch head query channel"] | None = None
 
     def __init__(
         self,
@@ -109,7 +118,7 @@ class AttentionCall:
         if watchers:
             with torch.set_grad_enabled(gradients), torch.autocast(self.query.device.type, enabled=False):
                 self._watch(watchers)
-        mixed, weights = self.output()
+        mixed, weights = self.output() if self.mixed is None else (self.mixed, None)
         for change in self.changes:
             mixed = change.of(mixed, self.value)
             if weights is not None:
@@ -167,6 +176,11 @@ class AttentionCall:
             ValueError: this model has not got the kernel asked for.
         """
         asked = {one.kernel for one in wanted}
+        if asked == {"once"} and len(wanted) == 1 and once.allowed(self):
+            x, weights = wanted[0].matrix, wanted[0].weights
+            if x is None or (x.dtype == self.dtype and not x.requires_grad):
+                product, self.mixed = once.product(self, None if wanted[0].identity else x, weights)
+                return [(product, once.sum_of(weights))]
         for kernel, there in (("fused", self.can_fuse), ("blocks", self.can_block)):
             if kernel in asked and not there:
                 raise ValueError(f'This model\'s attention has no kernel="{kernel}". Use kernel="auto".')
@@ -178,13 +192,30 @@ class AttentionCall:
         return [self._by_fused(one) for one in wanted]
 
     def _watch(self, watchers: Sequence[Watcher]) -> None:
-        asking = [watcher(self) for watcher in watchers]
-        found = self.products([next(one) for one in asking])
-        for one, product in zip(asking, found, strict=True):
+        asking = [one for watcher in watchers if (one := watcher(self)) is not None]
+        wanted = [next(one) for one in asking]
+        for one, product in zip(asking, self.products(wanted) if wanted else [], strict=True):
             with suppress(StopIteration):
                 one.send(product)
 
-    def _visible(self, start: int, stop: int) -> tuple[int, int]:
+    def changed_rows(self, queries: slice) -> Float[Tensor, "batch head query key"]:
+        """Attention of these queries on `keys_of` them, as the layer uses it, in float32 or better.
+
+        Raises:
+            ValueError: the kernel does not say.
+        """
+        if not self.can_block:
+            raise ValueError(
+                "The model's attention kernel forms no attention weights. Choose another with "
+                'model.set_attn_implementation("sdpa").'
+            )
+        where = queries.start, queries.stop, *self.keys_of(queries.start, queries.stop)
+        rows = self.rows(*where)
+        for change in self.changes:
+            rows = change.of_rows(rows, *where)
+        return rows.to(self.dtype)
+
+    def keys_of(self, start: int, stop: int) -> tuple[int, int]:
         """The first key that any of these queries may look at, and the one after the last."""
         if any(change.onto is not None for change in self.changes):  # which may be anywhere
             return 0, self.key.shape[2]
@@ -225,7 +256,7 @@ class AttentionCall:
         found = [(list[Tensor](), list[Tensor]()) for _ in wanted]
         for start in range(0, queries, size):
             stop = min(start + size, queries)
-            low, high = self._visible(start, stop)
+            low, high = self.keys_of(start, stop)
             with torch.no_grad():  # gradients go to matrices only
                 rows = self.rows(start, stop, low, high)
                 for change in self.changes:
@@ -253,5 +284,6 @@ def _mean(by_head: Tensor, weights: Tensor | None) -> Float[Tensor, "batch query
 Change = Callable[[AttentionCall], Affine]
 """What is to be done to the attention of a call."""
 
-Watcher = Callable[[AttentionCall], Generator[Wanted, Product, None]]
-"""What looks at a call's attention: it yields what it wants to know, once, and goes on with the answer."""
+Watcher = Callable[[AttentionCall], Generator[Wanted, Product, None] | None]
+"""What looks at a call's attention: it yields what it wants to know, once, and goes on with the answer. One
+that wants to know nothing, and only sees the call, returns None."""

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from attnlib.models.attention.affine import Affine
+from attnlib.models.attention.affine import AS_IT_IS, Affine
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.forward import check_layers, refuse_recurrence
 from attnlib.models.attention.interface import Block, _opened
@@ -27,16 +27,6 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 Hidden = Callable[[AttentionCall], Bool[Tensor, "#batch #head query key"]]
 """Which keys are hidden from which queries of a call."""
-
-
-class _AsItIs(Affine):
-    """What comes out of the call stays, without a multiplication by 1."""
-
-    def of(self, mixed: Tensor, values: Tensor) -> Tensor:
-        return mixed
-
-    def of_rows(self, rows: Tensor, start: int, stop: int, low: int, high: int) -> Tensor:
-        return rows
 
 
 @contextmanager
@@ -94,7 +84,7 @@ def every_layer(
     def change(module: int, call: AttentionCall) -> Affine:
         seen.add(module)
         changed(module, call)
-        return _AsItIs(1.0)
+        return AS_IT_IS
 
     if needed:
         refuse_recurrence(model)

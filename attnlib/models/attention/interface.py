@@ -23,7 +23,6 @@ from threading import Lock
 from typing import Any
 
 from torch import Tensor, nn
-from transformers import AttentionInterface
 
 from attnlib.generators.base import Head
 from attnlib.models.attention.call import AttentionCall, Change, Watcher
@@ -156,6 +155,11 @@ def implementations(model: nn.Module) -> set[str]:
     return {c._attn_implementation or "eager" for c in configs if hasattr(c, "_attn_implementation")}
 
 
+def changed_from_outside() -> bool:
+    """Whether attention, of whatever model, is changed in this context."""
+    return any(block.changes for block in _open.get())
+
+
 @contextmanager
 def _opened(model: nn.Module, block: Block) -> Iterator[None]:
     with _lock:
@@ -186,7 +190,14 @@ def _places(model: nn.Module) -> list[Any]:
             f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer. Collect "
             "its attention weights and call rollout(attentions) on them."
         )
-    return ["eager", *(name for name in AttentionInterface._global_mapping if name != "eager")]
+    return ["eager", *(name for name in _registry()._global_mapping if name != "eager")]
+
+
+def _registry() -> Any:
+    """Where Hugging Face models look functions up; to import it takes as long as to import torch."""
+    from transformers import AttentionInterface
+
+    return AttentionInterface
 
 
 def _lead_here(place: Any) -> Callable[[], None]:
@@ -195,12 +206,12 @@ def _lead_here(place: Any) -> Callable[[], None]:
         own = place.attend
         place.attend = partial(_own, own, place)
         return partial(setattr, place, "attend", own)
-    functions = AttentionInterface._global_mapping  # there is no public way to take a name out again
+    functions = _registry()._global_mapping  # there is no public way to take a name out again
     original = functions.get(place)
-    AttentionInterface.register(place, partial(_hugging_face, original, place))
+    _registry().register(place, partial(_hugging_face, original, place))
     if original is None:
         return partial(functions.pop, place, None)
-    return partial(AttentionInterface.register, place, original)
+    return partial(_registry().register, place, original)
 
 
 def _of(module: nn.Module) -> tuple[list[Change], list[Watcher], bool] | None:

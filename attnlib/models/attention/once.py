@@ -13,20 +13,12 @@ the softmax, exactly. (`2^x` takes a quarter of the time of `e^x` on CPUs.) Memo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import cast
+from collections.abc import Iterator
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
-
-from attnlib.models.attention.call import AttentionCall, Product, Wanted
-from attnlib.models.attention.calls import keys_of
-from attnlib.models.attention.inputs import every_layer
-from attnlib.models.attention.interface import _open, implementations
-from attnlib.models.attention.kernels import OwnCall, SdpaCall
-from attnlib.models.transformer import Transformer
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 ROWS = 128
 """Queries in a block: enough for fast products, and few enough for caches to hold 4,096 keys of each."""
@@ -41,94 +33,17 @@ TILE = 256
 """Columns in a part of a triangular matrix that is multiplied whole."""
 
 
-class FormedOnce(AttentionCall):
-    """A call whose attention is formed once, where that is faster; elsewhere as it was.
+def allowed(call: Any) -> bool:
+    """Whether a call's attention can be formed so, and faster: the one place where this is decided.
 
-    Attributes:
-        identity: a matrix `X` that is known to be the identity: nothing is multiplied with it.
-        mixed: the layer's output, if it was computed with the product.
-    """
-
-    identity: Tensor | None = None
-    mixed: Float[Tensor, "batch head query channel"] | None = None
-
-    def products(self, wanted: Sequence[Wanted]) -> list[Product]:
-        """As in `AttentionCall`."""
-        if not is_formed_by_head(self) or len(wanted) != 1 or wanted[0].kernel != "auto":
-            return super().products(wanted)
-        x, weights = wanted[0].matrix, wanted[0].weights
-        if x is not None and (x.requires_grad or x.dtype != self.dtype):
-            return super().products(wanted)
-        if x is self.identity:
-            x = None
-        (batch, heads, n, _), channels = self.query.shape, self.value.shape[-1]
-        product = self.query.new_zeros(batch, n, n if x is None else x.shape[-1])
-        output = self.query.new_empty(batch, n, heads, channels).transpose(1, 2)
-        reach = [] if x is None else _reach(x)
-        for example, queries, keys, mean in head_means(self, weights, output):
-            if x is None:
-                product[example, queries, keys] = mean
-            else:
-                _multiply(mean, keys, x[example], reach, product[example, queries])
-        self.mixed = output
-        return [(product, sum_of(weights))]
-
-    def output(self) -> tuple[Float[Tensor, "batch head query channel"], Tensor | None]:
-        """As in `AttentionCall`."""
-        return super().output() if self.mixed is None else (self.mixed, None)
-
-
-class SdpaOnce(FormedOnce, SdpaCall):
-    """A call of torch's kernel."""
-
-
-class OwnOnce(FormedOnce, OwnCall):
-    """A call of `attnlib.models.transformer.attend`."""
-
-
-KINDS: dict[type[AttentionCall], type[FormedOnce]] = {SdpaCall: SdpaOnce, OwnCall: OwnOnce}
-"""Calls that compute plain softmax attention."""
-
-
-def plain_calls(model: nn.Module, use: Callable[[int, FormedOnce], None]) -> AbstractContextManager[None]:
-    """Inside the block, let every call of plain softmax attention be a `FormedOnce`, and hand it to `use`.
-
-    Not where attention is changed from outside.
-
-    Args:
-        model: as in `watching`.
-        use: of the `id` of the module that calls, and the call, before it is computed.
-    """
-    if _is_changed():
-        return nullcontext()
-
-    def change(module: int, call: AttentionCall) -> None:
-        if (kind := KINDS.get(type(call))) is not None:
-            call.__class__ = kind  # the same call in all but how it is computed
-            use(module, cast(FormedOnce, call))
-
-    return every_layer(model, change, needed=False)
-
-
-def formed_once(model: nn.Module, identity: Tensor | None = None) -> AbstractContextManager[None]:
-    """Inside the block, attention of `model` is formed once where that is faster.
-
-    Args:
-        model: as in `watching`.
-        identity: a matrix `X` that is known to be the identity.
-    """
-    return plain_calls(model, lambda _, call: setattr(call, "identity", identity))
-
-
-def is_formed_by_head(call: FormedOnce) -> bool:
-    """Whether `head_means` takes a call, and is faster: the one place where this is decided.
-
-    It is for self-attention of at least `FROM` tokens, in single precision or better, on a CPU, with a mask
-    that says yes or no. (A GPU's kernels gain more from scores that never reach its memory.)
+    It is for plain self-attention of at least `FROM` tokens, in single precision or better, on a CPU, with a
+    mask that says yes or no, and not changed from outside. (A GPU's kernels gain more from scores that never
+    reach its memory.)
     """
     query, n = call.query, call.query.shape[2]
     return (
         call.sums_to_1
+        and not call.changes
         and query.device.type == "cpu"
         and query.dtype in PRECISIONS
         and query.dtype == call.key.dtype == call.value.dtype  # not under autocast, say
@@ -138,21 +53,25 @@ def is_formed_by_head(call: FormedOnce) -> bool:
     )
 
 
-def may_be_formed_by_head(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> bool:
-    """The same of all calls of a model, as far as it can be told before it runs."""
-    precisions = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
-    return (
-        (isinstance(model, Transformer) or implementations(model) == {"sdpa"})
-        and input_ids.device.type == "cpu"
-        and input_ids.shape[1] >= FROM
-        and precisions <= set(PRECISIONS)
-        and not _is_changed()
-    )
+def product(
+    call: Any, x: Float[Tensor, "batch key column"] | None, weights: Float[Tensor, " head"] | None
+) -> tuple[Float[Tensor, "batch query column"], Float[Tensor, "batch head query channel"]]:
+    """`M X`, or `M` where `X` is None, and `O`."""
+    (batch, heads, n, _), channels = call.query.shape, call.value.shape[-1]
+    found = call.query.new_zeros(batch, n, n if x is None else x.shape[-1])
+    output = call.query.new_empty(batch, n, heads, channels).transpose(1, 2)
+    reach = [] if x is None else _reach(x)
+    for example, queries, keys, mean in head_means(call, weights, output):
+        if x is None:
+            found[example, queries, keys] = mean
+        else:
+            _multiply(mean, keys, x[example], reach, found[example, queries])
+    return found, output
 
 
 @torch.no_grad()
 def head_means(
-    call: FormedOnce,
+    call: Any,
     weights: Float[Tensor, " head"] | None = None,
     output: Float[Tensor, "batch head query channel"] | None = None,
     needed: Bool[Tensor, "batch query"] | None = None,
@@ -162,7 +81,7 @@ def head_means(
     A query that may look nowhere has `A = 0` and `O = 0`.
 
     Args:
-        call: as in `is_formed_by_head`.
+        call: one that is `allowed`.
         weights: `w_h`; `1 / heads` for None.
         output: where to put `O`.
         needed: blocks without any of these queries are left out.
@@ -210,16 +129,9 @@ def sum_of(weights: Float[Tensor, " head"] | None) -> float:
     return 1.0 if weights is None else float(weights.sum())
 
 
-def _is_changed() -> bool:
-    """Whether attention, of whatever model, is changed from outside."""
-    return any(block.changes for block in _open.get())
-
-
-def _looks_at(
-    call: FormedOnce, example: int, queries: slice
-) -> tuple[slice, Bool[Tensor, "_ query key"] | None]:
+def _looks_at(call: Any, example: int, queries: slice) -> tuple[slice, Bool[Tensor, "_ query key"] | None]:
     """All keys that these queries may look at lie in the first; the second is True for those they may not."""
-    keys = keys_of(call, queries)
+    keys = slice(*call.keys_of(queries.start, queries.stop))
     if call.mask is None:
         return keys, None
     return keys, ~call.mask[example % len(call.mask), :, queries, keys]

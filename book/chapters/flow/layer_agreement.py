@@ -36,8 +36,8 @@ from attnlib.generators.base import Batch
 from attnlib.measures.returned import follow_returned, is_followed
 from attnlib.models.attention import evaluating
 from attnlib.rollout import attention_flow, rollout
-from attnlib.rollout.layers import follow_layers
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
+from attnlib.rollout.value_slot import follow_layers
 from attnlib.stats.rank_measures import spearman
 from book.chapters.flow.agreement import Sentence, SentenceTask, TokenizedTask
 from book.chapters.flow.published_ranks import dense_rank_correlation

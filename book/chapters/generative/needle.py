@@ -25,10 +25,9 @@ from scipy import stats
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from attnlib.attribution.asking import scores_of
-from attnlib.attribution.attention import one_pass, shares_a_pass
+from attnlib.attribution.attention import one_pass, scores_of, shares_a_pass
 from attnlib.attribution.prompts import Method, Prompts
-from attnlib.attribution.registry import METHODS, Methods, explained, named
+from attnlib.attribution.registry import METHODS, Methods, named
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import NeedleSample
 from attnlib.stats.comparisons import corrected
@@ -170,9 +169,7 @@ def _seen_in_passing(
     ids, targets = _stacked(model, batch)
     query = batch[0].n_prompt - 1
     together = {name: method for name, method in methods.items() if shares_a_pass(method)}
-    prompts = Prompts(ids, query)
-    with explained(model, prompts, [*together]):
-        found, logits = one_pass(model, prompts, together, logits_from=query)
+    found, logits = one_pass(model, Prompts(ids, query), together, logits_from=query)
     assert logits is not None
     said, asked = logits.argmax(-1), targets[:, query:]
     answered = ((said == asked) | (asked == IGNORE)).all(1)
@@ -186,7 +183,7 @@ def _on_prompts(
     if not places:
         return {}
     ids, n = _stacked(model, [batch[place] for place in places])[0], batch[0].n_prompt
-    (scores,) = scores_of(model, Prompts(ids[:, :n], n - 1, ids[:, n]), methods, explained).values()
+    (scores,) = scores_of(model, Prompts(ids[:, :n], n - 1, ids[:, n]), methods).values()
     return dict(zip(places, scores, strict=True))
 
 

@@ -17,7 +17,7 @@ from attnlib.generators.arithmetic.problems import OPERATORS
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.returned import returned
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.ablation import Instead, heads_ablated
+from attnlib.models.attention.changes import Instead, heads_ablated
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions

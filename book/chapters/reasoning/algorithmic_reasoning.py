@@ -17,7 +17,7 @@ from torch import nn
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, AlgorithmicSample, TooFewTexts, task
 from attnlib.generators.base import Batch, Head
-from attnlib.generators.curriculum import in_stages
+from attnlib.generators.order import in_stages
 from attnlib.measures import evaluate_rows
 from attnlib.models.causal import OWN, CausalSizes, check_architecture
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model

@@ -13,8 +13,7 @@ from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.evaluation import answer_rows
 from attnlib.measures.returned import returned
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.reinforcement import causal_null, reinforced
-from attnlib.models.attention.sharing import shared_out
+from attnlib.models.attention.changes import causal_null, reinforced, shared_out
 from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 

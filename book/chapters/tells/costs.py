@@ -96,7 +96,7 @@ def cost_table(
         try:
             call()
         except ValueError as error:
-            rows.append((name, float("nan"), float("nan"), float("nan"), str(error.__cause__ or error)))
+            rows.append((name, float("nan"), float("nan"), float("nan"), str(error)))
             continue
         own, peak = counted(call)
         rows.append((name, own / flops, _time_ratio(call, forward, repetitions), peak / 1e6, ""))

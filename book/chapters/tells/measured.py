@@ -126,7 +126,7 @@ def _asked(
             if missing is None:
                 raise
             if len(some) == 1:
-                missing |= dict.fromkeys(some, str(error.__cause__ or error))
+                missing |= dict.fromkeys(some, str(error))
             else:  # whichever of them it is
                 waiting = [*({name: method} for name, method in some.items()), *waiting]
     return found

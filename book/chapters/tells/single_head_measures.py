@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlib.attribution.disturbing import blank_out
 from attnlib.attribution.gradients import gradient_x_embedding
-from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.models.attention import evaluating
 from book.chapters.tells.single_head import SingleHead

@@ -11,7 +11,7 @@ import transformers as hf
 from test_attribution import IDS, MODELS, SIZE, _gpt2, _own, close
 
 from attnlib.attribution import METHODS, attribute, lrp
-from attnlib.attribution.integrated import integrated_gradients
+from attnlib.attribution.gradients import integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
 from attnlib.attribution.stream import stream_of
 from attnlib.models import Transformer, TransformerConfig
@@ -283,14 +283,14 @@ def test_relevance_needs_to_know_activations():
     model = llama()
     for layer in model.model.layers:
         layer.mlp.act_fn = torch.nn.Softplus()
-    with pytest.raises(ValueError, match=r"cannot give \['AttnLRP'\].*3 layers, but 0 activation functions"):
+    with pytest.raises(ValueError, match=r"3 layers, but 0 activation functions"):
         attribute(model, IDS[0], method="AttnLRP")
 
 
 def test_relevance_needs_to_know_gates():
     torch.manual_seed(0)
     config = hf.MixtralConfig(**SIZE, num_key_value_heads=2, num_local_experts=2)
-    with pytest.raises(ValueError, match=r"cannot give \['AttnLRP'\].*MixtralExperts multiplies with"):
+    with pytest.raises(ValueError, match="MixtralExperts multiplies with"):
         attribute(hf.MixtralForCausalLM(config).eval(), IDS[0], method="AttnLRP")
 
 

@@ -296,7 +296,7 @@ def test_a_stored_model_knows_its_alphabet_and_whether_it_has_bos(tmp_path, monk
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["rasp", "sort"], "there is no chapter 'rasp'; there are algorithmic_reasoning, "),
+        (["rasp", "sort"], "there is no chapter 'rasp'; there are rasp_languages, "),
         (
             ["rasp_languages", "srot"],
             "rasp_languages has no run 'srot' with these parameters; it has ['sort', ",

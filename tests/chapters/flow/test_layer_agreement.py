@@ -10,7 +10,7 @@ from scipy import stats
 from torch import nn
 
 from attnlib.attribution import attributions
-from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.disturbing import blank_out
 from attnlib.models import Transformer, TransformerConfig
 from book.chapters.flow.agreement import Sentence, SentenceTask, templates, vocabulary_of
 from book.chapters.flow.layer_agreement import (

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnlib.generators.algorithmic import TASKS
-from attnlib.generators.curriculum import in_stages
+from attnlib.generators.order import in_stages
 from book.chapters.reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.recipes import RECIPES, Recipe, Stage
 from book.chapters.refusals import ParameterError
@@ -140,7 +140,9 @@ def test_a_curriculum_that_leaves_the_task_is_refused(stages, message):
 
 
 def test_settings_of_a_part_come_by_name():
-    with pytest.raises(ParameterError, match=r"override.flip_flop.train: should be a valid dictionary; got 5"):
+    with pytest.raises(
+        ParameterError, match=r"override.flip_flop.train: should be a valid dictionary; got 5"
+    ):
         of_one("flip_flop", train=5)
 
 

@@ -1,0 +1,259 @@
+r"""Measures that change what a model reads, or sees, one token at a time, and look what happens.
+
+Costly, and the gold standard for that. With `s` the score of the prediction (`attnlib.attribution.prompts`),
+`z_hqk` the scores before the softmax of head `h`, query `q` and key `k`, `x_k` the stream of token `k` (its
+input embedding, or what a layer hands on) and `x'_k` that of a counterfactual prompt at the same position:
+
+    blank-out               s - s(without x_k)
+    AtMan                   s - s(z_hqk -> (1 - f) z_hqk for all h and q)
+    attention knockout      s - s(z_hqk -> -infinity for all h, q the query)
+    activation patching     s - s(x_k -> x'_k)
+    attribution patching    (x_k - x'_k) . d s / d x_k
+
+All are positive for tokens that speak for the target. AtMan's is the change of the target's loss, `-s`.
+Where scores are negative, its factor brings them *up* to 0: that is how the method is published. The
+suppression of tokens with similar embeddings, which its authors add for images, is left out. (A bias of the
+scores, such as that of relative positions, is not multiplied.) Patching is the causal standard: it asks the
+model itself, with nothing that it would not meet, and is 0 where the two prompts are the same up to there.
+At the input embeddings it is the prompt with that one token replaced. Attribution patching is its first-
+order estimate, for the cost of one forward and one backward pass and a forward pass of the counterfactual.
+
+References:
+    Zeiler and Fergus 2014, *Visualizing and understanding convolutional networks*: leaving parts out. Abnar
+    and Zuidema 2020, *Quantifying attention flow in transformers*, section 4 (there, tokens are replaced).
+    Deiseroth et al. 2023, *AtMan: understanding transformer predictions through memory efficient attention
+    manipulation*, section 3. Geva et al. 2023, *Dissecting recall of factual associations in auto-
+    regressive language models*, section 5: there in a window of layers. Vig et al. 2020, *Causal mediation
+    analysis for interpreting neural NLP*, and Meng et al. 2022, *Locating and editing factual associations
+    in GPT*: patching. Nanda 2023, *Attribution patching*; Syed et al. 2023, *Attribution patching
+    outperforms automated circuit discovery*: its estimate.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlib.attribution.again import Copies, falls, places
+from attnlib.attribution.prompts import Prompts, measure
+from attnlib.attribution.stream import passing, slope, stream_of
+from attnlib.models.attention import AttentionCall, evaluating
+from attnlib.models.attention.forward import logits_of
+from attnlib.models.attention.inputs import Inputs, inputs_changed, keys_hidden
+from attnlib.models.causal import is_causal
+from attnlib.models.transformer import Transformer
+
+Scores = Float[Tensor, "batch key"]
+
+
+@measure
+@torch.no_grad()
+def blank_out(
+    model: nn.Module, prompts: Prompts, *, replacement: int | None = None, batch_size: int = 8
+) -> Float[Tensor, "batch key"]:
+    r"""How much less likely the prediction gets when one token is missing, in nats.
+
+    Token `k` is left out, and the others keep their positions: what is left is what a mask on key `k` in
+    every layer would leave. (Abnar and Zuidema put an "unknown" token there: a `replacement`. Today's
+    language models have no token for that which they have seen in training.) The query is where the
+    prediction is made; its score is NaN if tokens are left out.
+
+    `batch_size` prompts run at once; in causal models that keep keys and values, from those of the tokens
+    before the first of them that differs, which are computed once: about half the operations of a forward
+    pass per token.
+
+    Args:
+        model: any that scores the next token at every position.
+        prompts: what is asked.
+        replacement: put this token in `k`'s place instead of leaving it out.
+        batch_size: how many prompts at once; memory goes with it.
+
+    Returns:
+        Positive for tokens that speak for the target.
+
+    Raises:
+        ValueError: the query can see no token but itself, or the model predicts none.
+    """
+    blanked = _Blanked(model, replacement, batch_size)
+    ids = prompts.ids[:, : prompts.query + 1] if blanked.causal else prompts.ids
+    if ids.shape[1] < 2:
+        raise ValueError("blank-out needs at least 2 tokens, one to leave out and one to ask at. Got one.")
+    with evaluating(model):
+        logits = logits_of(model, ids, start=prompts.query)[:, 0]
+        aimed = prompts._replace(ids=ids).aimed(logits)
+        whole = aimed.score(logits)
+        scores = whole.new_zeros(prompts.ids.shape)
+        for one in range(len(ids)):
+            scores[one, : ids.shape[1]] = whole[one] - blanked.scores(aimed.rows([one]))
+    return scores
+
+
+class _Blanked:
+    """A model that is asked again and again."""
+
+    def __init__(self, model: Any, replacement: int | None, batch_size: int) -> None:
+        self.model, self.replacement, self.batch_size = model, replacement, batch_size
+        self.own, known = isinstance(model, Transformer), inspect.signature(model.forward).parameters
+        self.causal = is_causal(model)
+        self.has_positions = "position_ids" in known
+        self.remembers = self.causal and "past_key_values" in known
+
+    def scores(self, prompt: Prompts) -> Float[Tensor, " token"]:
+        """The score of one prompt without each of its tokens."""
+        n, device = prompt.ids.shape[1], prompt.ids.device
+        places = torch.arange(n, device=device)
+        left_out = places if self.replacement is not None else places[places != prompt.query]
+        past, shared, parts = None, 0, list[Tensor]()
+        for some in left_out.split(self.batch_size):
+            if self.remembers and (first := int(some[0])):
+                block = prompt.ids[:, shared:first]
+                past = self.model(input_ids=block, past_key_values=past, use_cache=True).past_key_values
+                shared = first
+            given = prompt.rows([0] * len(some))
+            ids, place, at = given.ids, places.expand(len(some), -1), prompt.query - n
+            if self.replacement is None:
+                kept = place != some[:, None]
+                ids, place = (each[kept].view(len(some), -1) for each in (ids, place))
+                at = at + (some > prompt.query).long()  # what is left out behind the query moves it up
+            else:
+                ids = ids.scatter(1, some[:, None], self.replacement)
+            logits = self._logits(past, shared, ids, place, prompt.query)
+            parts.append(given.score(logits[torch.arange(len(some), device=device), at]))
+        scores = torch.full((n,), torch.nan, dtype=parts[0].dtype, device=device)
+        scores[left_out] = torch.cat(parts)
+        return scores
+
+    def _logits(
+        self,
+        past: Any,
+        shared: int,
+        ids: Int[Tensor, "batch token"],
+        place: Int[Tensor, "batch token"],
+        query: int,
+    ) -> Float[Tensor, "batch position vocabulary"]:
+        """Logits from before the query on, of prompts of whose first `shared` tokens `past` has the cache."""
+        inputs: dict[str, Any] = {"position_ids": place[:, shared:]} if self.has_positions else {}
+        if past is not None:
+            inputs["past_key_values"] = copy.deepcopy(past)
+            inputs["past_key_values"].batch_repeat_interleave(len(ids))
+        # with a mask given, a gap in the positions is not taken for the border of two packed prompts
+        mask = None if self.own else torch.ones_like(ids)
+        return logits_of(self.model, ids[:, shared:], mask, max(0, query - 1 - shared), **inputs)
+
+
+@measure
+def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch_size: int = 8) -> Scores:
+    """AtMan: the loss that comes of weakening attention to one token, in nats.
+
+    Args:
+        model: as in `inputs_changed`.
+        prompts: what is asked.
+        suppression: `f`, from 0, which changes nothing, to 1: all scores are 0.
+        batch_size: how many tokens at once; memory goes with it.
+
+    Returns:
+        Positive for tokens that speak for the target.
+
+    Raises:
+        ValueError: `f` is out of range; the model's attention cannot be changed; or it predicts no token.
+    """
+    if not 0 <= suppression <= 1:
+        raise ValueError(f"suppression should be from 0 to 1; got {suppression}")
+
+    def disturbed(copies: Copies) -> AbstractContextManager[None]:
+        def weaker(query: Tensor, key: Tensor, value: Tensor) -> Inputs:  # q . (1 - f) k = (1 - f) q . k
+            there = places(copies.tokens, key.shape[2], copies.stop).to(key.dtype)
+            return query, key * (1 - suppression * there)[:, None, :, None], value
+
+        return inputs_changed(model, weaker)
+
+    return falls(model, prompts, disturbed, batch_size)
+
+
+@measure
+def attention_knockout(
+    model: nn.Module,
+    prompts: Prompts,
+    *,
+    queries: str = "query",
+    batch_size: int = 8,
+) -> Scores:
+    """Attention knockout: how much less likely the prediction gets where it cannot look at a token, in nats.
+
+    Args:
+        model: as in `keys_hidden`.
+        prompts: what is asked.
+        queries: who cannot look at token `k`: the "query" where the prediction is made (what it learns of `k`
+            from other tokens stays; its own key, too, can be hidden from it); or "all" but `k` itself: in a
+            causal model that is blank-out.
+        batch_size: how many tokens at once; memory goes with it.
+
+    Returns:
+        Positive for tokens that speak for the target.
+
+    Raises:
+        ValueError: the query can see no token but itself; the model's kernel takes no such mask; or it
+            predicts no token.
+    """
+    if queries not in ("query", "all"):
+        raise ValueError(f'queries should be "query" or "all"; got {queries!r}')
+    causal = is_causal(model)
+    if prompts.ids.shape[1] < 2 or (causal and not prompts.query):
+        raise ValueError("attention knockout needs at least 2 tokens, one to hide and one to see. Got one.")
+    asking = prompts.ids.new_tensor([prompts.query])
+
+    def disturbed(copies: Copies) -> AbstractContextManager[None]:
+        def hidden(call: AttentionCall) -> Bool[Tensor, "copy 1 query key"]:
+            key = places(copies.tokens, call.key.shape[2], copies.stop)
+            who = places(asking if queries == "query" else copies.tokens, call.query.shape[2], copies.stop)
+            who = who if queries == "query" else ~who
+            return (who[:, :, None] & key[:, None, :])[:, None]
+
+        return keys_hidden(model, hidden)
+
+    if queries == "all" or not causal:
+        return falls(model, prompts, disturbed, batch_size)
+    # of each copy only the query is computed again, so more of them go together
+    return falls(model, prompts, disturbed, 8 * batch_size, changes_from=prompts.query)
+
+
+@measure
+def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, batch_size: int = 8) -> Scores:
+    """Activation patching, in nats.
+
+    Args:
+        model: any with an embedding of its input tokens.
+        prompts: what is asked, with a counterfactual.
+        layer: 0 for the input embeddings, `l` for what layer `l` (from 1) hands on.
+        batch_size: how many tokens at once; memory goes with it.
+
+    Raises:
+        ValueError: there is no counterfactual, or no such layer; or the model predicts no token.
+    """
+    other = prompts.otherwise("activation patching")
+    there, _ = stream_of(model, torch.cat([prompts.ids, other]), prompts.query, layer)
+    clean, patch = there.chunk(2)
+
+    def disturbed(copies: Copies) -> AbstractContextManager[None]:
+        def patched(stream: Tensor) -> Tensor:
+            at = torch.arange(len(stream), device=stream.device), copies.tokens - copies.start
+            return stream.index_put(at, patch[copies.prompt, copies.tokens])
+
+        return passing(model, patched, layer)
+
+    return falls(model, prompts, disturbed, batch_size, tokens=(clean != patch).any(-1))
+
+
+@measure
+def attribution_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0) -> Scores:
+    """Attribution patching, in nats; arguments and errors as in `activation_patching`."""
+    other = prompts.otherwise("attribution patching")
+    clean, gradient = slope(model, prompts, layer)
+    patch, _ = stream_of(model, other, prompts.query, layer)
+    return (gradient * (clean - patch)).sum(-1)

@@ -1,0 +1,250 @@
+r"""What attention carries: the residual stream after each attention block, taken apart by where it is from.
+
+With `x_i` what enters a layer at token `i`, `A_h` the attention of head `h` that the layer uses in the end,
+`v_h(x_j)` its values and `W_O_h` its slice of the output projection, the stream after attention is a sum,
+
+    m_i = L_i(x_i) + sum_j sum_h A_h[i, j] L_i(v_h(x_j) W_O_h) + c_i
+
+where `L_i` is the norm of a model that has one behind its attention, made linear: a norm is `N(u) = s(u) g *
+(u - mean(u)) + b` (without the mean in RMSNorm), and given the number `s(u)` that it divided by, all but `b`
+is linear in `u`. Where there is no such norm, `L_i` is the identity. `c_i` is what no token brings: biases.
+
+`L_i` is a number for each token, `s_i`, times a map `G` that is the same for all. So `G(v_h W_O_h)` is worked
+out once per key, and `s_i` multiplies rows of attention.
+
+References:
+    Kobayashi et al. 2020, *Attention is not only a weight*; and 2021, *Incorporating residual and
+    normalization layers into analysis of masked language models*: the decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
+from threading import get_ident
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnlib.attribution.anatomy import Anatomy, anatomies
+from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.forward import Mask, watched_pass
+from attnlib.models.mode import evaluating
+
+TOLERANCE = 1e-3
+"""How far, relative to its length, a sum of parts may be from the vector in single precision: rounding."""
+
+
+class Linear(NamedTuple):
+    """A norm given its statistics, `N(u) = scale G(u) + bias`; see the module's docstring.
+
+    Attributes:
+        gain: `g`.
+        centred: whether the mean is taken off.
+        scale: `s`, of each token.
+        bias: `b`.
+    """
+
+    gain: Float[Tensor, " width"] | float = 1.0
+    centred: bool = False
+    scale: Float[Tensor, "batch token 1"] | float = 1.0
+    bias: Float[Tensor, " width"] | float = 0.0
+
+    @classmethod
+    def of(cls, norm: nn.Module | None, at: Float[Tensor, "batch token width"]) -> Linear:
+        """A norm at these vectors; of None, the identity. Any but a LayerNorm is taken for an RMSNorm."""
+        if norm is None:
+            return cls()
+        if isinstance(norm, nn.LayerNorm):
+            gain = 1.0 if norm.weight is None else norm.weight
+            scale = (at.var(-1, keepdim=True, correction=0) + norm.eps).rsqrt()
+            return cls(gain, True, scale, 0.0 if norm.bias is None else norm.bias)
+        gain = norm(torch.ones_like(at[0, 0]))  # some multiply by the weight, some by one more
+        straight, bent = gain * at, norm(at)
+        least = torch.finfo(at.dtype).tiny
+        scale = (bent * straight).sum(-1, True) / straight.square().sum(-1, True).clamp(min=least)
+        return cls(gain, False, scale)
+
+    def shape(self, parts: Float[Tensor, "*parts width"]) -> Float[Tensor, "*parts width"]:
+        """`G` of parts."""
+        if self.centred:
+            parts = parts - parts.mean(-1, keepdim=True)
+        return parts if isinstance(self.gain, float) else parts * self.gain
+
+
+class LayerParts:
+    """One layer of one forward pass, apart; symbols as in the module's docstring. In float32 or better.
+
+    Attributes:
+        anatomy: its modules.
+        call: its attention.
+        stream: `x`.
+        attended: the output of attention, before any norm and the residual connection.
+        after_attention: `m`.
+        output: what leaves the layer.
+    """
+
+    def __init__(
+        self,
+        anatomy: Anatomy,
+        call: AttentionCall,
+        stream: Float[Tensor, "batch token width"],
+        attended: Float[Tensor, "batch token width"],
+        output: Float[Tensor, "batch token width"],
+    ) -> None:
+        self.anatomy, self.call = anatomy, call
+        self.stream, self.attended, self.output = (each.to(call.dtype) for each in (stream, attended, output))
+        self.after_attention = anatomy.after_attention(stream, attended).to(call.dtype)
+        self._inner = Linear.of(anatomy.on_attention, self.attended)
+        between = self.attended if anatomy.on_attention is None else anatomy.on_attention(attended)
+        self._outer = Linear.of(anatomy.on_sum, self.stream + between)
+
+    @cached_property
+    def carried(self) -> Float[Tensor, "key batch head width"]:
+        """`v_h(x_j) W_O_h`: what a query gets that gives all of its attention to key `j`.
+
+        Keys come first, so that those of some keys lie together.
+        """
+        value, heads = self.call.value.to(self.call.dtype), self.call.query.shape[1]
+        weight = self.anatomy.weight.to(value).unflatten(0, (value.shape[1], heads // value.shape[1], -1))
+        return torch.einsum("bgkc,grcd->kbgrd", value, weight).flatten(2, 3).contiguous()
+
+    @cached_property
+    def through_norm(self) -> Float[Tensor, "key batch head width"]:
+        """`G(v_h(x_j) W_O_h)`."""
+        return self._shape(self.carried)
+
+    @cached_property
+    def residual(self) -> Float[Tensor, "batch token width"]:
+        """`L_i(x_i)`."""
+        return self._outer.scale * self._outer.shape(self.stream)
+
+    @cached_property
+    def constant(self) -> Float[Tensor, "#batch #token width"]:
+        """`c_i`."""
+        bias = self.anatomy.bias
+        inner = self.stream.new_zeros(1, 1, self.stream.shape[-1]) if bias is None else bias[None, None]
+        inner = self._inner.scale * self._inner.shape(inner) + self._inner.bias
+        return self._outer.scale * self._outer.shape(inner) + self._outer.bias
+
+    def keys(self, queries: slice) -> slice:
+        """All keys that any of these queries may look at lie in here."""
+        return slice(*self.call.keys_of(queries.start, queries.stop))
+
+    def attention(self, queries: slice) -> Float[Tensor, "batch head query key"]:
+        """`A_h` of these queries, on `keys(queries)`; errors as in `changed_rows`."""
+        return self.call.changed_rows(queries)
+
+    def scaled(
+        self, attention: Float[Tensor, "batch head query key"], queries: slice
+    ) -> Float[Tensor, "batch head query key"]:
+        """`s_i A_h`."""
+        scale = self._inner.scale * self._outer.scale
+        return attention if isinstance(scale, float) else attention * scale[:, None, queries]
+
+    def _shape(self, parts: Float[Tensor, "*parts width"]) -> Float[Tensor, "*parts width"]:
+        """`G`."""
+        return self._outer.shape(self._inner.shape(parts))
+
+    def check(self, token: int) -> None:
+        """Raise a `ValueError` unless the parts of a token sum to what the layer computed."""
+        here = slice(token, token + 1)
+        attention, value = self.attention(here), self.call.value[:, :, self.keys(here)].to(self.call.dtype)
+        by_group = attention.unflatten(1, (value.shape[1], -1))  # heads that share values
+        attended = (by_group @ value[:, :, None]).flatten(1)[:, None] @ self.anatomy.weight.to(value)
+        found = self.residual[:, here] + self.scaled(self._shape(attended)[:, None], here)[:, 0]
+        found = found + self.constant.expand_as(self.stream)[:, here]
+        after = self.anatomy.output(self.after_attention[:, here].to(self.anatomy.weight.dtype))
+        kind, attention_kind = type(self.anatomy.layer).__name__, type(self.anatomy.attention).__name__
+        allowed = max(TOLERANCE, torch.finfo(self.anatomy.weight.dtype).eps ** 0.5)
+        for sum_of_parts, whole, message in (
+            (
+                found,
+                self.after_attention[:, here],
+                f"{attention_kind} is not the sum of what its heads carry",
+            ),
+            (after, self.output[:, here], f"{kind} is not the sum of what enters and what its blocks add"),
+        ):
+            if not bool(((sum_of_parts - whole).norm(dim=-1) <= allowed * whole.norm(dim=-1)).all()):
+                raise ValueError(
+                    f"The output of a {message}, so it is computed in a way not understood here."
+                )
+
+
+def brought(
+    attention: Float[Tensor, "batch head query key"],
+    carried: Float[Tensor, "key batch head width"],
+    room: Float[Tensor, " number"] | None = None,
+) -> Float[Tensor, "key batch query width"]:
+    """`sum_h A_h[i, j] u_h(j)`: what each key brings to each query, all these heads together.
+
+    With `room` for so many numbers or more, the result stands there: memory that is used again and again is
+    in the cache, where new memory has to be got first, which takes longer than the multiplication.
+    """
+    batch, _, queries, keys = attention.shape
+    weights, vectors = attention.permute(3, 0, 2, 1).contiguous().flatten(0, 1), carried.flatten(0, 1)
+    shape = keys * batch, queries, carried.shape[-1]
+    out = None if room is None else room[: shape[0] * shape[1] * shape[2]].view(shape)
+    return torch.bmm(weights, vectors, out=out).unflatten(0, (keys, batch))
+
+
+@torch.no_grad()
+def parts_of(
+    model: nn.Module, input_ids: Int[Tensor, "batch token"], attention_mask: Mask = None, *, check: int = -1
+) -> list[LayerParts]:
+    """Run a model once, without its language-model head, and take every layer apart, first to last.
+
+    Attention is what the layers use inside any open block of `changing`.
+
+    Args:
+        model: an attnlib `Transformer`; or a Hugging Face decoder whose layers are like those of Llama
+            (grouped-query attention included), GPT-2 or Gemma 2.
+        input_ids: the tokens.
+        attention_mask: 1 for tokens, 0 for padding.
+        check: at which token to see whether the parts of every layer sum to what it computed.
+
+    Raises:
+        ValueError: as in `rollout_of`; or the model is of another kind; says which part is not understood.
+    """
+    layers = anatomies(model)
+    seen: list[dict[str, Any]] = [{} for _ in layers]
+    with ExitStack() as stack:
+        stack.enter_context(evaluating(model))
+        for layer, found in zip(layers, seen, strict=True):
+            stack.enter_context(_recorded(layer, found))
+        calls = list[AttentionCall]()
+        watched_pass(model, [calls.append], input_ids, attention_mask)
+        parts = [
+            LayerParts(layer, call, **found) for layer, call, found in zip(layers, calls, seen, strict=True)
+        ]
+        for one in {type(one.anatomy.layer): one for one in parts}.values():  # layers of a type compute alike
+            one.check(check % input_ids.shape[1])
+    return parts
+
+
+@contextmanager
+def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> Iterator[None]:
+    """Keep what enters and leaves a layer and its attention, in this thread."""
+    thread = get_ident()
+
+    def enters(module: nn.Module, given: tuple, named: dict[str, Any]) -> None:
+        if get_ident() == thread:
+            found["stream"] = given[0] if given else named["hidden_states"]
+
+    def leaves(name: str, module: nn.Module, given: tuple, output: Any) -> None:
+        if get_ident() == thread:
+            found[name] = output[0] if isinstance(output, tuple) else output
+
+    handles = [
+        anatomy.layer.register_forward_pre_hook(enters, with_kwargs=True),
+        anatomy.layer.register_forward_hook(partial(leaves, "output")),
+        anatomy.attention.register_forward_hook(partial(leaves, "attended")),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

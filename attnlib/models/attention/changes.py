@@ -1,0 +1,250 @@
+r"""Changes of a layer's attention, all of one form: a share of what it was, and a share of something else.
+
+    A'_h = a_h A_h + b_h S_h
+
+with `A_h` the attention of head `h`, `a_h` and `b_h` a number for each query, and `S_h` any matrix `[query
+key]`. So a head's output is `A'_h V = a_h (A_h V) + b_h (S_h V)`, whatever kernel computes `A_h V`, fused
+ones included, and a second change acts on what the first one left. Three of them, each of chosen heads:
+
+`reinforced`
+    Attention pushed onto chosen keys. Looking where an algorithm looks may be a cause of right answers, or
+    only go with them; so we intervene.
+
+`heads_ablated`
+    Heads taken out, to see what they are needed for.
+
+`shared_out`
+    Attention given out by kind of key, all keys of a kind the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Literal, TypeVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attnlib.generators.base import Head
+from attnlib.models.attention.affine import Affine
+from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.interface import changing, heads_by_layer
+
+Instead = Literal["zero", "uniform"]
+Chosen = Float[Tensor, "1 head 1 1"]
+"""1 for the heads of a layer that are chosen, 0 for the others."""
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@contextmanager
+def heads_changed(
+    model: nn.Module,
+    heads: Sequence[Head] | None,
+    change: Callable[[AttentionCall, Chosen, int], Affine],
+) -> Iterator[None]:
+    """Change the attention of chosen heads, all for None, in every call of `model` inside a `with` block.
+
+    Args:
+        model: as in `reinforced`.
+        heads: `(layer, head)` of each, both counted from 0.
+        change: of a call, the heads that are chosen, and the number of the layer.
+
+    Raises:
+        ValueError: the model has no such head, or is of another kind.
+    """
+    picked = heads_by_layer(model, heads)
+
+    def of_layer(layer: int, call: AttentionCall) -> Affine:
+        chosen = call.query.new_zeros(1, call.query.shape[1], 1, 1, dtype=call.dtype)
+        chosen[:, picked[layer]] = 1
+        return change(call, chosen, layer)
+
+    with changing(model, {layer: partial(of_layer, layer) for layer in picked}):
+        yield
+
+
+@contextmanager
+def reinforced(
+    model: nn.Module,
+    heads: Sequence[Head] | None,
+    reference: Bool[Tensor, "batch query key"],
+    strength: float | int,
+    *,
+    as_published: bool = False,
+) -> Iterator[None]:
+    r"""Push attention onto `reference` in every call of `model` inside the `with` block.
+
+    In chosen heads, the attention $A$ of every query with a reference is replaced on its way to the values,
+
+    $$\text{mixture: } A' = (1 - s)\,A + s\,\frac{S}{\sum_k S_{qk}}
+    \qquad\qquad \text{as published: } A' = A + s\,S$$
+
+    with $S_{qk}$ = 1 where query $q$ should look, else 0, and $s$ the strength. A mixture is attention again:
+    its rows sum to 1, $s = 0$ changes nothing and $s = 1$ leaves nothing of what the head looked at by
+    itself. The published form (Spiegel et al. 2025, their repository's reinforcement notebooks) adds to
+    weights that summed to 1 already, so a head's output also grows with $s$, and with the number of keys.
+
+    The attention that the model returns when asked for is the changed one. Queries without a reference are
+    left alone. A call with fewer queries than keys (a generation that goes on from its cache) is taken for
+    the last ones of its keys, and a shorter sequence than the reference for its beginning. Other threads see
+    nothing of it, unless they run in a copy of this context.
+
+    Args:
+        model: a Hugging Face model that uses the attention interface, or our own `Transformer`.
+        heads: which (layer, head)s; all if None.
+        reference: S, for the batch that the model will be called with, padding included.
+        strength: s; in [0, 1], or any number at least 0 `as_published`.
+        as_published: add, as above.
+
+    Raises:
+        ValueError: a strength or a head that cannot be, a model of another kind, or (inside the block) a
+            batch that the reference does not fit.
+
+    Example:
+        >>> from attnlib.models import Transformer, TransformerConfig
+        >>> model = Transformer(TransformerConfig(5, n_layers=1, causal=True))
+        >>> first = torch.zeros(1, 3, 3, dtype=torch.bool)
+        >>> first[..., 0] = True
+        >>> with reinforced(model, None, first, 1.0):
+        ...     output = model(torch.tensor([[1, 2, 3]]), output_attentions=True)
+        >>> output.attentions[0, 0, 0, :, 0]
+        tensor([1., 1., 1.], grad_fn=<SelectBackward0>)
+    """
+    if strength < 0 or (strength > 1 and not as_published):
+        allowed = "at least 0" if as_published else "from 0 to 1"
+        raise ValueError(f"strength should be {allowed}; got {strength}")
+
+    def pushed(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
+        (batch, _, n_queries, _), n_keys, have = call.query.shape, call.key.shape[2], reference.shape
+        if have[0] != batch or have[1] < n_keys:
+            raise ValueError(
+                f"the reference is for {have[0]} sequences of up to {have[1]} tokens, and the model was "
+                f"called with {batch} of {n_keys}: call it inside reinforced() with that one batch only"
+            )
+        onto = reference[:, n_keys - n_queries : n_keys, :n_keys].to(call.query.device, call.dtype)
+        counts = onto.sum(-1, keepdim=True)
+        push = float(strength) * chosen * (counts > 0)[:, None]  # nothing where there is no reference
+        if as_published:
+            return Affine(1.0, push, onto[:, None], sums_to_1=False)
+        return Affine(1 - push, push, (onto / counts.clamp(min=1))[:, None])
+
+    with heads_changed(model, heads, pushed):
+        yield
+
+
+def causal_null(
+    reference: Bool[Tensor, "batch query key"], seed: int = 0, *, first_key: int = 1
+) -> Bool[Tensor, "batch query key"]:
+    """As many keys per query as the reference has, drawn at random from those that the query may see.
+
+    The control of `reinforced`: the same push, onto keys that the algorithm has no use for (or only by
+    chance). Every key before a query, and the query itself, is as likely as any other.
+
+    Args:
+        reference: causal; right-padded sequences, with nothing on padding.
+        seed: of the draws.
+        first_key: keys before this one are never drawn; 1 spares the beginning-of-sequence token.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.rand(reference.shape, generator=generator).to(reference.device)
+    positions = torch.arange(reference.shape[-1], device=reference.device)
+    visible = (positions <= positions[:, None]) & (positions >= first_key)
+    order = draws.masked_fill(~visible, 2.0).argsort(-1).argsort(-1)  # rank of each key's draw in its row
+    return (order < reference.sum(-1, keepdim=True)) & visible
+
+
+@contextmanager
+def heads_ablated(model: M, heads: Sequence[Head], instead: Instead = "zero") -> Iterator[M]:
+    r"""The model without some of its heads, inside a `with` block.
+
+    A layer adds up what its heads bring, $\sum_h W_h A_h V_h$ ($W_h$ the head's slice of `out`). An ablated
+    head brings
+
+    - "zero": nothing, $A_h = 0$. What follows may depend on something being there, if only on its mean, so
+      part of the damage may be that of a missing constant;
+    - "uniform": the mean of the values that a query may look at ($A_{qk}$ equal for all $k$): it still brings
+      something, but does not choose. What is lost is what its attention is for.
+
+    The attention that the model returns when asked for is the changed one.
+
+    Args:
+        model: as in `reinforced`; it is as it was when the block ends.
+        heads: `(layer, head)` of each, both counted from 0; none leaves the model as it is.
+        instead: what stands in place of what they bring.
+
+    Raises:
+        ValueError: the model has no such head, or (inside the block) its kernel does not say where a query
+            may look.
+
+    Example:
+        >>> import torch
+        >>> from attnlib.models import Transformer, TransformerConfig
+        >>> model = Transformer(TransformerConfig(vocabulary=5)).eval()
+        >>> ids = torch.tensor([[1, 2, 3]])
+        >>> with heads_ablated(model, [(0, 1)]):
+        ...     without = model(ids).logits
+    """
+    if instead not in ("zero", "uniform"):
+        raise ValueError(f'instead should be "zero" or "uniform"; got {instead!r}')
+
+    def without(call: AttentionCall, out: Chosen, layer: int) -> Affine:
+        if instead == "zero":
+            return Affine(1 - out, sums_to_1=False)
+        even = call.visible().to(call.dtype)
+        return Affine(1 - out, out, even / even.sum(-1, keepdim=True).clamp(min=1))
+
+    with heads_changed(model, heads, without):
+        yield model
+
+
+@contextmanager
+def shared_out(
+    model: nn.Module,
+    heads: Sequence[Head] | None,
+    kinds: Bool[Tensor, "kind batch query key"],
+    queries: Bool[Tensor, "batch query"],
+    shares: Float[Tensor, "layer head kind"],
+) -> Iterator[None]:
+    r"""Share out attention by kind of key, all keys of a kind the same, inside the `with` block.
+
+    In chosen heads, the attention $A$ of every query that is chosen, too, becomes
+
+    $$A'_{qk} = \sum_r \frac{p_r}{\sum_{r'} p_{r'}} \frac{R_{rqk}}{\sum_{k'} R_{rqk'}}$$
+
+    with $R_{rqk}$ = 1 where key $k$ is of kind $r$ for query $q$, and $p_r$ the head's share for that kind;
+    sums over kinds are over those that the query has keys of. So attention can be carried over from texts of
+    one length to texts of another.
+
+    Args:
+        model: a Hugging Face model that uses the attention interface, or our own `Transformer`.
+        heads: which (layer, head)s; all if None.
+        kinds: R, for the batch that the model will be called with, whole; no key is of two kinds.
+        queries: those whose attention is changed; the others' is left alone.
+        shares: p, at least 0. A query whose kinds have no share in a head is left alone there.
+
+    Raises:
+        ValueError: a head that cannot be, a model of another kind, or (inside the block) a batch that the
+            kinds do not fit.
+    """
+
+    def shared(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
+        have = (call.query.shape[0], call.query.shape[2], call.key.shape[2])
+        if have != tuple(kinds.shape[1:]):
+            raise ValueError(
+                f"the kinds are of {kinds.shape[1]} sequences of {kinds.shape[2]} tokens, and the model was "
+                f"called with {have[0]} of {have[2]}: call it inside shared_out() with that one batch only"
+            )
+        device, dtype = call.query.device, call.dtype
+        each = kinds.to(device, dtype)
+        each = each / each.sum(-1, keepdim=True).clamp(min=1)  # [kind batch query key]
+        onto = torch.einsum("hr,rbqk->bhqk", shares[layer].to(device, dtype), each)
+        total = onto.sum(-1, keepdim=True)
+        push = chosen * (queries.to(device)[:, None, :, None] & (total > 0))
+        return Affine(1 - push, push, onto / total.where(total > 0, 1))
+
+    with heads_changed(model, heads, shared):
+        yield

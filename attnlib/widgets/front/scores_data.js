@@ -1,0 +1,38 @@
+// Scores as they came from Python: how they are unpacked, and how they are written as numbers.
+//
+// May be touched for: another form of what attnlib.widgets.scores stores. Nothing here is drawn.
+
+import { clamp, sum } from "./common.js";
+import { inflateItem } from "./inflate.js";
+import { signed } from "./curves.js";
+
+/** The item at an index: each of its scores as values [moment][place]. */
+export function unpackScores(model, index) {
+  const items = model.get("items"), found = items[index], { places } = found;
+  const all = inflateItem(model, items, index, places * sum(found.scores.map(({ moments }) => moments)));
+  let at = 0;
+  const scores = found.scores.map((score) => {
+    const { moments, scale, signed } = score;
+    const value = (step) => { const part = signed ? (step - 128) / 127 : step / 255; return scale * part * Math.abs(part); };
+    const values = Array.from({ length: moments }, () => Float32Array.from(all.subarray(at, (at += places)), value));
+    const ends = { least: Math.min(0, ...values.map((all) => Math.min(...all))), most: Math.max(0, ...values.map((all) => Math.max(...all))) };
+    return { ...score, ...ends, values };
+  });
+  return { ...found, scores };
+}
+
+/** As many digits as are right to one of the last, with a sign where there are both. */
+export function number(value, { scale, signed: both }) {
+  if (value === 0) return "0";
+  const root = Math.sqrt(Math.abs(value) / scale), half = 0.5 / (both ? 127 : 255);
+  const error = scale * ((root + half) ** 2 - root ** 2);
+  const digits = clamp(Math.floor(-Math.log10(2 * error)), 0, 5), least = 10 ** -digits;
+  if (Math.abs(value) < least / 2) return both ? (value > 0 ? `+<${least}` : `−<${least}`) : `<${least}`;
+  return (both && value > 0 ? "+" : "") + signed(value, digits);
+}
+
+/** The place of a token when all are sorted from the largest: 1 is the largest. */
+export const rank = (values, at) => 1 + values.reduce((above, value) => above + (value > values[at]), 0);
+export const ordinal = (place) => `${place}${{ 1: "st", 2: "nd", 3: "rd" }[place % 100 > 10 && place % 100 < 14 ? 0 : place % 10] ?? "th"}`;
+export const magnitude = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+export const largestAt = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);

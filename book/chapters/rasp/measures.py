@@ -50,7 +50,7 @@ from attnlib.attribution.gradients import gradient_x_embedding
 from attnlib.attribution.prompts import Method
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.accuracy import sample_scores
-from attnlib.measures.returned import returned
+from attnlib.measures.returned import in_turn, returned
 from attnlib.models.attention import reinforced
 from attnlib.models.compiled import Compiled
 from attnlib.stats.reference import reference_mass
@@ -102,9 +102,8 @@ def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFram
     Raises:
         ValueError: the batches have no target attention.
     """
-    device, tables, before = next(model.parameters()).device, list[pd.DataFrame](), 0
-    for batch in batches:
-        batch = batch.to(device)
+    tables = list[pd.DataFrame]()
+    for batch, before in in_turn(model, batches):
         if not batch.target_attention:
             raise ValueError("the batches have no target attention: make them with that of a program")
         attentions = stacked_attentions(returned(model, batch, attentions=True))
@@ -124,7 +123,6 @@ def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFram
                     "head": name_of(head),
                 }
                 tables.append(table.assign(**about))
-        before += len(batch)
     columns = ["sample", "program", "head", "agreement", "uniform", "apart"]
     return pd.concat(tables, ignore_index=True)[columns]
 
@@ -161,8 +159,8 @@ def scores_with_program(
         even: spread attention evenly over those rows instead: what is left if it does not matter where a
             head looks.
     """
-    tables, before = list[pd.DataFrame](), 0
-    for batch in batches:
+    tables = list[pd.DataFrame]()
+    for batch, before in in_turn(model, batches):
         real = batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None]
         with ExitStack() as stack:
             for program, head in pairs.items():
@@ -171,7 +169,6 @@ def scores_with_program(
                 stack.enter_context(reinforced(model, [head], keys, 1.0))
             table = sample_scores(model, [batch])
         tables.append(table.assign(sample=table["sample"] + before))
-        before += len(batch)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -239,10 +236,8 @@ def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         and `uniform`, the mass of a head that spreads its attention evenly over the sample. Heads that the
         model does not have have no row.
     """
-    device = next(model.parameters()).device
     parts: dict[str, list[Float[Tensor, "sample 2"]]] = {}
-    for batch in batches:
-        batch = batch.to(device)
+    for batch, _ in in_turn(model, batches):
         attentions = stacked_attentions(returned(model, batch, attentions=True))
         pairs = batch.attention_mask[:, :, None] & batch.attention_mask[:, None, :]
         _, n_layers, n_heads, _, _ = attentions.shape
@@ -301,9 +296,8 @@ def source_rows(
         `among`, `found`, and `chance`, how often a candidate drawn blindly is a source. Where a source and
         something else tie, nothing is found. Outputs without a source among the candidates have no row.
     """
-    device, tables, before = next(model.parameters()).device, list[pd.DataFrame](), 0
-    for batch in batches:
-        batch = batch.to(device)
+    tables = list[pd.DataFrame]()
+    for batch, before in in_turn(model, batches):
         asked = batch.target_ids != IGNORE
         sources = batch.target_attention[head] & asked[:, None]
         for query in range(asked.shape[1]):
@@ -326,7 +320,6 @@ def source_rows(
                 for method, score in scores.items():
                     found = _found(score[there], wanted[there], candidates[there]).cpu()
                     tables.append(pd.DataFrame(about | {"method": method, "found": found}))
-        before += len(batch)
     columns = ["sample", "query", "method", "among", "found", "chance"]
     return pd.concat([pd.DataFrame(columns=columns), *tables][bool(tables) :], ignore_index=True)[columns]
 

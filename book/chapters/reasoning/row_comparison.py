@@ -40,7 +40,6 @@ def compare_rows(
     split: str = "correct",
     *,
     adjust_for: Sequence[str] = (),
-    within_samples: bool = False,
     as_published: bool = False,
     confidence: float = 0.95,
 ) -> Comparison:
@@ -57,8 +56,6 @@ def compare_rows(
         adjust_for: columns whose every value gets a mean of its own: `["position"]` compares right and wrong
             rows at the same place of the answer. Late rows are wrong more often, and have less mass for
             reasons of their own: without this, one is taken for the other.
-        within_samples: compare within samples only: every sample gets a mean of its own, too. Samples that
-            are right or wrong throughout then tell nothing.
         as_published: Welch's test on rows, taken for independent; evaluated rows without a reference key
             count as 0, as in the original code.
         confidence: of the intervals.
@@ -76,23 +73,17 @@ def compare_rows(
         return published
     kept = _Rows.of(rows, value, split)
     blank = kept.blank("cluster jackknife over samples")
-    if within_samples:
-        fewer = len(np.intersect1d(kept.sample[kept.kind], kept.sample[~kept.kind]))
-    else:
-        fewer = min(blank.samples)
+    fewer = min(blank.samples)
     if fewer < 2:
-        where = "both kinds of rows" if within_samples else "the rarer kind of rows"
-        found = without(blank, f"{fewer} of at least 2 samples needed have {where}")
+        found = without(blank, f"{fewer} of at least 2 samples needed have the rarer kind of rows")
     elif all(constant(kept.value[kind]) for kind in (kept.kind, ~kept.kind)):
         found = without(blank, "all rows of a kind are equal, in both kinds")
     else:
-        design = kept.design(rows, adjust_for, within_samples)
+        design = kept.design(rows, adjust_for)
         if _explained(design):
-            left = [*(["the sample"] if within_samples else []), *adjust_for]
-            found = without(blank, f"{' and '.join(left)} alone says which kind a row is of")
+            found = without(blank, f"{' and '.join(adjust_for)} alone says which kind a row is of")
         else:
-            response = _demeaned(kept.value[:, None], kept.sample)[:, 0] if within_samples else kept.value
-            found = _jackknife(blank, kept, response, design, fewer - 1, confidence)
+            found = _jackknife(blank, kept, design, fewer - 1, confidence)
     return replace(found, published=published)
 
 
@@ -130,18 +121,14 @@ class _Rows:
         counted = (int(kinds[0].sum()), int(kinds[1].sum()))
         return Comparison(test, (samples[0], samples[1]), counted, first=means[0], second=means[1])
 
-    def design(
-        self, rows: pd.DataFrame, adjust_for: Sequence[str], within_samples: bool
-    ) -> Float[np.ndarray, "row column"]:
-        """Kind, a column per value of what is adjusted for, and either an intercept or one per sample."""
+    def design(self, rows: pd.DataFrame, adjust_for: Sequence[str]) -> Float[np.ndarray, "row column"]:
+        """Kind, an intercept, and a column per value of what is adjusted for."""
         kept = rows.iloc[self.place]
         dummies = [
             pd.get_dummies(kept[name].astype("category"), drop_first=True).to_numpy(float)
             for name in adjust_for
         ]
-        intercept = [] if within_samples else [np.ones(len(kept))]
-        columns = np.column_stack([self.kind.astype(float), *intercept, *dummies])
-        return _demeaned(columns, self.sample) if within_samples else columns
+        return np.column_stack([self.kind.astype(float), np.ones(len(kept)), *dummies])
 
 
 def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]) -> None:
@@ -161,14 +148,6 @@ def _published(rows: _Rows, confidence: float) -> Comparison:
     return published_comparison(rows.value[rows.kind], rows.value[~rows.kind], samples, confidence)
 
 
-def _demeaned(
-    columns: Float[np.ndarray, "row column"], sample: Int[np.ndarray, " row"]
-) -> Float[np.ndarray, "row column"]:
-    """Less each sample's mean."""
-    sums = _per_sample(columns, sample)
-    return columns - (sums / np.bincount(sample)[:, None])[sample]
-
-
 def _per_sample(
     columns: Float[np.ndarray, "row column"], sample: Int[np.ndarray, " row"]
 ) -> Float[np.ndarray, "sample column"]:
@@ -186,7 +165,6 @@ def _explained(design: Float[np.ndarray, "row column"]) -> bool:
 def _jackknife(
     blank: Comparison,
     rows: _Rows,
-    response: Float[np.ndarray, " row"],
     design: Float[np.ndarray, "row column"],
     df: int,
     confidence: float,
@@ -195,7 +173,7 @@ def _jackknife(
     order = np.argsort(rows.sample, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(rows.sample[order])) + 1)
     gram = _without_each(np.stack([design[part].T @ design[part] for part in parts]))
-    product = _without_each(np.stack([design[part].T @ response[part] for part in parts]))
+    product = _without_each(np.stack([design[part].T @ rows.value[part] for part in parts]))
     # a value of what is adjusted for that only one sample has is not determined without it: hold it at 0
     gram += 1e-10 * np.trace(gram[0]) / gram.shape[-1] * np.eye(gram.shape[-1])
     difference = np.linalg.solve(gram, product[..., None])[:, 0, 0]

@@ -158,11 +158,8 @@ def predictions(rng: np.random.Generator, wrong: str, samples: int = 30, answer:
     [
         ("anywhere", {}, 0.03),
         ("in hard samples", {}, 0.03),
-        ("in hard samples", {"within_samples": True}, 0.03),
         ("in two samples", {}, 0.0),  # too few to tell: it keeps silent
-        ("in two samples", {"within_samples": True}, 0.03),
         ("late", {"adjust_for": ["position"]}, 0.02),
-        ("late", {"adjust_for": ["position"], "within_samples": True}, 0.02),
     ],
 )
 def test_equal_rows_are_called_different_as_often_as_promised(wrong, options, at_least):
@@ -191,10 +188,10 @@ def test_the_published_test_of_wrong_rows_is_sure_of_what_is_not_there():
 def test_a_real_difference_is_found_and_late_rows_are_not_taken_for_one():
     rng = np.random.default_rng(0)
     rows = predictions(rng, "late", samples=60)
-    assert compare_rows(rows, within_samples=True).p < 1e-3  # only because wrong rows are late
+    assert compare_rows(rows).p < 1e-3  # only because wrong rows are late
     assert compare_rows(rows, adjust_for=["position"]).p > 0.05
     rows["rollout"] += 0.1 * rows["correct"]
-    found = compare_rows(rows, adjust_for=["position"], within_samples=True)
+    found = compare_rows(rows, adjust_for=["position"])
     assert found.low - 0.02 < 0.1 < found.high + 0.02 and found.p < 1e-3
     assert found.effect == pytest.approx(found.difference / 0.24, rel=0.2)
 
@@ -240,7 +237,6 @@ def test_rows_of_one_sample_each_are_welch_in_all_but_name():
         ({"rollout": np.nan}, {}, "0 of at least 2"),
         ({"rollout": 0.5}, {}, "equal"),
         ({"correct": [False] * 20 + [True] * 580}, {}, "1 of at least 2 samples"),
-        ({"correct": [False] * 300 + [True] * 300}, {"within_samples": True}, "have both kinds of rows"),
         ({"correct": [True, False] * 300}, {"adjust_for": ["position"]}, "position alone says"),
         (
             {"correct": [True, False] * 300, "rollout": [0.7, 0.2] * 300},

@@ -113,7 +113,7 @@ ROLLOUT = quick("generative_rollout")
     [
         ({"max_new_tokens": 0}, "max_new_tokens: should be greater than or equal to 1; got 0"),
         ({"facts": [1]}, "facts should be numbers from 2 to 20"),
-        ({"needles": -1}, "needles: should be greater than or equal to 0"),
+        ({"needles": -1}, "needles: should be from 0 to 10,000,000; got -1"),
         ({"modle": "gpt2"}, "did you mean 'model'"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ from book.chapters.flow.layer_agreement import (
     subject_rows,
 )
 from book.chapters.flow.text_classifier import TextClassifier, load_text_classifier
-from book.chapters.parameters import Count, Rate, Seeds, Several, Text
+from book.chapters.parameters import Count, Rate, Seeds, Several, Text, among
 from book.chapters.refusals import refuse_model_name
 
 TEMPLATES, LINZEN, SST = "templates", "linzen", "sst"
@@ -84,7 +85,7 @@ class FlowRun(Run):
 class QuantifyingFlow(Chapter):
     """Parameters, models and record of the chapter `quantifying_flow`."""
 
-    corpora: Several[Text] = Field(min_length=1)
+    corpora: Several[Annotated[str, among(CORPORA)]] = Field(min_length=1)
     seeds: Seeds
     looks_back: bool
     sentences: Count = Field(ge=10, le=TESTED)
@@ -104,9 +105,7 @@ class QuantifyingFlow(Chapter):
 
     @field_validator("corpora")
     @classmethod
-    def _known(cls, corpora: list[str]) -> list[str]:
-        if unknown := [name for name in corpora if name not in CORPORA]:
-            raise ValueError(f"corpora should be among {', '.join(CORPORA)}; got {unknown}")
+    def _in_order(cls, corpora: list[str]) -> list[str]:
         return [name for name in CORPORA if name in corpora]
 
     @model_validator(mode="after")

@@ -18,9 +18,14 @@ from attnlib.stats import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds
-from book.chapters.classification.lexical import Lexical, logistic_regression, train_bag_of_embeddings
 from book.chapters.classification.results import ClassificationResults
-from book.chapters.classification.scores import lexical_scores, scores_at_checkpoints
+from book.chapters.classification.scores import (
+    Lexical,
+    lexical_scores,
+    logistic_regression,
+    scores_at_checkpoints,
+    train_bag_of_embeddings,
+)
 from book.chapters.records import paper_figures
 
 

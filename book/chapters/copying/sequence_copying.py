@@ -308,25 +308,18 @@ class SequenceCopying(CopyingHeads):
             rows.append(found | {"median": half[task.name]})
         return pd.DataFrame(rows)
 
-    def glued(
-        self, name: str, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
-    ) -> dict[str, float | int]:
-        """The numbers of a task that the text quotes, by what it calls them."""
-        rows = {}
-        for place, budget in enumerate([self.budgets[0], self.budgets[-1]], 1):
-            rows[f"budget {place}"] = shares[(shares["task"] == task.name) & (shares["budget"] == budget)]
-        there = hints[hints["task"] == task.name]
-        for metric, called in {"auc": "hint", "largest": "largest"}.items():
-            part = there[there["metric"] == metric]
-            rows[called] = part[part["step"] == self.early]
-            rows[f"last {called}"] = part.tail(1)
-        found: dict[str, float | int] = {}
-        for called, row in rows.items():
-            for end in ("value", "low", "high", "count"):
-                if end in row:
-                    value = row[end].to_numpy().item()
-                    found[f"{name}, {called}: {end}"] = int(value) if end == "count" else float(value)
-        return found
+    def quoted(
+        self, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The rows of a task that the text quotes, by `name`: of seeds that learn, and of hints."""
+        mine, ends = shares[shares["task"] == task.name], [self.budgets[0], self.budgets[-1]]
+        of_seeds = [mine[mine["budget"] == end].assign(name=f"budget {i}") for i, end in enumerate(ends, 1)]
+        called = hints.replace({"metric": {"auc": "hint"}})
+        called = called[called["task"] == task.name].rename(columns={"metric": "name"})
+        last = called.groupby("name").tail(1)
+        early = called[called["step"] == self.early]
+        found = pd.concat([early, last.assign(name="last " + last["name"])])
+        return pd.concat(of_seeds), found
 
     def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
         """What is recorded: shares that learn, their differences, median steps (where there are), hints."""

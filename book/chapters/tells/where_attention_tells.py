@@ -17,13 +17,11 @@ from attnlib.attribution.registry import METHODS
 from attnlib.models.attention.forward import context_of
 from book.chapters.chapter import Chapter
 from book.chapters.storing import NOTEBOOKS
-from book.chapters.tells.baselines import BASELINES
 from book.chapters.tells.costs import cost_table
 from book.chapters.tells.faithfulness import faithfulness_rows
-from book.chapters.tells.measured import Scored, plausibility_rows, scored
+from book.chapters.tells.measured import BASELINES, Scored, plausibility_rows, scored, untrained
 from book.chapters.tells.questions import ID, OOD, Questions
 from book.chapters.tells.settings import SETTINGS
-from book.chapters.tells.twins import untrained
 
 T = TypeVar("T")
 

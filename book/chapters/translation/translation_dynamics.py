@@ -28,13 +28,14 @@ from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds, Trained
 from book.chapters.translation.results import TranslationResults
-from book.chapters.translation.runs import (
+from book.chapters.translation.scores import (
+    bleu,
     sentences_over_training,
     text_over_training,
     translation_run,
+    translations,
     word_translation_run,
 )
-from book.chapters.translation.translated import bleu, translations
 
 EMBEDDING = "embedding"
 """The run of the word-translation model, by the name that the agreement tables know it by."""
@@ -222,7 +223,7 @@ class TranslationDynamics(Chapter):
                 found[run] = word_translation_run(model, pairs)
                 continue
             kept = trained.history.folder
-            folder = None if kept is None else kept / "scores"
+            folder = None if kept is None else kept / "tokens"
             look = functools.partial(translation_run, self.model_at(run), self.moments, folder=folder)
             if run == "uniform":
                 found[run] = look(pairs)

@@ -30,9 +30,8 @@ from book.chapters.tells.asked import (
     about_programs,
     about_sentences,
     about_sums,
-    gathered,
-    some,
 )
+from book.chapters.tells.questions import gathered, some
 from book.chapters.tells.single_head import ReadCopies, ReadDocuments, ReadSentences
 
 SEEDS = range(30)

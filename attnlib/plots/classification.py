@@ -14,6 +14,7 @@ from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_o
 from attnlib.plots.style import NUMBERS, formulas
 from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import courses, listed, plain, short
+from attnlib.stats.intervals import with_interval
 
 
 @drawing
@@ -107,7 +108,6 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
         tables: columns `metric`, `value`, `low`, `high` and `n`, by what the column is to be called.
         digits: behind the point.
     """
-    from attnlib.stats import with_interval
 
     def text(row: Any) -> str:
         return with_interval(row, digits=digits, beside=[f"n = {row.n}"] if np.isnan(row.low) else [])

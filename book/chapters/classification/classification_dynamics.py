@@ -16,7 +16,7 @@ from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.stats import RunScores
 from attnlib.training import Plan
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds
 from book.chapters.classification.results import ClassificationResults
 from book.chapters.classification.scores import (

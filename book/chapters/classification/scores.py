@@ -19,13 +19,13 @@ from torch import Tensor
 from attnlib.generators.classification import Corpus, Documents
 from attnlib.measures.relevance import TokenScores, relevance
 from attnlib.models.bag_of_words import BagConfig, BagOfEmbeddings
+from attnlib.models.base import seeded
 from attnlib.models.classifier import Classifier, document_loss, document_scores
-from attnlib.models.seeds import seeded
 from attnlib.stats.ragged import RunScores
 from attnlib.training.cache import trained
-from attnlib.training.keeping import name_of
+from attnlib.training.keeping import Snapshots
+from attnlib.training.key import digest
 from attnlib.training.plan import Plan
-from attnlib.training.snapshots import Snapshots
 from book.chapters.dynamics import kept_scores, over_training
 
 REGULARISATION = (1e-5, *(c * 10.0**e for e in range(-5, 4) for c in (5, 10)))
@@ -177,7 +177,7 @@ def scores_at_checkpoints(
     Raises:
         CheckpointError: a checkpoint is missing or damaged, or the result cannot be written.
     """
-    of_which = name_of(documents.tokens, documents.lengths, documents.labels)
+    of_which = digest((documents.tokens, documents.lengths, documents.labels))[:16]
 
     def at(step: int) -> TokenScores:
         whose = {"step": step, "run": snapshots.run, "documents": of_which, "delta": delta}

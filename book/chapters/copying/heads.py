@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from attnlib import stats
 from attnlib.generators.copying import UNSEEN, CopyBatch, Copying
 from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.base import seeded
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
-from attnlib.models.seeds import seeded
 from attnlib.training import Plan
 from book.chapters.chapter import Chapter, Run, Setup, Trained
 from book.chapters.copying import learning

@@ -21,10 +21,10 @@ from attnlib.generators.algorithmic import AlgorithmicGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.base import IGNORE, Sample
 from attnlib.generators.classification import Documents, Planting, Vocabulary, opposites
-from attnlib.generators.classification.vocabulary import SPECIAL
 from attnlib.generators.copying import Copying
 from attnlib.generators.needle import NeedleGenerator, NeedleSample
 from attnlib.generators.rasp import Language, Sequences
+from attnlib.generators.tokenizer import SPECIAL
 from attnlib.generators.translation import Lexicon, Pairs, Subwords
 from book.chapters.tells.questions import Alike, Question, but, form, in_random_order
 from book.chapters.tells.single_head import ReadCopies, ReadSentences

@@ -23,9 +23,8 @@ from transformers import PreTrainedModel
 from attnlib.attribution.attention import shares_a_pass
 from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.attribution.registry import METHODS, Methods, attributions, named
+from attnlib.models.base import Saved, seeded
 from attnlib.models.pretrained import untrained_twin
-from attnlib.models.saving import Saved
-from attnlib.models.seeds import seeded
 from attnlib.stats.plausibility import (
     average_precision,
     average_precision_by_chance,

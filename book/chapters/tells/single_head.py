@@ -31,11 +31,10 @@ from torch.func import functional_call
 from attnlib.attribution.disturbing import blank_out
 from attnlib.attribution.gradients import gradient_x_embedding
 from attnlib.attribution.prompts import Method, Prompts, measure
-from attnlib.generators.translation.pairs import BOS_ID, UNK_ID
+from attnlib.generators.tokenizer import BOS_ID, UNK_ID
 from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
 from attnlib.models.copier import Copier
-from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.transformer import TransformerOutput
 

@@ -30,13 +30,12 @@ from torch import Tensor
 from attnlib.generators.translation import Bitext, PairBatch, Pairs, Subwords
 from attnlib.measures.relevance import TokenScores
 from attnlib.models.attention import evaluating
-from attnlib.models.cudnn import without_cudnn
-from attnlib.models.decoding import translate
-from attnlib.models.seq2seq import Decoded, Encoded, Seq2Seq
-from attnlib.models.word_translation import WordTranslation
+from attnlib.models.bag_of_words import WordTranslation
+from attnlib.models.base import without_cudnn
+from attnlib.models.seq2seq import Decoded, Encoded, Seq2Seq, translate
 from attnlib.stats.intervals import interval, redrawn
 from attnlib.stats.ragged import RunScores
-from attnlib.training.keeping import name_of
+from attnlib.training.key import digest
 from book.chapters.dynamics import kept_scores, over_training
 
 CELLS = 4_000_000
@@ -252,7 +251,7 @@ def translation_run(
             rest; it is 0 at others, where no statistic looks at it. Without any, the run has none.
     """
     chosen = set(delta_at)
-    of_which = name_of(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths)
+    of_which = digest((pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths))[:16]
 
     def at(step: int) -> TokenScores:
         delta = step in chosen

@@ -38,7 +38,6 @@ from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
 from book.chapters.rasp.rasp_languages import RaspLanguages, RaspRun
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from book.chapters.records.provenance import origin
-from book.chapters.records.runs import Training
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -78,7 +77,7 @@ def store_model(
     chapter: str,
     name: str,
     params: Mapping[str, Any],
-    training: Training,
+    training: Any,
     folder: Path | None = None,
 ) -> Path:
     """Test a trained model and store it, its weights rounded to half precision: two bytes each.

@@ -9,6 +9,7 @@ import pandas as pd
 
 from attnlib.stats import summarise
 from attnlib.stats.seeds import table_over_seeds
+from book.chapters.findings.finding import how_many
 from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, GRADIENT, OVER_NULL, RAW, ROLLOUT, WORDS
 
 MODEL = ["data", "causal", "untrained", "seed"]
@@ -116,12 +117,9 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
     tables = []
     for key, group in deep.groupby([*MODEL, "relevance", "items", "way"], sort=False):
         better, worse = group["low"] > 0, group["high"] < 0
-        named = {
-            "better": _listed(group["layer"][better]),
-            "worse": _listed(group["layer"][worse]),
-            "unsettled": _listed(group["layer"][~better & ~worse]),
-        }
-        verdict = "holds" if better.all() else "in part" if better.any() else "does not"
+        sides = {"better": better, "worse": worse, "unsettled": ~better & ~worse}
+        named = {name: _listed(group["layer"][side]) for name, side in sides.items()}
+        verdict = how_many(better)
         about = dict(zip([*MODEL, "relevance", "items", "way"], key, strict=True))
         tables.append(about | named | {"smallest": group["value"].min(), "verdict": verdict})
     return pd.DataFrame(tables, columns=columns)

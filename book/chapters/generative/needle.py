@@ -84,7 +84,6 @@ def needle_ranks(
     methods: Methods = COMPARED,
     *,
     blank_out_items: int | None = None,
-    needle: Literal["value", "name"] = "value",
     only_answered: bool = True,
     informative: Informative | None = None,
     batch_size: int = 8,
@@ -101,7 +100,6 @@ def needle_ranks(
         methods: as in `attnlib.attribution.attributions`: names, functions of your own, or both. Scores that
             are NaN are never ranked before others.
         blank_out_items: run blank-out on the first so many items that count only; on all by default.
-        needle: which tokens of its fact count as found: those of the value, or those of the name.
         only_answered: whether only items with a right answer count; False to see that code works with a model
             that answers nothing.
         informative: a filter, from tokens to whether each of them says something; ranks among those that do
@@ -129,16 +127,12 @@ def needle_ranks(
                 blanked += len(asked)
             scores[name] = _on_prompts(model, batch, asked, {name: chosen[name]})
         for place, (index, sample) in enumerate(zip(indices, batch, strict=True)):
-            about: dict[str, Any] = {
-                "item": index,
-                "facts": sample.facts,
-                "position": sample.position,
-                "tokens": sample.n_prompt,
-            }
+            about: dict[str, Any] = {"item": index, "facts": sample.facts}
+            about |= {"position": sample.position, "tokens": sample.n_prompt}
             rows.append(about | {"answered": bool(answered[place])})
             for name in chosen if place in counting else ():
                 if place in scores[name]:
-                    ranked = _ranked(scores[name][place].cpu(), sample, needle, informative)
+                    ranked = _ranked(scores[name][place].cpu(), sample, informative)
                     ranks.append(about | {"method": name} | ranked)
         bar.update(len(batch))
     bar.close()
@@ -197,11 +191,11 @@ def _stacked(
 
 
 def _ranked(
-    score: Float[Tensor, " token"], sample: NeedleSample, needle: str, informative: Informative | None
+    score: Float[Tensor, " token"], sample: NeedleSample, informative: Informative | None
 ) -> dict[str, int]:
-    assert sample.reference is not None and sample.context is not None and sample.name is not None
+    assert sample.reference is not None and sample.context is not None
     query = sample.n_prompt - 1
-    wanted = (sample.reference[query] if needle == "value" else sample.name)[:query]
+    wanted = sample.reference[query, :query]
     score = score[:query].nan_to_num(-torch.inf, torch.inf, -torch.inf)
     ahead = (score >= score[wanted].max()) & ~wanted
     candidates = dict(zip(AMONG, (torch.ones_like(wanted), sample.context[:query]), strict=True))
@@ -303,4 +297,4 @@ def needle_comparison(
         rows.append((first, second, only_first, only_second, difference, n, float(p)))
     names = ["first", "second", "only_first", "only_second", "difference", "n", "p"]
     found = pd.DataFrame(rows, columns=names)
-    return found.assign(p_holm=corrected(found["p"].to_numpy(float), "holm"))
+    return found.assign(p_holm=corrected(found["p"].to_numpy(float)))

@@ -1,4 +1,5 @@
 """What a run leaves behind, the models that came with the book, and the papers' figures to set beside it."""
+# ruff: noqa: F401
 
 from book.chapters.records.numbers import Words, came_with_the_book, in_words, learned_best, one_number
 from book.chapters.records.papers import (
@@ -9,22 +10,6 @@ from book.chapters.records.papers import (
     paper_verdicts,
     paper_vs_here,
 )
-from book.chapters.records.runs import Training, device_name, record, records
+from book.chapters.records.runs import device_name, record, records
 
-__all__ = [
-    "Training",
-    "Words",
-    "as_printed",
-    "came_with_the_book",
-    "device_name",
-    "in_words",
-    "learned_best",
-    "one_number",
-    "paper_figures",
-    "paper_grid",
-    "paper_marks",
-    "paper_verdicts",
-    "paper_vs_here",
-    "record",
-    "records",
-]
+__all__ = [name for name, each in vars().copy().items() if callable(each)]

@@ -47,14 +47,9 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     both = paper.assign(paper=as_printed(paper))[["task", "setting", "paper"]]
     both = both.rename(columns={"setting": "paper's setting"})
     counts = here["n"].astype(int)
-    texts = [
-        f"{with_interval(row, '%', 2, named=False)}, n = {n:,}"
-        for row, n in zip(here.itertuples(), counts, strict=True)
-    ]
-    ours = here[["task"]].assign(here=texts)
-    ours["our setting"] = here["setting"]
-    ours = ours[["task", "our setting", "here"]]
-    ours = ours.astype(str)
+    shown = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
+    texts = [f"{words}, n = {n:,}" for words, n in zip(shown, counts, strict=True)]
+    ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": texts}).astype(str)
     return both.merge(ours, on="task", how="left").fillna({"our setting": "", "here": "not run"})
 
 
@@ -130,16 +125,10 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
         verdict = "above chance" if row.low > row.high_by_chance else "at chance"
         if figure == figure:
             against = "lower than" if 100 * row.high < figure else "higher than"
-            verdict += (
-                f", {'as high as' if 100 * row.low <= figure <= 100 * row.high else against} the paper's"
-            )
-        by_chance = f"{100 * row.value_by_chance:.1f}"
-        cells = {
-            "task": row.task,
-            "here": with_interval(row, "%", 1, named=False),
-            "n": int(row.n),
-            "by chance": by_chance,
-        }
+            same = 100 * row.low <= figure <= 100 * row.high
+            verdict += f", {'as high as' if same else against} the paper's"
+        cells = {"task": row.task, "here": with_interval(row, "%", 1, named=False), "n": int(row.n)}
+        cells |= {"by chance": f"{100 * row.value_by_chance:.1f}"}
         rows.append(cells | {"paper": f"{figure:g}" if figure == figure else "not found", "verdict": verdict})
     return pd.DataFrame(rows)
 

@@ -34,8 +34,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from book.chapters.records.runs import RECORDED, Record, read_all
-from book.chapters.records.settings import completed
+from book.chapters.records.runs import RECORDED, Record, completed, read_all
 
 REPRODUCED = ("bit for bit", "to rounding", "within the interval")
 

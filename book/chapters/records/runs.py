@@ -12,9 +12,9 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pandas as pd
 import torch
@@ -23,7 +23,6 @@ from attnlib.files import CheckpointError, write_atomically
 from attnlib.sealing import read_sealed, sealed
 from book.chapters.records.code import ROOT
 from book.chapters.records.provenance import caveats, origin
-from book.chapters.records.settings import completed, told_apart
 
 log = logging.getLogger(__name__)
 
@@ -32,32 +31,14 @@ RECORDED = ROOT / "results"
 
 _TOLD = {"notebook", "run", "parameters", "sha256", "commit", "code", "versions", "device", "recorded"}
 
+_ORIGIN = ("device", "commit", "recorded")
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 _LONGEST = 120  # characters of a label in a file's name; file systems take 255
 
 Record = tuple[pd.DataFrame, dict[str, Any]]
 """A record's rows, and its provenance."""
-
-
-@runtime_checkable
-class Training(Protocol):
-    """What a record says of a model's training; `training.History` does."""
-
-    @property
-    def steps(self) -> int:
-        """Updates that were really made."""
-        ...
-
-    @property
-    def seconds(self) -> float:
-        """How long they took, also if they were made earlier and the model was kept."""
-        ...
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it."""
-        ...
 
 
 def results_folder() -> Path:
@@ -74,7 +55,7 @@ def record(
     params: Mapping[str, Any],
     device: str,
     seconds: float = 0.0,
-    training: Mapping[str, Training] | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> Path | None:
     """Write a run's rows and provenance.
 
@@ -89,8 +70,8 @@ def record(
         params: the chapter's parameters, as JSON can hold them.
         seconds: wall time, for a chapter that trains nothing.
         device: what it ran on.
-        training: of each model, what was really done, kept models included; the record's `steps` and
-            `seconds` are the sums.
+        training: of each model, its `training.History`, kept models included: what was really done. The
+            record's `steps` and `seconds` are the sums.
 
     Returns:
         The parquet file; `None` if a training was interrupted: nothing is recorded then, as one line says.
@@ -179,18 +160,14 @@ def records(notebook: str) -> pd.DataFrame:
     columns = dict.fromkeys(str(name) for rows, _ in found.values() for name in rows)
     tables = [
         completed(rows, columns, made["parameters"]).assign(
-            record=name, **{key: made[key] for key in ("device", "commit", "recorded")}
+            record=name, **{key: made[key] for key in _ORIGIN}
         )
         for name, (rows, made) in found.items()
     ]
-    rows = told_apart(
-        pd.concat(tables, ignore_index=True), {name: made["parameters"] for name, (_, made) in found.items()}
-    )
-    mark = (
-        rows["record"]
-        .map({name: f" [{caveats(made)}]" for name, (_, made) in found.items()})
-        .replace(" []", "")
-    )
+    parameters = {name: made["parameters"] for name, (_, made) in found.items()}
+    rows = told_apart(pd.concat(tables, ignore_index=True), parameters)
+    marks = {name: f" [{caveats(made)}]".replace(" []", "") for name, (_, made) in found.items()}
+    mark = rows["record"].map(marks)
     return rows.assign(**{name: rows[name] + mark for name in ("record", "setting") if name in rows})
 
 
@@ -275,3 +252,45 @@ def write_provenance(path: Path, provenance: Mapping[str, Any]) -> None:
     """Write what made the rows at `path`, beside them, with its checksum."""
     data = json.dumps(sealed(provenance), indent=2).encode() + b"\n"
     write_atomically(path.with_suffix(".json"), data)
+
+
+def completed(rows: pd.DataFrame, columns: Iterable[Any], parameters: Mapping[str, Any]) -> pd.DataFrame:
+    """Rows with those further columns that were a parameter of their run: one value in all rows."""
+    given = {name: parameters.get(name) for name in columns if name not in rows}
+    return rows.assign(**{name: value for name, value in given.items() if isinstance(value, str | int)})
+
+
+def told_apart(rows: pd.DataFrame, parameters: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of several records, with what tells runs of one setting apart added to the column `setting`.
+
+    Records of the same `task` and `setting` get those parameters in which they differ; several runs of one
+    record (its seeds) get their names.
+
+    Args:
+        rows: with a column `record`; `task`, `setting` and `run`, if there are such.
+        parameters: of each record.
+    """
+    if "setting" not in rows:
+        return rows
+    setting = rows["setting"].astype(object)
+    for _, same in rows.groupby([name for name in ("task", "setting") if name in rows], sort=False):
+        more = same["record"].map(_differences({name: parameters[name] for name in same["record"].unique()}))
+        setting[same.index] += more.map(lambda words: f"; {words}" if words else "")
+        if "run" in same:
+            several = same.groupby("record")["run"].transform("nunique") > 1
+            setting[same.index] += ("; " + same["run"]).where(several, "")
+    return rows.assign(setting=setting)
+
+
+def _differences(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What tells each record from the others, as parameters: "steps 700; seeds [1]"; of one alone, ""."""
+    texts = {
+        record: {name: json.dumps(value) for name, value in given.items()}
+        for record, given in parameters.items()
+    }
+    names = dict.fromkeys(name for given in texts.values() for name in given)
+    other = [name for name in names if len({given.get(name) for given in texts.values()}) > 1]
+    return {
+        record: "; ".join(f"{name} {given[name]}" for name in other if name in given)
+        for record, given in texts.items()
+    }

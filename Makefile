@@ -7,6 +7,7 @@ PYTHON  ?= python3#     the interpreter that makes .venv: 3.11 or newer
 PROFILE ?= quick#       smoke (seconds, to test), quick (minutes), paper (the papers' own scale)
 CORES   ?= 2#           notebooks run side by side, one thread each: small models are fastest so
 PORT    ?= 8000
+ROOM    ?=#             a room of attnlib, a chapter of book/chapters, or book: `make test` of it alone
 FLAGS   ?=#             more for Snakemake: --profile book/pipeline/slurm runs chapters as jobs of a cluster
 ADDRESS := 127.0.0.1
 
@@ -18,10 +19,10 @@ ifneq ($(words $(PROFILE)) $(filter smoke quick paper,$(PROFILE)),1 $(PROFILE))
 $(error PROFILE must be smoke, quick or paper. Got '$(PROFILE)' instead)
 endif
 
-.PHONY: help book sweep test serve lab sync wheel lock clean
+.PHONY: help book sweep style test test-long test-all serve lab sync wheel lock clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 # One stamp for the environment: an edit of what is required installs again, anything else does not.
 $(STAMP): pyproject.toml constraints.txt
@@ -42,13 +43,32 @@ sweep: $(STAMP) ## a chapter with every combination of some parameters, and one 
 pdf: book ## the built book as one PDF, build/<profile>/book.pdf; needs Chromium
 	@$(BIN)/python -m book.pipeline.pdf build/$(PROFILE)
 
-# One worker per file: it builds the book, or trains a model, once. Browser tests skip where no Chromium is found, and
-# the reason is printed.
-test: $(STAMP) ## style, types, and every test
+# A worker that is done takes what another has not begun. Browser tests skip where no Chromium is found, and the reason
+# is printed. What is long by nature has the mark `slow`: damage at full size, parameters far from a chapter's own,
+# kills, spawned processes, the wheel, further books.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal
+# The tests of a room: its folder, and those that execute the chapter's notebook, which has the name of a file of it.
+CHAPTER = $(basename $(notdir $(wildcard book/chapters/$(ROOM)/*.py)))
+OF_ROOM = $(wildcard tests/attnlib/$(ROOM) tests/chapters/$(ROOM) $(filter tests/book,tests/$(ROOM)) \
+  $(CHAPTER:%=tests/notebooks/test_%.py))
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadfile
+
+test: style ## style, types, and the tests: ten minutes [ROOM=rollout: one room, without the built book, in one]
+ifeq ($(ROOM),)
+	@mkdir -p build; $(BIN)/mypy >build/types.txt & types=$$!; $(PYTEST) -m "not slow" || failed=$$?; \
+	  wait $$types || failed=$$?; cat build/types.txt; exit $${failed:-0}
+else
+	$(PYTEST) -m "not slow and not book" \
+	  $(or $(strip $(OF_ROOM)),$(error ROOM should be a room of attnlib, a chapter of book/chapters, or book. Got '$(ROOM)' instead))
+endif
+
+test-long: $(STAMP) ## the tests that `make test` leaves out
+	$(PYTEST) -m slow
+
+test-all: test test-long ## everything: both
 
 serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PORT=...]
 	@test -f build/$(PROFILE)/html/index.html || { echo "There is no book yet: make book PROFILE=$(PROFILE)" >&2; exit 1; }

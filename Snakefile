@@ -9,6 +9,10 @@ from pathlib import Path
 
 import yaml
 
+sys.path.insert(0, workflow.basedir)
+
+from book.pipeline.reached import about_to_run, files_reached
+
 PROFILE = config.get("profile", "quick")
 # What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
 # seen to take (the status page has it) with room to spare; those of paper were reckoned from the sizes of models.
@@ -52,8 +56,15 @@ def executed(profile: str) -> list[str]:
     return expand(both, profile=profile, notebook=chapters(profile))
 
 
-# The package is an input of every chapter: change a line of it and the chapters run again. Trained models are
-# cached by the code that makes them, so an edit of a plot does not train anything anew.
+def code_of(notebook: str) -> list[str]:
+    """What executes a chapter, and what its cells reach by import: change a line of it and the chapter runs again.
+
+    Trained models are cached by the code that makes them, so an edit of a plot does not train anything anew.
+    """
+    return files_reached(("book.pipeline.execute",), notebook)
+
+
+# The API pages are the docstrings of the package.
 PACKAGE = files("attnlib", ".py", ".js", ".css", ".csv")
 PIPELINE = files("book/pipeline", ".py", ".smk")
 PROSE = ["index.md", "_config.yml", "_toc.yml", *(path for path in files("book") if path not in PIPELINE)]
@@ -82,9 +93,8 @@ rule notebook:
         parameters="notebooks/profiles/{notebook}/{profile}.yaml",
         models=needed,
         records=lambda wildcards: files(f"results/{wildcards.notebook}"),
-        package=PACKAGE,
+        code=lambda wildcards: code_of(f"notebooks/{wildcards.notebook}.ipynb"),
         environment="constraints.txt",
-        code=PIPELINE,
     output:
         notebook="build/{profile}/notebooks/{notebook}.ipynb",
         results=directory("build/{profile}/results/{notebook}"),
@@ -105,7 +115,7 @@ rule book:
         # The status page says which records this build reproduced; the first page judges claims by them, and has models.
         records=files("results", ".parquet", ".json", ".safetensors"),
         prose=PROSE,
-        package=PACKAGE,  # the API pages are its docstrings
+        package=PACKAGE,
         code=PIPELINE,
     output:
         "build/{profile}/html/index.html",
@@ -123,6 +133,8 @@ onstart:
     # A log exists only where something failed; those of an earlier run would be read as news.
     for path in Path("build").glob("**/logs/*.txt"):
         path.unlink()
+    for line in about_to_run(((job, workflow.dag.reason(job)) for job in workflow.dag.needrun_jobs()), PROFILE):
+        print(line, flush=True)
 
 
 onerror:

@@ -25,8 +25,7 @@ import torch
 from timing import ORIGINAL, PLAIN, Line, Way, common_options, compared, report, training
 from torch import Tensor, nn
 
-from attnlib.generators import Batch
-from attnlib.generators.base import EpochBatches
+from attnlib.generators import Batch, EpochBatches
 from attnlib.generators.rasp import Language, language
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import token_loss

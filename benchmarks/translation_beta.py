@@ -16,9 +16,9 @@ import torch
 from timing import ORIGINAL, Way, common_options, compared, report
 from translation_training import original_model
 
+from attnlib.files import cache_folder
 from attnlib.generators.translation import bitext
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attnlib.training.cache import caches
 from book.chapters.translation.source_scores import source_scores
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    pairs = bitext("multi30k", cache=caches()).validation.sample(options.sentences)
+    pairs = bitext("multi30k", cache=cache_folder()).validation.sample(options.sentences)
     lines = []
     for context in ("feed-forward", "added"):
         torch.manual_seed(0)

@@ -21,9 +21,9 @@ from typing import Any
 import torch
 from timing import ORIGINAL, Way, common_options, compared, report
 
+from attnlib.files import cache_folder
 from attnlib.generators.translation import Pairs, bitext
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss
-from attnlib.training.cache import caches
 
 
 def stepping(
@@ -51,7 +51,7 @@ def original_model(folder: Path, dropout: float) -> Any:
 
 def sentences() -> Pairs:
     """Multi30k's training sentences."""
-    return bitext("multi30k", cache=caches()).train
+    return bitext("multi30k", cache=cache_folder()).train
 
 
 def main() -> None:

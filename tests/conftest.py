@@ -9,6 +9,9 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+FETCHED = os.environ.get("ATTNLIB_CACHE")
+"""Where models that the book has fetched are, if not in this system's own cache: see `tests.pretrained`."""
+
 ROOT = Path(__file__).parents[1]
 
 

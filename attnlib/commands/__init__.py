@@ -11,8 +11,7 @@ from pathlib import Path
 import transformers
 
 from attnlib.attribution import METHODS
-from attnlib.commands.looking import NEW_TOKENS, look
-from attnlib.commands.page import checked_place
+from attnlib.commands.looking import NEW_TOKENS, checked_place, look
 from attnlib.files import CheckpointError
 from attnlib.models.pretrained import DEFAULT, ModelUnavailable
 

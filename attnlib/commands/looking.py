@@ -9,8 +9,11 @@ the model itself, which the page computes (`ModelExplorer`).
 from __future__ import annotations
 
 import difflib
+import html
+import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from attnlib.attribution import METHODS, attributions
-from attnlib.commands.page import Seen
+from attnlib.files import write_atomically
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
@@ -29,7 +32,9 @@ from attnlib.models.stored import STORED, stored_model
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
-from attnlib.widgets.recording import pieces
+from attnlib.widgets.explorer import Explorer
+from attnlib.widgets.generation_explorer import pieces
+from attnlib.widgets.static import whole_page
 
 NEW_TOKENS = 20
 """How many tokens a model writes at most, unless told."""
@@ -49,6 +54,42 @@ Say = Callable[[str], None]
 
 Following = int | Int[Tensor, " given"]
 """What comes behind the prompt: how many tokens that the model writes, or given ones."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What `look` shows: in a notebook by itself, and as a page with `save`.
+
+    Attributes:
+        explorer: of it.
+        title: of the page.
+        note: a line below: of which model this is, and how it was asked.
+    """
+
+    explorer: Explorer
+    title: str
+    note: str
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the page; an older one of the same name is replaced once all of this one is there.
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: as `checked_place`.
+            CheckpointError: it could not be written; an older one is as it was.
+        """
+        place = checked_place(Path(path))
+        note = f"{html.escape(self.note)} Made by attnlib {version('attnlib')}."
+        body = f'{self.explorer.to_html()}\n<p style="font-size: 0.8rem">{note}</p>'
+        page = whole_page(self.title, body)
+        write_atomically(place.resolve(), page.encode())
+        return place
+
+    def _repr_mimebundle_(self, **how: Any) -> Any:
+        """The explorer, where a cell of a notebook ends with it."""
+        return self.explorer._repr_mimebundle_(**how)
 
 
 def look(
@@ -141,7 +182,7 @@ def _rolled(
     ways = {
         name: result.over_null() if null else result for name, (of, null) in ROLLOUTS.items() if of == sink
     }
-    return GenerationExplorer.of(ways, tokenizer, title=title, example=[*ways].index(method))
+    return GenerationExplorer.of(ways, tokenizer, title=title, item=[*ways].index(method))
 
 
 def _on_cpu(result: GenerativeRollout) -> GenerativeRollout:
@@ -225,3 +266,22 @@ def _short(name: str) -> str:
     """A folder's own name, without the way to it; any other name as it is."""
     folder = Path(name).expanduser()
     return folder.resolve().name if folder.is_dir() else name
+
+
+def checked_place(path: Path) -> Path:
+    """The path, if a page can be written there: asked before the minutes that it takes to make one.
+
+    Raises:
+        ValueError: its folder does not exist or cannot be written to, or it is something else than a file.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it: -o {path / 'look.html'}")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent} to write {path.name} into; make it first")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no file that a page could replace; name one: -o look.html")
+    try:
+        tempfile.TemporaryFile(dir=path.resolve().parent).close()
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be written into {path.parent}: {error.strerror}") from error
+    return path

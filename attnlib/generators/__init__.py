@@ -13,7 +13,8 @@ if TYPE_CHECKING:
         SuccessorGenerator,
         ValueAssignmentGenerator,
     )
-    from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
+    from attnlib.generators.base import IGNORE, Batch, Head, Sample
+    from attnlib.generators.order import EpochBatches
     from attnlib.generators.tokenizer import char_tokenizer
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
 
 _TASKS = dict.fromkeys([name for name in __all__ if "Generator" in name], "attnlib.generators.algorithmic")
 _HOMES = dict.fromkeys(__all__, "attnlib.generators.base") | _TASKS
+_HOMES |= {"EpochBatches": "attnlib.generators.order", "char_tokenizer": "attnlib.generators.tokenizer"}
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(__name__, _HOMES | {"char_tokenizer": "attnlib.generators.tokenizer"})
+    __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
@@ -22,6 +19,7 @@ PINNED = {"cuda"}
 """The kinds of device that copy from pinned memory while the processor goes on."""
 
 T = TypeVar("T")
+M = TypeVar("M", bound="Movable")
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,16 @@ class Sample:
     target_attention: dict[Head, Bool[Tensor, "token token"]] = field(default_factory=dict)
 
 
+class Movable:
+    """A batch, or what else is a dataclass of tensors."""
+
+    def to(self: M, device: torch.device | str) -> M:
+        """The same on another device."""
+        return moved(self, device)
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(Movable):
     """Samples of different lengths, padded on the right into rectangles.
 
     Attributes:
@@ -74,10 +80,6 @@ class Batch:
         """What a model is called with, by name: `model(**batch.inputs)`."""
         return {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
 
-    def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
-        return moved(self, device)
-
 
 def moved(value: T, device: torch.device | str) -> T:
     """A tensor, or a batch with all of its tensors, on another device.
@@ -95,35 +97,3 @@ def moved(value: T, device: torch.device | str) -> T:
         parts = {each.name: moved(getattr(value, each.name), device) for each in fields(value)}
         found = replace(value, **parts)
     return found
-
-
-@dataclass(frozen=True)
-class EpochBatches:
-    """The batch of every training step: all samples in a new random order each epoch.
-
-    A function of the step alone, which is what lets a killed run go on exactly. What is left over at the end
-    of an epoch is not used in that epoch.
-
-    Attributes:
-        make: the batch of some samples, by their places.
-        n_samples: how many there are.
-        batch_size: samples per step.
-        seed: of the order.
-    """
-
-    make: Callable[[np.ndarray], Batch]
-    n_samples: int
-    batch_size: int
-    seed: int = 0
-
-    def __call__(self, step: int) -> Batch:
-        """The batch of a step."""
-        epoch, place = divmod(step, max(1, self.n_samples // self.batch_size))
-        order = _order(self.n_samples, self.seed, epoch)
-        return self.make(order[place * self.batch_size : (place + 1) * self.batch_size].copy())
-
-
-@functools.lru_cache(maxsize=1)  # one step after another asks for the same
-def _order(n_samples: int, seed: int, epoch: int) -> Int64[np.ndarray, " sample"]:
-    """The samples of an epoch in their random order; not to be written to."""
-    return np.random.default_rng([seed, epoch]).permutation(n_samples)

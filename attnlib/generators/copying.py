@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from attnlib.generators.base import moved
+from attnlib.generators.base import Movable
 
 UNSEEN = 2**31
 """The step that training never comes to: what is drawn by it, models are looked at on."""
 
 
 @dataclass(frozen=True)
-class CopyBatch:
+class CopyBatch(Movable):
     """Sequences to copy: some for each of several models.
 
     Attributes:
@@ -43,10 +43,6 @@ class CopyBatch:
         """[target, source]: True where the symbol to copy stands too, though it is not the one to copy."""
         same = self.source[..., :, None] == self.source[..., None, :]
         return same & ~torch.eye(self.source.shape[-1], dtype=torch.bool, device=same.device)
-
-    def to(self, device: torch.device | str) -> CopyBatch:
-        """The same batch on another device."""
-        return moved(self, device)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,10 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
@@ -157,6 +159,35 @@ class NeedleGenerator:
             )
         return self._tokenised(text, facts, about[0], answer)
 
+    def exchanged(self, sample: NeedleSample, rng: np.random.Generator) -> NeedleSample | None:
+        """The prompt with the values of the fact that is asked for and of another one exchanged.
+
+        The answer is then that other value, and its first token another one; the prompt has as many tokens.
+
+        Args:
+            sample: one prompt.
+            rng: draws the other fact.
+
+        Returns:
+            `None` if there is no such fact.
+
+        Example:
+            >>> from attnlib.generators import char_tokenizer
+            >>> generator = NeedleGenerator(char_tokenizer(), opening="")
+            >>> text = "The code of Kira is 48. The code of Hugo is 19. Q: What is the code of Hugo? A: 19"
+            >>> generator.exchanged(generator.annotate(text), np.random.default_rng(0)).text
+            'The code of Kira is 19. The code of Hugo is 48. Q: What is the code of Hugo? A: 48'
+        """
+        values = [fact["value"] for fact in _FACT.finditer(sample.text)]
+        for value in rng.permutation([each for each in values if each != sample.answer]).tolist():
+            swapped = {value: sample.answer, sample.answer: value}
+            told = re.sub(rf"\b({value}|{sample.answer})\b", partial(_swapped, swapped), sample.text)
+            other = self.annotate(told)
+            first = sample.n_prompt
+            if other.n_prompt == first and other.input_ids[first] != sample.input_ids[first]:
+                return other
+        return None
+
     def _tokenised(self, text: str, facts: list[re.Match], position: int, answer: str) -> NeedleSample:
         encoded = self.tokenizer(text, return_offsets_mapping=True, return_attention_mask=False)
         starts, ends = torch.tensor(encoded["offset_mapping"]).T
@@ -185,3 +216,7 @@ class NeedleGenerator:
             context=of(0, facts[-1].end())[:n],
             name=of(*fact.span("name"))[:n],
         )
+
+
+def _swapped(values: dict[str, str], found: re.Match) -> str:
+    return values[found[0]]

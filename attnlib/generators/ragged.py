@@ -1,11 +1,18 @@
-"""Rows of different lengths, end to end in one tensor: where each lies, some of them drawn, some padded."""
+"""Rows of different lengths, end to end in one tensor: where each lies, and batches of them."""
 
 from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
+
+from attnlib.generators.order import EpochBatches
+
+B = TypeVar("B")
+R = TypeVar("R", bound="Ragged")
 
 
 def starts_of(lengths: Int64[Tensor, " row"]) -> Int64[Tensor, " row"]:
@@ -27,6 +34,52 @@ def padded(
     return values[places].masked_fill(columns >= lengths[:, None], pad)
 
 
-def some_of(n_rows: int, n: int, seed: int = 0) -> Int64[Tensor, " rows"]:
-    """At most `n` of the rows, drawn at random, in their order."""
-    return torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(n_rows)[:n]))
+class Ragged(Generic[B]):
+    """Rows of different lengths: what documents and pairs of sentences have in common.
+
+    A subclass has `texts`, one for each row; `like`, which rows of like length have alike; and a `batch`.
+    """
+
+    texts: tuple[Any, ...]
+
+    @property
+    def like(self) -> Int64[Tensor, " row"]:
+        """What rows are sorted by, for those of like length to stand together."""
+        raise NotImplementedError
+
+    def batch(self, rows: Int64[Tensor, " rows"]) -> B:
+        """Some rows, padded."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.texts)
+
+    def __getitem__(self: R, rows: Int64[Tensor, " rows"] | slice) -> R:
+        """Some of the rows, in the order of `rows`."""
+        raise NotImplementedError
+
+    def sample(self: R, n: int, seed: int = 0) -> R:
+        """At most `n` of the rows, drawn at random, in their order."""
+        return self[torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(len(self))[:n]))]
+
+    def batches(self, batch_size: int, seed: int = 0, pool: int = 50) -> EpochBatches[B]:
+        """The batch of every training step: all rows in a new random order each epoch.
+
+        Rows of like length go together, which spares padding: see `EpochBatches`.
+
+        Args:
+            batch_size: rows per step; all of them, if there are fewer.
+            seed: of the order.
+            pool: batches that are sorted together; 1: purely random batches, as in the original.
+
+        Raises:
+            ValueError: there are no rows.
+        """
+        return EpochBatches(
+            lambda rows: self.batch(torch.from_numpy(rows)), self.like.numpy(), batch_size, seed, pool
+        )
+
+    def in_batches(self, batch_size: int = 64) -> list[B]:
+        """All rows once, shortest first; `rows` says which is which."""
+        return [self.batch(rows) for rows in self.like.argsort(stable=True).split(batch_size)]

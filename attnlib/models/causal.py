@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -12,9 +11,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from attnlib.models.mode import evaluating
-from attnlib.models.seeds import seeded
+from attnlib.models.base import evaluating, seeded
 from attnlib.models.transformer import Transformer, TransformerConfig
+from attnlib.naming import hint
 
 OWN = "transformer"
 """The name of our own `Transformer`, causal, among the architectures."""
@@ -131,11 +130,9 @@ def check_architecture(name: str) -> None:
         ValueError: it is not in `architectures()`; the message names what may have been meant.
     """
     if name not in architectures():
-        close = difflib.get_close_matches(name, architectures(), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ValueError(
             f"the architecture should be {OWN!r}, 'llama', 'gpt2' or another causal language model's type at "
-            f"Hugging Face; got {name!r}{hint}"
+            f"Hugging Face; got {name!r}{hint(name, architectures())}"
         )
 
 

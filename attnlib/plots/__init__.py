@@ -3,12 +3,17 @@
 A figure (`Drawing`) is drawn for light and for dark pages; it and a table carry the numbers that they show.
 """
 
-from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
-from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, shares_by_layer
-from attnlib.plots.drawing import Drawing
-from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
-from attnlib.plots.paths import paths
-from attnlib.plots.style import Table, table, visible
+from typing import TYPE_CHECKING
+
+from attnlib.lazily import lazily
+
+if TYPE_CHECKING:
+    from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
+    from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, lines, shares_by_layer
+    from attnlib.plots.drawing import Drawing
+    from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
+    from attnlib.plots.paths import paths
+    from attnlib.plots.style import Table, table, visible
 
 __all__ = [
     "Drawing",
@@ -17,6 +22,7 @@ __all__ = [
     "attention_grid",
     "estimates",
     "learning_curves",
+    "lines",
     "over_training",
     "paths",
     "relevance_scatter",
@@ -27,3 +33,15 @@ __all__ = [
     "visible",
     "with_intervals",
 ]
+
+_HOMES = {
+    "classification": "over_training relevance_scatter with_intervals",
+    "curves": "accuracy_by_length estimates learning_curves lines shares_by_layer",
+    "drawing": "Drawing",
+    "heat_maps": "attention_grid token_map token_maps",
+    "paths": "paths",
+    "style": "Table table visible",
+}
+__getattr__, __dir__ = lazily(
+    __name__, {name: f"attnlib.plots.{home}" for home, names in _HOMES.items() for name in names.split()}
+)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from jaxtyping import Float, Integer
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
@@ -15,7 +14,7 @@ from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_o
 from attnlib.plots.style import NUMBERS, formulas
 from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import courses, listed, plain, short
-from attnlib.stats import with_interval
+from attnlib.stats.intervals import with_interval
 
 
 @drawing
@@ -68,6 +67,8 @@ def relevance_scatter(
         names: of the kinds.
         most: of so many tokens, drawn evenly from all.
     """
+    import seaborn as sns
+
     some = np.linspace(0, len(alpha) - 1, min(most, len(alpha))).astype(int)
     hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=pd.Index(list(names)))
     figure, axes = row_of_panels(len(betas), sharey=True)

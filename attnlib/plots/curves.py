@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import cycle
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
-from attnlib.plots.drawing import Drawn, drawing, labelled
+from attnlib.plots.drawing import Drawing, Drawn, drawing, labelled
 from attnlib.plots.panels import (
     ACROSS,
     BESIDE,
@@ -17,6 +18,7 @@ from attnlib.plots.panels import (
     legend_of,
     line,
     looks,
+    name_rows,
     panels,
     points,
     row_of_panels,
@@ -30,6 +32,12 @@ HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
 
 IN_A_ROW = 3
 """So many wide panels stand side by side; more stand in rows of narrow ones."""
+
+FEW = 30
+"""Whole numbers up to here are written whole along an axis, such as layers."""
+
+SHARES = (-0.03, 1.03)
+"""The ends of an axis of shares, so that lines at 0 and 1 can be seen."""
 
 
 @drawing
@@ -93,7 +101,90 @@ def shares_by_layer(rows: pd.DataFrame) -> Drawn:
 
 
 @drawing
-def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawn:
+def lines(
+    rows: pd.DataFrame,
+    x: str,
+    by: str | None = None,
+    *,
+    panel: str,
+    label: str | Mapping[str, str],
+    xlabel: str | None = None,
+    strokes: str | None = None,
+    at: Mapping[str, Iterable[float]] | None = None,
+    chance: float | int | Mapping[str, float] | None = None,
+    ylim: tuple[float, float] | None = SHARES,
+    title: str | None = None,
+    alpha: float = 0.2,
+    across: int = ACROSS,
+    height: float = 2.4,
+) -> Drawn:
+    """Numbers along a column, a line per group with its interval as a band, and a panel per value of another.
+
+    Args:
+        rows: columns `value`, with `low` and `high` for bands, and those named below.
+        x: the column along the lines.
+        by: the column that lines are told apart by; None for one line in each panel.
+        panel: the column that panels tell apart.
+        label: what the numbers are, then panels have their names as titles; or of each panel, in the panels'
+            order, those that are shown.
+        xlabel: what is along the lines; the name of the column where it is None.
+        strokes: a second column, of two values, told apart by whole and dotted lines.
+        at: places along the lines, by panel, where something ends: dotted.
+        chance: a dotted line in the last panel, or one in each.
+        ylim: the ends of the numbers' axis; None for what there is, with a line at 0.
+        title: of the legend.
+        alpha: of the bands.
+        across: so many panels with titles stand side by side.
+        height: of such a panel, in inches.
+    """
+    apart = isinstance(label, Mapping)
+    names = list(label) if isinstance(label, Mapping) else list(rows[panel].unique())
+    rows = rows[rows[panel].isin(names)]
+    xlabel = x.replace("_", " ") if xlabel is None else xlabel
+    figure, axes = row_of_panels(len(names), height=3.0) if apart else panels(len(names), across, height)
+    groups = [] if by is None else list(rows[by].unique())
+    kinds = dict(zip(rows[strokes].unique(), ("-", ":"), strict=True)) if strokes else {}
+    for axis, name in zip(axes, names, strict=True):
+        here = rows[rows[panel] == name].sort_values(x, kind="stable")
+        if by is None:
+            line(axis, here, x, next(looks()), alpha)
+        for group, look in zip(groups, looks(), strict=False):
+            part = here[here[by] == group]
+            if not strokes and len(part):
+                line(axis, part, x, look, alpha, label=plain(group))
+            for kind, stroke in kinds.items():
+                how = {"ls": stroke, "label": plain(f"{group}, {kind}")}
+                line(axis, part[part[strokes] == kind], x, look, alpha, **how)
+        for place in (at or {}).get(name, ()):
+            axis.axvline(place, color=colour("faint"), ls=":", lw=1)
+        if isinstance(chance, Mapping):
+            axis.axhline(chance[name], ls="--", color=colour("faint"), lw=1)
+        if ylim is None:
+            axis.axhline(0, color=colour("faint"), lw=0.6)
+        axis.set(xlabel=xlabel, title="" if apart else plain(name))
+        if ylim:
+            axis.set_ylim(*ylim)
+        if pd.api.types.is_integer_dtype(rows[x]) and rows[x].max() < FEW:
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if isinstance(label, Mapping):
+        for axis, what in zip(axes, label.values(), strict=True):
+            axis.set(ylabel=what, xlim=(0, None))
+    else:
+        name_rows(axes, label, across)
+    if chance is not None and not isinstance(chance, Mapping):
+        axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")
+    if apart:
+        axes[-1].legend(**BESIDE)
+    elif by is not None:
+        legend_of(max(axes, key=lambda axis: len(axis.lines)), title)
+    of = [each for each in (by, strokes) if each] or [panel]
+    told = rows.assign(**{by: f"{title} " + rows[by].astype(str)}) if by and title else rows
+    seen = listed(f"{name}: {courses(told[told[panel] == name], x, of)}" for name in names)
+    what = "" if isinstance(label, Mapping) else f" of {label}"
+    return finished(figure), rows, f"Lines{what} over {xlabel}. {seen}."
+
+
+def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawing:
     """Accuracy against the length of test sequences; a dotted line where training sequences ended.
 
     Args:
@@ -102,20 +193,11 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawn:
         panel: the column that panels tell apart.
         by: the column that colours tell apart.
     """
-    kinds, things = list(rows[panel].unique()), list(rows[by].unique())
-    figure, axes = row_of_panels(len(kinds), sharey=True) if len(kinds) <= IN_A_ROW else panels(len(kinds))
-    for axis, kind in zip(axes, kinds, strict=True):
-        for thing, look in zip(things, looks(), strict=False):
-            part = rows[(rows[panel] == kind) & (rows[by] == thing)]
-            line(axis, part, "up_to", look, alpha=0.12, label=plain(thing))
-        for length in rows.loc[rows[panel] == kind, "length"].unique():
-            axis.axvline(length, color=colour("faint"), ls=":", lw=1)
-        axis.set(title=plain(kind), xlabel="length of test, up to", ylim=(0, 1.02))
-    for axis in axes[:: len(axes) if len(kinds) <= IN_A_ROW else ACROSS]:
-        axis.set_ylabel("accuracy per token")
-    legend_of(axes[-1], by)
-    seen = listed(f"{kind}: {courses(rows[rows[panel] == kind], 'up_to', by)}" for kind in kinds)
-    return finished(figure), rows, f"Lines of accuracy per token over the length of the test. {seen}."
+    how: dict[str, Any] = {"label": "accuracy per token", "xlabel": "length of test, up to", "title": by}
+    ends = {str(name): part["length"].unique() for name, part in rows.groupby(panel, sort=False)}
+    if rows[panel].nunique() <= IN_A_ROW:
+        how |= {"across": IN_A_ROW, "height": 3.0}
+    return lines(rows, "up_to", by, panel=panel, at=ends, ylim=(0, 1.02), alpha=0.12, **how)
 
 
 @drawing

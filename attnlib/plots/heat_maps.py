@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from torch import Tensor
 
-from attnlib.generators.base import Head
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, label_some, outline
 from attnlib.plots.style import plain, visible
@@ -24,7 +22,7 @@ from attnlib.plots.words import peaks
 def attention_grid(
     attentions: Mapping[str, Float[Tensor, "layer head query key"]],
     tokens: Sequence[str],
-    targets: Mapping[Head, Bool[Tensor, "query key"]] | None = None,
+    targets: Mapping[tuple[int, int], Bool[Tensor, "query key"]] | None = None,
 ) -> Drawn:
     """Every head on one sequence as a heat map, a row of them per model, or more where heads are many.
 
@@ -78,6 +76,8 @@ def token_map(
         columns: what stands below each column.
         labels: what rows and columns are.
     """
+    import seaborn as sns
+
     data = values.detach().cpu().float().numpy()
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
     room = COLUMN - 1.4 - 0.085 * longest  # beside labels and scale
@@ -116,6 +116,8 @@ def token_maps(
         columns: what stands below each column, of the last map.
         labels: what rows and columns are.
     """
+    import seaborn as sns
+
     data = {name: values.detach().cpu().float().numpy() for name, values in maps.items()}
     cell = (min(0.3, (COLUMN - 1.4) / len(columns)), 0.08)
     below = 0.085 * max(map(len, columns))
@@ -169,7 +171,7 @@ def _heat_map(
     )
     axis.set_aspect("equal")
     axis.invert_yaxis()
-    sns.despine(ax=axis, left=True, bottom=True)
+    axis.spines[:].set_visible(False)
     for side in ("x", "y"):
         label_some(axis, side, [visible(token) for token in tokens], size - 0.5, first=0.5)
     axis.tick_params(length=0)

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -47,10 +46,11 @@ def looks() -> Iterator[Look]:
     return map(Look, cycle(colours()), cycle(SHAPES), cycle(STROKES))
 
 
-def panels(n: int) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` axes that share the scale of their values, `ACROSS` side by side."""
-    across, down = min(n, ACROSS), -(-n // ACROSS)
-    figure, grid = plt.subplots(down, across, figsize=(COLUMN, 2.4 * down + 0.2), sharey=True, squeeze=False)
+def panels(n: int, across: int = ACROSS, height: float = 2.4) -> tuple[Figure, list[Axes]]:
+    """A figure with `n` axes, `height` inches each and so many in a row, that share the scale of values."""
+    across, down = min(n, across), -(-n // across)
+    size = (COLUMN, height * down + 0.2)
+    figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
     for unused in grid.flat[n:]:
         unused.set_axis_off()
     return figure, list(grid.flat[:n])
@@ -62,9 +62,9 @@ def row_of_panels(n: int, height: float = 3.2, sharey: bool = False) -> tuple[Fi
     return figure, list(grid[0])
 
 
-def name_rows(axes: list[Axes], label: str) -> None:
+def name_rows(axes: list[Axes], label: str, across: int = ACROSS) -> None:
     """Say what the values are, once per row of panels."""
-    for axis in axes[::ACROSS]:
+    for axis in axes[::across]:
         axis.set_ylabel(label)
 
 
@@ -123,5 +123,7 @@ def legend_of(axis: Axes, title: str | None = None, **how: Any) -> None:
 def finished(figure: Figure, axes: bool = True) -> Figure:
     """The figure, with axes to the left and below, or none for a heat map."""
     if axes:
+        import seaborn as sns
+
         sns.despine(figure)
     return figure

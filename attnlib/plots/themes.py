@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 import matplotlib.pyplot as plt
-import seaborn as sns
 from cycler import cycler
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
@@ -67,6 +66,8 @@ def ink_on(ground: Any) -> str:
 
 
 def _settings() -> dict[str, Any]:
+    import seaborn as sns
+
     ink, faint = colour("ink"), colour("faint")
     sizes = ["font.size", "axes.labelsize", "axes.titlesize", "xtick.labelsize", "ytick.labelsize"]
     sizes += ["legend.fontsize", "legend.title_fontsize", "figure.labelsize", "figure.titlesize"]

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2]
-"""Where the packages `attnlib` and `book` lie."""
+"""Where the packages lie: the clone, or the folder of what is installed."""
+
+PACKAGES = ("attnlib", "book")
 
 
 class Import(NamedTuple):
@@ -52,24 +54,29 @@ def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = 
             continue
         seen.add(one)
         file, inner_file = file_of(one.module, house), file_of(inner, house)
+        elsewhere: list[Import] = []  # what the package means by the name, which may also be a module's
+        if one.name and file and _is_package(file):
+            own = _of_file(file, one.module, file.stat().st_mtime_ns)
+            taken = [each._replace(asked=one.asked) for each in own if each.name == one.name]
+            elsewhere = [each for each in taken if each != one]
+        waiting += elsewhere
         if inner_file and one.asked and _is_package(inner_file):
             waiting += [Import(inner, name) for name in one.asked]
         elif inner_file:
             if inner not in found:
                 found[inner] = inner_file
                 waiting += _of_file(inner_file, inner, inner_file.stat().st_mtime_ns)
-        elif file and _is_package(file):
-            own = _of_file(file, one.module, file.stat().st_mtime_ns)
-            elsewhere = [each._replace(asked=one.asked) for each in own if each.name == one.name]
-            waiting += elsewhere or [Import(one.module)]
-        elif file:
+        elif file and not elsewhere:
             waiting.append(Import(one.module))
     return dict(sorted(found.items()))
 
 
 def file_of(module: str, house: Path = HOUSE) -> Path | None:
     """The file of a module or package; `None` if it is not of the house."""
-    stem = house.joinpath(*module.split("."))
+    names = module.split(".")
+    if names[0] not in PACKAGES:
+        return None
+    stem = house.joinpath(*names)
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
 
 
@@ -85,7 +92,7 @@ def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
 
 
 def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:
-    """What a text imports: see `Import`."""
+    """What a text imports: see `Import`. What a package names for types, it imports when asked for it."""
     bound: list[tuple[str, Import]] = []
     asked: dict[str, set[str]] = {}
     uses = Counter[str]()  # of a name, but for the attributes that are asked of it

@@ -7,7 +7,7 @@ function of the step and because everything else that a step depends on is in th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from attnlib.models.seeds import seeded
+from attnlib.models.base import seeded
 from attnlib.training.keeping import Keeper
 from attnlib.training.plan import History, Plan
 from attnlib.training.run import Evaluation, Run
@@ -63,7 +63,7 @@ def fit(
     folder: str | Path | None = None,
     hooks: Sequence[Hook] = (),
     progress: bool = True,
-    parts: Mapping[str, str] | None = None,
+    key: str | None = None,
 ) -> History:
     """Train `model` as `plan` says; at the end it has its best weights, and is in evaluation mode.
 
@@ -78,9 +78,9 @@ def fit(
     7. each of `hooks`, in order, is called with an `Event` whose `step` is $s + 1$: the updates made so far;
     8. when $s + 1$ is a multiple of `plan.evaluate_every`, and after the last step: `evaluate(model)` in
        evaluation mode, without gradients and without touching the random numbers of training; the "plateau"
-       schedule looks at the metric; a row is added to the history; `last`, then (if this is the best so
-       far) `best`, then `history.csv` are written; the run ends if `plan.stop_at` has been met. At the end
-       `best` holds the history too, and `last` is removed.
+       schedule looks at the metric; a row is added to the history; `last.safetensors`, all that going on
+       takes, and `history.csv` are written; the run ends if `plan.stop_at` has been met. At the end there is
+       `best.safetensors`, with the best weights and the history, in place of `last`.
 
     Hooks marked by `also_before` are called once more before all that, with step 0. A run that goes on from
     a checkpoint calls hooks for the steps after it, so one that collects should be a `Keeper`, which writes
@@ -96,19 +96,19 @@ def fit(
         plan: how to train.
         evaluate: returns named values, `plan.metric` among them. Without it the latest model is the best.
         folder: where checkpoints, history.csv, log.txt and TensorBoard's events go. If it already holds a run
-            with the same plan and model, that run goes on; if it is finished, its best model is loaded and
-            nothing is computed. What is damaged or missing there, or of other data, is said in one line, and
-            the run starts again. `None`: nothing is written.
+            with the same plan and model, that run goes on; if it is finished, its best model is loaded, and
+            nothing is computed or written. What is damaged there is said in one line, and the run starts
+            again. `None`: nothing is written.
         hooks: called with an `Event` after every step.
         progress: show a bar and a line per evaluation.
-        parts: what the run is known by, as `trained` finds it: the folder is its own, and what is in there of
+        key: what the run is known by, as `trained` finds it: the folder is its own, and what is in there of
             another run is said and made again. Without it the run is known by its plan and model.
 
     Returns:
         The history of the run, including what happened before it was resumed.
 
     Raises:
-        CheckpointError: the folder holds another run, or a checkpoint cannot be written (disk full).
+        CheckpointError: the folder holds another run, or cannot be written to (disk full, rights).
         FloatingPointError: the loss or a weight is no longer finite; the last checkpoint is kept.
         ValueError: the arguments do not fit each other.
     """
@@ -121,11 +121,14 @@ def fit(
     with contextlib.ExitStack() as stack:
         # Whatever the caller draws from torch's generators later does not depend on this run.
         stack.enter_context(seeded(plan.seed, device))
-        if folder is not None:
-            stack.enter_context(locked(folder))
-        stack.enter_context(logging_to(folder, progress))
         keepers = [hook for hook in hooks if isinstance(hook, Keeper)]
-        run = Run(model.to(device), plan, device, evaluate, folder, batch_at, keepers, parts)
+        run = Run(model.to(device), plan, device, evaluate, folder, keepers, key)
+        done = not plan.tensorboard and run.is_done()
+        if folder is not None and not done:
+            stack.enter_context(locked(folder))
+        stack.enter_context(logging_to(None if done else folder, progress))
+        if not done:
+            run.go_on()
         board = stack.enter_context(contextlib.closing(Board(folder, run.step, plan.tensorboard)))
         steps = range(run.step, 0 if run.history.ended(plan) else plan.steps)
         if not steps:
@@ -143,7 +146,6 @@ def fit(
                 batch = batch_at(step)
                 if step == steps.start:
                     log.debug("%s", about_run(model, plan, device, batch))
-                run.see(batch)
                 batch = batch.to(device)
                 with torch.autocast(device.type, torch.bfloat16) if bf16 else contextlib.nullcontext():
                     losses = _named(loss(model, batch))

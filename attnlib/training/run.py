@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,12 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, on_cpu, save_tensors, write_atomically
-from attnlib.models.attention import evaluating
-from attnlib.models.saving import as_json, config_of
-from attnlib.training import checkpoints
-from attnlib.training.content import digest
-from attnlib.training.definitions import Unreadable
-from attnlib.training.keeping import Foreign, Keeper
+from attnlib.models.base import as_json, config_of, evaluating
+from attnlib.training.keeping import Foreign, Keeper, load_own
+from attnlib.training.key import digest
 from attnlib.training.plan import History, Plan
 from attnlib.training.runlog import log
 
@@ -30,15 +27,18 @@ Evaluation = Callable[[nn.Module], dict[str, float]]
 class Run:
     """What a run carries from step to step, and how it gets to disk and back.
 
+    While it trains, `last` has its state, and the best weights so far: one file, so that a kill leaves the
+    one of an evaluation or of the next. When it is done, `best` has the best weights and the history, and
+    `last` goes.
+
     Args:
         model: on the device.
         plan: see `fit`.
         device: that of the plan.
         evaluation: `evaluate` of `fit`.
         folder: see `fit`.
-        batch_at: see `fit`; what a checkpoint's run has seen is drawn again, and compared.
         keepers: the hooks that keep files.
-        parts: see `fit`.
+        key: see `fit`.
     """
 
     def __init__(
@@ -48,21 +48,15 @@ class Run:
         device: torch.device,
         evaluation: Evaluation | None,
         folder: Path | None,
-        batch_at: Callable[[int], Any],
         keepers: Sequence[Keeper] = (),
-        parts: Mapping[str, str] | None = None,
+        key: str | None = None,
     ) -> None:
         self.model, self.plan, self.device = model, plan, device
-        self.evaluation, self.folder, self.batch_at = evaluation, folder, batch_at
-        settings = as_json({**plan.settings(), "evaluate": evaluation is not None})
-        identity = checkpoints.identity(model)
-        self.parts = parts
-        self.about = {
-            "run": digest(dict(parts) if parts else [settings, identity]),
-            "parts": dict(parts or {}),
-            "plan": settings,
-            "model": identity,
-        }
+        self.evaluation, self.folder, self.keepers = evaluation, folder, keepers
+        self.settings = as_json({**plan.settings(), "evaluate": evaluation is not None})
+        shapes = [(name, list(weight.shape)) for name, weight in model.state_dict().items()]
+        self.key = key or digest([self.settings, type(model).__name__, config_of(model), shapes])
+        self.keyed = key is not None
         make = torch.optim.AdamW if plan.optimizer == "adamw" else torch.optim.Adam
         self.optimizer = make(
             model.parameters(), plan.learning_rate, plan.betas, weight_decay=plan.weight_decay, fused=True
@@ -74,12 +68,57 @@ class Run:
         self.latest: dict[str, float] = {}
         self.waiting: list[tuple[int, dict[str, Tensor]]] = []
         self.sums: dict[str, tuple[float, int]] = {}
-        self.seen: str | None = ""
         for keeper in keepers:
-            keeper.join(folder, str(self.about["run"]), model)
-        if folder is not None:
-            self._go_on(folder, keepers)
+            keeper.join(folder, self.key, model)
+
+    def is_done(self) -> bool:
+        """Whether the folder holds this run, finished: then it is taken up. Nothing is written, or said."""
+        try:
+            return self.folder is not None and self._take_up(unfinished=False)
+        except (CheckpointError, OSError):
+            return False
+
+    def go_on(self) -> None:
+        """Take up what the folder holds of this run; what it holds of none is said, and cleared.
+
+        Raises:
+            CheckpointError: it is another run's, and the folder is the caller's own.
+        """
+        try:
+            if self.folder is not None and self._take_up():
+                state = "finished" if self.history.finished else "goes on"
+                log.info("%s %s at step %d", self.folder, state, self.step)
+        except CheckpointError as error:
+            assert self.folder is not None
+            why = f"{error}".rstrip(".")
+            if isinstance(error, Foreign) and not self.keyed:
+                raise Foreign(f"{why}. Train in another folder, or delete {self.folder}.") from error
+            log.warning("%s. Training starts again.", why)
+            for name in (LAST, BEST):
+                (self.folder / name).unlink(missing_ok=True)
         self.started = time.perf_counter() - self.history.seconds
+
+    def _take_up(self, unfinished: bool = True) -> bool:
+        assert self.folder is not None
+        if (self.folder / BEST).exists():
+            weights, header = load_own(self.folder / BEST, self.key, kind="best")
+            if header["finished"]:
+                self._take(header, weights)
+                return True
+        if not unfinished or not (self.folder / LAST).exists():
+            return False
+        state, header = load_own(self.folder / LAST, self.key, kind="last")
+        self._take(header, best_of(state, header))
+        restore_training_state(state, header, self.model, self.optimizer, self.schedule, self.device)
+        return True
+
+    def _take(self, header: dict[str, Any], best: dict[str, Tensor] | None) -> None:
+        rows = header["rows"]
+        if wrong := next(filter(None, (each.missing(rows[-1]["step"]) for each in self.keepers)), None):
+            raise CheckpointError(wrong)
+        self.best, self.metrics, self.history.rows = best, header["metrics"], rows
+        self.history.steps, self.history.seconds = self.step, rows[-1]["seconds"]
+        self.history.finished = self.history.ended(self.plan)
 
     @property
     def step(self) -> int:
@@ -90,14 +129,6 @@ class Run:
     def lr(self) -> float:
         """The learning rate of the next update."""
         return self.optimizer.param_groups[0]["lr"]
-
-    def see(self, batch: Any) -> None:
-        """Add a batch to the hash of all that the run has seen, which its checkpoints keep."""
-        if self.folder is not None and self.seen is not None:
-            try:
-                self.seen = digest([self.seen, batch])
-            except Unreadable:  # batches of a kind that has no content to go by
-                self.seen = None
 
     def note(self, step: int, losses: dict[str, Tensor]) -> dict[str, Tensor]:
         """Keep the losses of a step, on the device: reading them now would make the loop wait for it."""
@@ -152,6 +183,8 @@ class Run:
             self.history.steps,
             self.history.best_step,
         )
+        if self.folder is not None:
+            self._save_best(self.folder)
 
     def _evaluated(self, evaluation: Evaluation) -> dict[str, float]:
         with (
@@ -171,87 +204,37 @@ class Run:
         return metrics
 
     def _save(self) -> None:
-        if improved := self.history.best_step == self.step:
+        best_step = self.history.best_step
+        if improved := best_step == self.step:
             self.best = {name: value.clone() for name, value in on_cpu(self.model.state_dict()).items()}
         if self.folder is None:
             return
-        done = self.history.finished and self.best is not None
-        if not done:
-            tensors, rest = checkpoints.training_state(self.model, self.optimizer, self.schedule, self.device)
-            save_tensors(self.folder / LAST, tensors, self._header("last", self.step) | rest)
-        if improved or done:
+        if self.history.finished and self.best is not None:
             self._save_best(self.folder)
-        if done:
             (self.folder / LAST).unlink(missing_ok=True)
-        self._write_table(self.folder)
+        else:
+            tensors, rest = training_state(self.model, self.optimizer, self.schedule, self.device)
+            if self.best is not None and not improved:
+                tensors |= {f"best/{name}": value for name, value in self.best.items()}
+            save_tensors(self.folder / LAST, tensors, self._header("last", self.step) | rest)
+        write_atomically(self.folder / TABLE, self.history.table.to_csv(index=False).encode())
 
     def _header(self, kind: str, step: int | None) -> dict[str, Any]:
         return {
-            **self.about,
+            "run": self.key,
+            "plan": self.settings,
             "kind": kind,
             "step": step,
+            "best_step": self.history.best_step,
             "rows": self.history.rows,
             "metrics": self.metrics,
             "finished": self.history.finished,
-            "seen": self.seen,
         }
 
     def _save_best(self, folder: Path) -> None:
-        assert self.best is not None
-        header = self._header("best", self.history.best_step) | {"config": config_of(self.model)}
-        save_tensors(folder / BEST, self.best, header)
-
-    def _go_on(self, folder: Path, keepers: Sequence[Keeper]) -> None:
-        """Take up what the folder holds of this run; what it holds of none is said, and cleared."""
-        try:
-            found = checkpoints.read(folder / LAST, folder / BEST, self.about, self.history)
-            if found is None:
-                return
-            state, header, best = found
-            steps = header["rows"][-1]["step"]
-            wrong = next(filter(None, (keeper.missing(steps) for keeper in keepers)), None)
-            if wrong is None and not header["finished"] and not self._sees_the_same(header["seen"], steps):
-                wrong = f"{folder} was trained on other data"
-            if wrong is not None:
-                raise CheckpointError(wrong)
-        except CheckpointError as error:
-            if isinstance(error, Foreign) and self.parts is None:
-                raise  # the caller named this folder: what another run left there is not ours to remove
-            log.warning("%s Training starts again.", f"{error}".rstrip(".") + ".")
-            (folder / LAST).unlink(missing_ok=True)
-            (folder / BEST).unlink(missing_ok=True)
-            self.seen = ""
-            return
-        history = self.history
-        history.rows, self.best, self.metrics, self.seen = (
-            header["rows"],
-            best,
-            header["metrics"],
-            header["seen"],
-        )
-        history.steps, history.seconds = self.step, history.rows[-1]["seconds"]
-        history.finished = history.ended(self.plan)
-        if state is not None:
-            checkpoints.restore_training_state(
-                state, header, self.model, self.optimizer, self.schedule, self.device
-            )
-        if best is not None:
-            self._save_best(folder) if not (folder / BEST).exists() else None
-        if header["finished"]:
-            (folder / LAST).unlink(missing_ok=True)
-        self._write_table(folder)
-        log.info("%s %s at step %d", folder, "finished" if history.finished else "goes on", self.step)
-
-    def _sees_the_same(self, seen: str | None, steps: int) -> bool:
-        """Whether the batches up to a step are those that a checkpoint's run has seen."""
-        for step in range(steps if seen else 0):
-            self.see(self.batch_at(step))
-        return not seen or self.seen == seen
-
-    def _write_table(self, folder: Path) -> None:
-        data = self.history.table.to_csv(index=False).encode()
-        if not (folder / TABLE).exists() or (folder / TABLE).read_bytes() != data:
-            write_atomically(folder / TABLE, data)
+        if self.best is not None:
+            header = self._header("best", self.history.best_step) | {"config": config_of(self.model)}
+            save_tensors(folder / BEST, self.best, header)
 
     def _advice(self) -> str:
         kept = f" The last checkpoint, of step {self.step}, is kept." if self.folder and self.step else ""
@@ -276,3 +259,55 @@ def _schedule(plan: Plan, optimizer: torch.optim.Optimizer) -> Any:
         return min(1.0, (step + 1) / (plan.warmup + 1)) * gamma ** (step // plan.epoch_steps)
 
     return schedules.LambdaLR(optimizer, factor)
+
+
+def best_of(state: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Tensor] | None:
+    """The best weights so far, of what `last` holds; `None` if there are none yet."""
+    if header["best_step"] is None:
+        return None
+    prefix = "model/" if header["best_step"] == header["step"] else "best/"
+    return {name: value.clone() for name, value in _under(state, prefix).items()}
+
+
+def training_state(
+    model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Any, device: torch.device
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All that the next training step depends on, apart from its data: tensors, and the rest as JSON.
+
+    Covers weights and buffers, the optimizer's moments and groups, the schedule, and torch's random numbers.
+    """
+    tensors = {f"model/{name}": weight for name, weight in model.state_dict().items()}
+    state = optimizer.state_dict()
+    for index, values in state["state"].items():
+        tensors |= {f"optimizer/{index}/{name}": value for name, value in values.items()}
+    tensors["random/cpu"] = torch.get_rng_state()
+    if device.type == "cuda":
+        tensors["random/cuda"] = torch.cuda.get_rng_state(device)
+    return tensors, {"groups": state["param_groups"], "schedule": schedule and schedule.state_dict()}
+
+
+def restore_training_state(
+    tensors: dict[str, Tensor],
+    header: dict[str, Any],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    schedule: Any,
+    device: torch.device,
+) -> None:
+    """The reverse of `training_state`, into objects made from the same plan."""
+    model.load_state_dict(_under(tensors, "model/"))
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in _under(tensors, "optimizer/").items():
+        index, key = name.split("/")
+        state.setdefault(int(index), {})[key] = value.clone()
+    groups = [{**group, "betas": tuple(group["betas"])} for group in header["groups"]]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    if schedule is not None:
+        schedule.load_state_dict(header["schedule"])
+    torch.set_rng_state(tensors["random/cpu"].clone())
+    if device.type == "cuda" and "random/cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random/cuda"].clone(), device)
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}

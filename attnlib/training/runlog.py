@@ -14,7 +14,8 @@ from filelock import FileLock, Timeout
 from torch import nn
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from attnlib.models.saving import config_of
+from attnlib.files import CheckpointError
+from attnlib.models.base import config_of
 from attnlib.training.plan import History, Plan
 
 log = logging.getLogger("attnlib.training")
@@ -22,14 +23,23 @@ log = logging.getLogger("attnlib.training")
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let one run at a time into a folder: a second one waits, and then finds the work done."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Let one run at a time into a folder: a second one waits, and then finds the work done.
+
+    Raises:
+        CheckpointError: the system refuses.
+    """
     lock = FileLock(folder / ".lock")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         log.warning("%s is being trained by another process; waiting for it", folder)
         lock.acquire()
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder} holds no finished run that is whole, and cannot be written to "
+            f"({error.strerror or error}). Name another folder (in ATTNLIB_CACHE, if it is the cache's)."
+        ) from error
     try:
         for leftover in folder.glob("*.tmp"):  # of a run that was killed while it saved
             leftover.unlink()

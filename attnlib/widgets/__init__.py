@@ -1,13 +1,18 @@
 """Explorers: pictures a reader can turn, live in JupyterLab and without a kernel in the built book."""
 
-from attnlib.widgets.alignment_explorer import AlignmentExplorer
-from attnlib.widgets.attention_explorer import AttentionExplorer
-from attnlib.widgets.choice import Choice
-from attnlib.widgets.dynamics_explorer import DynamicsExplorer
-from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
-from attnlib.widgets.measure_explorer import MeasureExplorer
-from attnlib.widgets.model_explorer import ModelExplorer
-from attnlib.widgets.training_explorer import TrainingExplorer
+from typing import TYPE_CHECKING
+
+from attnlib.lazily import lazily
+
+if TYPE_CHECKING:
+    from attnlib.widgets.alignment_explorer import AlignmentExplorer
+    from attnlib.widgets.attention_explorer import AttentionExplorer
+    from attnlib.widgets.choice import Choice
+    from attnlib.widgets.dynamics_explorer import DynamicsExplorer
+    from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
+    from attnlib.widgets.measure_explorer import MeasureExplorer
+    from attnlib.widgets.model_explorer import ModelExplorer
+    from attnlib.widgets.training_explorer import TrainingExplorer
 
 __all__ = [
     "AlignmentExplorer",
@@ -20,3 +25,7 @@ __all__ = [
     "ModelExplorer",
     "TrainingExplorer",
 ]
+
+_HOMES = {name: f"{name.removeprefix('Live').removesuffix('Explorer').lower()}_explorer" for name in __all__}
+_HOMES["Choice"] = "choice"
+__getattr__, __dir__ = lazily(__name__, {name: f"attnlib.widgets.{home}" for name, home in _HOMES.items()})

@@ -9,32 +9,38 @@ import traitlets
 
 from attnlib.widgets.encoding import checked_tokens, numpy_of
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import checked_texts
+from attnlib.widgets.naming import checked_text, checked_texts
 from attnlib.widgets.over_training import Curves, Parts, Steps
-from attnlib.widgets.scored_document import Document
-from attnlib.widgets.scores_explorer import ScoresExplorer
+from attnlib.widgets.scores import Scored, Scores, ScoresOverTraining
 
 NOUNS = ("sentence", "translation")
 
+TRUTH = "truth"
+"""What the map of the true alignment is called."""
+
 
 @dataclass(frozen=True)
-class AlignedSentence(Document):
-    """A sentence and its translation: a document whose tokens are pairs of a target and a source token.
+class AlignedSentence(Scored):
+    """A sentence and its translation, with scores of every pair of tokens, target by target.
 
     Attributes:
         source: the tokens of the sentence.
         targets: of its translation, at each checkpoint; "" where it is shorter than another.
         truth: the places of the pairs that belong together, or None where that is not known.
-        written: by score, the model's own text at each checkpoint; None where it is one for all scores.
+        written: the model's own text at each checkpoint; by score, where they have texts of their own.
+        expected: the right translation, or None where it is not known.
+        typed: whether the reader typed it.
     """
 
     source: tuple[str, ...]
     targets: tuple[tuple[str, ...], ...]
     truth: tuple[int, ...] | None
-    written: dict[str, tuple[str, ...]] | None
+    written: tuple[str, ...] | dict[str, tuple[str, ...]]
+    expected: str | None
+    typed: bool
 
     @classmethod
-    def of(  # type: ignore[override]
+    def of(
         cls,
         label: str,
         *,
@@ -52,10 +58,8 @@ class AlignedSentence(Document):
         Raises:
             ValueError: a part is not valid.
         """
-        keys, lines = (
-            checked_tokens("source", source),
-            tuple(checked_tokens("targets", each) for each in targets),
-        )
+        keys = checked_tokens("source", source)
+        lines = tuple(checked_tokens("targets", each) for each in targets)
         if len({len(line) for line in lines}) != 1 or len(lines) not in (1, checkpoints):
             raise ValueError(
                 f"targets must be {checkpoints} lists of tokens, one for every checkpoint, of one length; "
@@ -76,33 +80,37 @@ class AlignedSentence(Document):
             raise ValueError(
                 f"truth must be bool [target source] = {cells}; got {known.dtype} {known.shape}."
             )
-        apart = written if isinstance(written, Mapping) else None
-        if unknown := set(apart or {}) - set(flat):
-            raise ValueError(f"written has texts of {sorted(unknown)}; the scores are {', '.join(flat)}.")
-        parts: dict[str, Any] = {"tokens": ["pair"] * (cells[0] * cells[1]), "scores": flat, "gold": expected}
-        parts["predicted"] = written if apart is None else [""] * max(map(len, flat.values()), default=0)
-        made = Document.of(label, checkpoints=checkpoints, typed=typed, **parts)
-        texts = None
-        if apart is not None:
-            count = len(made.predicted)
+        made = Scores.of(flat, cells[0] * cells[1], checkpoints)
+        texts: Any
+        if isinstance(written, Mapping):
+            if unknown := set(written) - set(flat):
+                raise ValueError(f"written has texts of {sorted(unknown)}; the scores are {', '.join(flat)}.")
             texts = {
-                n: checked_texts(f"written of {n!r}", each, count, "the scores") for n, each in apart.items()
+                name: checked_texts(f"written of {name!r}", each, made.checkpoints, "the scores")
+                for name, each in written.items()
             }
+        else:
+            texts = checked_texts("written", written, made.checkpoints, "the scores")
         places = None if known is None else tuple(np.flatnonzero(known).tolist())
-        return cls(**vars(made), source=keys, targets=lines, truth=places, written=texts)
+        return cls(label, made, keys, lines, places, texts, checked_text("expected", expected), typed)
 
-    def describe(self, negative: set[str]) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
-        return super().describe(negative) | {
-            "tokens": [""] * len(self.tokens),
+        return super().describe() | {
             "source": list(self.source),
             "targets": [list(line) for line in self.targets],
             "truth": None if self.truth is None else list(self.truth),
-            "written": None if self.written is None else {n: list(each) for n, each in self.written.items()},
+            "written": (
+                {name: list(texts) for name, texts in self.written.items()}
+                if isinstance(self.written, dict)
+                else list(self.written)
+            ),
+            "expected": self.expected,
+            "typed": self.typed,
         }
 
 
-class AlignmentExplorer(ScoresExplorer):
+class AlignmentExplorer(ScoresOverTraining):
     """Attention, keyword relevance and influence of target by source tokens, as they form in training.
 
     Every score is a heat map, side by side with the others, so that they can be compared cell by cell; where
@@ -129,8 +137,8 @@ class AlignmentExplorer(ScoresExplorer):
         translate: from a typed sentence to its parts as above; what it cannot read it refuses with a
             ValueError, whose message the reader sees. None where nothing can be typed.
         checkpoint: index of the checkpoint shown first; -1 is the last.
-        sentence: index of the sentence shown first.
-        hidden: the scores hidden at first, by name.
+        item: index of the sentence shown first.
+        shown: the scores shown at first, by name, and "truth"; all of them by default.
         one_scale: whether colours mean the same in all maps, as they should where all scores are of one
             quantity; by default, each map's strongest is its own largest.
         nouns: what the source is called, and what the model makes of it.
@@ -157,9 +165,8 @@ class AlignmentExplorer(ScoresExplorer):
     """
 
     _esm, _css = front_end("alignment_explorer.js")
-    _item = AlignedSentence
+    _pack = AlignedSentence.of
 
-    hidden = traitlets.List(traitlets.Unicode(), help="Names of the scores hidden.").tag(sync=True)
     one_scale = traitlets.Bool(False, help="Whether colours mean the same in all maps.").tag(sync=True)
     nouns = traitlets.Tuple(
         *map(traitlets.Unicode, NOUNS), default_value=NOUNS, help="What is read, and what is made of it."
@@ -174,11 +181,16 @@ class AlignmentExplorer(ScoresExplorer):
         translate: Callable[[str], Parts] | None = None,
         *,
         checkpoint: int = -1,
-        sentence: int = 0,
-        hidden: Sequence[str] = (),
+        item: int = 0,
+        shown: Sequence[str] | None = None,
         one_scale: bool = False,
         nouns: tuple[str, str] = NOUNS,
     ) -> None:
         self._noun, _ = nouns
-        super().__init__(sentences, steps, curves, title, translate, checkpoint=checkpoint, document=sentence)
-        self.hidden, self.one_scale, self.nouns = list(hidden), one_scale, nouns
+        how: dict[str, Any] = {"checkpoint": checkpoint, "item": item, "shown": shown}
+        super().__init__(sentences, steps, curves, title, translate, **how)
+        self.one_scale, self.nouns = one_scale, nouns
+
+    def _names(self) -> list[str]:
+        known = any(each.truth is not None for each in self._all)
+        return [*self._scores(), *([TRUTH] if known else [])]

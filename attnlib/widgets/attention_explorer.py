@@ -1,17 +1,145 @@
 """Every head of every layer on a text: where each token looks, beside where it should."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
-import anywidget
+import numpy as np
 import traitlets
+from jaxtyping import UInt8
 
-from attnlib.widgets.attention_view import AttentionView
-from attnlib.widgets.encoding import Array, Example, References
-from attnlib.widgets.explorer import NamedExamples
+from attnlib.widgets.encoding import (
+    Array,
+    References,
+    checked_tokens,
+    checked_weights,
+    deflate,
+    dequantise,
+    packed_masks,
+    quantise,
+)
+from attnlib.widgets.explorer import Examples, Explorer
 from attnlib.widgets.front_end import front_end
 
 
-class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
+@dataclass(frozen=True)
+class Attention:
+    """One sequence (or pair of sequences) and its attention at one checkpoint or more, checked and packed.
+
+    Attributes:
+        label: what the drop-down calls it.
+        tokens: of the keys; also of the queries where ``query_tokens`` is None.
+        query_tokens: of the queries, or None where queries and keys are the same sequence.
+        weights: `quantise` of the attentions.
+        masks: the distinct references; see `packed_masks`.
+        mask_of: per layer and head, the index into ``masks``; -1 where there is no reference.
+        answers: of the model, one per checkpoint, if it was asked.
+        expected: the right answer, or None where there is none.
+        typed: whether the reader typed it.
+    """
+
+    label: str
+    tokens: tuple[str, ...]
+    query_tokens: tuple[str, ...] | None
+    weights: UInt8[np.ndarray, "checkpoint layer head query key"]
+    masks: tuple[bytes, ...]
+    mask_of: tuple[tuple[int, ...], ...]
+    answers: tuple[str, ...] = ()
+    expected: str | None = None
+    typed: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        tokens: Sequence[str],
+        attentions: Array,
+        references: References = None,
+        query_tokens: Sequence[str] | None = None,
+    ) -> Attention:
+        """Checks and packs one checkpoint; `AttentionExplorer` describes the arguments.
+
+        Raises:
+            ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.
+        """
+        keys = checked_tokens("tokens", tokens)
+        queries = None if query_tokens is None else checked_tokens("query_tokens", query_tokens)
+        values = checked_weights(attentions, len(keys if queries is None else queries), len(keys))
+        return cls(label, keys, queries, quantise(values)[None], *packed_masks(references, values.shape))
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The weights in order, compressed."""
+        return deflate(self.weights)
+
+    def most_on_reference(self) -> tuple[int, int, int]:
+        """The layer and head with the largest share of attention on their reference, and the query there.
+
+        It is asked of the last checkpoint.
+
+        Shares are means over the queries that have a reference; without one, it is the first head, and no
+        query (-1).
+        """
+        best, found, cells = -1.0, (0, 0, -1), self.weights.shape[-2:]
+        for (layer, head), index in np.ndenumerate(np.array(self.mask_of)):
+            if index < 0:
+                continue
+            bits = np.frombuffer(self.masks[index], np.uint8)
+            mask = np.unpackbits(bits, count=int(np.prod(cells))).reshape(cells)
+            inside = (dequantise(self.weights[-1, layer, head]) * mask).sum(1)
+            asked = np.flatnonzero(mask.any(1))
+            if len(asked) and (share := inside[asked].mean()) > best:
+                best, found = share, (int(layer), int(head), int(asked[inside[asked].argmax()]))
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """What the widget must know besides the bytes."""
+        return {
+            "label": self.label,
+            "tokens": list(self.tokens),
+            "query_tokens": None if self.query_tokens is None else list(self.query_tokens),
+            "shape": list(self.weights.shape),
+            "mask_of": [list(row) for row in self.mask_of],
+            "masks": len(self.masks),
+            "answers": list(self.answers),
+            "expected": self.expected,
+            "typed": self.typed,
+        }
+
+
+class AttentionView(Explorer):
+    """An explorer with the traits that ``attention_view.js`` reads.
+
+    An item has a ``shape`` that ends with layers, heads, queries and keys, and ``masks``, its distinct
+    references.
+    """
+
+    masks = traitlets.Bytes(help="The distinct references of all items, as bits.").tag(sync=True)
+    layer = traitlets.Int(0, help="The layer shown.").tag(sync=True)
+    head = traitlets.Int(0, help="The head shown; -1 for the mean of heads.").tag(sync=True)
+    query = traitlets.Int(-1, help="The selected query row; -1 for none.").tag(sync=True)
+    show_reference = traitlets.Bool(True, help="Whether reference cells are outlined.").tag(sync=True)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Layers, heads, queries and keys of the item shown."""
+        return tuple(self._shown["shape"][-4:])
+
+    def _places_within(self) -> dict[str, tuple[int, str]]:
+        layers, heads, queries, _ = self._shape
+        own = {"layer": (layers, ""), "head": (heads, "the mean of heads"), "query": (queries, "none")}
+        return super()._places_within() | own
+
+    def _show(self, items: Sequence[Any], at: int = 0) -> None:
+        with self.hold_sync():
+            self.masks = b"".join(mask for item in items for mask in item.masks)
+            super()._show(items, at)
+
+
+class AttentionExplorer(AttentionView, Examples):
     """Shows what every query attends to, in every layer and head, and where it should look.
 
     The last value of a notebook cell is the widget itself; a built page gets the same picture from the same
@@ -33,16 +161,16 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
         show_reference: whether reference cells are outlined at first.
         reference_rows: whether only the queries that have a reference in some head are shown at first.
 
-    What is shown, from ``layer`` on, are traits too, and so is ``example``, the index of the one shown where
+    What is shown, from ``layer`` on, are traits too, and so is ``item``, the index of the one shown where
     there are several (`from_examples`): set them from Python, or ``observe`` what the reader chose.
 
     Raises:
         ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.
-        traitlets.TraitError: a layer, head, query or example that does not exist.
+        traitlets.TraitError: a layer, head, query or item that does not exist.
 
-    Weights travel as one byte each (`attnlib.widgets.encoding`), so that 60 tokens with 4 layers of 8 heads
-    make a page of about 200 kB; the page grows by 4/3 byte for each weight. A weight is off by at most 0.004,
-    small ones by less, and the digits shown are right to one unit of the last.
+    Weights travel as one byte each, compressed (`attnlib.widgets.encoding`), so that 60 tokens with 4 layers
+    of 8 heads make a page of at most 200 kB; the page grows by at most 4/3 byte for each weight. A weight is
+    off by at most 0.004, small ones by less, and the digits shown are right to one unit of the last.
 
     Example:
         >>> import torch
@@ -52,7 +180,7 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
     """
 
     _esm, _css = front_end("attention_explorer.js")
-    _item = Example
+    _pack = Attention.of
 
     reference_rows = traitlets.Bool(False, help="Only queries with a reference are shown.").tag(sync=True)
 
@@ -71,10 +199,10 @@ class AttentionExplorer(AttentionView, NamedExamples, anywidget.AnyWidget):
         reference_rows: bool = False,
     ) -> None:
         super().__init__(title=title, show_reference=show_reference, reference_rows=reference_rows)
-        example = Example.of("", tokens, attentions, references, query_tokens)
-        self._show([example])
+        item = Attention.of("", tokens, attentions, references, query_tokens)
+        self._show([item])
         if layer is head is query is None:
-            self.layer, self.head, self.query = example.most_on_reference()
+            self.layer, self.head, self.query = item.most_on_reference()
         else:
             self.layer, self.head, self.query = layer or 0, head or 0, -1 if query is None else query
 

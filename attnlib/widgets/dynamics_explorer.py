@@ -1,15 +1,14 @@
 """How a classifier learns where to look: the scores of a document's tokens, checkpoint by checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
-
-import traitlets
+from typing import Any
 
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.over_training import Curves, Parts, Steps
-from attnlib.widgets.scores_explorer import ScoresExplorer
+from attnlib.widgets.scores import Document, ScoresOverTraining
 
 
-class DynamicsExplorer(ScoresExplorer):
+class DynamicsExplorer(ScoresOverTraining):
     """A document's tokens coloured by attention, keyword relevance and influence, as they form in training.
 
     Every score is a row: the text again, in the colours of that score, so that they can be compared token by
@@ -31,7 +30,7 @@ class DynamicsExplorer(ScoresExplorer):
         classify: from a typed text to the parts of a document as above; what it cannot read it refuses with a
             ValueError, whose message the reader sees. None where nothing can be typed.
         checkpoint: index of the checkpoint shown first; -1 is the last.
-        document: index of the document shown first.
+        item: index of the document shown first.
         token: the token chosen first; -1 is none.
         shown: the scores shown at first, by name; None for all.
 
@@ -44,7 +43,7 @@ class DynamicsExplorer(ScoresExplorer):
             length, a score that does not exist; the message names the document or the curve.
         traitlets.TraitError: a checkpoint, document or token that does not exist.
 
-    Scores travel as one byte each, compressed (`attnlib.widgets.scored_document`): 3 scores of 4 documents of
+    Scores travel as one byte each, compressed (`attnlib.widgets.scores`): 3 scores of 4 documents of
     200 tokens at 20 checkpoints make a page of about 130 kB. The digits shown are right to one unit of the
     last.
 
@@ -58,8 +57,7 @@ class DynamicsExplorer(ScoresExplorer):
     """
 
     _esm, _css = front_end("dynamics_explorer.js")
-
-    shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(sync=True)
+    _noun, _pack = "document", Document.of
 
     def __init__(
         self,
@@ -70,19 +68,10 @@ class DynamicsExplorer(ScoresExplorer):
         classify: Callable[[str], Parts] | None = None,
         *,
         checkpoint: int = -1,
-        document: int = 0,
+        item: int = 0,
         token: int = -1,
         shown: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(documents, steps, curves, title, classify, checkpoint=checkpoint, document=document)
-        names = self._names()
-        if unknown := set(names if shown is None else shown) - set(names):
-            raise ValueError(f"shown has {sorted(unknown)}; the documents have scores {', '.join(names)}.")
-        self.shown = names if shown is None else list(shown)
+        how: dict[str, Any] = {"checkpoint": checkpoint, "item": item, "shown": shown}
+        super().__init__(documents, steps, curves, title, classify, **how)
         self.token = token
-
-    def _reply(self, text: str) -> None:
-        before = self._names()
-        with self.hold_sync():
-            super()._reply(text)
-            self.shown = [*self.shown, *(name for name in self._names() if name not in before)]

@@ -1,4 +1,4 @@
-"""How attention travels to a widget: checked, then one byte per weight.
+"""How numbers travel to a widget: checked, then one byte per weight, compressed.
 
 A weight ``w`` in [0, 1] is stored as the byte ``b = round(255 sqrt(w))`` and read back as ``(b / 255)^2``.
 The square root spends the 256 steps where attention lives: among 60 keys an even weight is 0.017, where
@@ -7,10 +7,13 @@ plain rounding to 1/255 would be wrong by up to 12 % and the square root by at m
 that a masked key can be told from a small weight.
 
 References are stored as bits, eight cells per byte, each distinct one once.
+
+The bytes are compressed by raw deflate, which the front end undoes itself: ``DecompressionStream`` answers
+only when the page is drawn already.
 """
 
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,85 +38,10 @@ def dequantise(steps: UInt8[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"
     return (steps.astype(np.float64) / 255) ** 2
 
 
-@dataclass(frozen=True)
-class Example:
-    """One sequence (or pair of sequences) and its attention, checked and packed.
-
-    Attributes:
-        label: what the drop-down calls it.
-        tokens: of the keys; also of the queries where ``query_tokens`` is None.
-        query_tokens: of the queries, or None where queries and keys are the same sequence.
-        weights: `quantise` of the attentions.
-        masks: the distinct references, as bits in the order of the cells (``numpy.packbits``), each padded
-            to whole bytes.
-        mask_of: per layer and head, the index into ``masks``; -1 where there is no reference.
-    """
-
-    label: str
-    tokens: tuple[str, ...]
-    query_tokens: tuple[str, ...] | None
-    weights: UInt8[np.ndarray, "layer head query key"]
-    masks: tuple[bytes, ...]
-    mask_of: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(
-        cls,
-        label: str,
-        tokens: Sequence[str],
-        attentions: Array,
-        references: References = None,
-        query_tokens: Sequence[str] | None = None,
-    ) -> "Example":
-        """Checks and packs; `AttentionExplorer` describes the arguments.
-
-        Raises:
-            ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.
-        """
-        keys = checked_tokens("tokens", tokens)
-        queries = keys if query_tokens is None else checked_tokens("query_tokens", query_tokens)
-        values = checked_weights(attentions, len(queries), len(keys))
-        masks, mask_of = packed_masks(references, values.shape)
-        return cls(label, keys, None if query_tokens is None else queries, quantise(values), masks, mask_of)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Layers, heads, queries, keys."""
-        return self.weights.shape
-
-    @property
-    def packed(self) -> bytes:
-        """The weights in order, as bytes."""
-        return self.weights.tobytes()
-
-    def most_on_reference(self) -> tuple[int, int, int]:
-        """The layer and head with the largest share of attention on their reference, and the query there.
-
-        Shares are means over the queries that have a reference; without one, it is the first head, and no
-        query (-1).
-        """
-        best, found, cells = -1.0, (0, 0, -1), self.shape[2:]
-        for (layer, head), index in np.ndenumerate(np.array(self.mask_of)):
-            if index < 0:
-                continue
-            bits = np.frombuffer(self.masks[index], np.uint8)
-            mask = np.unpackbits(bits, count=int(np.prod(cells))).reshape(cells)
-            inside = (dequantise(self.weights[layer, head]) * mask).sum(1)
-            asked = np.flatnonzero(mask.any(1))
-            if len(asked) and (share := inside[asked].mean()) > best:
-                best, found = share, (int(layer), int(head), int(asked[inside[asked].argmax()]))
-        return found
-
-    def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
-        return {
-            "label": self.label,
-            "tokens": list(self.tokens),
-            "query_tokens": None if self.query_tokens is None else list(self.query_tokens),
-            "shape": list(self.shape),
-            "mask_of": [list(row) for row in self.mask_of],
-            "masks": len(self.masks),
-        }
+def deflate(steps: UInt8[np.ndarray, "*shape"]) -> bytes:
+    """Raw deflate (RFC 1951), without the header of zlib."""
+    packer = zlib.compressobj(level=9, wbits=-15)
+    return packer.compress(steps.tobytes()) + packer.flush()
 
 
 def numpy_of(array: Array | Sequence[Any]) -> np.ndarray:
@@ -177,7 +105,10 @@ def checked_weights(attentions: Array, queries: int, keys: int) -> Float[np.ndar
 def packed_masks(
     references: References, shape: tuple[int, ...]
 ) -> tuple[tuple[bytes, ...], tuple[tuple[int, ...], ...]]:
-    """The distinct references as bits, and which of them each layer and head has; see `Example`."""
+    """The distinct references, and per layer and head the index into them, -1 where there is none.
+
+    A reference is as bits in the order of the cells (``numpy.packbits``), padded to whole bytes.
+    """
     layers, heads, *cells = shape
     if references is None:
         each: dict[tuple[int, int], Array] = {}

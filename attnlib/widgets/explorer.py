@@ -1,20 +1,30 @@
-"""What every explorer has in Python: a title, and places in what it shows that the reader chooses."""
+"""What every explorer has in Python: a title, items to show, and places that the reader chooses."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+import anywidget
 import traitlets
 
 from attnlib.widgets.naming import counted, named, seen
 from attnlib.widgets.static import StaticTwin
 
-E = TypeVar("E", bound="NamedExamples")
+E = TypeVar("E", bound="Examples")
+_log = logging.getLogger(__name__)
 
 
-class Explorer(StaticTwin, traitlets.HasTraits):
-    """Mixin of all explorers; put it before ``anywidget.AnyWidget``."""
+class Explorer(StaticTwin, anywidget.AnyWidget):
+    """Base of all explorers: the picture of one of several items, which a subclass checks and packs.
+
+    An item has its bytes, ``packed``, and ``describe()``, what a page must know besides them: at least a
+    ``label``.
+    """
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
+    items = traitlets.List(traitlets.Dict(), help="What is shown besides the bytes.").tag(sync=True)
+    weights = traitlets.Bytes(help="The bytes of all items, one after the other.").tag(sync=True)
+    item = traitlets.Int(0, help="Index of the item shown.").tag(sync=True)
 
     @traitlets.validate("title")
     def _readable(self, proposal: dict[str, Any]) -> str:
@@ -28,14 +38,31 @@ class Explorer(StaticTwin, traitlets.HasTraits):
     def _sizes(self) -> str:
         raise NotImplementedError
 
+    @property
+    def _shown(self) -> dict[str, Any]:
+        """What is known of the item shown."""
+        return self.items[self.item]
+
+    def _show(self, items: Sequence[Any], at: int = 0) -> None:
+        """Puts these in the place of what was shown, at once."""
+        with self.hold_sync():
+            self.weights = b"".join(item.packed for item in items)
+            self.items = [item.describe() | {"bytes": len(item.packed)} for item in items]
+            self.item = at
+            self._stay_inside()
+
     def _places(self) -> dict[str, tuple[int, str]]:
         """By trait: how many places there are, and what -1 stands for, if for anything."""
+        return {"item": (len(self.items), "")} | self._places_within() if self.items else {}
+
+    def _places_within(self) -> dict[str, tuple[int, str]]:
+        """The places within the item shown."""
         return {}
 
     def _addressed(self) -> list[str]:
         return [*self._places()]
 
-    @traitlets.validate("checkpoint", "document", "example", "generated", "head", "layer", "query", "token")
+    @traitlets.validate("checkpoint", "generated", "head", "item", "layer", "query", "token")
     def _exists(self, proposal: dict[str, Any]) -> int:
         name, value, places = proposal["trait"].name, proposal["value"], self._places()
         if name in places:  # not while the widget is being made
@@ -45,7 +72,7 @@ class Explorer(StaticTwin, traitlets.HasTraits):
                 raise traitlets.TraitError(f"{name} must be from {first} to {count - 1}{also}; got {value}.")
         return int(value)
 
-    @traitlets.observe("document", "example")
+    @traitlets.observe("item")
     def _stay_inside(self, change: object = None) -> None:
         """What is shown now may have fewer places than what was before: the last, or none, is chosen."""
         for name, (count, none) in self._places().items():
@@ -54,50 +81,83 @@ class Explorer(StaticTwin, traitlets.HasTraits):
 
 
 class Examples(Explorer):
-    """Mixin of explorers of one of several examples; each has its bytes, ``packed``, and ``describe()``."""
+    """An explorer of one item, which can be made of several."""
 
-    examples = traitlets.List(traitlets.Dict(), help="What is shown besides the bytes.").tag(sync=True)
-    weights = traitlets.Bytes(help="The bytes of all examples, one after the other.").tag(sync=True)
-    example = traitlets.Int(0, help="Index of the example shown.").tag(sync=True)
-
-    def _places(self) -> dict[str, tuple[int, str]]:
-        return super()._places() | ({"example": (len(self.examples), "")} if self.examples else {})
-
-    def _show(self, items: Sequence[Any], at: int = 0) -> None:
-        """Puts these in the place of what was shown, at once."""
-        with self.hold_sync():
-            self.weights = b"".join(item.packed for item in items)
-            self.examples = [item.describe() for item in items]
-            self.example = at
-            self._stay_inside()
-
-    def _several(self) -> str:
-        return f", {counted(len(self.examples), 'example')}" if len(self.examples) > 1 else ""
-
-
-class NamedExamples(Examples):
-    """Mixin of explorers of one example, which can be made of several."""
-
-    _item: ClassVar[Any]
-    """The class that checks and packs an example."""
+    _pack: ClassVar[Any]
+    """Checks and packs an item."""
 
     @classmethod
     def from_examples(
-        cls: type[E], examples: Mapping[str, Mapping[str, Any]], *, example: int = 0, **settings: Any
+        cls: type[E], examples: Mapping[str, Mapping[str, Any]], *, item: int = 0, **settings: Any
     ) -> E:
         """An explorer with a drop-down of named examples: variants of a model, say, or several texts.
 
         Args:
             examples: by name, what the class takes to show one. Examples may differ in every size.
-            example: index of the example shown first.
+            item: index of the example shown first.
             **settings: what else the class takes: the title, and what is shown first.
 
         Raises:
             ValueError: there is no example, or one of them is not valid; the message names it.
         """
-        items = named(cls._item.of, "example", examples)
+        items = named(cls._pack, "example", examples)
         explorer = cls(**next(iter(examples.values())))
         explorer._show(items)
-        for name, value in {"example": example, **settings}.items():
+        for name, value in {"item": item, **settings}.items():
             explorer.set_trait(name, value)
         return explorer
+
+    def _several(self) -> str:
+        return f", {counted(len(self.items), 'example')}" if len(self.items) > 1 else ""
+
+
+def nobody(text: str) -> Any:
+    """Stands in for a function that answers where none was given."""
+    raise ValueError("This explorer has nobody to ask: it was made without a function that answers.")
+
+
+class Asking(Explorer):
+    """An explorer with the traits that ``ask_box.js`` reads.
+
+    A subclass sets ``asks`` where there is someone to ask, and says in ``_reply`` what happens then. A built
+    page has no kernel: it shows what was asked last, and in place of the box a line that there was one.
+    """
+
+    asked = traitlets.Unicode(help="The text in the box of a live explorer.").tag(sync=True)
+    asks = traitlets.Bool(False, help="Whether there is a box to type a text in.").tag(sync=True)
+    recorded = traitlets.Bool(False, help="Whether there was one: true in its static page.").tag(sync=True)
+    busy = traitlets.Bool(False, help="Whether an answer is being computed.").tag(sync=True)
+    error = traitlets.Unicode(help="What went wrong with the last text.").tag(sync=True)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.on_msg(lambda _, content, buffers: self.ask(str(content.get("text", ""))))
+
+    def ask(self, text: str) -> None:
+        """What the button does: shows the answer to a text. What goes wrong becomes the trait ``error``.
+
+        A ValueError is a refusal, in words for the reader. Of anything else the traceback is logged, so that
+        who wrote the function that answers can mend it.
+        """
+        self.asked, self.error, self.busy = text, "", True
+        try:
+            if not text.strip():
+                raise ValueError("There is no text. Type some first.")
+            self._reply(text)
+        except KeyboardInterrupt:
+            self.error = "Stopped."
+        except ValueError as error:
+            self.error = str(error)
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+            _log.exception("The function that answers failed on %r.", text)
+        finally:
+            self.busy = False
+
+    def _reply(self, text: str) -> None:
+        """Puts the answer to a text, which is not blank, into the picture."""
+        nobody(text)
+
+    def _state(self) -> dict[str, Any]:
+        """In a static page there is no kernel to ask."""
+        return super()._state() | {"asks": False, "recorded": self.asks, "busy": False, "error": ""}

@@ -4,24 +4,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anywidget
 import numpy as np
 import traitlets
 from jaxtyping import Bool
 
 from attnlib.stats.plausibility import comparable
-from attnlib.widgets.encoding import Array, numpy_of
-from attnlib.widgets.explorer import Explorer
+from attnlib.widgets.encoding import Array, checked_tokens, numpy_of
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import checked_text, counted, named
-from attnlib.widgets.scored_document import Document
+from attnlib.widgets.scores import Scored, Scores, ScoresExplorer
 
 
 @dataclass(frozen=True)
-class Question(Document):
+class Question(Scored):
     """A prompt, what measures say of its tokens, and which tokens the prediction needs.
 
     Attributes:
+        tokens: of the prompt.
+        predicted: the model's prediction, or "".
+        expected: the right one, or None where it is not known.
         truth: the places of those; None where they are not known.
         candidates: the places of the tokens that they are among.
         query: the place that predicts.
@@ -30,6 +31,9 @@ class Question(Document):
         missing: of measures that cannot be given, why.
     """
 
+    tokens: tuple[str, ...]
+    predicted: str
+    expected: str | None
     truth: tuple[int, ...] | None
     candidates: tuple[int, ...]
     query: int
@@ -37,7 +41,7 @@ class Question(Document):
     missing: dict[str, str]
 
     @classmethod
-    def of(  # type: ignore[override]
+    def of(
         cls,
         label: str,
         *,
@@ -55,34 +59,37 @@ class Question(Document):
         Raises:
             ValueError: a part is not valid.
         """
+        words = checked_tokens("tokens", tokens)
         flat = {name: numpy_of(score) for name, score in scores.items()}
-        needed = _mask("truth", np.zeros(len(tokens), bool) if truth is None else truth, len(tokens))
-        among = _mask(
-            "candidates", np.ones(len(tokens), bool) if candidates is None else candidates, len(tokens)
-        )
+        n = len(words)
+        needed = _mask("truth", np.zeros(n, bool) if truth is None else truth, n)
+        among = _mask("candidates", np.ones(n, bool) if candidates is None else candidates, n)
         if (outside := np.flatnonzero(needed & ~among)).size:
             raise ValueError(f"truth must be candidates; tokens {outside.tolist()} are not.")
-        if not 0 <= query < len(tokens):
-            raise ValueError(f"query must be a place from 0 to {len(tokens) - 1}; got {query}.")
+        if not 0 <= query < n:
+            raise ValueError(f"query must be a place from 0 to {n - 1}; got {query}.")
         for name, score in flat.items():
-            if score.shape != (len(tokens),):
-                raise ValueError(
-                    f"score {name!r} must have the shape [token] = ({len(tokens)},); got {score.shape}."
-                )
-        shown = {name: np.where(among, score, 0.0)[None] for name, score in flat.items()}
-        parts: dict[str, Any] = {"tokens": tokens, "scores": shown, "predicted": [predicted]}
-        made = Document.of(
-            label, checkpoints=1, typed=False, gold=checked_text("expected", expected), **parts
+            if score.shape != (n,):
+                raise ValueError(f"score {name!r} must have the shape [token] = ({n},); got {score.shape}.")
+        return cls(
+            label,
+            Scores.of({name: np.where(among, score, 0.0)[None] for name, score in flat.items()}, n, 1),
+            words,
+            checked_text("predicted", predicted) or "",
+            checked_text("expected", expected),
+            None if truth is None else tuple(np.flatnonzero(needed).tolist()),
+            tuple(np.flatnonzero(among).tolist()),
+            query,
+            {name: _places(score, needed, among) for name, score in flat.items()},
+            dict(missing or {}),
         )
-        found = {name: _places(score, needed, among) for name, score in flat.items()}
-        known = None if truth is None else tuple(np.flatnonzero(needed).tolist())
-        more: dict[str, Any] = {"truth": known, "found": found}
-        more["candidates"] = tuple(np.flatnonzero(among).tolist())
-        return cls(**vars(made), **more, query=query, missing=dict(missing or {}))
 
-    def describe(self, negative: set[str]) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
-        return super().describe(negative) | {
+        return super().describe() | {
+            "tokens": list(self.tokens),
+            "predicted": self.predicted,
+            "expected": self.expected,
             "truth": None if self.truth is None else list(self.truth),
             "candidates": list(self.candidates),
             "query": self.query,
@@ -91,7 +98,7 @@ class Question(Document):
         }
 
 
-class MeasureExplorer(Explorer, anywidget.AnyWidget):
+class MeasureExplorer(ScoresExplorer):
     """What two measures say of the same prediction, token by token, with the sources, if known, outlined.
 
     Each side is the prompt in the colours of one measure, which a drop-down chooses: blue for what speaks for
@@ -107,7 +114,7 @@ class MeasureExplorer(Explorer, anywidget.AnyWidget):
             are not known), the model's prediction, what is right and the reasons why measures are missing may
             be left out.
         title: a line of text above the picture.
-        question: index of the question shown first.
+        item: index of the question shown first.
         first: the measure on the left; the first there is, by default.
         second: the measure on the right; the next, by default.
 
@@ -127,11 +134,7 @@ class MeasureExplorer(Explorer, anywidget.AnyWidget):
 
     _esm, _css = front_end("measure_explorer.js")
 
-    documents = traitlets.List(traitlets.Dict(), help="What is shown besides the scores.").tag(sync=True)
-    weights = traitlets.Bytes(help="The compressed scores of all questions, in order.").tag(sync=True)
     names = traitlets.List(traitlets.Unicode(), help="Every measure of any question.").tag(sync=True)
-    document = traitlets.Int(0, help="Index of the question shown.").tag(sync=True)
-    token = traitlets.Int(-1, help="The chosen token; -1 for none.").tag(sync=True)
     first = traitlets.Unicode(help="The measure on the left.").tag(sync=True)
     second = traitlets.Unicode(help="The measure on the right.").tag(sync=True)
 
@@ -140,24 +143,17 @@ class MeasureExplorer(Explorer, anywidget.AnyWidget):
         questions: Mapping[str, Mapping[str, Any]],
         title: str = "",
         *,
-        question: int = 0,
+        item: int = 0,
         first: str | None = None,
         second: str | None = None,
     ) -> None:
         super().__init__(title=title)
         items = named(Question.of, "question", questions)
-        every = list(dict.fromkeys(name for item in items for name in (*item.scores, *item.missing)))
-        negative = {name for item in items for name in item.negative()}
-        packed = [item.packed(negative) for item in items]
-        with self.hold_sync():
-            self.weights, self.names = b"".join(packed), every
-            self.documents = [
-                item.describe(negative) | {"bytes": len(data)}
-                for item, data in zip(items, packed, strict=True)
-            ]
-            self.document = question
-            self.first = every[0] if first is None else first
-            self.second = every[min(1, len(every) - 1)] if second is None else second
+        every = list(dict.fromkeys(name for each in items for name in (*each.scores.values, *each.missing)))
+        self.names = every
+        self._show(items, item)
+        self.first = every[0] if first is None else first
+        self.second = every[min(1, len(every) - 1)] if second is None else second
 
     @traitlets.validate("first", "second")
     def _known(self, proposal: dict[str, Any]) -> str:
@@ -168,13 +164,7 @@ class MeasureExplorer(Explorer, anywidget.AnyWidget):
         return str(proposal["value"])
 
     def _sizes(self) -> str:
-        return f"{counted(len(self.documents), 'question')}, measures {', '.join(self.names)}"
-
-    def _places(self) -> dict[str, tuple[int, str]]:
-        if not self.documents:
-            return super()._places()
-        tokens = len(self.documents[self.document]["tokens"])
-        return super()._places() | {"document": (len(self.documents), ""), "token": (tokens, "none")}
+        return f"{counted(len(self.items), 'question')}, measures {', '.join(self.names)}"
 
 
 def _mask(name: str, given: Array, n: int) -> Bool[np.ndarray, " token"]:

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import traitlets
 
-from attnlib.widgets.asking import Asking, nobody
 from attnlib.widgets.encoding import Array, numpy_of
+from attnlib.widgets.explorer import Asking, nobody
 from attnlib.widgets.naming import named
 
 Steps = Array | Sequence[Any]
@@ -19,10 +19,10 @@ LONGEST_LABEL = 48
 
 
 class OverTraining(Asking):
-    """Mixin with the traits that ``over_training.js`` reads; put it before ``anywidget.AnyWidget``.
+    """An explorer with the traits that ``over_training.js`` reads.
 
     What is shown was recorded, or typed by the reader and answered. A subclass says by ``_noun`` and
-    ``_item`` what it is and which class checks and packs it, and in ``_show`` how it comes into the picture.
+    ``_pack`` what it is and what checks and packs it.
     """
 
     steps = traitlets.List(help="The step of every checkpoint, growing.").tag(sync=True)
@@ -30,8 +30,7 @@ class OverTraining(Asking):
     checkpoint = traitlets.Int(0, help="Index of the checkpoint shown.").tag(sync=True)
 
     _noun: str
-    _item: ClassVar[Any]
-    _show: Callable[..., None]
+    _pack: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -48,13 +47,13 @@ class OverTraining(Asking):
         count = len(self.steps)
         self.checkpoint = checkpoint + count if -count <= checkpoint < 0 else checkpoint  # -1 is the last
         self._answer = answer or nobody
-        self._recorded, self._typed = self._packed(recorded), dict[str, Any]()
+        self._recorded, self._typed = self._checked(recorded), dict[str, Any]()
 
-    def _packed(self, shown: Mapping[str, Parts], typed: bool = False) -> list[Any]:
-        return named(self._item.of, self._noun, shown, checkpoints=len(self.steps), typed=typed)
+    def _checked(self, shown: Mapping[str, Parts], typed: bool = False) -> list[Any]:
+        return named(type(self)._pack, self._noun, shown, checkpoints=len(self.steps), typed=typed)
 
     @property
-    def _items(self) -> list[Any]:
+    def _all(self) -> list[Any]:
         """What was recorded, then what was typed."""
         return [*self._recorded, *self._typed.values()]
 
@@ -65,10 +64,10 @@ class OverTraining(Asking):
         text = text.strip()
         line = " ".join(text.split())
         label = line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
-        (item,) = self._packed({label: self._answer(text)}, typed=True)
+        (item,) = self._checked({label: self._answer(text)}, typed=True)
         self._typed.pop(text, None)
         self._typed[text] = item
-        self._show(self._items, len(self._items) - 1)
+        self._show(self._all, len(self._all) - 1)
 
 
 def checked_steps(steps: Steps) -> list[float | int]:

@@ -62,7 +62,8 @@ STAND_IN = """
     const told = new URLSearchParams(location.hash.slice(1));
     if (told.get("explorer") !== own) return false;
     for (const name of addressed) {
-      const value = told.get(name);
+      const older = name === "item" ? told.get("example") ?? told.get("document") : null; // its names
+      const value = told.get(name) ?? older;
       if (value !== null && typeof state[name] === "string") model.set(name, value);
       else if (/^(-1|[0-9]{1,6})$/.test(value)) model.set(name, Number(value));
     }

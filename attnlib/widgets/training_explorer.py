@@ -1,98 +1,53 @@
 """How attention forms while a model learns: every head on one problem, checkpoint by checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import anywidget
 import numpy as np
 
-from attnlib.widgets.attention_view import AttentionView
+from attnlib.widgets.attention_explorer import Attention, AttentionView
 from attnlib.widgets.encoding import checked_tokens, checked_weights, numpy_of, packed_masks, quantise
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import checked_text, checked_texts, counted
 from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps
-from attnlib.widgets.recording import deflate
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One problem and its attention over training, checked and packed.
+def problem(
+    label: str,
+    *,
+    checkpoints: int,
+    typed: bool,
+    tokens: Sequence[str],
+    attentions: Any,
+    answers: Any,
+    references: Any = None,
+    expected: Any = None,
+) -> Attention:
+    """Checks and packs a problem; `TrainingExplorer` describes the parts.
 
-    Attributes:
-        label: what the drop-down calls it.
-        tokens: of queries and keys.
-        shape: checkpoints, layers, heads, queries, keys.
-        packed: `quantise` of the attentions in that order, compressed.
-        masks: the distinct references; see `attnlib.widgets.encoding.Example`.
-        mask_of: per layer and head, the index into ``masks``; -1 where there is no reference.
-        answers: of the model, one per checkpoint.
-        expected: the right answer, or None where there is none.
-        typed: whether the reader typed it.
+    Raises:
+        ValueError: a part is not valid.
     """
-
-    label: str
-    tokens: tuple[str, ...]
-    shape: tuple[int, ...]
-    packed: bytes
-    masks: tuple[bytes, ...]
-    mask_of: tuple[tuple[int, ...], ...]
-    answers: tuple[str, ...]
-    expected: str | None
-    typed: bool
-
-    @classmethod
-    def of(
-        cls,
-        label: str,
-        *,
-        checkpoints: int,
-        typed: bool,
-        tokens: Sequence[str],
-        attentions: Any,
-        answers: Any,
-        references: Any = None,
-        expected: Any = None,
-    ) -> "Problem":
-        """Checks and packs; `TrainingExplorer` describes the parts.
-
-        Raises:
-            ValueError: a part is not valid.
-        """
-        words, values = checked_tokens("tokens", tokens), numpy_of(attentions)
-        if values.ndim != 5 or len(values) not in (1, checkpoints):
-            raise ValueError(
-                "attentions must be [checkpoint layer head query key] with as many checkpoints as there are "
-                f"steps, {checkpoints}, or one; got shape {values.shape}."
-            )
-        texts = checked_texts("answers", answers, len(values), "attentions")
-        right = checked_text("expected", expected)
-        checked = []
-        for i, weights in enumerate(values):
-            try:
-                checked.append(quantise(checked_weights(weights, len(words), len(words))))
-            except ValueError as error:
-                raise ValueError(f"checkpoint {i}: {error}") from error
-        steps = np.stack(checked)
-        masks, mask_of = packed_masks(references, steps.shape[1:])
-        return cls(label, words, steps.shape, deflate(steps), masks, mask_of, texts, right, typed)
-
-    def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
-        return {
-            "label": self.label,
-            "tokens": list(self.tokens),
-            "shape": list(self.shape),
-            "bytes": len(self.packed),
-            "masks": len(self.masks),
-            "mask_of": [list(row) for row in self.mask_of],
-            "answers": list(self.answers),
-            "expected": self.expected,
-            "typed": self.typed,
-        }
+    words, values = checked_tokens("tokens", tokens), numpy_of(attentions)
+    if values.ndim != 5 or len(values) not in (1, checkpoints):
+        raise ValueError(
+            "attentions must be [checkpoint layer head query key] with as many checkpoints as there are "
+            f"steps, {checkpoints}, or one; got shape {values.shape}."
+        )
+    texts = checked_texts("answers", answers, len(values), "attentions")
+    right = checked_text("expected", expected)
+    checked = []
+    for i, weights in enumerate(values):
+        try:
+            checked.append(quantise(checked_weights(weights, len(words), len(words))))
+        except ValueError as error:
+            raise ValueError(f"checkpoint {i}: {error}") from error
+    steps = np.stack(checked)
+    masks = packed_masks(references, steps.shape[1:])
+    return Attention(label, words, None, steps, *masks, texts, right, typed)
 
 
-class TrainingExplorer(OverTraining, AttentionView, anywidget.AnyWidget):
+class TrainingExplorer(OverTraining, AttentionView):
     """The attention of every head on a problem as it forms in training, beside the curve of accuracy.
 
     A slider, a play button and the chart choose the checkpoint; the answer of the model at that checkpoint
@@ -113,14 +68,14 @@ class TrainingExplorer(OverTraining, AttentionView, anywidget.AnyWidget):
             ValueError, whose message the reader sees. With one checkpoint, say the trained model, the slider
             rests while that problem is shown. None where nothing can be typed.
         checkpoint: index of the checkpoint shown first; -1 is the last.
-        example: index of the problem shown first.
+        item: index of the problem shown first.
         layer: the layer shown first.
         head: the head shown first; -1 is the mean of the layer's heads.
         query: the query row selected first; -1 is none.
         show_reference: whether reference cells are outlined at first.
 
     What is shown, from ``checkpoint`` on, are traits too: set them from Python, or ``observe`` what the
-    reader chose. An ``example`` is a problem, the recorded ones first; ``error`` says what was wrong with the
+    reader chose. An ``item`` is a problem, the recorded ones first; ``error`` says what was wrong with the
     one typed last.
 
     Raises:
@@ -128,7 +83,7 @@ class TrainingExplorer(OverTraining, AttentionView, anywidget.AnyWidget):
             answers of another length; the message names the problem or the curve.
         traitlets.TraitError: a checkpoint, problem, layer, head or query that does not exist.
 
-    Weights travel as one byte each, compressed (`attnlib.widgets.recording`): 3 problems of 12 tokens in 3
+    Weights travel as one byte each, compressed (`attnlib.widgets.encoding`): 3 problems of 12 tokens in 3
     layers of 4 heads at 8 checkpoints make a page of about 110 kB. A weight is off by at most 0.004, and the
     digits shown are right to one unit of the last.
 
@@ -141,7 +96,7 @@ class TrainingExplorer(OverTraining, AttentionView, anywidget.AnyWidget):
     """
 
     _esm, _css = front_end("training_explorer.js")
-    _noun, _item = "problem", Problem
+    _noun, _pack = "problem", problem
 
     def __init__(
         self,
@@ -152,7 +107,7 @@ class TrainingExplorer(OverTraining, AttentionView, anywidget.AnyWidget):
         answer: Callable[[str], Parts] | None = None,
         *,
         checkpoint: int = -1,
-        example: int = 0,
+        item: int = 0,
         layer: int = 0,
         head: int = 0,
         query: int = -1,
@@ -160,10 +115,10 @@ class TrainingExplorer(OverTraining, AttentionView, anywidget.AnyWidget):
     ) -> None:
         traits = {"title": title, "show_reference": show_reference}
         super().__init__(problems, steps, curves, answer, checkpoint, **traits)
-        self._show(self._items, example)
+        self._show(self._all, item)
         self.layer, self.head, self.query = layer, head, query
 
     def _sizes(self) -> str:
         layers, heads, _, _ = self._shape
-        sizes = f"{counted(len(self.examples), 'problem')}, {counted(len(self.steps), 'checkpoint')}"
+        sizes = f"{counted(len(self.items), 'problem')}, {counted(len(self.steps), 'checkpoint')}"
         return f"{sizes}, {layers} layers x {heads} heads"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from attnlib.generators.rasp import LANGUAGES
 from attnlib.models.transformer import Transformer
-from attnlib.widgets.packed_model import checked
+from attnlib.widgets.model_explorer import checked
 
 ROOM = 320_000
 """How many weights, in half precision, a chapter's page has room for beside all else: about 0.8 MB."""

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from .aims import aims
-from .charts import CHARTS, chart
 from .explorer import explorer
 from .findings import listed, tally
 from .gallery import gallery
+from .speed import CHARTS, bounds, chart
 from .summary import summary
 
 PARTS: dict[str, Callable[[Path], str]] = {
@@ -21,7 +20,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "explorer": explorer,
     "summary": summary,
     "explorers": gallery,
-    "aims": aims,
+    "bounds": bounds,
     **{f"chart {name}": partial(chart, name) for name in CHARTS},
 }
 """By the comment: MyST for the page, given the tree that is rendered; files it needs are written there."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from attnlib.generators.rasp import Language
 from attnlib.models.stored import StoredModel, stored_model, stored_models
 from attnlib.widgets import ModelExplorer
-from attnlib.widgets.encoding import Example
+from attnlib.widgets.attention_explorer import Attention
 from book.chapters.readings import reading
 from book.chapters.trying import to_try
 
@@ -22,7 +22,7 @@ def explorer(stage: Path) -> str:
     stored = stored_models("rasp_languages")
     languages = to_try(stored, "sort", room=ROOM).models
     read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
-    layer, head, query = Example.of("", **read).most_on_reference()
+    layer, head, query = Attention.of("", **read).most_on_reference()
     widget = ModelExplorer(
         {
             "addition": {"model": adds.model, "task": adds.task, "texts": SUMS, "note": how_good(adds)},

@@ -5,6 +5,7 @@
 
 import argparse
 import ast
+import json
 import os
 import platform
 import re
@@ -230,18 +231,17 @@ def without_address(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return output
 
 
-def describe_run(name: str, profile: str, wall_time: float) -> dict[str, object]:
-    """What the status page says about a run: where, with what, and how long."""
-    import torch  # two seconds, and only needed once the chapter is done
-
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+def describe_run(name: str, profile: str, wall_time: float, results: Path) -> dict[str, object]:
+    """What the status page says about a run: where (as its own records have it), with what, and how long."""
+    told = {json.loads(path.read_text()).get("device", "CPU") for path in results.glob("*.json")}
+    gpus = ", ".join(sorted(told - {"CPU"}))
     return {
         "notebook": name,
         "profile": profile,
         "wall_time_s": round(wall_time, 1),
         "memory_gb": round(peak_memory() / 1e9, 1),
         "finished": time.strftime("%Y-%m-%d"),
-        "device": gpu or f"{platform.machine()} CPU",
+        "device": gpus or f"{platform.machine()} CPU",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": platform.python_version(),
         "packages": {package: version(package) for package in PACKAGES},
@@ -291,7 +291,7 @@ def main() -> int:
     wall_time = time.monotonic() - start
     if absent := fill_absent(notebook):
         print(f"{args.source.stem}  its prose names what is not in this run: {', '.join(absent)}", flush=True)
-    run = describe_run(args.source.stem, args.parameters.stem, wall_time)
+    run = describe_run(args.source.stem, args.parameters.stem, wall_time, args.results)
     write_whole(args.target, nbformat.writes(clean(notebook)))
     write_whole(args.run, describing(run, [args.target, *args.results.glob("*")]))
     print(f"{args.source.stem}  {wall_time:5.0f} s  done", flush=True)

@@ -36,7 +36,7 @@ RECORDS_TABLE = re.compile(r"^% records$", re.MULTILINE)
 TIMES = re.compile(r"^% times$", re.MULTILINE)
 REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
 # Comments where parts are to stand that are made with the book: see book.front.
-MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers|aims|chart \w+)$", re.MULTILINE)
+MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers|bounds|chart \w+)$", re.MULTILINE)
 
 
 class BookError(Exception):
@@ -104,7 +104,7 @@ def assemble(build: Path, stage: Path) -> None:
 
     shutil.rmtree(stage, ignore_errors=True)
     shutil.copytree(
-        "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "findings", "front", "__pycache__")
+        "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
     )
     timed = {}
     for document in documents(toc):

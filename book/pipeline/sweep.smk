@@ -15,9 +15,8 @@ rule sweep:
     input:
         notebook=swept,
         parameters=laid_out,
-        package=PACKAGE,
+        code=lambda wildcards: code_of(swept(wildcards)),
         environment="constraints.txt",
-        code=PIPELINE,
     output:
         notebook="build/sweeps/{sweep}/notebooks/{run}.ipynb",
         results=directory("build/sweeps/{sweep}/results/{run}"),

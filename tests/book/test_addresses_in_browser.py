@@ -45,7 +45,7 @@ def test_the_address_holds_the_choice_of_one_explorer_among_several(opened, brow
 
 @pytest.mark.parametrize(
     "address",
-    ["explorer=0&layer=999&head=77&query=400&example=8", "explorer=0&layer=-1&head=1e3&query=0x1&title=<b>",
+    ["explorer=0&layer=999&head=77&query=400&item=8", "explorer=0&layer=-1&head=1e3&query=0x1&title=<b>",
      "explorer=9&layer=1", "explorer=0&weights=AAAA&layer=%00", "section"],
 )  # fmt: skip
 def test_an_address_that_means_nothing_here_harms_nothing(opened, browser, address):

@@ -104,7 +104,7 @@ def test_cells_are_chosen_by_click_and_walked_through_by_the_arrow_keys(opened):
 
 
 def test_scores_are_hidden_and_shown_and_the_scale_is_chosen(opened):
-    page = opened(explorer(hidden=["beta"]))
+    page = opened(explorer(shown=["alpha", "Delta", "truth"]))
     names = page.locator(".attna-name")
     assert names.all_inner_texts() == ["alpha", "Delta", "truth"]
     page.get_by_role("checkbox", name="beta").check()
@@ -260,7 +260,7 @@ def test_what_cannot_be_shown_is_refused_by_name():
         ({"targets": [TARGET, TARGET, TARGET[:2]]}, "of one length"),
         ({"scores": {"alpha": torch.zeros(3, 4, 4)}}, r"score 'alpha' has shape \(3, 4, 4\)"),
         ({"truth": TRUTH.float()}, "truth must be bool"),
-        ({"written": ["a"]}, "predicted must be a list of 3 strings"),
+        ({"written": ["a"]}, "written must be a list of 3 strings"),
         ({"source": "das Haus"}, "source must be a list of strings"),
     ]:
         with pytest.raises(ValueError, match=message):

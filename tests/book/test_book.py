@@ -1,12 +1,16 @@
 """The built book, as a reader opens it: from disk, with the network off, in light and dark.
 
-The pipeline itself builds the smoke profile, in this checkout's build/smoke; what is up to date is kept.
+The pipeline itself builds the smoke profile, in build/smoke: every chapter is run by papermill. What is up to
+date is kept, and so are models.
 """
 
+import functools
 import inspect
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -49,9 +53,16 @@ pytestmark = pytest.mark.book
 def html() -> Path:
     """The folder of pages."""
     command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    kept = {"ATTNLIB_CACHE": str(ROOT / "build/test-cache")}  # a model has the key of all that went into it
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | kept, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return ROOT / "build/smoke/html"
+
+
+@functools.cache
+def parsed(path: Path) -> BeautifulSoup:
+    """What a page holds: read by several tests, and large."""
+    return BeautifulSoup(path.read_text(), "html.parser")
 
 
 def visit(page: Page, path: Path) -> None:
@@ -103,55 +114,86 @@ def test_a_chapter_records_what_it_measured(html: Path, chapter: str) -> None:
     assert all(table.with_suffix(".json").exists() for table in tables), "records without provenance"
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_opens_without_a_word_or_the_network_and_shuts_no_reader_out(
-    html: Path, browser: Browser, dark: bool
-) -> None:
-    """axe-core: names that can be read out, roles that fit, contrast; of our markup and of the theme's."""
-    wrong = {}
-    with watched_page(browser, dark=dark) as (page, problems):
+DISPLAYED = """boxes => boxes.map(box => [...box.children].filter(
+    image => getComputedStyle(image).display !== "none").map(image => image.className).join())"""
+SHADES = """['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key].match(/\\d+/g)[0])"""
+MATHEMATICS = {"index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"}
+KINDS = [
+    "book/performance",
+    "book/status",
+    "book/explorers",
+    "book/api/stats",
+    "book/glossary",
+    "book/references",
+]
+"""Pages of every kind but the chapters', which all of its kind look like in the dark."""
+
+
+def wrong_with(page: Page, path: Path, dark: bool) -> list[str]:
+    """What keeps a reader out of a page, once it is open.
+
+    By axe-core: names that can be read out, roles that fit, contrast; of our markup and of the theme's.
+    Beside it: the colour scheme that the reader prefers, in pictures too, and pictures that are there.
+    """
+    visit(page, path)
+    page.evaluate(SETTLED)  # colours fade in with the theme
+    found = page.evaluate(SERIOUS, dark) + page.eval_on_selector_all("img", BROKEN)
+    theme, which = ("dark", "only-dark") if dark else ("light", "only-light")
+    if page.locator("html").get_attribute("data-theme") != theme:
+        found.append(f"the theme is not {theme}")
+    text, background = map(int, page.evaluate(SHADES))
+    if (text > background) != dark or abs(text - background) <= 120:
+        found.append(f"text does not stand out: {text} on {background}")
+    shown = page.eval_on_selector_all("article .themed", DISPLAYED)
+    drawn = page.locator("article figure:has(img)").count() if path.parent.name == "notebooks" else len(shown)
+    if shown != [which] * drawn:
+        found.append(f"figures for the other theme: {shown}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def light(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+    """A page for one visit after the other, and its problems."""
+    with watched_page(browser) as (page, problems):
         page.add_init_script(path=AXE)
-        for document in [*DOCUMENTS, "search", "genindex"]:
-            visit(page, html / f"{document}.html")
-            page.evaluate(SETTLED)  # colours fade in with the theme
-            found = page.evaluate(SERIOUS, dark) + page.eval_on_selector_all("img", BROKEN)
-            if problems or found:
-                wrong[document] = [*problems, *found]
-                problems.clear()
-    assert wrong == {}
+        yield page, problems
 
 
-@pytest.mark.parametrize(("dark", "theme"), [(False, "light"), (True, "dark")])
-def test_the_book_follows_the_readers_colour_scheme(
-    html: Path, browser: Browser, dark: bool, theme: str
+@pytest.fixture(scope="module")
+def dark(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+    with watched_page(browser, dark=True) as (page, problems):
+        page.add_init_script(path=AXE)
+        yield page, problems
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "search", "genindex"])
+def test_a_page_opens_without_a_word_or_the_network_and_shuts_no_reader_out(
+    html: Path, light: tuple[Page, list[str]], document: str
 ) -> None:
-    with watched_page(browser, dark=dark) as (page, _):
-        visit(page, html / "index.html")
-        assert page.locator("html").get_attribute("data-theme") == theme
-        shades = page.evaluate(
-            "['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key].match(/\\d+/g)[0])"
-        )
-        text, background = map(int, shades)
-        assert (text > background) == dark and abs(text - background) > 120, "text does not stand out"
+    """One visit: also, its mathematics is set, and on a narrow screen it does not scroll sideways."""
+    page, problems = light
+    problems.clear()
+    found = wrong_with(page, html / f"{document}.html", dark=False)
+    assert problems + found == []
+    written = page.locator("span.math, div.math").count()
+    assert page.locator("mjx-container").count() >= written
+    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    if document in MATHEMATICS:
+        assert written > 0 and page.locator("mjx-container svg").first.bounding_box()["width"] > 5
+    wide = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": wide["height"]})
+    page.wait_for_timeout(150)  # what observes its size draws again
+    narrow = page.evaluate("document.documentElement.scrollWidth")
+    page.set_viewport_size(wide)
+    assert narrow <= 390
 
 
-@pytest.mark.parametrize(
-    "document", ["index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"]
-)
-def test_mathematics_is_set(html: Path, browser: Browser, document: str) -> None:
-    with watched_page(browser) as (page, _):
-        visit(page, html / f"{document}.html")
-        written = page.locator("span.math, div.math").count()
-        assert page.locator("mjx-container").count() >= written > 0
-        assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
-        assert page.locator("mjx-container svg").first.bounding_box()["width"] > 5
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_a_narrow_page_does_not_scroll_sideways(html: Path, browser: Browser, document: str) -> None:
-    with watched_page(browser, width=390) as (page, _):
-        visit(page, html / f"{document}.html")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+@pytest.mark.parametrize("document", ["index", *CHAPTERS, *KINDS, "search", "genindex"])
+def test_in_the_dark_it_is_as_readable(html: Path, dark: tuple[Page, list[str]], document: str) -> None:
+    page, problems = dark
+    problems.clear()
+    found = wrong_with(page, html / f"{document}.html", dark=True)
+    assert problems + found == []
 
 
 def test_the_first_page_plays(html: Path, browser: Browser) -> None:
@@ -174,7 +216,7 @@ def test_the_first_page_plays(html: Path, browser: Browser) -> None:
 
 def test_the_first_page_argues(html: Path) -> None:
     """Every claim stands there with its verdict and a link, and the build says what it reproduced."""
-    soup = BeautifulSoup((html / "index.html").read_text(), "html.parser")
+    soup = parsed(html / "index.html")
     shown = soup.select(".finding")
     claims = [each.select_one("a").get_text().replace("\u2019", "'") for each in shown]  # set as print has it
     assert claims == [claim.words for claim in CLAIMS]
@@ -233,7 +275,7 @@ OPEN_TABLES = 7
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_few_tables_are_open_and_code_only_where_it_teaches(html: Path, chapter: str) -> None:
-    article = BeautifulSoup((html / f"{chapter}.html").read_text(), "html.parser").find("article")
+    article = parsed(html / f"{chapter}.html").find("article")
     shown = [each for each in article.select("div.cell_output table") if not each.find_parent("details")]
     assert len(shown) <= OPEN_TABLES
     assert not [each for each in article.select("section.attnx, .attnx") if each.find_parent("details")]
@@ -247,7 +289,7 @@ def test_few_tables_are_open_and_code_only_where_it_teaches(html: Path, chapter:
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path, chapter: str) -> None:
     path = html / f"{chapter}.html"
-    article = BeautifulSoup(path.read_text(), "html.parser").find("article")
+    article = parsed(path).find("article")
     shown = article.select("div.cell_output > figure")
     assert shown and len(shown) == len(article.select("div.cell_output :is(img.only-light, table.dataframe)"))
     for each in shown:
@@ -266,7 +308,7 @@ NUMBERED = re.compile(r"(Figure|Table) \d+(\.\d+)?")
 def test_figures_and_tables_are_counted_captioned_and_referred_to(html: Path) -> None:
     """By chapter and in the order of the page; a word that stands for a number has been turned into it."""
     for place, document in enumerate(CHAPTERS, 1):
-        article = BeautifulSoup((html / f"{document}.html").read_text(), "html.parser").find("article")
+        article = parsed(html / f"{document}.html").find("article")
         counted = {"Figure": 0, "Table": 0}
         for figure in article.select("div.cell_output figure"):
             kind, number = figure.select_one(".caption-number").get_text().split()
@@ -277,7 +319,7 @@ def test_figures_and_tables_are_counted_captioned_and_referred_to(html: Path) ->
             assert len(figure.select_one(".caption-text").get_text()) > 10
         assert not re.findall(r"(?:Figure|Table) [a-z]+(?:-[a-z0-9]+)+", article.get_text())
     for document in ("index", "book/performance"):
-        article = BeautifulSoup((html / f"{document}.html").read_text(), "html.parser").find("article")
+        article = parsed(html / f"{document}.html").find("article")
         numbers = [each.get_text().strip() for each in article.select(".caption-number")]
         assert len(numbers) == len(set(numbers)) == len(article.select("figure, table.table"))
         assert all(NUMBERED.fullmatch(number) for number in numbers)
@@ -286,21 +328,9 @@ def test_figures_and_tables_are_counted_captioned_and_referred_to(html: Path) ->
 @pytest.mark.parametrize("document", ["index", *CHAPTERS, "book/performance"])
 def test_alternative_texts_say_what_is_to_be_seen(html: Path, document: str) -> None:
     """More than the form: numbers of what is drawn."""
-    article = BeautifulSoup((html / f"{document}.html").read_text(), "html.parser").find("article")
+    article = parsed(html / f"{document}.html").find("article")
     for image in article.select("figure img"):
         assert re.search(r"\d", image["alt"]) and 40 < len(image["alt"]) < 3000, image["alt"]
-
-
-def test_in_the_dark_figures_are_those_for_the_dark(html: Path, browser: Browser) -> None:
-    displayed = """boxes => boxes.map(box => [...box.children].filter(
-        image => getComputedStyle(image).display !== "none").map(image => image.className).join())"""
-    for dark, which in ((False, "only-light"), (True, "only-dark")):
-        with watched_page(browser, dark=dark) as (page, problems):
-            for document in ["index", *CHAPTERS]:
-                page.goto((html / f"{document}.html").as_uri())
-                figures = page.locator("article figure:has(img)").count()
-                assert page.eval_on_selector_all("article .themed", displayed) == [which] * figures, document
-            assert problems == []
 
 
 def test_a_link_to_code_opens_the_fold_that_it_is_in(html: Path, browser: Browser) -> None:
@@ -328,7 +358,7 @@ def test_one_switch_opens_all_code_of_a_chapter(html: Path, browser: Browser) ->
 
 
 def test_every_link_inside_the_book_leads_somewhere(html: Path) -> None:
-    soups = {path: BeautifulSoup(path.read_text(), "html.parser") for path in html.rglob("*.html")}
+    soups = {path: parsed(path) for path in html.rglob("*.html")}
     anchors = {path: {tag["id"] for tag in soup.find_all(id=True)} for path, soup in soups.items()}
     dead = []
     for path, soup in soups.items():
@@ -350,7 +380,7 @@ def test_no_page_loads_anything_from_elsewhere(html: Path) -> None:
     """What the browser test sees on the pages it opens, for every page: links may lead out, parts may not."""
     outside = []
     for path in html.rglob("*.html"):
-        soup = BeautifulSoup(path.read_text(), "html.parser")
+        soup = parsed(path)
         parts = [
             tag.get("src") or tag.get("href", "")
             for tag in soup.find_all(["script", "img", "link", "iframe"])
@@ -370,7 +400,7 @@ def test_pages_are_small(html: Path, document: str) -> None:
 
 
 def test_the_status_page_says_how_long_each_chapter_took(html: Path) -> None:
-    text = BeautifulSoup((html / "book/status.html").read_text(), "html.parser").get_text()
+    text = parsed(html / "book/status.html").get_text()
     for chapter in CHAPTERS:
         assert Path(chapter).name in text
     assert "smoke" in text and "torch 2." in text

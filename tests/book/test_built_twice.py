@@ -49,7 +49,7 @@ def as_the_book_is(project: Path) -> None:
     """Lets a small checkout have the book's own settings, extensions and style, and a page of times."""
     for name in ("_ext", "_static", "assets"):
         shutil.copytree(ROOT / "book" / name, project / "book" / name)
-    for name in ("_config.yml", "book/references.bib", "attnlib/colours.py"):
+    for name in ("_config.yml", "book/references.bib"):
         shutil.copy(ROOT / name, project / name)
     (project / "book/status.md").write_text(STATUS)
     toc = "format: jb-book\nroot: index\nchapters:\n  - file: notebooks/second\n  - file: book/status\n"

@@ -47,7 +47,8 @@ ROOMS = [
     "commands",
     "__main__",
 ]
-ALONE = ["colours", "files", "lazily", "sealing", "stats"]  # import nothing of the house; anyone may use them
+# Import nothing of the house; anyone may use them.
+ALONE = ["colours", "files", "lazily", "naming", "sealing", "stats"]
 BESIDE = ["plots", "widgets"]  # do not import each other
 
 

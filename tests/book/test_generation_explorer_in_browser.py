@@ -12,7 +12,7 @@ import torch
 
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import GenerationExplorer
-from attnlib.widgets.recording import deflate, stored
+from attnlib.widgets.generation_explorer import deflate, stored
 from tests.browser import canvas_hash
 
 pytestmark = pytest.mark.book
@@ -435,7 +435,7 @@ def live(opened):
 def shown(page, examples, **more):
     """Puts examples into the live view, as `_show` does."""
     fresh = GenerationExplorer.from_examples(examples)
-    state = {"example": 0, "weights": base64_of(fresh.weights), "examples": fresh.examples}
+    state = {"item": 0, "weights": base64_of(fresh.weights), "items": fresh.items}
     page.evaluate("changes => put(changes)", state | more)
 
 

@@ -79,7 +79,7 @@ def test_stored_models_give_in_the_page_what_they_give_in_torch(browser, chapter
         rows = [
             ids[real] for ids, real in zip(batch.input_ids[:100], batch.attention_mask[:100], strict=True)
         ]
-        state = {"examples": widget.examples, "weights": base64.b64encode(widget.weights).decode()}
+        state = {"items": widget.items, "weights": base64.b64encode(widget.weights).decode()}
         found = page.evaluate(
             """([state, index, rows]) => {
               const bytes = Uint8Array.from(atob(state.weights), (letter) => letter.charCodeAt(0));
@@ -349,7 +349,7 @@ def test_another_model_reads_the_same_text_or_begins_with_its_own(opened):
     models = shown("rasp_languages", "sort", "reverse") | {
         "dyck": {"model": model, "task": dyck, "texts": ["(a)"]}
     }
-    page = opened(ModelExplorer(models, example=1))
+    page = opened(ModelExplorer(models, item=1))
     typed(page, "fade")
     page.get_by_label("Model", exact=True).select_option("reverse")
     assert line(page, "reads") == list("fade") and line(page, "right") == list("edaf")

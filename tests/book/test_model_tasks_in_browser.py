@@ -10,7 +10,7 @@ from attnlib.generators.arithmetic import arithmetic
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.packed_model import PackedModel
+from attnlib.widgets.model_explorer import PackedModel
 
 pytestmark = pytest.mark.book
 

@@ -19,8 +19,7 @@ from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.gguf import CONVERSION, MANIFEST, _checksums, wrong_with
 from attnlib.models.stored import stored_model
 from attnlib.training import History, Plan, token_loss, token_scores, trained
-from attnlib.training.keeping import kept
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots, kept
 from book.chapters.records import record, records
 from book.chapters.records import runs as record_file
 from book.chapters.storing import store_model
@@ -30,6 +29,9 @@ from tests.conftest import ROOT
 from tests.mutations import mutations, restored
 
 ROWS = pd.DataFrame({"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]})
+budgets = pytest.mark.parametrize("n", [40, pytest.param(150, marks=pytest.mark.slow)])
+"""How many places are hit: the first of those that `make test-all` hits."""
+
 TASK = rasp.language("sort", alphabet_size=10, bos=True)
 SAMPLES = TASK.in_batches(TASK.sequences(n=16, split="train", max_length=5))
 
@@ -66,8 +68,9 @@ def equal(one, other):
 # ---- records
 
 
+@budgets
 @pytest.mark.parametrize("kind", [".json", ".parquet"])
-def test_records(kind, caplog):
+def test_records(kind, n, caplog):
     def made(value=0.9, label="sort"):
         who = {"notebook": "chapter", "label": label, "params": {"of": label}, "device": "CPU"}
         return record(ROWS.assign(value=value), seconds=1.0, **who)
@@ -75,7 +78,7 @@ def test_records(kind, caplog):
     other = made(0.1, "another")
     path = made().with_suffix(kind)
     data, before = path.read_bytes(), records("chapter").set_index("record").sort_index()
-    for name, mutate in mutations(data, other.with_suffix(kind).read_bytes(), seed=0, n=150):
+    for name, mutate in mutations(data, other.with_suffix(kind).read_bytes(), seed=0, n=n):
         mutate(path)
         caplog.clear()
         after = records("chapter").set_index("record").sort_index()
@@ -98,7 +101,8 @@ def test_records(kind, caplog):
 # ---- stored models
 
 
-def test_stored_models(tmp_path):
+@budgets
+def test_stored_models(n, tmp_path):
     def stored(name, seed):
         how = {"chapter": "rasp_languages", "params": {}, "training": History(steps=7, seconds=1.0)}
         held_out = {"n": 4, "split": "test", "max_length": 6}
@@ -106,7 +110,7 @@ def test_stored_models(tmp_path):
 
     other, path = stored("another", 1), stored("sort", 0)
     data, before = path.read_bytes(), stored_model("rasp_languages", "sort", tmp_path)
-    for name, mutate in mutations(data, other.read_bytes(), seed=1, n=150):
+    for name, mutate in mutations(data, other.read_bytes(), seed=1, n=n):
         mutate(path)
         try:
             after = stored_model("rasp_languages", "sort", tmp_path)
@@ -136,6 +140,7 @@ def killed(event):
         raise MemoryError
 
 
+@pytest.mark.parametrize("n", [6, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("file", "finished"),
     [
@@ -146,7 +151,7 @@ def killed(event):
         ("best.safetensors", False),
     ],
 )
-def test_trainings(tmp_path, file, finished, caplog):
+def test_trainings(tmp_path, file, finished, n, caplog):
     to_train, history, snapshots = train()
     folder, other = history.folder, tmp_path / "other"
     before, then = weights(to_train), weights(snapshots.at(5))
@@ -161,7 +166,7 @@ def test_trainings(tmp_path, file, finished, caplog):
     (another,) = {path for path in folder.parent.iterdir() if path.is_dir()} - {folder}
     shutil.copytree(folder, other)
     data = (folder / file).read_bytes()
-    for name, mutate in mutations(data, (another / file).read_bytes(), seed=2, n=20):
+    for name, mutate in mutations(data, (another / file).read_bytes(), seed=2, n=n):
         if name == "a folder":
             continue
         mutate(folder / file)
@@ -174,7 +179,8 @@ def test_trainings(tmp_path, file, finished, caplog):
         shutil.copytree(other, folder)
 
 
-def test_what_is_computed_of_a_run_and_kept(tmp_path, caplog):
+@budgets
+def test_what_is_computed_of_a_run_and_kept(n, tmp_path, caplog):
     def scores(run="a"):
         whose = {"kind": "relevance", "run": run, "step": 3}
         return kept(
@@ -184,7 +190,7 @@ def test_what_is_computed_of_a_run_and_kept(tmp_path, caplog):
     path, before = tmp_path / "a.safetensors", scores()
     scores("b")
     data = path.read_bytes()
-    for name, mutate in mutations(data, (tmp_path / "b.safetensors").read_bytes(), seed=3, n=150):
+    for name, mutate in mutations(data, (tmp_path / "b.safetensors").read_bytes(), seed=3, n=n):
         mutate(path)
         caplog.clear()
         try:
@@ -198,8 +204,9 @@ def test_what_is_computed_of_a_run_and_kept(tmp_path, caplog):
 # ---- the converted language model
 
 
+@budgets
 @pytest.mark.parametrize("file", [MANIFEST, "model.safetensors", "config.json"])
-def test_a_converted_model(tmp_path, file):
+def test_a_converted_model(n, tmp_path, file):
     for folder, seed in (("a", 0), ("b", 1)):
         (tmp_path / folder).mkdir()
         model(seed).save(tmp_path / folder / "model.safetensors")
@@ -209,7 +216,7 @@ def test_a_converted_model(tmp_path, file):
     path = tmp_path / "a" / file
     data = path.read_bytes()
     assert wrong_with(tmp_path / "a", "a") is None
-    for name, mutate in mutations(data, (tmp_path / "b" / file).read_bytes(), seed=4, n=100):
+    for name, mutate in mutations(data, (tmp_path / "b" / file).read_bytes(), seed=4, n=n):
         mutate(path)
         wrong = wrong_with(tmp_path / "a", "a")
         if wrong is None:
@@ -222,8 +229,9 @@ def test_a_converted_model(tmp_path, file):
 # ---- what the pipeline keeps
 
 
+@budgets
 @pytest.mark.parametrize("file", ["runs/a.json", "notebooks/a.ipynb", "results/a/run.parquet"])
-def test_a_build(tmp_path, file):
+def test_a_build(n, tmp_path, file):
     def built(name):
         text = json.dumps({"cells": [name], "nbformat": 4}, indent=1)
         for part, content in ((f"notebooks/{name}.ipynb", text), (f"results/{name}/run.parquet", name)):
@@ -238,7 +246,7 @@ def test_a_build(tmp_path, file):
     assert discard_damaged(tmp_path) == []
     path, other = tmp_path / file, tmp_path / file.replace("a.", "b.").replace("/a/", "/b/")
     data = path.read_bytes()
-    for name, mutate in mutations(data, other.read_bytes(), seed=5, n=100):
+    for name, mutate in mutations(data, other.read_bytes(), seed=5, n=n):
         mutate(path)
         said = discard_damaged(tmp_path)
         if said:
@@ -256,14 +264,15 @@ def test_a_build(tmp_path, file):
 # ---- profiles
 
 
-def test_profiles(tmp_path):
+@budgets
+def test_profiles(n, tmp_path):
     notebook = ROOT / "notebooks/rasp_languages.ipynb"
     names = set(parameters_of(notebook))
     data = (ROOT / "notebooks/profiles/rasp_languages/smoke.yaml").read_bytes()
     path = tmp_path / "smoke.yaml"
     path.write_bytes(data)
     assert read_profile(path, notebook) == yaml.safe_load(data)
-    for _, mutate in mutations(data, b"model: tiny-random\n", seed=6, n=120):
+    for _, mutate in mutations(data, b"model: tiny-random\n", seed=6, n=n):
         mutate(path)
         try:
             assert names >= read_profile(path, notebook).keys()  # its values are for the chapter to judge

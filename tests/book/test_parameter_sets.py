@@ -36,10 +36,10 @@ def test_sets_far_from_a_chapters_own_render_without_a_warning(tmp_path, monkeyp
     sets = {chapter: several[number] for chapter, several in FAR.items() if number < len(several)}
     stage = staged(tmp_path / "stage", list(sets))
     absent = {}
-    with one_kernel(tmp_path) as execute:
+    with one_kernel() as execute:
         for chapter, far in sets.items():
             notebook = chapter_with(chapter, profile(chapter, "smoke") | {"device": "cpu"} | far)
-            execute(notebook)
+            execute(notebook, tmp_path)
             absent[chapter] = fill_absent(notebook)
             for cell in clean(notebook).cells:
                 cell.source = ELSEWHERE.sub("", cell.source) if cell.cell_type == "markdown" else cell.source

@@ -22,7 +22,7 @@ EMPTY = {("hist2", False), ("sort", False), ("sort_by_freq", False)}
 
 SWAP = """([state, texts]) => {
   const weights = Uint8Array.from(atob(state.weights), (letter) => letter.charCodeAt(0));
-  const { task: told, config } = state.examples[0], task = taskOf(told, config);
+  const { task: told, config } = state.items[0], task = taskOf(told, config);
   const model = unpackModel({ get: (name) => (name === "weights" ? weights : state[name]) }, 0);
   return texts.map((text) => Object.entries(task.targets(text)).map(([head, mask]) => {
     const ids = task.ids(text), own = { [head]: evenly(mask, ids.length) };
@@ -64,7 +64,7 @@ def test_a_head_with_the_programs_attention_does_what_it_does_in_python(page, na
     widget, task = explorer(name, bos=bos), rasp.language(name, 10, bos)
     model, empty = copy.deepcopy(made(task)).double(), 0
     texts = task.decode(task.sequences(100, max_length=30))
-    state = {"examples": widget.examples, "weights": base64.b64encode(widget.weights).decode()}
+    state = {"items": widget.items, "weights": base64.b64encode(widget.weights).decode()}
     for text, found in zip(texts, page.evaluate(SWAP, [state, texts]), strict=True):
         sample = task.annotate(text)
         n = len(sample.input_ids)
@@ -104,19 +104,19 @@ CANNOT = {
         "what is packed in this page is cut short",
     ),
     "another version": (
-        "state.examples[0].config.rotary = true",
+        "state.items[0].config.rotary = true",
         "this page knows no setting rotary of a model",
     ),
     "another language": (
-        'state.examples[0].task.program = "shuffle"',
+        'state.items[0].task.program = "shuffle"',
         'this page knows no language "shuffle", only reverse, hist, ',
     ),
     "another task": (
-        'state.examples[0].task.kind = "chess"',
+        'state.items[0].task.kind = "chess"',
         'this page knows no task "chess", only language, arithmetic',
     ),
     "other weights": (
-        'state.examples[0].tensors[0][0] = "embeddings"',
+        'state.items[0].tensors[0][0] = "embeddings"',
         "embedding.weight must hold 224 numbers; got none",
     ),
 }

@@ -1,7 +1,9 @@
 """What came of the claims is what the records say now, in the README too; links lead to the account."""
 
+import functools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -20,11 +22,13 @@ GAIN = r"^(?:gain|verdict: .+), by "
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-@pytest.fixture(autouse=True)
-def only_what_came_with_the_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests may have recorded runs of their own."""
-    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
-    findings.cache_clear()
+@pytest.fixture(autouse=True, scope="module")
+def only_what_came_with_the_book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Other tests may have recorded runs of their own. The records are read once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNLIB_RESULTS", str(tmp_path_factory.mktemp("none")))
+        findings.cache_clear()
+        yield
 
 
 def claim(words: str) -> Claim:
@@ -54,16 +58,21 @@ def test_every_claim_is_judged_and_says_its_numbers() -> None:
         assert re.search(r"\d", each.outcome.found) and "nan" not in each.outcome.found
 
 
+@functools.cache
+def files_of(chapter: str) -> pd.DataFrame:
+    return pd.concat(map(pd.read_parquet, (ROOT / "results" / chapter).glob("*.parquet")))
+
+
 def rows(chapter: str, **where: object) -> pd.DataFrame:
     """Rows of all of a chapter's files that have these values: read without what the findings read with."""
-    found = pd.concat(map(pd.read_parquet, (ROOT / "results" / chapter).glob("*.parquet")))
+    found = files_of(chapter)
     for name, value in where.items():
         found = found[found[name] == value]
     return found
 
 
 def said(words: str) -> str:
-    outcome = find(claim(words)).outcome
+    (outcome,) = (each.outcome for each in findings() if words in each.claim.words)
     return f"{outcome.found} {outcome.more}"
 
 
@@ -228,7 +237,8 @@ def test_numbers_on_where_attention_tells_are_those_of_the_files() -> None:
 
 def test_without_records_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "RECORDED", tmp_path)
-    assert {(each.outcome.verdict, each.outcome.found) for each in findings()} == {("not run", "")}
+    read_anew = findings.__wrapped__()
+    assert {(each.outcome.verdict, each.outcome.found) for each in read_anew} == {("not run", "")}
 
 
 def test_a_record_of_other_code_marks_what_rests_on_it(monkeypatch: pytest.MonkeyPatch) -> None:

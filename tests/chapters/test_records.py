@@ -3,8 +3,11 @@
 import ast
 import functools
 import importlib
+import itertools
 import json
+import os
 import re
+import sys
 import textwrap
 from dataclasses import dataclass
 
@@ -13,9 +16,9 @@ import pytest
 
 from attnlib.files import CheckpointError, write_atomically
 from attnlib.sealing import sealed
-from attnlib.training import definitions
 from book.chapters.records import (
     came_with_the_book,
+    definitions,
     paper_figures,
     paper_grid,
     paper_verdicts,
@@ -490,3 +493,55 @@ def test_code_is_known_by_what_it_says_wherever_it_stands(tmp_path, monkeypatch)
     for old, new in (("SIZE = 2", "SIZE = 3"), ("value + 1", "value + 2"), ("numbers.shifted", "twice")):
         edited = {name: text.replace(old, new) for name, text in HOUSE.items()}
         assert said(f"edited{len(old)}", "first.rows", edited) != before
+
+
+REFUSING = """
+def allowed(value):
+    return value < {bound}
+
+
+class Sizes(BaseModel):
+    width: {kind} = Field({least}description="in numbers")
+    depth: int = {depth}
+
+    @field_validator("width")
+    @classmethod
+    def _even(cls, width):
+        if width % {bound}:
+            raise ValueError("odd")
+        return width
+
+    @model_validator(mode="after")
+    def _possible(self):
+        if not allowed(self.width):
+            raise ValueError("too wide")
+        return self
+
+    @field_validator("depth")
+    @classmethod
+    def _rounded(cls, depth):
+        return depth // {grain}
+"""
+
+
+def test_what_only_refuses_does_not_count(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def found(**changes):
+        text = {"bound": 2, "kind": "int", "least": "", "depth": 1, "grain": 2} | changes
+        header = "from pydantic import BaseModel, Field, field_validator, model_validator\n"
+        (tmp_path / "sizes.py").write_text(header + REFUSING.format(**text))
+        os.utime("sizes.py", ns=(0, next(moment)))
+        sys.modules.pop("sizes", None)
+        importlib.invalidate_caches()
+        importlib.import_module("sizes")
+        trees = definitions.trees_reached([("sizes", "Sizes")])
+        return {place: definitions.dumped(tree) for place, tree in trees.items()}
+
+    moment = itertools.count(10**9, 10**9)
+    for only_refused in ({"bound": 3}, {"kind": "float"}, {"least": "ge=1, "}):
+        assert found(**only_refused) == found()
+    assert all(found(**change) != found() for change in ({"depth": 2}, {"grain": 3}))
+    assert list(found()) == [("sizes", "Sizes")]

@@ -1,25 +1,35 @@
-"""Runs a chapter as a reader would: papermill, from a folder that is not the repository's."""
+"""Chapters with what a reader types behind `papermill`, in the one kernel, outside of the repository."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import patch
 
-import nbformat
+import pandas as pd
 import papermill.cli
 
 from attnlib.plots.drawing import CSV
+from tests.conftest import ROOT
+from tests.notebooks.one_kernel import Execute, chapter_with
 
-ROOT = Path(__file__).parents[2]
 
+class Ran:
+    """A chapter at a profile with further words, executed; its models and records are in a folder."""
 
-def at_smoke(chapter, folder, *words):
-    """Run a chapter at its smoke profile with further words; models and records go to the folder."""
-    notebook, profile = ROOT / f"notebooks/{chapter}.ipynb", ROOT / f"notebooks/profiles/{chapter}/smoke.yaml"
-    command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "-f", str(profile), *words]
-    environment = os.environ | {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    def __init__(self, execute: Execute, folder: Path, chapter: str, *words: str, profile: str = "smoke"):
+        given = ("-f", str(ROOT / f"notebooks/profiles/{chapter}/{profile}.yaml"), *words)
+        _, parameters = papermill_gives((str(ROOT / f"notebooks/{chapter}.ipynb"), "out.ipynb", *given))
+        self.notebook = chapter_with(chapter, parameters)
+        self.records = folder / "results" / chapter
+        execute(self.notebook, folder)
+
+    def rows(self) -> pd.DataFrame:
+        """Those of its only record."""
+        (file,) = self.records.glob("*.parquet")
+        return pd.read_parquet(file)
+
+    def outputs(self) -> str:
+        """All that the run shows, as one text, but for the files of numbers that outputs carry."""
+        outputs = [output for cell in self.notebook.cells for output in cell.get("outputs", [])]
+        return str([{**output, "data": {**output.get("data", {}), CSV: ""}} for output in outputs])
 
 
 def papermill_gives(words):
@@ -27,12 +37,3 @@ def papermill_gives(words):
     with patch("papermill.cli.execute_notebook") as executed:
         papermill.cli.papermill.main(list(words), "papermill", standalone_mode=False)
     return executed.call_args.kwargs["input_path"], executed.call_args.kwargs["parameters"]
-
-
-def outputs_of(folder):
-    """All that the run shows, as one text; the numbers that outputs carry beside it are files for readers."""
-    cells = nbformat.read(folder / "out.ipynb", 4).cells
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    for output in outputs:
-        output.get("data", {}).pop(CSV, None)
-    return str(outputs)

@@ -14,31 +14,32 @@ from papermill.parameterize import parameterize_notebook
 
 from tests.conftest import ROOT
 
-CLEAR = "%reset -f\n"
+BEGIN = "%reset -f\n%cd -q {folder}\n__import__('os').environ.update({environment})\n"
 
-Execute = Callable[[nbformat.NotebookNode], None]
+Execute = Callable[[nbformat.NotebookNode, Path], None]
 
 
 @contextmanager
-def one_kernel(folder: Path) -> Iterator[Execute]:
-    """What executes a notebook in place, outputs included; names of an earlier one are gone.
+def one_kernel() -> Iterator[Execute]:
+    """What executes a notebook in place, outputs included, in a folder; names of an earlier one are gone.
 
-    Args:
-        folder: where the kernel works.
+    Models go to that folder, and records to `results` in it.
 
     Raises:
         CellExecutionError: by the call, if a cell fails. The kernel is there for the next notebook.
     """
     manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(folder), env=dict(os.environ), extra_arguments=["--log-level=ERROR"])
+    manager.start_kernel(env=dict(os.environ), extra_arguments=["--log-level=ERROR"])
 
-    def execute(notebook: nbformat.NotebookNode) -> None:
+    def execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
         first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-        first.source = CLEAR + first.source
+        environment = {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
+        begin = BEGIN.format(folder=folder, environment=environment)
+        first.source = begin + first.source
         try:
             NotebookClient(notebook, km=manager, timeout=600, store_widget_state=False).execute()
         finally:
-            first.source = first.source.removeprefix(CLEAR)
+            first.source = first.source.removeprefix(begin)
 
     try:
         yield execute

@@ -2,13 +2,11 @@
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import jupytext
 import nbformat
-import papermill
+import papermill.cli
 import pytest
 
 from book.chapters.storing import all_chapters
@@ -19,9 +17,6 @@ CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
 PROFILES = ("smoke", "quick", "paper")
 GUIDES = {"own_model": "it shows how the package is used on a model of the reader's, and claims nothing"}
 """What is executed like a chapter, but reproduces nothing: it records no numbers and trains no model."""
-
-BY_PAPERMILL_HERE = [name for name in CHAPTERS if not Path(__file__).with_name(f"test_{name}.py").exists()]
-"""Every chapter is executed at smoke once, for the book (`tests/book`); these are not called otherwise."""
 
 each_chapter = pytest.mark.parametrize("name", CHAPTERS)
 each_study = pytest.mark.parametrize("name", [name for name in CHAPTERS if name not in GUIDES])
@@ -38,21 +33,6 @@ def parameters(name: str) -> dict:
 
 def test_there_is_a_chapter() -> None:
     assert CHAPTERS
-
-
-@pytest.mark.notebook
-@pytest.mark.parametrize("name", BY_PAPERMILL_HERE)
-def test_it_runs_at_smoke_from_the_command_line(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the other parameters that a reader may give, the other chapters do, in a file each."""
-    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path / "results"))
-    # As a reader calls it, and from the repository's root.
-    arguments = [notebook(name), tmp_path / "out.ipynb", "-f", ROOT / f"notebooks/profiles/{name}/smoke.yaml"]
-    command = [sys.executable, "-m", "papermill", *map(str, arguments), "--no-progress-bar"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @each_chapter
@@ -83,15 +63,16 @@ def test_it_holds_no_outputs(name: str) -> None:
 
 
 @each_chapter
-def test_its_parameters_have_type_default_and_help(name: str) -> None:
+def test_its_parameters_have_type_default_and_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = parameters(name)
     assert found
     for parameter in found.values():
         assert parameter["inferred_type_name"] not in {"None", ""}, f"no type: {parameter['name']}"
         assert parameter["default"], f"no default: {parameter['name']}"
         assert len(parameter["help"]) > 5, f"no help: {parameter['name']}"
-    command = [sys.executable, "-m", "papermill", "--help-notebook", str(notebook(name))]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    with pytest.raises(SystemExit, match=r"^0$"):
+        papermill.cli.papermill.main(["--help-notebook", str(notebook(name))], "papermill")
+    shown = capsys.readouterr().out
     for parameter in found.values():
         assert f"{parameter['name']}: {parameter['inferred_type_name']} (default" in shown
         assert parameter["help"][:20] in shown

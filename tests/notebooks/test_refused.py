@@ -1,14 +1,13 @@
 """Wrong parameters stop a chapter at its first check: nothing is trained, and nothing is written."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from tests.notebooks.one_kernel import Execute, chapter_with, one_kernel
+from tests.notebooks.one_kernel import Execute, chapter_with
 from tests.parameters import profile
 
 WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
@@ -52,21 +51,6 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
 pytestmark = pytest.mark.notebook
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the kernel works, and where models and records would go."""
-    return tmp_path_factory.mktemp("refused")
-
-
-@pytest.fixture(scope="module")
-def execute(folder: Path) -> Iterator[Execute]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ATTNLIB_CACHE", str(folder))
-        patch.setenv("ATTNLIB_RESULTS", str(folder / "results"))
-        with one_kernel(folder) as execute:
-            yield execute
-
-
 @pytest.mark.parametrize(
     ("chapter", "wrong", "message"),
     [
@@ -76,13 +60,13 @@ def execute(folder: Path) -> Iterator[Execute]:
     ],
 )
 def test_wrong_parameters_stop_the_chapter_before_it_trains(
-    execute: Execute, folder: Path, chapter: str, wrong: dict[str, Any], message: str
+    execute: Execute, tmp_path: Path, chapter: str, wrong: dict[str, Any], message: str
 ) -> None:
     notebook = chapter_with(chapter, profile(chapter, "smoke") | wrong)
     with pytest.raises(CellExecutionError, match=re.escape(message)):
-        execute(notebook)
+        execute(notebook, tmp_path)
     failed = next(
         cell for cell in notebook.cells if any(it.output_type == "error" for it in cell.get("outputs", []))
     )
     assert "from_notebook" in failed.source  # the check
-    assert not (folder / "results").exists() and not (folder / chapter).exists()
+    assert list(tmp_path.iterdir()) == []

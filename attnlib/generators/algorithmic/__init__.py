@@ -6,7 +6,6 @@ Reasoning*, section 3.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator, TooFewTexts
@@ -17,6 +16,7 @@ from attnlib.generators.algorithmic.samples import AlgorithmicSample, PaddedSamp
 from attnlib.generators.algorithmic.string_reversal import StringReversalGenerator
 from attnlib.generators.algorithmic.successor import SuccessorGenerator
 from attnlib.generators.algorithmic.value_assignment import ValueAssignmentGenerator
+from attnlib.naming import unknown
 
 __all__ = [
     "TASKS",
@@ -56,7 +56,5 @@ def task(name: str, tokenizer: Any, **settings: Any) -> AlgorithmicGenerator:
         ValueError: there is no such task; or see the generator.
     """
     if name not in TASKS:
-        close = difflib.get_close_matches(name, TASKS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"the task must be one of {', '.join(TASKS)}; got {name!r}{hint}")
+        raise unknown("the task", name, TASKS)
     return TASKS[name](tokenizer=tokenizer, **settings)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 
+from attnlib.generators.algorithmic.digits import DIGITS
 from attnlib.generators.algorithmic.labels import Labels, lay
 from attnlib.generators.algorithmic.prompt import character_ids, layout
 from attnlib.generators.algorithmic.samples import (
@@ -21,6 +21,8 @@ from attnlib.generators.algorithmic.samples import (
 )
 from attnlib.generators.algorithmic.texts import Pairs, Texts, joined
 from attnlib.generators.base import IGNORE, Batch, Sample
+from attnlib.generators.exchange import exchanged_text, with_others
+from attnlib.generators.order import chunks
 from attnlib.generators.splits import checked_split, in_split
 
 CHUNK = 256
@@ -133,6 +135,11 @@ class AlgorithmicGenerator(ABC):
         self._labels = self._published_labels() if as_published else Labels()
         self._latest: tuple[int, Texts] | None = None
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """All that decides its batches; the tokenizer by the ids that it gives."""
+        return {name: value for name, value in vars(self).items() if name not in ("tokenizer", "_latest")}
+
     # ---- what a task brings ---------------------------------------------------------------------------
 
     @abstractmethod
@@ -158,6 +165,14 @@ class AlgorithmicGenerator(ABC):
     def _published_labels(self) -> Labels:
         """What else is different in the study's labels."""
         return Labels()
+
+    def _unlike(self, text: str, more: str = "") -> ValueError:
+        """The error for a text that asks nothing of the task."""
+        return ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{more}; got {text!r}")
+
+    def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str | None:
+        """The text with other characters at `keys`, its answer not yet right; here, of digits."""
+        return with_others(text, dict.fromkeys(keys, DIGITS), rng)
 
     # ---- samples --------------------------------------------------------------------------------------
 
@@ -185,6 +200,37 @@ class AlgorithmicGenerator(ABC):
         if right != text:
             raise ValueError(f"{text!r} is not right: a text of {self.NAME} that asks this is {right!r}")
         return next(self._samples(texts))
+
+    def exchanged(
+        self, text: str, place: int, keys: Sequence[int], rng: np.random.Generator
+    ) -> AlgorithmicSample | None:
+        """A text as long as this one with other characters at `keys`, and so with another one at `place`.
+
+        What the answer was before `place` becomes what it has to be. So does everything before it in a
+        series: another number is another first number. In a table, a symbol is exchanged wherever the string
+        asks for it.
+
+        Args:
+            text: of the task, right, without instruction, examples or chat.
+            place: the character of the answer that is to be another.
+            keys: characters that the task's algorithm needs for it.
+            rng: draws the others.
+
+        Returns:
+            `None` if there is no such text, or none was found.
+
+        Example:
+            >>> from attnlib.generators import StringReversalGenerator, char_tokenizer
+            >>> generator = StringReversalGenerator(tokenizer=char_tokenizer(), charset="ab")
+            >>> generator.exchanged("abb=bba", 4, [2], np.random.default_rng(0)).text
+            'aba=aba'
+        """
+
+        def right(drawn: str) -> str:
+            return self._strings(self._read(drawn))[0]
+
+        found = exchanged_text(text, place, keys, rng, self._redrawn, right)
+        return None if found is None else self.annotate(found)
 
     def generate_dataset(
         self, samples: Iterable[Sample], pad_token: int | None = None, ignore_index: int | None = None
@@ -230,8 +276,8 @@ class AlgorithmicGenerator(ABC):
 
     def in_batches(self, samples: Iterable[Sample], size: int = 64) -> list[Batch]:
         """All samples once, in their order: what a model is evaluated on."""
-        rest = iter(samples)
-        return [self.batch(part) for part in iter(lambda: list(islice(rest, size)), [])]
+        samples = list(samples)
+        return [self.batch(samples[part]) for part in chunks(len(samples), size)]
 
     # ---- from random numbers to texts, and on to samples -----------------------------------------------
 

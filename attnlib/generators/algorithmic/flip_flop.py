@@ -12,6 +12,7 @@ from attnlib.generators.algorithmic.base import AlgorithmicGenerator
 from attnlib.generators.algorithmic.checks import bounds
 from attnlib.generators.algorithmic.digits import DIGITS
 from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+from attnlib.generators.exchange import with_others
 
 WRITE, IGNORED, FLIP, READ = range(10, 14)
 
@@ -115,11 +116,14 @@ class FlipFlopGenerator(AlgorithmicGenerator):
     def _read(self, text: str) -> Texts:
         letter = "[wif]" if self.use_flip else "[wi]"
         if not re.fullmatch(rf"({letter}[0-9][01])*r[0-9][01]", text):
-            flips = "" if self.use_flip else ", without f (use_flip=False)"
-            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{flips}; got {text!r}")
+            raise self._unlike(text, "" if self.use_flip else ", without f (use_flip=False)")
         commands = np.array([[self.alphabet.index(symbol) for symbol in text[:-3]]], dtype=np.int64)
         letters, registers, bits = commands.reshape(1, -1, 3).transpose(2, 0, 1)
         return self._write(letters, registers, bits, np.array([letters.shape[1]]), np.array([int(text[-2])]))
+
+    def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str:
+        kinds = ("wif" if self.use_flip else "wi", DIGITS[: self.num_registers[1]], "01")  # of a command
+        return with_others(text, {key: kinds[key % 3] for key in keys}, rng)
 
     def _examples(self) -> list[str]:
         return ["w11i11f10w00r10", "i11f00f11w01r01"] if self.use_flip else ["w11i10w00r11", "i11w01i00r01"]

@@ -141,7 +141,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
 
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"[0-9]+(\+[0-9]+)+=[0-9]+", text):
-            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}; got {text!r}")
+            raise self._unlike(text)
         numbers = text.partition("=")[0].split("+")
         parts = [*numbers, text.partition("=")[2]]
         lengths = sorted({len(part) for part in parts})

@@ -168,8 +168,7 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
     def _read(self, text: str) -> Texts:
         number = r"[0-9](\([0-9]+\)[0-9])*" if self.generate_carry else "[0-9]+"
         if not re.fullmatch(rf"[0-9]+\*[0-9]+=({number}\+)*{number}={number}", text):
-            carry = ", with carries" if self.generate_carry else ""
-            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{carry}; got {text!r}")
+            raise self._unlike(text, ", with carries" * self.generate_carry)
         numbers = text.partition("=")[0].split("*")
         digits = typed_digits(numbers)
         lengths = sorted({len(part) for part in re.split(r"[*+=]", re.sub(r"\([0-9]+\)", "", text))})

@@ -12,6 +12,7 @@ from attnlib.generators.algorithmic.base import AlgorithmicGenerator
 from attnlib.generators.algorithmic.checks import bounds, characters
 from attnlib.generators.algorithmic.labels import Labels
 from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+from attnlib.generators.exchange import with_others
 
 ALPHANUMERIC = string.digits + string.ascii_uppercase + string.ascii_lowercase
 """The 62 symbols of the study."""
@@ -79,6 +80,9 @@ class StringReversalGenerator(AlgorithmicGenerator):
             raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}; {text!r} {problem}")
         symbols = np.array([[self.charset.index(symbol) for symbol in question]], dtype=np.uint16)
         return self._write(symbols, np.array([len(question)]))
+
+    def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str:
+        return with_others(text, dict.fromkeys(keys, self.charset), rng)
 
     def _examples(self) -> list[str]:
         chosen = (self.charset[::7], self.charset[1::5], self.charset[:1])

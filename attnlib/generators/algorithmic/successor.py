@@ -94,9 +94,7 @@ class SuccessorGenerator(AlgorithmicGenerator):
 
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"([0-9]+ )+", text):
-            raise ValueError(
-                f"a text of {self.NAME} is like {self._examples()[0]!r}, with its last space; got {text!r}"
-            )
+            raise self._unlike(text, ", with its last space")
         numbers = text.split()
         if str(int(numbers[0])) != numbers[0] or int(numbers[0]) > HIGHEST:
             raise ValueError(
@@ -108,6 +106,11 @@ class SuccessorGenerator(AlgorithmicGenerator):
                 f"the first number is given, so {text!r}, of one number, leaves nothing to predict"
             )
         return self._write(np.array([int(numbers[0])]), np.array([len(numbers)]))
+
+    def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str:
+        first, *rest = text.split(" ")
+        low = 10 ** (len(first) - 1)
+        return " ".join([str(rng.integers(low, 10 * low)), *rest])
 
     def _examples(self) -> list[str]:
         return [

@@ -11,6 +11,7 @@ from attnlib.generators.algorithmic.base import AlgorithmicGenerator
 from attnlib.generators.algorithmic.checks import bounds, characters
 from attnlib.generators.algorithmic.string_reversal import ALPHANUMERIC
 from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+from attnlib.generators.exchange import other_of
 
 SEPARATORS = " ="
 
@@ -110,7 +111,7 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
             "charset_to": sorted(set(values) - set(self.charset_to)),
         }
         if text.count(" ") != 1 or text.count("=") != 1 or not table or not asked or len(table) % 2:
-            raise ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}; got {text!r}")
+            raise self._unlike(text)
         for name, found in strange.items():
             if found:
                 raise ValueError(f"{text!r} has {', '.join(map(repr, found))}, which are not in {name}")
@@ -127,6 +128,18 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
             np.array([[keys.index(symbol) for symbol in asked]]),
             np.array([len(asked)]),
         )
+
+    def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str | None:
+        table, rest = text.split(" ")
+        asked, answer = rest.split("=")
+        at = min(keys) // 2 * 2  # of the three keys, those in the table come first
+        if at >= len(table):
+            return None
+        symbol, value = table[at], table[at + 1]
+        free = "".join(each for each in self.charset_from if each not in table[::2]) or symbol
+        another = other_of(free, symbol, rng)
+        entry = another + other_of(self.charset_to, value, rng)
+        return f"{table[:at]}{entry}{table[at + 2 :]} {asked.replace(symbol, another)}={answer}"
 
     def _examples(self) -> list[str]:
         texts = []

@@ -5,11 +5,10 @@ splits that do not overlap, and the attention that doing the sum on paper would 
 """
 
 from attnlib.generators.arithmetic.attention import KINDS
-from attnlib.generators.arithmetic.ceiling import best_possible
 from attnlib.generators.arithmetic.files import read_files, read_or_write, write_files
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems
 from attnlib.generators.arithmetic.splits import Space, Splits
-from attnlib.generators.arithmetic.task import Arithmetic, arithmetic
+from attnlib.generators.arithmetic.task import Arithmetic, arithmetic, best_possible
 
 __all__ = [
     "KINDS",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
+from attnlib.generators.algorithmic.digits import carried
+
 OPERATORS = "+-*"
 """What problems are made with: sum, difference, product."""
 
@@ -55,18 +57,13 @@ class Problems:
         counts if $t_c \neq 0$. A difference is that of the larger and the smaller side, and what it passes on
         is a borrow ($t_c = -1$).
         """
-        totals = self._columns()
-        passed, count = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.int64)
-        for column in totals.T:
-            passed = (column + passed) // 10
-            count += passed != 0
-        return count
+        return (carried(self._columns())[1] != 0).sum(1)
 
     def _columns(self) -> Int64[np.ndarray, "problem column"]:
         """What the digits of every column come to by themselves, units first, with room for the carries."""
         first, rest = self.operands[:, :1], self.operands[:, 1:].sum(1, keepdims=True)
         sides = np.concatenate([np.maximum(first, rest), np.minimum(first, rest)], axis=1)
-        width = n_digits(max(int(np.abs(self.results).max(initial=0)), int(sides.max(initial=0)))) + 1
+        width = len(str(max(int(np.abs(self.results).max(initial=0)), int(sides.max(initial=0))))) + 1
         sums = digits(self.operands, width).sum(1)
         differences = digits(sides, width) * np.array([[[1], [-1]]])
         products = digits(self.operands[:, 0], width)
@@ -84,11 +81,6 @@ class Problems:
 def digits(numbers: Int64[np.ndarray, "*n"], width: int) -> Int64[np.ndarray, "*n {width}"]:
     """The lowest `width` decimal digits of numbers that are at least 0, units first."""
     return numbers[..., None] // 10 ** np.arange(width) % 10
-
-
-def n_digits(number: int) -> int:
-    """How many digits a number that is at least 0 is written with."""
-    return len(str(number))
 
 
 def results_reach(operators: str, low: int, high: int, n_operands: int) -> int:

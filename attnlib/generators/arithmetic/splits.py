@@ -36,7 +36,10 @@ class Splits:
 
         The two orders of a sum or product count as one problem, as in `Arithmetic.splits`.
         """
-        return np.isin(_content(self.test.ordered), _content(self.train.ordered))
+        parts = (self.test.ordered, self.train.ordered)
+        rows = np.concatenate([np.column_stack([part.operators, part.operands]) for part in parts])
+        _, same = np.unique(rows, axis=0, return_inverse=True)
+        return np.isin(same[: len(self.test)], same[len(self.test) :])
 
 
 @dataclass(frozen=True)
@@ -163,9 +166,3 @@ def _drawn(space: Space, n: int, rng: np.random.Generator) -> Int64[np.ndarray, 
         if len(indices) >= n:
             break
     return indices
-
-
-def _content(problems: Problems) -> np.ndarray:
-    """Each problem as one comparable value."""
-    rows = np.ascontiguousarray(np.column_stack([problems.operators, problems.operands]))
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]

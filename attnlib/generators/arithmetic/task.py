@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,11 +17,12 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from attnlib.generators.arithmetic.attention import answer_digits, looks
-from attnlib.generators.arithmetic.problems import OPERATORS, Problems, n_digits, results_reach
-from attnlib.generators.arithmetic.reading import read_numbers
-from attnlib.generators.arithmetic.splits import Space, Splits, disjoint, independent
-from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN, Writing, write
-from attnlib.generators.base import IGNORE, Batch, EpochBatches, Sample
+from attnlib.generators.arithmetic.problems import OPERATORS, Problems, results_reach
+from attnlib.generators.arithmetic.splits import ENUMERATED, Space, Splits, disjoint, independent
+from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN, Writing, read_numbers, write
+from attnlib.generators.base import IGNORE, Batch, Sample
+from attnlib.generators.exchange import exchanged_text, with_others
+from attnlib.generators.order import EpochBatches, chunks
 from attnlib.generators.tokenizer import char_tokenizer
 
 
@@ -109,7 +111,7 @@ class Arithmetic:
         """Most digits of an operand, and of a result."""
         space = self.space
         reach = results_reach(space.operators, *space.numbers, space.n_operands)
-        return n_digits(space.numbers[1]), n_digits(reach)
+        return len(str(space.numbers[1])), len(str(reach))
 
     @property
     def max_length(self) -> int:
@@ -136,6 +138,37 @@ class Arithmetic:
         """
         written = self.texts(self.parse(text))[0]
         return torch.tensor(self.tokenizer(written[: written.index("=") + 1])["input_ids"])
+
+    def exchanged(
+        self, text: str, place: int, keys: Sequence[int], rng: np.random.Generator
+    ) -> Sample | None:
+        """A problem as long as this one with other digits at `keys`, and so with another answer at `place`.
+
+        What was written of the answer before `place` becomes what it has to be.
+
+        Args:
+            text: with its answer.
+            place: the character of the answer that is to be another.
+            keys: digits that it is made of.
+            rng: draws the others.
+
+        Returns:
+            `None` if there is no such problem, or none was found.
+
+        Example:
+            >>> other = arithmetic("+").exchanged("12+34=46", 7, [1, 4], np.random.default_rng(0)).text
+            >>> other[0], other[3], other[7] != "6"
+            ('1', '3', True)
+        """
+
+        def redrawn(text: str, keys: Sequence[int], rng: np.random.Generator) -> str:
+            return with_others(text, dict.fromkeys(keys, string.digits), rng)
+
+        def right(drawn: str) -> str:
+            return self.texts(self.parse(drawn.partition("=")[0] + "="))[0]
+
+        found = exchanged_text(text, place, keys, rng, redrawn, right)
+        return None if found is None else self.annotate(found)
 
     def parse(self, *texts: str) -> Problems:
         """Texts as problems.
@@ -242,49 +275,15 @@ class Arithmetic:
         writing = self._write(problems)
         return torch.from_numpy(np.where(answer_digits(writing), writing.places, SIGN))
 
-    def batches(self, problems: Problems, batch_size: int, seed: int = 0) -> EpochBatches:
+    def batches(self, problems: Problems, batch_size: int, seed: int = 0) -> EpochBatches[Batch]:
         """The batch of every training step: see `EpochBatches`."""
-
-        def make(rows: np.ndarray) -> Batch:
-            return self.batch(problems[rows], reference=False)
-
-        return EpochBatches(make, len(problems), batch_size, seed)
+        return EpochBatches(
+            lambda rows: self.batch(problems[rows], reference=False), len(problems), batch_size, seed
+        )
 
     def in_batches(self, problems: Problems, batch_size: int = 500, reference: bool = False) -> list[Batch]:
         """All problems once, in their order: what a model is evaluated on."""
-        starts = range(0, len(problems), batch_size)
-        return [self.batch(problems[i : i + batch_size], reference) for i in starts]
-
-    def stream(
-        self, batch_size: int, held_out: list[Problems] | None = None, seed: int = 0
-    ) -> Callable[[int], Batch]:
-        """The batch of every training step, drawn anew from all problems but those held out and their twins.
-
-        For ranges with more problems than a training set needs; a function of the step alone, as `batches`.
-
-        Args:
-            batch_size: problems per step.
-            held_out: problems that are never drawn, such as `[splits.valid, splits.test]`.
-            seed: same seed, same stream.
-
-        Raises:
-            ValueError: at a step for which hardly any problem is left.
-        """
-        nothing = np.zeros(0, dtype=np.int64)
-        barred = np.unique(np.concatenate([nothing, *(self._twins(part) for part in held_out or [])]))
-
-        def batch_at(step: int) -> Batch:
-            rng = np.random.default_rng([seed, step])
-            for _ in range(20):
-                indices = rng.integers(self.space.size, size=4 * batch_size)
-                kept = self.space.allowed(indices) & ~np.isin(self.space.twins(indices), barred)
-                if kept.sum() >= batch_size:
-                    return self.batch(self.space.problems(indices[kept][:batch_size]), reference=False)
-            raise ValueError(
-                f"of {self.space.describe()}, hardly any are left to draw: hold out fewer, or widen numbers"
-            )
-
-        return batch_at
+        return [self.batch(problems[part], reference) for part in chunks(len(problems), batch_size)]
 
     def peek(self, n: int = 10, seed: int = 0) -> pd.DataFrame:
         """A table of `n` problems, to see what the task is."""
@@ -303,11 +302,38 @@ class Arithmetic:
         names = [*CHARACTERS, self.tokenizer.eos_token, self.tokenizer.pad_token]
         return np.array(self.tokenizer.convert_tokens_to_ids(names))[writing.characters]
 
-    def _twins(self, problems: Problems) -> Int64[np.ndarray, " problem"]:
-        space = self.space
-        powers = space.span ** np.arange(space.n_operands)[::-1]
-        codes = np.array(
-            [space.operators.index(operator) if operator in space.operators else -1 for operator in OPERATORS]
+
+def best_possible(task: Arithmetic) -> dict[str, float]:
+    r"""Accuracy per token and cross entropy of a model that knows the task, but not which problem comes.
+
+    With $n(x_{\le t})$ the number of problems that begin with the characters $x_{\le t}$, such a model
+    predicts $p(x_t \mid x_{<t}) = n(x_{\le t}) / n(x_{<t})$. It is right with probability
+    $\max_{x_t} p$, and its cross entropy is the entropy of $p$, both as means over all tokens asked for. An
+    answer follows from its problem, so it costs nothing; operands do, where `operands_too` asks for them.
+
+    Returns:
+        `accuracy` and `cross_entropy` (in nats), exact: every problem counts once.
+
+    Raises:
+        ValueError: there are more problems than can be listed.
+    """
+    if task.space.size > ENUMERATED:
+        raise ValueError(
+            f"there are {task.space.size:,} problems, more than the {ENUMERATED:,} that can be listed: "
+            "narrow numbers"
         )
-        offset = codes[problems.operators] * space.span**space.n_operands
-        return space.twins(offset + ((problems.operands - space.numbers[0]) * powers).sum(1))
+    indices = np.arange(task.space.size)
+    batch = task.batch(task.space.problems(indices[task.space.allowed(indices)]), reference=False)
+    targets, ids = batch.target_ids.numpy(), batch.input_ids.numpy()
+    prefix = np.zeros(len(ids), dtype=np.int64)
+    right, entropy, asked = 0, 0.0, 0
+    for read, target in zip(ids.T, targets.T, strict=True):
+        prefix = np.unique(np.stack([prefix, read]), axis=1, return_inverse=True)[1]
+        here = target != IGNORE
+        _, n_prefix = np.unique(prefix[here], return_counts=True)
+        (known, _), n_next = np.unique(np.stack([prefix[here], target[here]]), axis=1, return_counts=True)
+        _, first = np.unique(known, return_index=True)
+        right += np.maximum.reduceat(n_next, first).sum() if len(first) else 0
+        entropy += (n_prefix * np.log(n_prefix)).sum() - (n_next * np.log(n_next)).sum()
+        asked += here.sum()
+    return {"accuracy": float(right / asked), "cross_entropy": float(entropy / asked)}

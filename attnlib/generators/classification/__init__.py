@@ -23,11 +23,10 @@ Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head 
 and the authors' code. Words are split as `split_words` says (the original's files were split before).
 """
 
-from attnlib.generators.classification.by_name import corpus
 from attnlib.generators.classification.corpus import Corpus
 from attnlib.generators.classification.documents import DocumentBatch, Documents
-from attnlib.generators.classification.planted import Planting, lexicon, planted
-from attnlib.generators.classification.sources import DATASETS, Hub, Recipe
+from attnlib.generators.classification.planted import Planting, lexicon, opposites, planted
+from attnlib.generators.classification.recipes import DATASETS, Hub, Recipe, corpus
 from attnlib.generators.classification.vocabulary import Vocabulary, split_words
 
 __all__ = [
@@ -41,6 +40,7 @@ __all__ = [
     "Vocabulary",
     "corpus",
     "lexicon",
+    "opposites",
     "planted",
     "split_words",
 ]

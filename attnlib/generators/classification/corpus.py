@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 import torch
 from torch import Tensor
 
 from attnlib.generators.classification.documents import Documents
-from attnlib.generators.classification.tables import ORDER
 from attnlib.generators.classification.vocabulary import Vocabulary, split_words
+from attnlib.generators.sources import ORDER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Row(NamedTuple):
+    """A document: its class, how it was written, and its words."""
+
+    label: int
+    text: str
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, label: int, text: str) -> Row:
+        """A text, split into words."""
+        return cls(label, text, tuple(split_words(text)))
 
 
 @dataclass(frozen=True)
@@ -44,10 +59,13 @@ class Corpus:
         Raises:
             ValueError: a text has no words, or a label is not 0 or 1.
         """
-        return encode(self.vocabulary, [split_words(text) for text in texts], texts, labels, max_length)
+        rows = zip(labels, texts, strict=True)
+        return encode(self.vocabulary, [Row.of(*row) for row in rows], max_length)
 
     def peek(self, n: int = 5) -> pd.DataFrame:
         """A table of the first `n` training documents and their classes."""
+        import pandas as pd
+
         documents = self.train[:n]
         return pd.DataFrame(
             {"class": [self.names[label] for label in documents.labels.tolist()], "text": documents.texts}
@@ -56,6 +74,8 @@ class Corpus:
     @property
     def sizes(self) -> pd.DataFrame:
         """Documents, words per document and the share of class 1, per split."""
+        import pandas as pd
+
         rows = []
         for split in reversed(ORDER):
             documents: Documents = getattr(self, split)
@@ -75,14 +95,14 @@ class Corpus:
 def assemble(
     name: str,
     names: tuple[str, str],
-    parts: dict[str, pd.DataFrame],
+    parts: dict[str, list[Row]],
     about: dict[str, Any],
     *,
     max_length: int | None = None,
     relevance: dict[str, Tensor] | None = None,
     most: dict[str, int] | None = None,
 ) -> Corpus:
-    """A corpus of three tables with the columns `label` (0 or 1), `text` and `words`.
+    """A corpus of three lists of documents.
 
     Documents that a model cannot tell apart, once they are cut and rare words are `<unk>`, are in one split
     only: in test, else in validation, else in train.
@@ -90,7 +110,8 @@ def assemble(
     Args:
         name: of the corpus.
         names: of the classes.
-        parts: the tables. The vocabulary is of all training documents, those that are then left out too.
+        parts: the documents by split. The vocabulary is of all training documents, those that are then left
+            out too.
         about: see `Corpus`; how many documents there are, and were left out, is added.
         max_length: keep the first so many words of each document.
         relevance: of each token of each split, where it is known.
@@ -99,14 +120,12 @@ def assemble(
     Raises:
         ValueError: a split has documents of one class only, or none.
     """
-    cut = [words[:max_length] for words in parts["train"]["words"]]
-    vocabulary = Vocabulary.of(cut)
+    vocabulary = Vocabulary.of([row.words[:max_length] for row in parts["train"]])
     documents: dict[str, Documents] = {}
     seen: set[bytes] = set()
     copies = 0
     for split in ORDER:
-        words, texts, labels = (list(parts[split][column]) for column in ("words", "text", "label"))
-        part = encode(vocabulary, words, texts, labels, max_length)
+        part = encode(vocabulary, parts[split], max_length)
         part = part if relevance is None else part.with_relevance(relevance[split])
         inputs = [ids.numpy().tobytes() for ids in part.tokens.split(part.lengths.tolist())]
         own = [row for row, ids in enumerate(inputs) if ids not in seen]
@@ -123,7 +142,7 @@ def assemble(
     left = about.get("left out", {})
     about |= {"left out": {**left, "copies": left.get("copies", 0) + copies}}
     about |= {"documents": {split: len(part) for split, part in documents.items()}}
-    about |= {"cut": _share_longer([words for part in parts.values() for words in part["words"]], max_length)}
+    about |= {"cut": _share_longer([row.words for part in parts.values() for row in part], max_length)}
     return Corpus(name, names, vocabulary, about=about, **documents)
 
 
@@ -132,27 +151,21 @@ def _share_longer(documents: Sequence[Sequence[str]], max_length: int | None) ->
     return sum(len(words) > max_length for words in documents) / len(documents) if max_length else 0.0
 
 
-def encode(
-    vocabulary: Vocabulary,
-    words: Sequence[Sequence[str]],
-    texts: Sequence[str],
-    labels: Sequence[int],
-    max_length: int | None = None,
-) -> Documents:
+def encode(vocabulary: Vocabulary, rows: Sequence[Row], max_length: int | None = None) -> Documents:
     """Words of documents as ids.
 
     Raises:
         ValueError: a document has no words, or a label is not 0 or 1.
     """
-    for text, found, label in zip(texts, words, labels, strict=True):
-        if not found or label not in (0, 1):
+    for label, text, words in rows:
+        if not words or label not in (0, 1):
             raise ValueError(
                 f"a document should have words, and a label 0 or 1; got label {label!r} and text {text!r}"
             )
-    ids = [vocabulary.encode(found[:max_length]) for found in words]
+    ids = [vocabulary.encode(row.words[:max_length]) for row in rows]
     return Documents(
         torch.tensor([index for document in ids for index in document], dtype=torch.int64),
         torch.tensor([len(document) for document in ids], dtype=torch.int64),
-        torch.tensor(list(labels), dtype=torch.int64),
-        tuple(texts),
+        torch.tensor([row.label for row in rows], dtype=torch.int64),
+        tuple(row.text for row in rows),
     )

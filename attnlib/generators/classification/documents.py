@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,16 +9,15 @@ import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
-from attnlib.generators.base import moved
+from attnlib.generators.base import Movable
 from attnlib.generators.classification.vocabulary import BOS, EOS, split_words
-from attnlib.generators.epochs import rows_of_steps
-from attnlib.generators.ragged import padded, some_of, spans, starts_of
+from attnlib.generators.ragged import Ragged, padded, spans, starts_of
 
 PAD_ID = 0
 
 
 @dataclass(frozen=True)
-class DocumentBatch:
+class DocumentBatch(Movable):
     """Documents padded on the right into a rectangle.
 
     Attributes:
@@ -48,13 +46,9 @@ class DocumentBatch:
         """What a model is called with, by name: `model(**batch.inputs)`."""
         return {"input_ids": self.input_ids, "lengths": self.lengths}
 
-    def to(self, device: torch.device | str) -> DocumentBatch:
-        """The same batch on another device."""
-        return moved(self, device)
-
 
 @dataclass(frozen=True)
-class Documents:
+class Documents(Ragged[DocumentBatch]):
     """Labelled documents, ragged: the words of all of them one after another.
 
     Attributes:
@@ -81,9 +75,10 @@ class Documents:
                 f"{len(self.texts)} texts and {len(self.tokens)} tokens"
             )
 
-    def __len__(self) -> int:
-        """How many documents there are."""
-        return len(self.lengths)
+    @property
+    def like(self) -> Int64[Tensor, " document"]:
+        """Their lengths."""
+        return self.lengths
 
     @cached_property
     def offsets(self) -> Int64[Tensor, " document"]:
@@ -110,10 +105,6 @@ class Documents:
         """The words of one document as they were written (lower case), between `<bos>` and `<eos>`."""
         return [BOS, *split_words(self.texts[row])[: int(self.lengths[row]) - 2], EOS]
 
-    def sample(self, n: int, seed: int = 0) -> Documents:
-        """At most `n` of the documents, drawn at random, in their order."""
-        return self[some_of(len(self), n, seed)]
-
     def toward_label(self, values: Shaped[Tensor, " total"]) -> Shaped[Tensor, " total"]:
         r"""$(2y - 1) v$: a value per token that speaks for class 1, as one that speaks for the label $y$."""
         return values * (2 * self.labels - 1).repeat_interleave(self.lengths)
@@ -125,28 +116,6 @@ class Documents:
         lengths = self.lengths[rows]
         ids = padded(self.tokens, self.offsets[rows], lengths, PAD_ID)
         return DocumentBatch(ids, lengths, self.labels[rows], rows)
-
-    def batches(self, batch_size: int = 32, seed: int = 0, pool: int = 50) -> Callable[[int], DocumentBatch]:
-        """The batch of every training step: all documents in a new random order each epoch.
-
-        Documents of like length go together, which spares padding: see `rows_of_steps`.
-
-        Args:
-            batch_size: documents per step; all of them, if there are fewer.
-            seed: of the order.
-            pool: batches that are sorted together; 1: purely random batches, as in the original.
-
-        Raises:
-            ValueError: there are no documents.
-        """
-        if not len(self):
-            raise ValueError("there should be documents to make batches of; there are none")
-        rows_at = rows_of_steps(self.lengths.numpy(), batch_size, seed, pool)
-        return lambda step: self.batch(rows_at(step))
-
-    def in_batches(self, batch_size: int = 64) -> list[DocumentBatch]:
-        """All documents once, shortest first; `rows` says which is which."""
-        return [self.batch(rows) for rows in self.lengths.argsort(stable=True).split(batch_size)]
 
     def with_relevance(self, relevance: Float[Tensor, " total"]) -> Documents:
         """The same documents, with the relevance of each token known."""

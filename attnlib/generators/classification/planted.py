@@ -6,34 +6,20 @@ import itertools
 from dataclasses import asdict
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int64
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from attnlib.generators.classification.corpus import Corpus, assemble
+from attnlib.generators.classification.corpus import Corpus, Row, assemble
 
-KEYWORDS: tuple[tuple[str, ...], tuple[str, ...]] = (
-    ("terrible", "awful", "boring", "bad", "poor", "weak", "dull", "flat", "slow", "bland", "tired", "dated"),
-    (
-        "superb",
-        "brilliant",
-        "moving",
-        "good",
-        "fine",
-        "strong",
-        "witty",
-        "fresh",
-        "warm",
-        "neat",
-        "solid",
-        "apt",
-    ),
+KEYWORDS = (
+    tuple("terrible awful boring bad poor weak dull flat slow bland tired dated".split()),  # noqa: SIM905
+    tuple("superb brilliant moving good fine strong witty fresh warm neat solid apt".split()),  # noqa: SIM905
 )
 """Words that speak for class 0, and for class 1; the strongest first."""
 
-CONFOUNDERS: tuple[tuple[str, ...], tuple[str, ...]] = (
+CONFOUNDERS = (
     ("winter", "harbour", "trumpet", "monday", "iron", "wolf"),
     ("summer", "garden", "violin", "friday", "silver", "swan"),
 )
@@ -137,8 +123,7 @@ def planted(
         confounding = planting.test_confounding if own else planting.confounding
         rows, labels = _different(np.random.default_rng([seed, index]), size, planting, confounding, seen)
         spelled = [tuple(words[index] for index in row) for row in rows]
-        texts = [" ".join(row) for row in spelled]
-        parts[split] = pd.DataFrame({"label": labels, "text": texts, "words": spelled})
+        parts[split] = [Row(label, " ".join(row), row) for label, row in zip(labels, spelled, strict=True)]
         bounded = [np.pad(strengths[row], 1) for row in rows]  # <bos> and <eos> decide nothing
         truth[split] = torch.from_numpy(np.concatenate(bounded)).float()
     about = {"source": "planted", "differs": "synthetic: words and relevance are made up"}
@@ -223,3 +208,22 @@ def _keywords(
         sums = (strengths[drawn[wrong]] * used[wrong]).sum(1)
         wrong = wrong[sums * (2 * labels[wrong] - 1) <= 0]
     return drawn, used
+
+
+def opposites(planting: Planting | None = None) -> dict[str, str]:
+    """For every keyword that of the other class that counts as much.
+
+    With all keywords that speak for a document's label exchanged, its sum of strengths has the other sign: so
+    the label is the other one.
+
+    Args:
+        planting: whose keywords; the default one's if left out.
+
+    Example:
+        >>> opposites()["terrible"], opposites()["superb"]
+        ('superb', 'terrible')
+    """
+    planting = planting or Planting()
+    words, _ = lexicon(planting)
+    pairs = zip(words[: planting.keywords], words[planting.per_class :], strict=False)
+    return {one: other for pair in pairs for one, other in (pair, pair[::-1])}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,11 +13,13 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from attnlib.generators.base import IGNORE, Batch, EpochBatches, Head, Sample
+from attnlib.generators.base import IGNORE, Batch, Head, Sample
+from attnlib.generators.order import EpochBatches, chunks
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
 from attnlib.generators.rasp.sequences import Sequences
 from attnlib.generators.splits import TENTHS, checked_split, in_split
 from attnlib.generators.tokenizer import char_tokenizer
+from attnlib.naming import unknown
 
 ALL_SYMBOLS = string.ascii_letters + string.digits + string.punctuation + string.whitespace
 ALPHABET_SIZES = (10, 26, 52, 100)
@@ -44,12 +45,10 @@ def language(name: str | Definition, alphabet_size: int = 26, bos: bool = False)
         ['a', 'b', 'c']
     """
     if isinstance(name, str) and name not in LANGUAGES:
-        close = difflib.get_close_matches(name, LANGUAGES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"language must be one of {', '.join(LANGUAGES)}; got {name!r}{hint}")
-    if alphabet_size not in ALPHABET_SIZES:
-        raise ValueError(f"alphabet_size must be one of {ALPHABET_SIZES}; got {alphabet_size!r}")
+        raise unknown("language", name, LANGUAGES)
     definition = name if isinstance(name, Definition) else LANGUAGES[name]
+    if not definition.symbols and alphabet_size not in ALPHABET_SIZES:
+        raise ValueError(f"alphabet_size must be one of {ALPHABET_SIZES}; got {alphabet_size!r}")
     return Language(definition, definition.symbols or ALL_SYMBOLS[:alphabet_size], bos)
 
 
@@ -169,6 +168,46 @@ class Language:
             }
         )
 
+    def exchanged(
+        self,
+        sequence: Sequences,
+        query: int,
+        places: Bool[Tensor, " position"],
+        rng: np.random.Generator,
+    ) -> Sequences | None:
+        """A sequence with another symbol at some places, and so with another output at one position.
+
+        Where that is not enough (sort: an equal symbol elsewhere takes the place of the one that is gone),
+        all occurrences of the places' symbols are exchanged.
+
+        Args:
+            sequence: one.
+            query: the position of the output.
+            places: what the output was made of.
+            rng: draws the symbol that is put there: one that stood at none of the places.
+
+        Returns:
+            `None` if there is no such sequence.
+
+        Example:
+            >>> lang = language("reverse", alphabet_size=10)
+            >>> places = torch.tensor([False, False, True])
+            >>> other = lang.exchanged(lang.encode("cab"), 0, places, np.random.default_rng(0))
+            >>> lang.decode(other)[0][:2], lang.outputs(lang.decode(other)[0])[0] != "b"
+            ('ca', True)
+        """
+        (symbols,) = sequence.symbols
+        gone = symbols[places].unique()
+        others = torch.tensor([s for s in rng.permutation(len(self.alphabet)).tolist() if s not in gone])
+        if not len(others):
+            return None
+        wider = torch.isin(symbols, gone) & sequence.real[0]
+        tried = torch.cat([torch.where(mask, others[:, None], symbols) for mask in (places, wider)])
+        every = replace(sequence, symbols=tried, lengths=sequence.lengths.expand(len(tried)))
+        was = self.definition.outputs(sequence)[0, query]
+        differs = (self.definition.outputs(every)[:, query] != was).nonzero()
+        return every[differs[0]] if len(differs) else None
+
     # ---- many sequences ------------------------------------------------------------------------------
 
     def sequences(
@@ -240,20 +279,21 @@ class Language:
 
     def batches(
         self, sequences: Sequences, batch_size: int, seed: int = 0, target_attention: bool = False
-    ) -> EpochBatches:
+    ) -> EpochBatches[Batch]:
         """The batch of every training step: see `EpochBatches`."""
-
-        def make(rows: np.ndarray) -> Batch:
-            return self.batch(sequences[torch.from_numpy(rows)], target_attention)
-
-        return EpochBatches(make, len(sequences), batch_size, seed)
+        return EpochBatches(
+            lambda rows: self.batch(sequences[torch.from_numpy(rows)], target_attention),
+            len(sequences),
+            batch_size,
+            seed,
+        )
 
     def in_batches(
         self, sequences: Sequences, batch_size: int = 250, target_attention: bool = False
     ) -> list[Batch]:
         """All sequences once, in their order: what a model is evaluated on."""
-        starts = range(0, len(sequences), batch_size)
-        return [self.batch(sequences[slice(i, i + batch_size)], target_attention) for i in starts]
+        parts = chunks(len(sequences), batch_size)
+        return [self.batch(sequences[part], target_attention) for part in parts]
 
     def _target_attention(self, sequences: Sequences) -> dict[Head, Bool[Tensor, "batch query key"]]:
         if not self.definition.heads:

@@ -21,10 +21,9 @@ and the authors' code.
 """
 
 from attnlib.generators.translation.bitext import Bitext
-from attnlib.generators.translation.by_name import bitext
 from attnlib.generators.translation.invented import Grammar, Lexicon, invented, lexicon
 from attnlib.generators.translation.pairs import PairBatch, Pairs
-from attnlib.generators.translation.sources import DATASETS, Recipe
+from attnlib.generators.translation.recipes import DATASETS, Recipe, bitext
 from attnlib.generators.translation.subwords import Subwords
 
 __all__ = [

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 
+from attnlib.generators.sources import ORDER
 from attnlib.generators.translation.pairs import EOS_ID, Pairs
-from attnlib.generators.translation.sources import Lines
 from attnlib.generators.translation.subwords import Subwords
 
-ORDER = ("test", "validation", "train")
-"""Which split keeps a sentence that is in several."""
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,15 @@ class Bitext:
 
     def peek(self, n: int = 5) -> pd.DataFrame:
         """A table of the first `n` training sentences."""
+        import pandas as pd
+
         return pd.DataFrame(self.train.texts[:n], columns=list(self.languages))
 
     @property
     def sizes(self) -> pd.DataFrame:
         """Sentences, their mean and largest length in tokens, and how many were cut, per split."""
+        import pandas as pd
+
         rows = []
         for split in reversed(ORDER):
             pairs: Pairs = getattr(self, split)
@@ -76,41 +80,11 @@ def encode(
     """Texts as pairs of sentences, each cut after `max_length` tokens; and how many were cut."""
     sides: dict[str, torch.Tensor] = {}
     long: set[int] = set()
+    most = sys.maxsize if max_length is None else max_length + 2  # with `<bos>` and `<eos>`
     for place, side in enumerate(("source", "target")):
         ids = subwords.encode([pair[place] for pair in texts])
-        if max_length is not None:
-            too_long = {row for row, each in enumerate(ids) if len(each) > max_length + 2}
-            ids = [[*each[: max_length + 1], EOS_ID] if len(each) > max_length + 2 else each for each in ids]
-            long |= too_long
+        long |= {row for row, each in enumerate(ids) if len(each) > most}
+        ids = [[*each[: most - 1], EOS_ID] if len(each) > most else each for each in ids]
         sides[side] = torch.tensor([index for each in ids for index in each], dtype=torch.int64)
         sides[f"{side}_lengths"] = torch.tensor([len(each) for each in ids], dtype=torch.int64)
     return Pairs(**sides, texts=tuple(texts)), len(long)
-
-
-def without_copies(tables: dict[str, Lines], about: dict[str, Any]) -> dict[str, Lines]:
-    """The sentences that have a translation, each source sentence in one split only.
-
-    A sentence may stand in its own split several times, with other translations.
-
-    Raises:
-        ValueError: no sentence is left.
-    """
-    clean: dict[str, Lines] = {}
-    seen: set[str] = set()
-    left = {"one side empty": 0, "copies": 0}
-    for split in [*ORDER, "all"]:
-        if split not in tables:
-            continue
-        kept: dict[tuple[str, str], None] = {}
-        for pair in tables[split]:
-            empty, copy = not (pair[0] and pair[1]), pair[0] in seen or pair in kept
-            left["one side empty"] += empty
-            left["copies"] += copy and not empty
-            if not empty and not copy:
-                kept[pair] = None
-        seen |= {source for source, _ in kept}
-        clean[split] = list(kept)
-    about["left out"] = left
-    if not sum(map(len, clean.values())):
-        raise ValueError(f"sentences should have translations; {about['source']} has none that does")
-    return clean

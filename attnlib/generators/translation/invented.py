@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool
 from pydantic import Field
 from pydantic.dataclasses import dataclass
+from torch import Tensor
 
 from attnlib.generators.translation.bitext import Bitext, encode
 from attnlib.generators.translation.subwords import Subwords
@@ -72,6 +73,51 @@ class Lexicon(NamedTuple):
         """Every word of both languages."""
         every = [*itertools.chain(*self[:-1]), self.joiner]
         return sorted({word for unit in every for word in (*unit.source, *unit.target)})
+
+    @property
+    def kinds(self) -> dict[Unit, list[Unit]]:
+        """For every noun, verb, adjective and adverb all units of its kind."""
+        return {unit: kind for kind in self[:4] for unit in kind}
+
+    def exchanged(
+        self,
+        source: list[str],
+        target: list[str],
+        aligned: Bool[Tensor, "target source"],
+        place: int,
+        rng: np.random.Generator,
+    ) -> tuple[list[str], list[str]] | None:
+        """The sentence with another unit in place of that which a word translates; both keep their lengths.
+
+        The other unit is of the same kind of word, and of as many words in both languages. Where a unit is
+        two words in the target language, both are exchanged.
+
+        Args:
+            source: the words of the sentence.
+            target: those of its translation.
+            aligned: which translates which.
+            place: of the word of the translation.
+            rng: draws the other unit.
+
+        Returns:
+            The words of both; `None` if there is no other such unit.
+        """
+        from_ = aligned[place].nonzero()[:, 0].tolist()
+        into = aligned[:, from_[0]].nonzero()[:, 0].tolist()
+        unit = Unit(tuple(source[at] for at in from_), tuple(target[at] for at in into))
+        same = [
+            other
+            for other in self.kinds.get(unit, [])
+            if other != unit and [*map(len, other)] == [*map(len, unit)]
+        ]
+        if not same:
+            return None
+        other = same[rng.integers(len(same))]
+        changed = [*source], [*target]
+        for words, places, by in zip(changed, (from_, into), other, strict=True):
+            for at, word in zip(places, by, strict=True):
+                words[at] = word
+        return changed
 
 
 def lexicon(grammar: Grammar | None = None) -> Lexicon:

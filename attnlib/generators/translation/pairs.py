@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,16 +9,15 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from attnlib.generators.base import moved
-from attnlib.generators.epochs import rows_of_steps
-from attnlib.generators.ragged import padded, some_of, spans, starts_of
+from attnlib.generators.base import Movable
+from attnlib.generators.ragged import Ragged, padded, spans, starts_of
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 """Ids of the special tokens, as in the original."""
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(Movable):
     """Sentences and their translations, padded on the right into two rectangles.
 
     Attributes:
@@ -67,13 +65,9 @@ class PairBatch:
         """Where the tokens to predict are among all. As indices they are looked for, and waited for, once."""
         return self.real.flatten().nonzero()[:, 0]
 
-    def to(self, device: torch.device | str) -> PairBatch:
-        """The same batch on another device."""
-        return moved(self, device)
-
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Ragged[PairBatch]):
     """Sentences and their translations, ragged: the tokens of all of them one after another.
 
     A *target token* is one to predict: every token of a translation but `<bos>`. What is known of each pair
@@ -110,9 +104,10 @@ class Pairs:
                 f"{len(self.source)} and {len(self.target)} tokens"
             )
 
-    def __len__(self) -> int:
-        """How many pairs of sentences there are."""
-        return len(self.texts)
+    @property
+    def like(self) -> Int64[Tensor, " sentence"]:
+        """The source's length, then the target's."""
+        return 1000 * self.source_lengths + self.target_lengths
 
     @property
     def pair_counts(self) -> Int64[Tensor, " sentence"]:
@@ -168,10 +163,6 @@ class Pairs:
         counts = self.target_lengths - 1
         return spans(starts_of(counts)[rows], counts[rows])
 
-    def sample(self, n: int, seed: int = 0) -> Pairs:
-        """At most `n` of the pairs of sentences, drawn at random, in their order."""
-        return self[some_of(len(self), n, seed)]
-
     def with_alignment(self, alignment: Bool[Tensor, " pairs"]) -> Pairs:
         """The same pairs, with the alignment of their tokens known."""
         return replace(self, alignment=alignment)
@@ -186,30 +177,3 @@ class Pairs:
             sides[side] = padded(getattr(self, side), starts_of(lengths)[rows], lengths[rows], PAD_ID)
             sides[f"{side}_lengths"] = lengths[rows]
         return PairBatch(**sides, rows=rows)
-
-    def batches(self, batch_size: int = 16, seed: int = 0, pool: int = 50) -> Callable[[int], PairBatch]:
-        """The batch of every training step: all pairs in a new random order each epoch.
-
-        Pairs of like lengths go together, which spares padding: see `rows_of_steps`.
-
-        Args:
-            batch_size: pairs per step; all of them, if there are fewer.
-            seed: of the order.
-            pool: batches that are sorted together; 1: purely random batches, as in the original.
-
-        Raises:
-            ValueError: there are no pairs.
-        """
-        if not len(self):
-            raise ValueError("there should be pairs of sentences to make batches of; there are none")
-        rows_at = rows_of_steps(self._like.numpy(), batch_size, seed, pool)
-        return lambda step: self.batch(rows_at(step))
-
-    @property
-    def _like(self) -> Int64[Tensor, " sentence"]:
-        """What pairs of like lengths are sorted by: the source's, then the target's."""
-        return 1000 * self.source_lengths + self.target_lengths
-
-    def in_batches(self, batch_size: int = 64) -> list[PairBatch]:
-        """All pairs once, shortest first; `rows` says which is which."""
-        return [self.batch(rows) for rows in self._like.argsort(stable=True).split(batch_size)]

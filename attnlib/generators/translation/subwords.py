@@ -81,10 +81,10 @@ class Subwords:
         """How many ids there are, the special ones included."""
         return self.tokenizer.get_vocab_size()
 
-    def encode(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
-        """Each text as `<bos>`, its tokens' ids, of which the first `max_length` are kept, and `<eos>`."""
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Each text as `<bos>`, its tokens' ids, and `<eos>`."""
         found = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return [[BOS_ID, *each.ids[:max_length], EOS_ID] for each in found]
+        return [[BOS_ID, *each.ids, EOS_ID] for each in found]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Each token as it is written; subwords that begin a word have a blank before them."""

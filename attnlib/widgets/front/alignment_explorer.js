@@ -5,7 +5,7 @@
 
 import { capital, clamp, make, visible } from "./common.js";
 import { savers, tableHead, tableRow } from "./view.js";
-import { largestAt, magnitude, number, unpackDocument } from "./document_data.js";
+import { largestAt, magnitude, number, unpackScores } from "./scores_data.js";
 import { HeatMap, savePicture } from "./heat_map.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import "./alignment_explorer.css";
@@ -30,19 +30,18 @@ class AlignmentView extends ScoresView {
     return token < 0 || token >= cells ? { q: -1, k: -1 } : { q: Math.floor(token / columns), k: token % columns };
   }
 
-  isShown(name) { return !this.model.get("hidden").includes(name); }
-
   // ---- built for every sentence and set of scores
 
   buildHolder() { return make("div", { class: "attna-maps" }); }
 
   read(index) {
-    const found = unpackDocument(this.model, index), columns = found.source.length, rows = found.targets[0].length;
+    const found = unpackScores(this.model, index), columns = found.source.length, rows = found.targets[0].length;
     const targets = found.targets.map((line) => line.map((token) => token && visible(token)));
-    const data = { ...found, columns, rows, cells: rows * columns, keys: found.source.map(visible), targets };
-    this.root.classList.toggle("attna-apart", Boolean(found.written));
-    this.training.told.hidden = Boolean(found.written) && found.gold === null;
-    if (found.written) Object.assign(data, { expected: found.gold, gold: null }); // judged score by score
+    const apart = !Array.isArray(found.written), said = apart ? [] : found.written; // apart: judged score by score
+    const data = { ...found, apart, said, right: apart ? null : found.expected, columns, rows, cells: rows * columns,
+      keys: found.source.map(visible), targets };
+    this.root.classList.toggle("attna-apart", apart);
+    this.training.told.hidden = apart && found.expected === null;
     if (!found.truth) return data;
     const truth = Float32Array.from({ length: rows * columns }, () => 0);
     for (const at of found.truth) truth[at] = 1;
@@ -55,7 +54,7 @@ class AlignmentView extends ScoresView {
     map.measure(score.name, score.name);
     const head = make("div", { class: "attna-head" }, make("span", { class: "attna-name" }, score.name),
       savers(`the map of ${score.name}`, (kind) => savePicture(map.view, kind)));
-    const texts = this.data.written?.[score.name] ?? [], longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
+    const texts = (this.data.apart && this.data.written[score.name]) || [], longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
     const verdict = make("span", { class: "attnt-verdict" }), text = make("span", { class: "attna-text" });
     // The longest text keeps its room at every checkpoint.
     const written = make("p", { class: "attna-written", "data-room": `✗ wrong ${longest}` }, make("span", {}, verdict, " ", text));
@@ -86,13 +85,13 @@ class AlignmentView extends ScoresView {
   /** Where the model's text is not one, it stands below each map, and here the one that is expected. */
   tell() {
     const { data, training, words } = this;
-    if (!data.written) super.tell();
+    if (!data.apart) super.tell();
     else if (data.expected !== null) training.tell(`Expected ${words.answer}`, data.expected, null, words.said);
   }
 
   get answered() {
     const { data, training, words } = this;
-    if (!data.written) return super.answered;
+    if (!data.apart) return super.answered;
     const judged = (text) => (data.expected === null ? `'${words.said(text)}'` : text === data.expected ? "right" : "wrong");
     const told = data.scores.filter(({ name }) => data.written[name]).map(({ name }) => `${name} ${judged(data.written[name][training.moment])}`);
     return `${words.answer}: ${told.join(", ") || "not recorded"}`;
@@ -146,11 +145,6 @@ class AlignmentView extends ScoresView {
 
   // ---- what the reader does
 
-  toggle(name, on) {
-    const others = this.model.get("hidden").filter((other) => other !== name);
-    this.choose({ hidden: on ? others : [...others, name] });
-  }
-
   /** A row's name stands for its largest cell. */
   pick({ q, k }, score) {
     const { columns } = this.data, line = this.valuesOf(score).slice(q * columns, (q + 1) * columns);
@@ -167,6 +161,6 @@ class AlignmentView extends ScoresView {
   }
 }
 
-const render = renderer(AlignmentView, "hidden");
+const render = renderer(AlignmentView);
 
 export default { render };

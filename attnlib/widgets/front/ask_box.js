@@ -1,7 +1,7 @@
 // AskBox: where a reader of a live notebook types a text for a function in the kernel; a static page says that
 // there was such a box.
 //
-// May be touched for: how a text is typed and sent. Who answers is attnlib.widgets.asking.Asking.
+// May be touched for: how a text is typed and sent. Who answers is attnlib.widgets.explorer.Asking.
 
 import { make } from "./common.js";
 import "./ask_box.css";

@@ -1,31 +1,25 @@
 // Attention as it came from Python: how its bytes are unpacked, and the weights and the reference of a head.
 //
-// May be touched for: another form of what attnlib.widgets.encoding stores. Nothing here is drawn.
+// May be touched for: another form of what attnlib.widgets.attention_explorer stores. Nothing here is drawn.
 
-import { bytesOf, range, READ, visible } from "./common.js";
+import { bytesOf, range, READ, sum, visible } from "./common.js";
+import { inflateItem } from "./inflate.js";
 
-/** The example at an index: its names, its sizes, and views of its bytes among those of all examples. */
+/** The item at an index: its names, its sizes, `all` its bytes [checkpoint layer head query key], and the last checkpoint's. */
 export function unpack(model, index) {
-  const weights = bytesOf(model.get("weights")), masks = bytesOf(model.get("masks"));
-  let weightsAt = 0, masksAt = 0;
-  for (const [i, example] of model.get("examples").entries()) {
-    const [layers, heads, rows, columns] = example.shape;
-    const cells = rows * columns, maskBytes = Math.ceil(cells / 8);
-    if (i === index) {
-      return {
-        layers, heads, rows, columns, cells, crossed: example.query_tokens !== null,
-        keys: example.tokens.map(visible), queries: (example.query_tokens ?? example.tokens).map(visible),
-        weights: weights.subarray(weightsAt), maskOf: example.mask_of,
-        mask: (k) => unpackedBits(masks.subarray(masksAt + k * maskBytes), cells),
-      };
-    }
-    weightsAt += layers * heads * cells;
-    masksAt += example.masks * maskBytes;
-  }
+  const items = model.get("items"), item = items[index], [checkpoints, layers, heads, rows, columns] = item.shape;
+  const cells = rows * columns, size = layers * heads * cells, maskBytes = Math.ceil(cells / 8);
+  const masksAt = sum(items.slice(0, index).map(({ masks, shape }) => masks * Math.ceil((shape[3] * shape[4]) / 8)));
+  const masks = bytesOf(model.get("masks")), all = inflateItem(model, items, index, checkpoints * size);
+  return {
+    ...item, checkpoints, layers, heads, rows, columns, cells, size, all, weights: all.subarray((checkpoints - 1) * size),
+    crossed: item.query_tokens !== null, keys: item.tokens.map(visible), queries: (item.query_tokens ?? item.tokens).map(visible),
+    maskOf: item.mask_of, mask: (k) => unpackedBits(masks.subarray(masksAt + k * maskBytes), cells),
+  };
 }
 
 /**
- * The same example with `origin`, the position of every row; with only those rows that have a reference in some
+ * The same item with `origin`, the position of every row; with only those rows that have a reference in some
  * head, if that is `wanted` and there are any.
  */
 export function ofReferencedRows(data, wanted) {
@@ -44,7 +38,7 @@ export function ofReferencedRows(data, wanted) {
 }
 
 /** Bits, eight to a byte, as 0 and 1: a mask travels so. */
-export const unpackedBits = (bytes, count) => Uint8Array.from({ length: count }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
+const unpackedBits = (bytes, count) => Uint8Array.from({ length: count }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
 
 /** Weights of one head, or of the mean of a layer's heads (head -1); stored as bytes, or numbers as they are. */
 export function weightsOf(data, layer, head) {

@@ -1,4 +1,4 @@
-// AttentionExplorer: an AttentionView of the examples that the model holds; on request, only of those rows that
+// AttentionExplorer: an AttentionView of the items that the model holds; on request, only of those rows that
 // have a reference.
 //
 // May be touched for: which trait redraws what, and which rows are shown.

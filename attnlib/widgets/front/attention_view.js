@@ -1,14 +1,14 @@
 // AttentionView: one heat map of queries by keys, small pictures of every head beside it, and the tokens tinted by
 // the row in focus. Explorers of attention are this or extend it.
 //
-// What is redrawn when: another example or theme redraws all; another layer, head, scale or reference the heat
+// What is redrawn when: another item or theme redraws all; another layer, head, scale or reference the heat
 // map; hovering only the transparent canvas above it, the labels and the tints.
 //
 // May be touched for: how the parts follow what the reader chooses. The parts themselves are in their files.
 
 import { capital, clamp, format, make, range } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
-import { checkbox, dropDown, field, folded, labelOf, offer, savers, tableHead, tableRow, View } from "./view.js";
+import { checkbox, dropDown, field, folded, offer, savers, tableHead, tableRow, View } from "./view.js";
 import { HeatMap, savePicture } from "./heat_map.js";
 import { Lines } from "./lines.js";
 import { placeName, referenceOf, unpack } from "./attention_data.js";
@@ -16,8 +16,8 @@ import { HeadPictures } from "./head_pictures.js";
 import "./attention_view.css";
 
 /**
- * What an explorer that extends it may change: `kind` and `noun`, its name and that of an example; `read`,
- * where an example comes from; `place`, the name of what the heat map shows; `above` and `below`, what stands above
+ * What an explorer that extends it may change: `kind` and `noun`, its name and that of an item; `read`,
+ * where an item comes from; `place`, the name of what the heat map shows; `above` and `below`, what stands above
  * the controls and below them.
  */
 export class AttentionView extends View {
@@ -30,7 +30,7 @@ export class AttentionView extends View {
     this.load();
   }
 
-  // The model may be ahead of the example: another example can have fewer layers, heads or rows.
+  // The model may be ahead of the item: another one can have fewer layers, heads or rows.
   get layer() { return clamp(this.model.get("layer"), 0, this.data.layers - 1); }
   get head() { return clamp(this.model.get("head"), -1, this.data.heads - 1); }
   get query() { const query = this.model.get("query"); return query < this.data.rows ? query : -1; }
@@ -64,16 +64,14 @@ export class AttentionView extends View {
   buildControls() {
     const choose = (title, change, choices) => dropDown(title, change, choices, { title });
     const chooser = (name, title) => choose(title, (value) => this.choose({ [name]: Number(value) }));
-    this.exampleSelect = chooser("example", this.noun);
     this.layerSelect = chooser("layer", "Layer");
     this.headSelect = chooser("head", "Head");
-    this.exampleField = field(this.noun, this.exampleSelect);
     const scale = choose("What the strongest colour stands for", (value) => { this.stretched = value === "largest"; this.paint(); },
       [["one", "0 to 1"], ["largest", "0 to largest"]]);
     const form = choose("How attention is drawn", (value) => this.drawAs(value), [["map", "heat map"], ["lines", "lines"]]);
     [this.referenceBox, this.referenceField] = checkbox((on) => this.choose({ show_reference: on }),
       { title: "Outline the cells where the query should look" }, make("span", { class: "attnx-swatch" }), make("span", {}, "reference"));
-    return make("div", { class: "attnx-controls" }, this.exampleField, field("Layer", this.layerSelect), field("Head", this.headSelect),
+    return make("div", { class: "attnx-controls" }, this.buildItems(this.noun), field("Layer", this.layerSelect), field("Head", this.headSelect),
       field("Drawn as", form), field("Colours", scale), this.referenceField, savers("this heat map", (kind) => savePicture(this.view, kind)));
   }
 
@@ -84,17 +82,12 @@ export class AttentionView extends View {
     this.paint();
   }
 
-  // ---- built for every example
+  // ---- built for every item
 
   load() {
-    const examples = this.model.get("examples"), index = clamp(this.model.get("example"), 0, examples.length - 1);
-    const data = (this.data = this.read(index));
+    const data = (this.data = this.read(this.chosenItem()));
     this.hover = null;
     this.key = -1;
-    this.exampleField.hidden = examples.length < 2;
-    offer(this.exampleSelect, examples.map((example, i) => [i, labelOf(example)]));
-    this.exampleSelect.value = index;
-    this.exampleName = examples.length < 2 ? "" : labelOf(examples[index]);
     offer(this.layerSelect, range(data.layers).map((layer) => [layer, layer]));
     offer(this.headSelect, [[-1, "mean of heads"], ...range(data.heads).map((head) => [head, head])]);
     this.referenceField.hidden = !data.maskOf.flat().some((mask) => mask >= 0);
@@ -122,7 +115,7 @@ export class AttentionView extends View {
       ...(data.crossed ? [strip("Keys", this.keyNodes)] : []));
   }
 
-  // ---- drawn for every example, width, theme and scale
+  // ---- drawn for every item, width, theme and scale
 
   paint() {
     const width = this.dress();
@@ -142,7 +135,7 @@ export class AttentionView extends View {
     this.target = referenceOf(data, layer, head);
     this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null,
       queries: data.queries, keys: data.keys,
-      title: [this.model.get("title"), this.exampleName, this.place()].filter(Boolean).join(": ") };
+      title: [this.model.get("title"), this.itemName, this.place()].filter(Boolean).join(": ") };
     map.caption.textContent = capital(this.place());
     map.stage.setAttribute("aria-label", `${this.view.title}. ${data.rows} queries by ${data.columns} keys. ` +
       "Up and down choose a query, left and right a key, page up and page down a head, escape none.");
@@ -228,7 +221,7 @@ export class AttentionView extends View {
   /** What a change of each trait redraws. */
   reactions() {
     const showAll = () => { this.show(); this.announce(); }, loadAll = () => { this.load(); this.announce(); };
-    return { example: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query: () => this.onQuery() };
+    return { item: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query: () => this.onQuery() };
   }
 
   /** Selects a row and a key in it (-1: none) and says so. */

@@ -1,24 +1,24 @@
 // What was generated, as it came from Python: how its bytes are unpacked, what a generated token drew on in one
 // layer or in their mean, and how that is said.
 //
-// May be touched for: another form of what attnlib.widgets.recording stores, or its numbers in words. Nothing here
+// May be touched for: another form of what attnlib.widgets.generation_explorer stores, or its numbers in words. Nothing here
 // is drawn.
 
 import { format, range, READ, sum, visible } from "./common.js";
 import { inflateItem } from "./inflate.js";
 
-/** The example at an index; `rows` holds the bytes [layer prompt] of every generated token. */
+/** The item at an index; `rows` holds the bytes [layer prompt] of every generated token. */
 export function unpack(model, index) {
-  const examples = model.get("examples"), example = examples[index];
-  const [generated, columns, layers] = example.shape, cells = layers * columns;
-  const all = inflateItem(model, examples, index, generated * cells);
+  const items = model.get("items"), item = items[index];
+  const [generated, columns, layers] = item.shape, cells = layers * columns;
+  const all = inflateItem(model, items, index, generated * cells);
   const ignored = new Uint8Array(columns);
-  for (const k of example.ignored) ignored[k] = 1;
+  for (const k of item.ignored) ignored[k] = 1;
   return {
-    ...example, columns, layers, cells, ignored, keys: example.prompt.map(visible), queries: example.generated.map(visible),
+    ...item, columns, layers, cells, ignored, keys: item.prompt.map(visible), queries: item.generated.map(visible),
     rows: range(generated).map((g) => all.subarray(g * cells, (g + 1) * cells)),
-    read: example.shares ? READ : READ.map((share) => example.scale * share * share),
-    measure: example.shares ? "share" : "ratio",
+    read: item.shares ? READ : READ.map((share) => item.scale * share * share),
+    measure: item.shares ? "share" : "ratio",
   };
 }
 

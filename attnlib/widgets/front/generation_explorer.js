@@ -1,7 +1,7 @@
 // GenerationExplorer: the prompt as text, tinted by what one generated token drew on; two heat maps with the
 // prompt's tokens as columns, one of that token in every layer, one of all generated tokens.
 //
-// What is redrawn when: another example, width or theme redraws all; another layer, scale or filter the heat map
+// What is redrawn when: another item, width or theme redraws all; another layer, scale or filter the heat map
 // of all tokens; another generated token, chosen or pointed at, the tints, the list and its own heat map.
 //
 // May be touched for: how the parts follow what the reader chooses and what the model writes. The parts themselves
@@ -29,7 +29,7 @@ class GenerationView extends View {
     this.load();
   }
 
-  // The model may be ahead of the example: another example can have fewer layers or tokens.
+  // The model may be ahead of the item: another one can have fewer layers or tokens.
   get layer() { return clamp(this.model.get("layer"), -1, this.data.layers - 1); }
   get generated() { return clamp(this.followed < 0 ? this.model.get("generated") : this.followed, 0, this.data.rows.length - 1); }
   get focus() { return { g: this.hover.g ?? this.generated, layer: this.hover.layer ?? this.layer, k: this.hover.k ?? this.key }; }
@@ -72,33 +72,27 @@ class GenerationView extends View {
   }
 
   buildControls() {
-    this.exampleSelect = dropDown("Example", (value) => this.choose({ example: Number(value) }));
-    this.exampleField = field("Example", this.exampleSelect);
     this.slider = make("input", { type: "range", min: "-1", step: "1", "aria-label": "Layer",
       input: (event) => this.choose({ layer: Number(event.target.value) }) });
     this.layerName = make("output", { class: "attng-layer" });
     this.scale = dropDown("What the strongest colour stands for", (value) => { this.stretched = value === "largest"; this.show(); });
     this.filterName = make("span", {});
     [this.filterBox, this.filterField] = checkbox((on) => this.choose({ filtered: on }), {}, this.filterName);
-    return make("div", { class: "attnx-controls" }, this.exampleField, field("Layer", this.slider, this.layerName),
+    return make("div", { class: "attnx-controls" }, this.buildItems("Example"), field("Layer", this.slider, this.layerName),
       field("Colours", this.scale), this.filterField);
   }
 
-  // ---- built for every example
+  // ---- built for every item
 
   load() {
-    const examples = this.model.get("examples"), index = clamp(this.model.get("example"), 0, examples.length - 1);
-    const data = (this.data = examples.length ? unpack(this.model, index) : null);
+    const index = this.chosenItem(), data = (this.data = index < 0 ? null : unpack(this.model, index));
     this.picture.hidden = !data;
     this.showBox();
     if (!data) return void this.dress();
     if (this.model.get("busy") && data.rows.length === 1) this.followed = 0;
     this.hover = {};
     this.key = -1;
-    this.exampleField.hidden = examples.length < 2;
-    offer(this.exampleSelect, examples.map(({ label }, i) => [i, label]));
-    this.exampleSelect.value = index;
-    this.name = [this.model.get("title"), examples.length < 2 ? "" : data.label].filter(Boolean).join(": ");
+    this.name = [this.model.get("title"), this.itemName].filter(Boolean).join(": ");
     offer(this.scale, [["largest", "0 to largest"], ["all", data.shares ? "0 to 1" : `0 to ${number(data.scale, data)}`]]);
     this.scale.value = this.stretched ? "largest" : "all";
     this.slider.max = data.layers - 1;
@@ -293,7 +287,7 @@ function render({ model, el }) {
   const explorer = new GenerationView(model, el);
   const showAll = () => { if (explorer.data) { explorer.show(); explorer.announce(); } };
   return connect(explorer, {
-    example: () => { explorer.load(); explorer.announce(); }, examples: () => explorer.load(),
+    item: () => { explorer.load(); explorer.announce(); }, items: () => explorer.load(),
     layer: () => { if (explorer.data) explorer.show(); explorer.onChoice(); }, generated: () => explorer.onChoice(),
     filtered: showAll, busy: () => explorer.onBusy(), error: () => explorer.showBox(),
     "msg:custom": (message, buffers) => explorer.onRow(message, buffers),

@@ -84,21 +84,21 @@ class ModelView extends AttentionView {
 
   /** Unpacks a model. Returns why that cannot be, or ""; then what was shown before stays, if there was anything. */
   take(index) {
-    const example = this.model.get("examples")[index];
+    const item = this.model.get("items")[index];
     let net, task;
     try {
-      [net, task] = [unpackModel(this.model, index), taskOf(example.task, example.config)];
+      [net, task] = [unpackModel(this.model, index), taskOf(item.task, item.config)];
     } catch ({ message }) {
-      const problem = `The model ${example.label} cannot be computed: ${message}. Make this page again, model and page by one version of attnlib`;
+      const problem = `The model ${item.label} cannot be computed: ${message}. Make this page again, model and page by one version of attnlib`;
       if (!this.net) throw new Unreadable(`${problem}.`);
       return `${problem}, or choose another model.`;
     }
-    Object.assign(this, { loaded: index, net, task, asked: example.task.texts[0].text });
-    this.note.textContent = example.note;
-    this.note.hidden = !example.note;
+    Object.assign(this, { loaded: index, net, task, asked: item.task.texts[0].text });
+    this.note.textContent = item.note;
+    this.note.hidden = !item.note;
     this.label.textContent = `Type ${task.hint}`;
     this.box.setAttribute("aria-label", this.label.textContent);
-    this.tries.replaceChildren(...example.task.texts.map(({ text }) =>
+    this.tries.replaceChildren(...item.task.texts.map(({ text }) =>
       make("button", { type: "button", class: "attnx-save", click: () => this.choose({ text }) }, visible(text))));
     return "";
   }
@@ -228,7 +228,7 @@ class ModelView extends AttentionView {
 
   reactions() {
     const loadAll = () => { this.load(); this.announce(); };
-    return { ...super.reactions(), example: () => this.onModel(), text: () => this.load(), swaps: loadAll, strength: loadAll };
+    return { ...super.reactions(), item: () => this.onModel(), text: () => this.load(), swaps: loadAll, strength: loadAll };
   }
 }
 

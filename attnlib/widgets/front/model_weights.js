@@ -1,20 +1,20 @@
 // Weights as they came from Python, in half or single precision, and the model that they make. They are packed by
 // planes: the first byte of every number, then the second; alike bytes side by side are packed tighter.
 //
-// May be touched for: another form of what attnlib.widgets.packed_model stores. Nothing here is drawn.
+// May be touched for: another form of what attnlib.widgets.model_explorer stores. Nothing here is drawn.
 
 import { sum } from "./common.js";
 import { inflateItem } from "./inflate.js";
 import { Transformer } from "./transformer.js";
 
 /** The model at an index among all whose weights the trait holds; throws an Error that says what is wrong with it. */
-export const unpackModel = (model, index) => new Transformer(model.get("examples")[index].config, unpackWeights(model, index));
+export const unpackModel = (model, index) => new Transformer(model.get("items")[index].config, unpackWeights(model, index));
 
 /** Its weights, {name in the state dict: Float32Array}. */
 export function unpackWeights(model, index) {
-  const examples = model.get("examples"), { tensors, half } = examples[index];
+  const items = model.get("items"), { tensors, half } = items[index];
   const count = sum(tensors.map(([, size]) => size)), size = half ? 2 : 4;
-  const planes = inflateItem(model, examples, index, size * count), packed = new Uint8Array(size * count);
+  const planes = inflateItem(model, items, index, size * count), packed = new Uint8Array(size * count);
   for (let plane = 0; plane < size; plane++) for (let i = 0; i < count; i++) packed[i * size + plane] = planes[plane * count + i];
   const values = half ? Float32Array.from(new Uint16Array(packed.buffer), single) : new Float32Array(packed.buffer);
   if (!values.every(Number.isFinite)) throw new Error("its weights are damaged");

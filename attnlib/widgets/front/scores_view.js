@@ -6,15 +6,15 @@
 //
 // May be touched for: how the parts follow what the reader chooses. What one of them looks like is its explorer's.
 
-import { capital, clamp, make } from "./common.js";
-import { checkbox, connect, dropDown, field, folded, labelOf, offer, View } from "./view.js";
-import { magnitude } from "./document_data.js";
+import { capital, make } from "./common.js";
+import { checkbox, connect, dropDown, field, folded, View } from "./view.js";
+import { magnitude } from "./scores_data.js";
 import { OverTraining } from "./over_training.js";
 import { AskBox } from "./ask_box.js";
 
 /**
  * What an explorer that extends it says: `words`, the texts below; `buildHolder`, the node around the parts; `read`, the
- * data of an item; `isShown` and `toggle`, which scores are shown; `buildPart`, {score, node, ...} of one, which `arrange`
+ * data of an item, with what the model `said` at each checkpoint and what is `right`; `buildPart`, {score, node, ...} of one, which `arrange`
  * fits to a width, `draw` draws at a checkpoint and `showFocus` for what is in focus; `describeChosen` and `tabulate`, words
  * and numbers; `lead`, where a key leads.
  *
@@ -51,24 +51,18 @@ export class ScoresView extends View {
 
   buildControls() {
     const { item, style } = this.words;
-    this.select = dropDown(item, (value) => this.choose({ document: Number(value) }));
-    this.field = field(item, this.select);
     const scale = dropDown("What the strongest colour stands for", (value) => { this.now = value === "now"; this.show(); },
       [["all", "to the largest in training"], ["now", "to the largest now"]]);
     this.boxes = make("span", { class: `${style}-boxes`, role: "group", "aria-label": "Scores shown" });
-    return make("div", { class: "attnx-controls" }, this.field, this.boxes, field("Colours", scale));
+    return make("div", { class: "attnx-controls" }, this.buildItems(item), this.boxes, field("Colours", scale));
   }
 
   // ---- built for every item and set of scores
 
   load() {
-    const documents = this.model.get("documents"), index = clamp(this.model.get("document"), 0, documents.length - 1);
-    const data = (this.data = this.read(index));
+    const data = (this.data = this.read(this.chosenItem()));
     this.hover = null;
-    this.field.hidden = documents.length < 2;
-    offer(this.select, documents.map((each, i) => [i, labelOf(each)]));
-    this.select.value = index;
-    this.training.take(data.checkpoints, data.predicted, data.gold, this.words.verdicts);
+    this.training.take(data.checkpoints, data.said, data.right, this.words.verdicts);
     this.boxes.replaceChildren(...data.scores.map(({ name }) => {
       const [box, label] = checkbox((on) => this.toggle(name, on), {}, make("span", {}, name));
       box.value = name;
@@ -112,7 +106,7 @@ export class ScoresView extends View {
 
   tell() {
     const { data, training, words } = this;
-    training.tell(words.caption, data.predicted[training.moment], data.gold, words.said);
+    training.tell(words.caption, data.said[training.moment], data.right, words.said);
   }
 
   get answered() { return `${this.words.answer} ${this.training.answered}`; }
@@ -136,6 +130,13 @@ export class ScoresView extends View {
   }
 
   // ---- what the reader does
+
+  isShown(name) { return this.model.get("shown").includes(name); }
+
+  toggle(name, on) {
+    const others = this.model.get("shown").filter((other) => other !== name);
+    this.choose({ shown: on ? [...others, name] : others });
+  }
 
   onToken() {
     if (this.width) this.showFocus();
@@ -161,10 +162,10 @@ export class ScoresView extends View {
   }
 }
 
-/** What anywidget and the static page call for such an explorer; `chosen` is the trait that says which scores are shown. */
-export const renderer = (Explorer, chosen) => ({ model, el }) => {
+/** What anywidget and the static page call for such an explorer. */
+export const renderer = (Explorer) => ({ model, el }) => {
   const explorer = new Explorer(model, el), ask = () => explorer.box.show();
   const load = () => { explorer.load(); explorer.announce(); };
-  return connect(explorer, { document: load, documents: load, checkpoint: () => explorer.onCheckpoint(),
-    [chosen]: () => explorer.buildParts(), token: () => explorer.onToken(), busy: ask, error: ask });
+  return connect(explorer, { item: load, items: load, checkpoint: () => explorer.onCheckpoint(),
+    shown: () => explorer.buildParts(), token: () => explorer.onToken(), busy: ask, error: ask });
 };

@@ -5,28 +5,13 @@
 //
 // May be touched for: what a checkpoint changes in the picture of attention, and the words for a problem.
 
-import { bytesOf, capital, largestOf, sum, visible } from "./common.js";
+import { capital, largestOf } from "./common.js";
 import { connect } from "./view.js";
-import { unpackedBits, weightsOf } from "./attention_data.js";
+import { weightsOf } from "./attention_data.js";
 import { AttentionView } from "./attention_view.js";
-import { inflateItem } from "./inflate.js";
 import { stepName } from "./curves.js";
 import { OverTraining } from "./over_training.js";
 import { AskBox } from "./ask_box.js";
-
-/** The problem at an index: its names, its sizes and all its bytes [checkpoint layer head query key]. */
-function unpackProblem(model, index) {
-  const examples = model.get("examples"), problem = examples[index];
-  const [checkpoints, layers, heads, rows, columns] = problem.shape;
-  const cells = rows * columns, size = layers * heads * cells, maskBytes = Math.ceil(cells / 8);
-  const masksAt = sum(examples.slice(0, index).map(({ masks, shape }) => masks * Math.ceil((shape[3] * shape[4]) / 8)));
-  const masks = bytesOf(model.get("masks")), names = problem.tokens.map(visible);
-  return {
-    ...problem, checkpoints, layers, heads, rows, columns, cells, size, crossed: false, keys: names, queries: names,
-    all: inflateItem(model, examples, index, checkpoints * size),
-    maskOf: problem.mask_of, mask: (k) => unpackedBits(masks.subarray(masksAt + k * maskBytes), cells),
-  };
-}
 
 class TrainingView extends AttentionView {
   get kind() { return "Training explorer"; }
@@ -38,7 +23,7 @@ class TrainingView extends AttentionView {
   build(el) {
     const { model } = this;
     this.training = new OverTraining(model, () => this.announce());
-    this.box = new AskBox(model, { label: "A problem of your own", placeholder: `A problem, such as ${model.get("examples")[0].label}`,
+    this.box = new AskBox(model, { label: "A problem of your own", placeholder: `A problem, such as ${model.get("items")[0].label}`,
       verb: "Answer", doing: "Computing …", rows: 1, note: "Recorded. In a live notebook, a problem of your own can be typed here." });
     super.build(el);
   }
@@ -49,7 +34,7 @@ class TrainingView extends AttentionView {
   // ---- built for every problem
 
   read(index) {
-    const data = unpackProblem(this.model, index);
+    const data = super.read(index);
     this.training.take(data.checkpoints, data.answers, data.expected, ["answer right", "wrong"]);
     return data;
   }
@@ -105,7 +90,7 @@ class TrainingView extends AttentionView {
 /** What anywidget and the static page call. Returns how to let go of the page again. */
 function render({ model, el }) {
   const explorer = new TrainingView(model, el), ask = () => explorer.box.show(), reactions = explorer.reactions();
-  return connect(explorer, { ...reactions, examples: reactions.example, checkpoint: () => explorer.onCheckpoint(), busy: ask, error: ask });
+  return connect(explorer, { ...reactions, items: reactions.item, checkpoint: () => explorer.onCheckpoint(), busy: ask, error: ask });
 }
 
 export default { render };

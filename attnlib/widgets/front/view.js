@@ -3,7 +3,7 @@
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-import { make, watch } from "./common.js";
+import { clamp, make, watch } from "./common.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
 import "./view.css";
@@ -14,6 +14,22 @@ export class View {
   choose(changes) {
     for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
     this.model.save_changes();
+  }
+
+  /** The drop-down of items and its name, in a field. */
+  buildItems(noun) {
+    this.itemSelect = dropDown(noun, (value) => this.choose({ item: Number(value) }), [], { title: noun });
+    return (this.itemField = field(noun, this.itemSelect));
+  }
+
+  /** The index of the item shown, which the drop-down says where there is another. The model may be ahead of its items. */
+  chosenItem() {
+    const items = this.model.get("items"), index = clamp(this.model.get("item"), 0, items.length - 1);
+    this.itemField.hidden = items.length < 2;
+    offer(this.itemSelect, items.map((item, i) => [i, labelOf(item)]));
+    this.itemSelect.value = index;
+    this.itemName = items.length < 2 ? "" : labelOf(items[index]);
+    return index;
   }
 
   /** Puts the card into the page: `kind` says what it is; `style`, its own classes; `parts`, what it holds. */
@@ -68,7 +84,7 @@ export function offer(node, choices) {
 }
 
 /** What a drop-down calls an item that was recorded, or typed. */
-export const labelOf = ({ label, typed }) => (typed ? `${label} (typed)` : label);
+const labelOf = ({ label, typed }) => (typed ? `${label} (typed)` : label);
 
 /** A control, or several, with their name before them. */
 export const field = (name, ...controls) => make("label", { class: "attnx-field" }, make("span", {}, name), ...controls);

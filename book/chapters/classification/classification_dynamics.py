@@ -11,12 +11,12 @@ import torch
 from pydantic import Field, field_validator, model_validator
 
 from attnlib.generators.classification import DATASETS, Corpus, Documents, Planting, corpus, planted
-from attnlib.generators.classification.sources import find_folder, unknown_name
+from attnlib.generators.classification.recipes import find
 from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.stats import RunScores
 from attnlib.training import Plan
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds
 from book.chapters.classification.lexical import Lexical, logistic_regression, train_bag_of_embeddings
 from book.chapters.classification.results import ClassificationResults
@@ -82,11 +82,9 @@ class ClassificationDynamics(Chapter):
                 raise ValueError(f"{', '.join(given)} cannot be given for planted, which is made, not read")
             return self
         try:
-            found = find_folder(self.data, self.folder or None)
+            find(self.data, self.folder or None)
         except FileNotFoundError as error:
             raise ValueError(str(error)) from None
-        if found is None and self.data not in DATASETS:
-            raise unknown_name(self.data, ["planted", *DATASETS])
         return self
 
     @property

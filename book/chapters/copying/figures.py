@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 from matplotlib.ticker import PercentFormatter
 
 from attnlib.plots.drawing import Drawn, drawing
-from attnlib.plots.panels import BESIDE, finished, line, looks, row_of_panels
-from attnlib.plots.style import plain
+from attnlib.plots.panels import BESIDE, finished, looks, row_of_panels
 from attnlib.plots.themes import POINTS, colour
 from attnlib.plots.words import courses, listed, short
-
-
-@drawing
-def curves_by_task(
-    rows: pd.DataFrame, labels: Mapping[str, str], chance: float | int | None = None, by: str = "task"
-) -> Drawn:
-    """Shares over training with intervals, a panel per metric and a line per task, of one look in all.
-
-    Args:
-        rows: columns `by`, `metric`, `step`, `value`, `low` and `high`, as of `stats.curves_over_seeds`.
-        labels: what each metric is, in the panels' order.
-        chance: a dotted line in the last panel.
-        by: the column that tells tasks apart.
-    """
-    figure, axes = row_of_panels(len(labels), height=3.0)
-    for axis, (metric, label) in zip(axes, labels.items(), strict=True):
-        groups = rows[rows["metric"] == metric].groupby(by, sort=False)
-        for (task, part), look in zip(groups, looks(), strict=False):
-            line(axis, part, "step", look, label=plain(task))
-        axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
-    if chance is not None:
-        axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")
-    axes[-1].legend(**BESIDE)
-    drawn = rows[rows["metric"].isin(labels)]
-    seen = listed(
-        f"{label}: {courses(drawn[drawn['metric'] == metric], 'step', by)}"
-        for metric, label in labels.items()
-    )
-    return finished(figure), drawn, f"Lines over training steps. {seen}."
 
 
 @drawing

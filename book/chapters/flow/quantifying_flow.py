@@ -13,11 +13,11 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
+from attnlib.files import cache_folder
 from attnlib.generators.classification import Vocabulary, corpus, split_words
 from attnlib.measures import sample_scores
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss
-from attnlib.training.cache import caches
 from book.chapters.chapter import Chapter, Run, Seeds, Setup
 from book.chapters.flow.agreement import (
     Sentence,
@@ -153,7 +153,7 @@ class QuantifyingFlow(Chapter):
         if name == TEMPLATES:
             found = templates(self.training_sentences + VALIDATED + TESTED)
         else:
-            read = linzen(self.folder or None, caches() / self.notebook)
+            read = linzen(self.folder or None, cache_folder() / self.notebook)
             found = [read[place] for place in np.random.default_rng(0).permutation(len(read))]
         held = VALIDATED + TESTED
         return {"valid": found[:VALIDATED], "test": found[VALIDATED:held], "train": found[held:]}

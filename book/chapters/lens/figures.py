@@ -17,16 +17,13 @@ from attnlib.plots.heat_maps import arrays
 from attnlib.plots.panels import (
     finished,
     label_some,
-    legend_of,
     line,
     looks,
-    name_rows,
     outline,
-    panels,
     row_of_panels,
 )
 from attnlib.plots.style import plain, visible
-from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, weights
+from attnlib.plots.themes import COLUMN, POINTS, ink_on, weights
 from attnlib.plots.words import courses, extremes, listed, peaks
 
 
@@ -49,31 +46,6 @@ def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Drawn:
     parts = {title: rows.rename(columns={rows.columns[0]: "part"}) for title, rows in tables.items()}
     seen = listed(f"{title}: {courses(part, 'step', 'part')}" for title, part in parts.items())
     return finished(figure), labelled(parts, "panel"), f"Lines of accuracy over training steps. {seen}."
-
-
-@drawing
-def looks_over_training(rows: pd.DataFrame, kinds: Sequence[str]) -> Drawn:
-    """What answer digits look at, over training: a panel per kind of token, a line per layer.
-
-    Args:
-        rows: `book.chapters.lens.measures.look_rows` summarised by `step`, `layer` and `kind`, of one model.
-        kinds: which of its kinds, in order. Dashed: a query that looks at everything before it equally.
-    """
-    figure, axes = panels(len(kinds))
-    layers = sorted(rows["layer"].unique())
-    for axis, kind in zip(axes, kinds, strict=True):
-        part = rows[rows["kind"] == kind]
-        for layer, look in zip(layers, looks(), strict=False):
-            of_layer = part[part["layer"] == layer].sort_values("step")
-            line(axis, of_layer, "step", look, label=str(layer))
-        axis.axhline(part["uniform"].mean(), ls="--", color=colour("faint"), lw=1)
-        axis.set(title=kind, xlabel="training step", ylim=(0, 1))
-    name_rows(axes, "share of attention")
-    legend_of(axes[0], title="layer")
-    named = rows.assign(layer="layer " + rows["layer"].astype(str))
-    seen = listed(f"{kind}: {courses(named[named['kind'] == kind], 'step', 'layer')}" for kind in kinds)
-    drawn = rows[rows["kind"].isin(list(kinds))]
-    return finished(figure), drawn, f"Lines of the share of attention over training steps. {seen}."
 
 
 @drawing

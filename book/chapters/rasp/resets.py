@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnlib.training.keeping import Keeper, load_own
-from attnlib.training.run import BEST
+from attnlib.training.run import LAST, best_of
 from attnlib.training.runlog import log
 
 
@@ -14,7 +14,7 @@ class ResetToBest(Keeper):
 
     As in the authors' trainer of "Thinking Like Transformers", the learning rate goes on as planned; Adam's
     moving averages go on, too, where theirs begin anew. It counts again from each reset. All that it goes by
-    is the run's own best checkpoint and the step, so that a run which was killed goes on to the same weights:
+    is the run's own checkpoint and the step, so that a run which was killed goes on to the same weights:
     a reset falls on the first update after the evaluation that decides it, and takes its place.
 
     Args:
@@ -25,7 +25,7 @@ class ResetToBest(Keeper):
         ValueError: one of them is less than 1.
     """
 
-    KIND, FOLDER = "best", ""
+    KIND, FOLDER = "last", ""
 
     def __init__(self, patience: int, every: int) -> None:
         if patience < 1 or every < 1:
@@ -43,8 +43,11 @@ class ResetToBest(Keeper):
         evaluated = event.step - 1
         if evaluated <= 0 or evaluated % self.every:
             return
-        weights, header = load_own(self.home / BEST, self.run, kind=self.KIND)
-        fruitless = (evaluated - header["step"]) // self.every
+        state, header = load_own(self.home / LAST, self.run, kind=self.KIND)
+        best, best_step = best_of(state, header), header["best_step"]
+        if best is None:
+            return
+        fruitless = (evaluated - best_step) // self.every
         if fruitless and fruitless % (self.patience + 1) == 0:
-            event.model.load_state_dict(weights)
-            log.info("nothing better since step %d: its weights are taken back", header["step"])
+            event.model.load_state_dict(best)
+            log.info("nothing better since step %d: its weights are taken back", best_step)

@@ -12,7 +12,7 @@ from torch import nn
 
 from attnlib.generators.algorithmic import TASKS, AlgorithmicSample, TooFewTexts
 from attnlib.generators.base import Batch, Head
-from attnlib.generators.curriculum import in_stages
+from attnlib.generators.order import in_stages
 from attnlib.measures import evaluate_rows
 from attnlib.stats import answer_accuracy
 from attnlib.training import Plan, token_loss

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
 import pandas as pd
 
-from attnlib.plots.drawing import Drawn, drawing, labelled
-from attnlib.plots.panels import finished, legend_of, line, looks, name_rows, panels, points, row_of_panels
+from attnlib.plots.drawing import Drawn, drawing
+from attnlib.plots.panels import finished, legend_of, looks, panels, points, row_of_panels
 from attnlib.plots.style import plain
 from attnlib.plots.themes import colour
-from attnlib.plots.words import by_group, courses
+from attnlib.plots.words import by_group
 
 FILLS = ("full", "none", "left", "right", "top")
 """Of shapes, a model each."""
 
 _NUMBERS = ("value", "low", "high", "uniform")
-
-
-@drawing
-def accuracy_by_position(rows: pd.DataFrame) -> Drawn:
-    """Accuracy at every place of the answer, a panel per task and a line per split.
-
-    Args:
-        rows: of `stats.error_positions`, with columns `task` and `split`.
-    """
-    figure, axes = panels(rows["task"].nunique())
-    for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
-        for (split, of_split), look in zip(part.groupby("split", sort=False), looks(), strict=False):
-            line(axis, of_split, "position", look, label=plain(split))
-        axis.set(title=plain(name), xlabel="place in the answer", ylim=(-0.03, 1.03))
-    name_rows(axes, "accuracy per token")
-    legend_of(axes[-1])
-    seen = courses(rows, "position", ["task", "split"])
-    return finished(figure), rows, f"Lines of accuracy over the place in the answer. {seen}."
 
 
 @drawing
@@ -78,26 +59,6 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
 
 
 @drawing
-def plateaus(histories: Mapping[str, pd.DataFrame], stages: Mapping[str, Sequence[int]]) -> Drawn:
-    """Exact match over training, a panel per model; dotted lines where a stage of its curriculum ends.
-
-    Args:
-        histories: `History.table` of each run, by its name; of models with stages.
-        stages: the steps at which stages end, by the same names.
-    """
-    figure, axes = panels(len(histories))
-    for axis, (name, rows) in zip(axes, histories.items(), strict=True):
-        line(axis, rows.assign(value=rows["exact_match"]), "step", next(looks()))
-        for end in stages[name]:
-            axis.axvline(end, color=colour("faint"), ls=":", lw=1)
-        axis.set(title=plain(name), xlabel="training step", ylim=(-0.03, 1.03))
-    name_rows(axes, "exact match (validation)")
-    rows = labelled(histories, "run")
-    seen = courses(rows, "step", "run", "exact_match")
-    return finished(figure), rows, f"Lines of exact match over training steps. {seen}."
-
-
-@drawing
 def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     """Accuracy against attention on the reference, both out of distribution: a point per model.
 
@@ -131,27 +92,3 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
         f"{len(models)} points, attention on the reference to the right, accuracy upwards. Accuracy: {seen}."
     )
     return finished(figure), models, alt
-
-
-@drawing
-def reinforcement_curves(rows: pd.DataFrame, metric: str = "accuracy") -> Drawn:
-    """Accuracy against the strength of the push, a panel per task, a line per split and target.
-
-    Args:
-        rows: of `stats.answer_accuracy` over `reinforcement_rows`, with columns `task`, `split`, `onto` and
-            `strength`.
-        metric: which of its metrics.
-    """
-    rows = rows[rows["metric"] == metric]
-    figure, axes = panels(rows["task"].nunique())
-    targets = dict(zip(rows["onto"].unique(), ("-", ":"), strict=False))
-    look_of = dict(zip(rows["split"].unique(), looks(), strict=False))
-    for axis, (name, part) in zip(axes, rows.groupby("task", sort=False), strict=True):
-        for (split, onto), of_both in part.groupby(["split", "onto"], sort=False):
-            how = {"alpha": 0.15, "ls": targets[onto], "label": plain(f"{split}, {onto}")}
-            line(axis, of_both, "strength", look_of[split], **how)
-        axis.set(title=plain(name), xlabel="strength", ylim=(-0.03, 1.03))
-    name_rows(axes, "accuracy per token" if metric == "accuracy" else metric)
-    legend_of(axes[-1])
-    seen = courses(rows, "strength", ["task", "split", "onto"])
-    return finished(figure), rows, f"Lines of accuracy over the strength of the push. {seen}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
 from dataclasses import replace
@@ -15,6 +14,7 @@ from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, task
 from attnlib.models.causal import OWN, CausalSizes, check_architecture
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
+from attnlib.naming import unknown
 from book.chapters.chapter import Chapter, Seeds
 from book.chapters.reasoning.ranges import LONGER, RANGES, in_words, range_in_words, tuples, within
 from book.chapters.reasoning.recipes import FINE_TUNING, RECIPES, Recipe, Stage
@@ -340,6 +340,4 @@ class AlgorithmicParameters(Chapter):
 
 def _known_task(name: str) -> None:
     if name not in TASKS:
-        close = difflib.get_close_matches(name, TASKS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"a task should be one of {', '.join(TASKS)}; got {name!r}{hint}")
+        raise unknown("a task", name, TASKS)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from attnlib.training.definitions import (
+from book.chapters.records.definitions import (
     Place,
     definition,
     dotted_name,
@@ -43,7 +43,7 @@ def code_hash(notebook: str) -> str:
 
     * what only shows numbers, and what only that reaches (an explorer knows of every task);
     * what only refuses parameters, and what only that reaches: types, ranges, checks and their messages (see
-      `attnlib.training.definitions.reached`);
+      `book.chapters.records.definitions.trees_reached`);
     * where trained models are kept (but what trains them counts).
 
     Each is a syntax tree without docstrings and types, in which what is defined here has no name: neither
@@ -55,7 +55,7 @@ def code_hash(notebook: str) -> str:
     cells = json.loads(path.read_text())["cells"] if path.exists() else []
     source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     starts = [place for place in named_in(source) if not _SHOWING.match(".".join(place))]
-    trees = trees_reached(starts, refusals=False)
+    trees = trees_reached(starts)
     names = {place: ".".join(place) for place in trees}
     counted = {
         place: tree

@@ -8,12 +8,11 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from attnlib.generators.classification import Planting, planted
-from attnlib.generators.classification.corpus import encode
+from attnlib.generators.classification.corpus import Row, encode
 from attnlib.generators.classification.documents import Documents
-from attnlib.generators.classification.vocabulary import Vocabulary, split_words
+from attnlib.generators.classification.vocabulary import Vocabulary
 from attnlib.generators.copying import Copying
-from attnlib.generators.exchanged import Translator
-from attnlib.generators.translation import Grammar, Pairs, invented
+from attnlib.generators.translation import Grammar, Pairs, invented, lexicon
 from attnlib.models.classifier import Classifier
 from attnlib.models.seq2seq import Seq2Seq
 from book.chapters.chapter import Run
@@ -72,7 +71,8 @@ def long_documents(vocabulary: Vocabulary, planting: Planting, n: int) -> Docume
     drawn = planted(planting, train_documents=100, validation_documents=20, test_documents=max(20, SPARE * n))
     test = drawn.test
     assert test.relevance is not None
-    found = encode(vocabulary, [*map(split_words, test.texts)], test.texts, test.labels.tolist())
+    rows = zip(test.labels.tolist(), test.texts, strict=True)
+    found = encode(vocabulary, [Row.of(*row) for row in rows])
     return found.with_relevance(test.relevance)
 
 
@@ -110,7 +110,7 @@ class InventedSentences(RunPerSeed):
                 reader,
                 data.subwords,
                 pairs,
-                Translator(),
+                lexicon(),
                 others=pairs if others else None,
                 in_distribution=known,
             )

@@ -12,18 +12,20 @@ import pandas as pd
 import torch
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from attnlib.files import cache_folder
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
-from attnlib.generators.translation.by_name import MAX_LENGTH, VOCABULARY
-from attnlib.generators.translation.folders import find_folder
-from attnlib.generators.translation.sources import unknown_name
+from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.models.bag_of_words import BagConfig
+from attnlib.models.bag_of_words import (
+    BagConfig,
+    WordTranslation,
+    word_translation_loss,
+    word_translation_scores,
+)
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
-from attnlib.models.word_translation import WordTranslation, word_translation_loss, word_translation_scores
 from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
-from attnlib.training.cache import caches
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds, Trained
 from book.chapters.translation.results import TranslationResults
 from book.chapters.translation.runs import (
@@ -96,14 +98,11 @@ class TranslationDynamics(Chapter):
             if given:
                 raise ValueError(f"{', '.join(given)} cannot be given for invented, which is made, not read")
             return self
-        known = self.data.lower() in DATASETS
         try:
-            found = find_folder(self.data.lower() if known else self.data, self.folder or None)
+            _, recipe, _ = find(self.data, self.folder or None)
         except FileNotFoundError as error:
             raise ValueError(str(error)) from None
-        if found is None and not known:
-            raise unknown_name(self.data, ["invented", *DATASETS])
-        if not known and not self.languages:
+        if recipe is None and not self.languages:
             raise ValueError("languages should be the codes of source and target in a folder of your own")
         return self
 
@@ -138,7 +137,7 @@ class TranslationDynamics(Chapter):
             train_sentences=self.train_sentences or None,
             **sizes,
             seed=self.data_seed,
-            cache=caches(),
+            cache=cache_folder(),
         )
 
     @cached_property

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,8 +14,8 @@ from attnlib.attribution.disturbing import blank_out
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import attention_flow, null_ratio, rollout, rollout_of, uniform_causal_rollout
+from tests.pretrained import trained_model
 
-DATA = os.environ.get("ATTNLIB_DATA")
 IDS = torch.randint(4, 90, (2, 19), generator=torch.Generator().manual_seed(1))
 OTHER = IDS.clone()
 OTHER[:, [2, 7, 11, 16]] = 5
@@ -51,9 +49,7 @@ def _gemma2():
 
 
 def _stories():
-    if not DATA:
-        pytest.skip("ATTNLIB_DATA is not set")
-    return load_language_model(str(Path(DATA) / "models" / "stories260k"))[0]
+    return load_language_model(str(trained_model()))[0]
 
 
 MODELS = {

@@ -21,17 +21,16 @@ from transformers import (
 
 from attnlib.attribution import METHODS, attribute
 from attnlib.commands import main
-from attnlib.commands.looking import ROLLOUTS, look
-from attnlib.commands.page import Seen
+from attnlib.commands.looking import ROLLOUTS, Seen, look
 from attnlib.files import CheckpointError
 from attnlib.generators import char_tokenizer
 from attnlib.generators.prompts import continued
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import generate_with_rollout
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
+from tests.pretrained import trained_model
 
 ROOT = Path(__file__).parents[3]
-DATA = os.environ.get("ATTNLIB_DATA", "")
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +80,19 @@ def test_the_page_has_the_rollout_of_what_the_model_writes(models) -> None:
     seen = look(str(models / "writer"), "the cat", new_tokens=4, say=quiet)
     explorer = seen.explorer
     assert isinstance(explorer, GenerationExplorer)
-    assert [each["label"] for each in explorer.examples] == ["rollout", "rollout over null"]
+    assert [each["label"] for each in explorer.items] == ["rollout", "rollout over null"]
     model, tokenizer = load_language_model(str(models / "writer"))
     ids = tokenizer("the cat", return_tensors="pt")["input_ids"]
     result = generate_with_rollout(model, ids, 4, tokenizer=tokenizer, do_sample=False)
     direct = GenerationExplorer.of(result, tokenizer)
-    assert explorer.examples[0] | {"label": ""} == direct.examples[0]
+    assert explorer.items[0] | {"label": ""} == direct.items[0]
     assert explorer.weights.startswith(direct.weights)
 
 
 @pytest.mark.parametrize("method", ROLLOUTS)
 def test_every_variant_of_rollout_is_shown_first_if_asked(models, method: str) -> None:
     explorer = look(str(models / "writer"), "the cat", method, 2, say=quiet).explorer
-    assert explorer.examples[explorer.example]["label"] == method
+    assert explorer.items[explorer.item]["label"] == method
 
 
 def test_another_measure_asks_a_question_per_written_token(models, monkeypatch) -> None:
@@ -107,9 +106,9 @@ def test_another_measure_asks_a_question_per_written_token(models, monkeypatch) 
     explorer = look(str(models / "writer"), "the cat", "blank-out", 3, say=quiet).explorer
     assert isinstance(explorer, MeasureExplorer) and explorer.first == "blank-out"
     assert explorer.names == ["blank-out", "rollout", "mean attention", "raw attention, last layer"]
-    assert len(explorer.documents) == 3 == len(asked)
+    assert len(explorer.items) == 3 == len(asked)
     model, _ = load_language_model(str(models / "writer"))
-    for (ids, target), shown in zip(asked, explorer.documents, strict=True):
+    for (ids, target), shown in zip(asked, explorer.items, strict=True):
         assert model(ids).logits[0, -1].argmax() == target, "the likeliest token is what is asked about"
         assert len(shown["tokens"]) == ids.shape[1] and shown["query"] == ids.shape[1] - 1
         assert shown["truth"] is None and shown["missing"] == {}
@@ -120,7 +119,7 @@ def test_tokens_that_a_measure_leaves_out_are_no_candidates(models) -> None:
     ids = tokenizer("the cat", return_tensors="pt")["input_ids"]
     scores = attribute(model, ids, method="blank-out")
     assert torch.isnan(scores[-1]) and torch.isfinite(scores[:-1]).all()
-    shown = look(str(models / "writer"), "the cat", "blank-out", 1, say=quiet).explorer.documents[0]
+    shown = look(str(models / "writer"), "the cat", "blank-out", 1, say=quiet).explorer.items[0]
     assert shown["candidates"] == list(range(ids.shape[1] - 1))
 
 
@@ -166,9 +165,8 @@ def test_stopped_it_leaves_nothing_and_says_so(models, tmp_path, capsys, monkeyp
     assert "stopped; nothing was written" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not DATA, reason="ATTNLIB_DATA names no folder of models")
 def test_a_real_model_is_shown_from_a_shell(tmp_path) -> None:
-    command = [sys.executable, "-m", "attnlib", "look", f"{DATA}/models/stories260k", "Once upon a time"]
+    command = [sys.executable, "-m", "attnlib", "look", str(trained_model()), "Once upon a time"]
     done = subprocess.run(
         [*command, "--new-tokens", "5"], cwd=tmp_path, capture_output=True, text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -219,9 +217,9 @@ def test_words_that_are_given_take_the_place_of_the_models(models, method, tmp_p
         expected = GenerationExplorer.of(
             {"rollout": result, "rollout over null": result.over_null()}, tokenizer
         )
-        assert seen.explorer.examples == expected.examples
+        assert seen.explorer.items == expected.items
     else:
-        assert len(seen.explorer.documents) == len(" sat")
+        assert len(seen.explorer.items) == len(" sat")
     page = str(tmp_path / "page.html")
     assert main(["look", str(models / "writer"), "a", "--continuation", " b", "-o", page]) == 0
     capsys.readouterr()

@@ -20,10 +20,10 @@ from attnlib.generators.classification import (
     corpus,
     lexicon,
     planted,
-    sources,
+    recipes,
     split_words,
 )
-from attnlib.generators.classification.sources import read_table
+from attnlib.generators.classification.recipes import read_table
 
 SPLITS = ("train", "validation", "test")
 REAL = os.environ.get("ATTNLIB_DATA")
@@ -204,9 +204,9 @@ def test_the_public_source_is_read_at_its_revision(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     assert sum(corpus("sms").about["documents"].values()) == 40
-    monkeypatch.setattr(sources, "MOST", 60)
+    monkeypatch.setattr(recipes, "MOST", 60)
     assert sum(corpus("sms").about["documents"].values()) < 40
-    monkeypatch.setattr(sources, "MOST", 100)
+    monkeypatch.setattr(recipes, "MOST", 100)
     for name, recipe in DATASETS.items():
         asked.clear()
         data = corpus(name)
@@ -263,7 +263,7 @@ def test_unknown_names_and_folders_are_refused_with_the_way_out(tmp_path: Path) 
         ({"test": rows(40)}, "there should be a file train"),
         ({"train": rows(40), "train_more": rows(40)}, "one file for train; it has train.tsv, train_more.tsv"),
         ({"train": rows(40, classes=("a", "b", "c"))}, "labels should be two"),
-        ({"train": rows(3)}, "should have documents of both"),
+        ({"train": rows(3)}, "with rows for all splits; there are train"),
     ],
 )  # fmt: skip
 def test_a_folder_that_cannot_be_used_says_why(tmp_path: Path, files: dict[str, str], message: str) -> None:
@@ -273,10 +273,8 @@ def test_a_folder_that_cannot_be_used_says_why(tmp_path: Path, files: dict[str, 
 
 def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_bytes(b"label\ttext\r\n0\tgood\rfilm\r\n1\tbad\x0bfilm\n")
-    assert read_table(tmp_path / "train.tsv").to_numpy().tolist() == [
-        ["0", "good\rfilm"],
-        ["1", "bad\x0bfilm"],
-    ]
+    wanted = {"label": ["0", "1"], "text": ["good\rfilm", "bad\x0bfilm"]}
+    assert read_table(tmp_path / "train.tsv") == wanted
 
 
 def test_empty_documents_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -349,7 +347,7 @@ def test_batches_of_like_length_have_less_padding_and_all_lengths_come_early_and
     widths = np.array([batch_at(step).input_ids.shape[1] for step in range(62)])
     assert abs(np.corrcoef(np.arange(62), widths)[0, 1]) < 0.4
     with pytest.raises(ValueError, match="there are none"):
-        documents[:0].batches()
+        documents[:0].batches(2)
 
 
 def test_a_sample_is_a_part_in_order() -> None:

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, task
 from attnlib.generators.arithmetic import arithmetic
-from attnlib.generators.classification import Planting, lexicon
-from attnlib.generators.exchanged import (
-    Translator,
-    exchanged_problem,
-    exchanged_symbols,
-    exchanged_text,
-    opposites,
-)
+from attnlib.generators.classification import Planting, lexicon, opposites
 from attnlib.generators.rasp import language
 from attnlib.generators.translation import lexicon as dictionary
 
@@ -35,7 +28,7 @@ def test_only_symbols_at_the_places_change_or_all_like_them(name, text, data):
     places = lang.target_attention(text)[max(lang.definition.heads)][query].clone()
     places[query] = False
     assume(places.any())
-    other = exchanged_symbols(lang, lang.encode(text), query, places, rng(data.draw(st.integers(0, 99))))
+    other = lang.exchanged(lang.encode(text), query, places, rng(data.draw(st.integers(0, 99))))
     (changed,) = lang.decode(other)
     assert lang.outputs(changed)[query] != lang.outputs(text)[query]
     gone = {text[place] for place in places.nonzero()[:, 0].tolist()}
@@ -46,7 +39,7 @@ def test_only_symbols_at_the_places_change_or_all_like_them(name, text, data):
 def test_where_all_symbols_stand_there_is_no_other():
     lang = language("hist", 10)
     everywhere = torch.ones(10, dtype=torch.bool)
-    assert exchanged_symbols(lang, lang.encode("abcdefghij"), 0, everywhere, rng()) is None
+    assert lang.exchanged(lang.encode("abcdefghij"), 0, everywhere, rng()) is None
 
 
 @settings(deadline=None, max_examples=30)
@@ -56,7 +49,7 @@ def test_a_text_with_another_answer_is_as_long_and_right(name, seed):
     (sample,) = generator.samples(1)
     for place in sample.reference.any(1).nonzero()[:, 0].tolist():
         keys = [key - 1 for key in sample.reference[place].nonzero()[:, 0].tolist() if key != place]
-        other = exchanged_text(generator, sample.text, place, keys, rng(seed)) if keys else None
+        other = generator.exchanged(sample.text, place, keys, rng(seed)) if keys else None
         if other is None:
             continue
         assert len(other.text) == len(sample.text) and other.text[place] != sample.text[place]
@@ -75,20 +68,20 @@ def test_a_text_with_another_answer_is_as_long_and_right(name, seed):
 def test_a_text_that_has_no_other_answer_is_given_up(name, options, text, place, keys):
     generator = task(name, char_tokenizer(), **options)
     generator.annotate(text)
-    assert exchanged_text(generator, text, place, keys, rng()) is None
+    assert generator.exchanged(text, place, keys, rng()) is None
 
 
 def test_a_symbol_is_exchanged_wherever_the_string_asks_for_it():
     generator = task("value_assignment", char_tokenizer())
-    other = exchanged_text(generator, "A1B2 ABA=121", 9, [0, 1, 5], rng()).text
+    other = generator.exchanged("A1B2 ABA=121", 9, [0, 1, 5], rng()).text
     symbol, value = other[:2]
     assert other == f"{symbol}{value}B2 {symbol}B{symbol}={value}2{value}"
     assert symbol not in "AB" and value != "1"
 
 
 def test_two_numbers_below_100_come_to_199_at_most():
-    assert exchanged_problem(arithmetic("+", (0, 99)), "58+67=125", 6, [0, 3], rng()) is None
-    other = exchanged_problem(arithmetic("+", (0, 99)), "58+67=125", 8, [1, 4], rng()).text
+    assert arithmetic("+", (0, 99)).exchanged("58+67=125", 6, [0, 3], rng()) is None
+    other = arithmetic("+", (0, 99)).exchanged("58+67=125", 8, [1, 4], rng()).text
     assert other[0] + other[2:4] == "5+6" and other[8] != "5" and other[1] != "8" and other[4] != "7"
 
 
@@ -103,11 +96,11 @@ def test_an_opposite_counts_as_much_for_the_other_class():
 
 
 def test_a_unit_of_two_words_is_exchanged_for_another_one_of_two():
-    words, translator = dictionary(), Translator()
+    words = dictionary()
     two = next(unit for unit in words.nouns if len(unit.target) == 2)
     aligned = torch.ones(2, 1, dtype=torch.bool)
-    other = translator.exchanged([*two.source], [*two.target], aligned, 1, rng())
-    assert (tuple(other.source), tuple(other.target)) in [u for u in words.nouns if u != two]
+    other = words.exchanged([*two.source], [*two.target], aligned, 1, rng())
+    assert tuple(map(tuple, other)) in [u for u in words.nouns if u != two]
     joiner = words.joiner
     alone = torch.ones(1, 1, dtype=torch.bool)
-    assert translator.exchanged([*joiner.source], [*joiner.target], alone, 0, rng()) is None
+    assert words.exchanged([*joiner.source], [*joiner.target], alone, 0, rng()) is None

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.generators.public import PublicFile
+from attnlib.generators.sources import PublicFile
 from attnlib.generators.translation import DATASETS, Grammar, Pairs, Subwords, bitext, invented, lexicon
 from attnlib.generators.translation.bitext import encode
-from attnlib.generators.translation.sources import Recipe, read_public
+from attnlib.generators.translation.recipes import Recipe, read_public
 
 NUMBERS = "one two three four five six seven eight nine ten".split()  # noqa: SIM905
 ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn".split()  # noqa: SIM905
@@ -248,7 +248,7 @@ def test_batches_are_a_function_of_the_step():
     epoch = torch.cat([one(step).rows for step in range(3)])
     assert len(set(epoch.tolist())) == 18
     with pytest.raises(ValueError, match="there are none"):
-        pairs[:0].batches()
+        pairs[:0].batches(2)
     with pytest.raises(ValueError, match="two lengths and two texts"):
         Pairs(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths, pairs.texts[1:])
 

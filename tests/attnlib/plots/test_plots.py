@@ -1,5 +1,6 @@
 """Figures and tables: what is drawn is what was given."""
 
+import itertools
 import re
 
 import numpy as np
@@ -34,6 +35,52 @@ def test_learning_curves_have_a_line_per_run():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sort", "hist"]
     assert len(left.lines) == 2
     np.testing.assert_allclose(left.lines[0].get_ydata(), [0.1, 0.9])
+
+
+def some_lines(n: int = 2) -> pd.DataFrame:
+    """Two groups of two kinds each, in `n` panels."""
+    of = itertools.product([f"t{i}" for i in range(n)], ("ID", "OOD"), ("aimed", "random"), (0.0, 1.0))
+    rows = pd.DataFrame(of, columns=["task", "split", "onto", "strength"])
+    return rows.assign(value=rows["strength"] / 2, low=0.0, high=1.0)
+
+
+def test_lines_are_told_apart_by_colour_and_stroke():
+    drawn = plots.lines(some_lines(), "strength", "split", strokes="onto", panel="task", label="accuracy")
+    left, right = drawn.figure.axes
+    assert (left.get_title(), left.get_ylabel(), right.get_ylabel()) == ("t0", "accuracy", "")
+    assert [line.get_linestyle() for line in left.lines] == ["-", ":"] * 2
+    assert len({line.get_color() for line in left.lines}) == 2
+    legend = [text.get_text() for text in drawn.figure.legends[0].get_texts()]
+    assert legend == ["ID, aimed", "ID, random", "OOD, aimed", "OOD, random"]
+    assert "t1: ID, aimed from 0 at 0 to 0.5 at 1" in drawn.alt
+
+
+def test_lines_of_several_metrics_have_one_look_in_all_panels_and_chance_in_the_last():
+    rows = some_lines(3).query("onto == 'aimed'")
+    labels = {"t0": "x", "t2": "y"}
+    figure = plots.lines(rows, "strength", "split", panel="task", label=labels, chance=0.5).figure
+    left, right = figure.axes
+    assert [axis.get_ylabel() for axis in figure.axes] == ["x", "y"]
+    assert [line.get_color() for line in left.lines] == [line.get_color() for line in right.lines[:2]]
+    assert [text.get_text() for text in right.get_legend().get_texts()] == ["ID", "OOD", "chance"]
+
+
+def test_lines_mark_what_ends_and_what_chance_is_in_each_panel():
+    rows = some_lines().query("onto == 'aimed' and split == 'ID'")
+    how = {"panel": "task", "label": "accuracy", "at": {"t0": [0.2, 0.4]}, "chance": {"t0": 0.1, "t1": 0.3}}
+    left, right = plots.lines(rows, "strength", **how).figure.axes
+    assert [line.get_xdata()[0] for line in left.lines[1:3]] == [0.2, 0.4]
+    assert [axis.lines[-1].get_ydata()[0] for axis in (left, right)] == [0.1, 0.3]
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 7])
+def test_at_most_two_panels_stand_side_by_side(n):
+    axes = plots.lines(
+        some_lines(n), "strength", "split", strokes="onto", panel="task", label="x"
+    ).figure.axes
+    titled = [axis for axis in axes if axis.get_title()]
+    assert len(titled) == n
+    assert len({round(axis.get_position().y0, 3) for axis in titled}) == -(-n // 2)
 
 
 def test_a_table_is_whole_and_the_same_every_time():

@@ -1,9 +1,7 @@
 """Generative rollout: every row where it belongs, whatever way it is computed."""
 
 import itertools
-import os
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +20,7 @@ from attnlib.rollout import (
     uniform_causal_rollout,
 )
 from attnlib.rollout.generative import check_continuation
+from tests.pretrained import trained_model
 
 SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
 SIZE |= {"vocab_size": 97, "num_key_value_heads": 2, "max_position_embeddings": 64, "eos_token_id": None}
@@ -277,9 +276,8 @@ def test_models_that_cannot_be_followed(model, message):
         generate_with_rollout(model, PROMPT, 3)
 
 
-@pytest.mark.skipif("ATTNLIB_DATA" not in os.environ, reason="ATTNLIB_DATA names no folder of models")
 def test_a_trained_model():
-    folder = Path(os.environ["ATTNLIB_DATA"]) / "models" / "stories260k"
+    folder = trained_model()
     model = hf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     ids = tokenizer("Lily had a red ball. Lily played with the", return_tensors="pt").input_ids

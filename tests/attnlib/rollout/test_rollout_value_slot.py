@@ -1,10 +1,8 @@
 """Rollout without attention matrices: equal to eager attention and dense rollout, on every kind of model."""
 
 import inspect
-import os
 import threading
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +14,7 @@ from attnlib.models.attention import Wanted, interface, watching
 from attnlib.models.attention import call as attention_call
 from attnlib.models.attention.kernels import EagerCall
 from attnlib.rollout import rollout, rollout_of
+from tests.pretrained import trained_model
 
 SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
 SIZE |= {"vocab_size": 97, "max_position_embeddings": 64}
@@ -396,10 +395,9 @@ def test_layers_that_do_not_attend_are_refused():
         rollout_of(model, tokens())
 
 
-@pytest.mark.skipif("ATTNLIB_DATA" not in os.environ, reason="ATTNLIB_DATA names no folder of models")
 @pytest.mark.parametrize("name", ["stories260k", "babyllama105"])
 def test_a_trained_model(name):
-    folder = Path(os.environ["ATTNLIB_DATA"]) / "models" / name
+    folder = trained_model(name)
     model = hf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = hf.AutoTokenizer.from_pretrained(folder)
     ids = tokenizer("Once upon a time there was a little dog", return_tensors="pt").input_ids

@@ -2,12 +2,10 @@
 
 import dataclasses
 import importlib
-import itertools
 import logging
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +14,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnlib.generators import StringReversalGenerator, char_tokenizer
+from attnlib.generators.order import EpochBatches
 from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.training import Plan, fit, token_loss, token_scores, trained
-from attnlib.training.content import digest
-from attnlib.training.definitions import Unreadable, reached
-from attnlib.training.fingerprint import fingerprint_parts
-from attnlib.training.snapshots import Snapshots
+from attnlib.training import Plan, token_loss, token_scores, trained
+from attnlib.training.keeping import Snapshots
+from attnlib.training.key import Unreadable, digest, fingerprint_parts
 
 LANGUAGE = language("sort", alphabet_size=10)
 SEEN = LANGUAGE.sequences(60, max_length=6)
@@ -45,7 +43,6 @@ def parts(**changes):
         "valid": VALID,
         "score": token_scores,
         "hooks": [Snapshots([0, 12])],
-        "loop": fit,
     } | changes
     return fingerprint_parts(**arguments)
 
@@ -88,15 +85,15 @@ def other_score(model, batches):
         ({"batches": LANGUAGE.batches(SEEN, 10, target_attention=True)}, {"data"}),
         ({"plan": dataclasses.replace(PLAN, seed=1)}, {"plan"}),
         ({"plan": dataclasses.replace(PLAN, learning_rate=0.1)}, {"plan"}),
-        ({"plan": dataclasses.replace(PLAN, steps=13)}, {"plan", "data"}),
+        ({"plan": dataclasses.replace(PLAN, steps=13)}, {"plan"}),
         ({"plan": dataclasses.replace(PLAN, device="auto")}, set()),
         ({"plan": dataclasses.replace(PLAN, log_every=1, tensorboard=True)}, set()),
         ({"loss": token_loss(0.4)}, {"loss"}),
         ({"loss": token_loss(0.5, as_published=True)}, {"loss"}),
         ({"valid": VALID[:1] * 2}, {"valid"}),
-        ({"score": other_score}, {"score", "code"}),
+        ({"score": other_score}, {"score"}),
         ({"hooks": [Snapshots([0, 6, 12])]}, {"kept"}),
-        ({"hooks": []}, {"kept", "code"}),
+        ({"hooks": []}, {"kept"}),
         ({"hooks": [Snapshots([0, 12]), print]}, set()),
     ],
 )
@@ -105,17 +102,24 @@ def test_every_change_is_seen_and_only_where_it_is(change, differs):
     assert {name for name in before if before[name] != after[name]} == differs
 
 
-def test_the_code_that_makes_the_batches_does_not_count():
-    kept = [LANGUAGE.batches(SEEN, 10)(step) for step in range(12)]
-    assert parts(batches=lambda step: kept[step]) == parts()
+def test_the_batches_of_every_kind_count_by_what_they_hold_and_none_is_drawn(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(type(LANGUAGE), "batch", lambda *_: drawn.append(1))
+    batches = LANGUAGE.batches(SEEN, 10)
+    assert parts(batches=batches) == parts() and not drawn
 
 
-def test_every_batch_of_a_long_run_counts():
-    long = dataclasses.replace(PLAN, steps=6000)
-    one = parts(batches=lambda step: torch.tensor([step]), plan=long)
-    for late in (1, 3777, 5999):
-        other = parts(batches=lambda step, late=late: torch.tensor([step + (step == late)]), plan=long)
-        assert {name for name in one if one[name] != other[name]} == {"data"}
+def test_what_batches_remember_does_not_count():
+    """Orders of an epoch, chunks of texts: kept from call to call, and no setting."""
+    tokenizer = char_tokenizer()
+    for make in (
+        lambda: StringReversalGenerator(tokenizer=tokenizer, length=(1, 4)).batches(5),
+        lambda: EpochBatches(lambda rows: rows, np.arange(1, 30), 5),
+    ):
+        batches = make()
+        before = digest(batches)
+        batches(3)
+        assert digest(batches) == before == digest(make())
 
 
 VALUES = st.recursive(
@@ -143,7 +147,7 @@ def test_tensors_count_by_their_numbers_shape_and_type():
         digest([object()])
 
 
-# --- Definitions ------------------------------------------------------------------------------------------
+# --- Code -----------------------------------------------------------------------------------------------
 
 MODULE = '''"""A reader's own loss."""
 import torch.nn.functional as F
@@ -171,106 +175,63 @@ def loss(model, batch):
     return SCALE * doubled(reader_helpers.halved(Twice()(1)))
 '''
 HELPERS = "def doubled(x):\n    return {factor} * x\n\n\ndef halved(x):\n    return x / {divisor}\n"
-MOMENT = itertools.count(10**9, 10**9)
 TEXT = {"scale": 2, "docstring": "One.", "comment": "one", "twice": "2 * x", "unrelated": 1}
 
 
-def reached_by_reader(helpers=None, **changes):
-    """What a reader's loss reaches, read anew from files."""
-    texts = {"reader_loss": MODULE.format(**TEXT | changes)}
-    texts["reader_helpers"] = HELPERS.format(**{"factor": 2, "divisor": 2} | (helpers or {}))
+def key_of_reader(helpers=None, **changes):
+    """The digest of a reader's loss, read anew from files."""
+    texts = {"reader_helpers": HELPERS.format(**{"factor": 2, "divisor": 2} | (helpers or {}))}
+    texts["reader_loss"] = MODULE.format(**TEXT | changes)
     for name, text in texts.items():
         Path(f"{name}.py").write_text(text)
-        os.utime(f"{name}.py", ns=(0, next(MOMENT)))
         sys.modules.pop(name, None)
     importlib.invalidate_caches()
-    found = reached([importlib.import_module("reader_loss").loss])
-    return digest(sorted(found.items())), sorted(found)
+    return digest(importlib.import_module("reader_loss").loss)
 
 
-def test_a_readers_code_counts_as_far_as_it_is_reached(tmp_path, monkeypatch):
+def test_a_readers_code_counts_as_far_as_it_is_used(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    key, names = reached_by_reader()
-    assert names == [
-        "reader_helpers.doubled",
-        "reader_helpers.halved",
-        "reader_loss.SCALE",
-        "reader_loss.Twice",
-        "reader_loss.loss",
-    ]
+    key = key_of_reader()
     for same in ({"docstring": "Two."}, {"comment": "two"}, {"unrelated": 2}):
-        assert reached_by_reader(**same)[0] == key, same
+        assert key_of_reader(**same) == key, same
     for other in ({"scale": 3}, {"twice": "x + x"}, {"helpers": {"factor": 3}}, {"helpers": {"divisor": 3}}):
-        assert reached_by_reader(**other)[0] != key, other
+        assert key_of_reader(**other) != key, other
 
 
-def test_training_reaches_the_loop_the_model_and_the_loss_and_no_generator():
-    found = reached([fit, Transformer, type(token_loss()), token_scores])
-    for name in (
-        "training.loop.fit",
-        "training.run.Run",
-        "models.transformer.attend",
-        "training.objectives.attention_error",
-    ):
-        assert f"attnlib.{name}" in found, name
-    assert not [name for name in found if "generators" in name and "base" not in name]
-    assert not [name for name in found if "lexical" in name or "classifier" in name or "cache" in name]
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def loss(m, b): return 1", "def loss(m, b): return 2"),
+        ("loss = lambda m, b: m", "loss = lambda m, b: b"),
+        ("w = 1\ndef loss(m, b): return w", "w = 2\ndef loss(m, b): return w"),
+        ("def loss(m, b, w=1): return w", "def loss(m, b, w=2): return w"),
+        ("def loss(m, b): return (lambda: 1)()", "def loss(m, b): return (lambda: 2)()"),
+        ("def f(): return 1\ndef loss(m, b): return f()", "def f(): return 2\ndef loss(m, b): return f()"),
+        ("class A:\n w = 1\ndef loss(m, b): return A.w", "class A:\n w = 2\ndef loss(m, b): return A.w"),
+        (
+            "from attnlib.training import token_loss as f\ndef loss(m, b): return f(1)(m, b)",
+            "from attnlib.training import token_loss as f\ndef loss(m, b): return f(2)(m, b)",
+        ),
+    ],
+)
+def test_what_is_typed_at_a_prompt_counts_by_its_code(before, after):
+    keys = []
+    for text in (before, before, after):
+        names = {"__name__": "__main__"}
+        exec(text, names)
+        keys.append(digest(names["loss"]))
+    assert keys[0] == keys[1] != keys[2]
 
 
-REFUSING = """
-def allowed(value):
-    return value < {bound}
-
-
-class Sizes(BaseModel):
-    width: {kind} = Field({least}description="in numbers")
-    depth: int = {depth}
-
-    @field_validator("width")
-    @classmethod
-    def _even(cls, width):
-        if width % {bound}:
-            raise ValueError("odd")
-        return width
-
-    @model_validator(mode="after")
-    def _possible(self):
-        if not allowed(self.width):
-            raise ValueError("too wide")
-        return self
-
-    @field_validator("depth")
-    @classmethod
-    def _rounded(cls, depth):
-        return depth // {grain}
-"""
-
-
-def test_what_only_refuses_counts_unless_it_shall_not(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-
-    def found(refusals, **changes):
-        text = {"bound": 2, "kind": "int", "least": "", "depth": 1, "grain": 2} | changes
-        header = "from pydantic import BaseModel, Field, field_validator, model_validator\n"
-        Path("sizes.py").write_text(header + REFUSING.format(**text))
-        os.utime("sizes.py", ns=(0, next(MOMENT)))
-        sys.modules.pop("sizes", None)
-        importlib.invalidate_caches()
-        return reached([importlib.import_module("sizes").Sizes], refusals=refusals)
-
-    only_refused = [{"bound": 3}, {"kind": "float"}, {"least": "ge=1, "}]
-    assert all(found(True, **change) != found(True) for change in only_refused)
-    assert all(found(False, **change) == found(False) for change in only_refused)
-    assert all(found(False, **change) != found(False) for change in ({"depth": 2}, {"grain": 3}))
-    assert set(found(True)) - set(found(False)) == {"sizes.allowed"}
-
-
-def test_functions_of_libraries_reach_nothing():
-    assert reached([torch.nn.Linear, np.mean, print, torch.nn.functional.cross_entropy]) == {}
+def test_modules_that_what_is_trained_comes_from_are_taken_up():
+    """Also through a reader's function: so that their code counts."""
+    names = {"__name__": "__main__"}
+    exec("import attnlib.training\ndef loss(m, b): return attnlib.training.token_loss()(m, b)", names)
+    modules = set()
+    digest([names["loss"], LANGUAGE.batches(SEEN, 10)], modules)
+    assert {"attnlib.training.objectives", "attnlib.generators.rasp.language"} <= modules
 
 
 # --- Kept and found ---------------------------------------------------------------------------------------
@@ -344,15 +305,9 @@ def test_files_of_another_run_or_step_are_said_and_made_again(foreign, caplog):
 
 
 def test_what_cannot_be_read_is_trained_and_not_kept(cache, caplog):
-    typed = {}
-    exec(textwrap.dedent("""
-        def loss(model, batch):
-            from attnlib.training import token_loss
-            return token_loss()(model, batch)
-    """), typed)  # fmt: skip
-    typed["loss"].__module__ = "__main__"
+    unreadable = object()
     moments = Snapshots([12])
-    model, history = train(loss=typed["loss"], hooks=[moments])
+    model, history = train(loss=lambda *given: unreadable and token_loss()(*given), hooks=[moments])
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(said) == 1 and "is not kept, and is trained at every call" in said[0]
     assert history.finished and not cache.exists()

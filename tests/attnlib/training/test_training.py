@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import itertools
 import json
 import logging
 import os
@@ -25,7 +26,6 @@ from attnlib.training import (
     CheckpointError,
     Plan,
     also_before,
-    checkpoints,
     exact_match,
     fit,
     run,
@@ -331,7 +331,7 @@ def test_the_tests_above_notice_what_a_checkpoint_forgets(tmp_path, monkeypatch,
     settings = plan(schedule="onecycle")
     train(the_plan=settings, folder=tmp_path, hooks=[killer(12)])
     train(the_plan=settings, folder=tmp_path / "whole", hooks=[killer(18)])
-    restore, fresh = checkpoints.restore_training_state, torch.get_rng_state()
+    restore, fresh = run.restore_training_state, torch.get_rng_state()
 
     def forgetful(tensors, header, model, optimizer, schedule, device):
         if forgotten == "random":
@@ -345,7 +345,7 @@ def test_the_tests_above_notice_what_a_checkpoint_forgets(tmp_path, monkeypatch,
             header = {**header, "schedule": schedule.state_dict()}
         restore(tensors, header, model, optimizer, schedule, device)
 
-    monkeypatch.setattr(checkpoints, "restore_training_state", forgetful)
+    monkeypatch.setattr(run, "restore_training_state", forgetful)
     train(the_plan=settings, folder=tmp_path, hooks=[killer(18)])
     assert not same_end(tmp_path, tmp_path / "whole")
 
@@ -405,23 +405,29 @@ def test_a_real_interrupt_signal(tmp_path):
     assert "interrupted" in (tmp_path / "log.txt").read_text()
 
 
-def test_a_kill_between_the_last_and_the_best_file(tmp_path, monkeypatch):
-    """`last` is written first: then `best` can be older than it says, and is mended."""
-    rising = lambda model: {"accuracy": 0.1 * time.monotonic()}  # noqa: E731
-    write, calls = save_tensors, []
+@pytest.mark.parametrize("better", [True, False])
+def test_killed_while_a_checkpoint_is_written_it_goes_on_from_the_one_before(tmp_path, monkeypatch, better):
+    scores = {0: 0.1, 1: 0.2, 2: 0.3 if better else 0.0, 3: 0.15}
+    write, calls, asked = save_tensors, [], itertools.count()
 
     def stop(path, tensors, header):
         calls.append(path.name)
-        if len(calls) == 4:  # last, best, last, best
+        if len(calls) == 3:
             raise KeyboardInterrupt
         write(path, tensors, header)
 
-    monkeypatch.setattr(run, "save_tensors", stop)
-    train(evaluate=rising, folder=tmp_path)
-    monkeypatch.undo()
-    assert load_tensors(tmp_path / "best.safetensors")[1]["step"] == 5
-    train(evaluate=rising, folder=tmp_path, hooks=[killer(11)])
-    assert load_tensors(tmp_path / "best.safetensors")[1]["step"] == 10
+    def score(model):
+        return {"accuracy": scores[next(asked)]}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "save_tensors", stop)
+        train(evaluate=score, folder=tmp_path)
+    (tmp_path / "best.safetensors").unlink()  # that Ctrl-C wrote, and a kill would not have
+    asked = itertools.count(2)
+    model, history = train(evaluate=score, folder=tmp_path)
+    assert history.best_step == (15 if better else 10) and len(history.rows) == 4
+    asked = itertools.count()
+    assert same_weights(model, train(evaluate=score)[0])
 
 
 def starts_again(folder, why, caplog, **settings):
@@ -435,29 +441,21 @@ def starts_again(folder, why, caplog, **settings):
     return same_weights(model, train()[0])
 
 
-def test_a_best_file_of_another_step_is_made_again(tmp_path, caplog):
-    falling = lambda model: {"accuracy": -time.monotonic()}  # noqa: E731
-    train(evaluate=falling, folder=tmp_path, hooks=[killer(12)])
-    tensors, header = load_tensors(tmp_path / "best.safetensors")
-    save_tensors(tmp_path / "best.safetensors", tensors, {**header, "step": 15})
-    assert starts_again(tmp_path, r"best\.safetensors is missing, or not of step 5", caplog)
-
-
 # --- What goes wrong --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ({"the_plan": plan(30)}, "in its plan, steps is 20 there, 30 here"),
-        ({"the_plan": plan(learning_rate=0.02)}, r"learning_rate is 0\.01 there, 0\.02 here.*delete"),
-        ({"evaluate": None}, "evaluate is True there, False here"),
-        ({"model": build(dropout=0.2)}, r"in its model, dropout is 0\.1 there, 0\.2 here"),
+        {"the_plan": plan(30)},
+        {"the_plan": plan(learning_rate=0.02)},
+        {"evaluate": None},
+        {"model": build(dropout=0.2)},
     ],
 )
-def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, change):
     train(folder=tmp_path)
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=f"is of another run.* or delete {tmp_path}"):
         train(folder=tmp_path, **change)
 
 
@@ -467,16 +465,14 @@ def test_what_does_not_change_the_weights_may_change(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["last.safetensors", "best.safetensors"])
-@pytest.mark.parametrize("damage", ["flip", "cut", "delete"])
+@pytest.mark.parametrize("damage", ["flip", "cut"])
 def test_a_damaged_checkpoint_is_made_again(tmp_path, name, damage, caplog):
     falling = lambda model: {"accuracy": -time.monotonic()}  # noqa: E731
     train(folder=tmp_path, evaluate=falling, hooks=[killer(12)])
     data = bytearray((tmp_path / name).read_bytes())
     data[-100] ^= 4
     (tmp_path / name).write_bytes(data if damage == "flip" else data[:-10])
-    if damage == "delete":
-        (tmp_path / name).unlink()
-    assert starts_again(tmp_path, rf"{name} (cannot be used: .*|is missing.*) Training starts again", caplog)
+    assert starts_again(tmp_path, rf"{name} cannot be used: .* Training starts again", caplog)
 
 
 @pytest.mark.parametrize("damage", ["flip", "delete"])
@@ -491,11 +487,6 @@ def test_a_finished_run_whose_model_is_damaged_or_gone_is_made_again(tmp_path, d
     data[-100] ^= 4
     path.write_bytes(data)
     assert starts_again(tmp_path, "does not match its checksum", caplog)
-
-
-def test_other_data_than_a_checkpoint_has_seen_start_the_run_again(tmp_path, caplog):
-    train(folder=tmp_path, batch_at=lambda step: batch_at(step + 1), hooks=[killer(12)])
-    assert starts_again(tmp_path, "was trained on other data", caplog)
 
 
 def test_a_full_disk_stops_the_run_and_keeps_what_there_was(tmp_path, monkeypatch):
@@ -683,9 +674,7 @@ def test_a_second_run_waits_for_the_first_and_finds_it_done(tmp_path):
             assert "waiting" in second.stderr.readline()
             first.communicate("\n")
             assert second.wait(60) == 0
-    log = (tmp_path / "log.txt").read_text()
-    assert log.count("step 20, accuracy") == 1
-    assert "finished at step 20" in log
+    assert (tmp_path / "log.txt").read_text().count("step 20, accuracy") == 1
 
 
 # --- The objectives ---------------------------------------------------------------------------------------

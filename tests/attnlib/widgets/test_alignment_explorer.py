@@ -34,19 +34,18 @@ def test_runs_have_their_own_maps_and_texts_and_what_is_shown_its_own_name():
         found = unpacked(widget)[name].reshape(3, 3, 3)
         assert np.abs(found - values.numpy()).max() <= 0.009 * values.max().item()
     state = state_of(widget.to_html())
-    (shown,) = state["documents"]
-    assert shown["written"] == WRITTEN and shown["gold"] == "a b a"
+    (shown,) = state["items"]
+    assert shown["written"] == WRITTEN and shown["expected"] == "a b a"
     assert state["one_scale"] and state["nouns"] == ["sequence", "copy"]
 
 
 @pytest.mark.parametrize(
-    ("written", "kept"),
-    [(["x"] * 3, None), ({}, {}), ({"learns": ["x"] * 3}, {"learns": ["x"] * 3})],
+    "written",
+    [["x"] * 3, {}, {"learns": ["x"] * 3}],
 )
-def test_one_text_may_be_of_all_maps_or_of_some_or_there_is_none(written, kept):
-    (shown,) = explorer({"A": sequence(written=written)}).documents
-    assert shown["written"] == kept
-    assert shown["predicted"] == (["x"] * 3 if kept is None else [""] * 3)
+def test_one_text_may_be_of_all_maps_or_of_some_or_there_is_none(written):
+    (shown,) = explorer({"A": sequence(written=written)}).items
+    assert shown["written"] == written
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,8 @@ def test_texts_that_belong_to_no_map_or_checkpoint_are_refused_by_name(changes, 
 def test_one_checkpoint_alone_is_of_the_last():
     last = {name: values[2:] for name, values in RUNS.items()}
     written = {name: texts[2:] for name, texts in WRITTEN.items()}
-    (shown,) = explorer({"A": sequence(targets=[SYMBOLS], scores=last, written=written)}).documents
-    assert shown["predicted"] == [""] and shown["written"] == written
+    (shown,) = explorer({"A": sequence(targets=[SYMBOLS], scores=last, written=written)}).items
+    assert shown["checkpoints"] == 1 and shown["written"] == written
 
 
 def test_no_name_of_a_run_and_no_text_of_it_can_end_the_script_or_open_a_tag():

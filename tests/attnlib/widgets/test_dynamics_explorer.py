@@ -34,12 +34,12 @@ def explorer(documents=None, **settings):
 
 def unpacked(widget, index=0) -> dict[str, np.ndarray]:
     """What the front end reads, by name: [checkpoint token]."""
-    start = sum(each["bytes"] for each in widget.documents[:index])
-    found = widget.documents[index]
+    start = sum(each["bytes"] for each in widget.items[:index])
+    found = widget.items[index]
     raw = zlib.decompress(widget.weights[start : start + found["bytes"]], wbits=-15)
     steps, at, read = np.frombuffer(raw, np.uint8).astype(float), 0, {}
     for score in found["scores"]:
-        end = at + score["moments"] * len(found["tokens"])
+        end = at + score["moments"] * found["places"]
         parts = (steps[at:end] - 128) / 127 if score["signed"] else steps[at:end] / 255
         read[score["name"]] = (score["scale"] * parts * abs(parts)).reshape(score["moments"], -1)
         at = end
@@ -66,8 +66,8 @@ def test_a_stored_score_is_off_by_no_more_than_promised_and_keeps_its_sign(value
 def test_documents_lie_one_after_the_other_and_the_truth_with_them():
     truth = torch.tensor([0.0, 2.0, 0.0])
     other = document(tokens=list("xyz"), scores=scores(3, 3), true_relevance=truth)
-    widget = explorer({"A": document(), "B": other}, title="T", document=1, token=2)
-    assert [score["name"] for score in widget.documents[1]["scores"]] == [
+    widget = explorer({"A": document(), "B": other}, title="T", item=1, token=2)
+    assert [score["name"] for score in widget.items[1]["scores"]] == [
         "alpha", "beta", "Delta", "true relevance",
     ]  # fmt: skip
     for index, tokens in enumerate((4, 3)):
@@ -83,7 +83,7 @@ def test_documents_lie_one_after_the_other_and_the_truth_with_them():
 def test_a_score_that_is_negative_in_one_document_has_its_two_colours_in_all():
     positive = document(scores=scores() | {"beta": scores()["beta"].abs()})
     widget = explorer({"A": positive, "B": document()})
-    signed = [{score["name"]: score["signed"] for score in each["scores"]} for each in widget.documents]
+    signed = [{score["name"]: score["signed"] for score in each["scores"]} for each in widget.items]
     assert signed == 2 * [{"alpha": False, "beta": True, "Delta": True}]
     assert (unpacked(widget)["beta"] >= 0).all()
 
@@ -147,7 +147,7 @@ def test_a_training_that_cannot_be_shown_is_refused_with_the_reason(settings, me
     ("name", "value", "message"),
     [
         ("checkpoint", 3, "checkpoint must be from 0 to 2"),
-        ("document", 1, "document must be from 0 to 0; got 1"),
+        ("item", 1, "item must be from 0 to 0; got 1"),
         ("token", 4, r"token must be from -1 to 3 \(-1 for none\); got 4"),
         ("token", -2, "token must be from -1 to 3"),
     ],
@@ -162,7 +162,7 @@ def test_a_place_that_does_not_exist_is_refused(name, value, message):
 def test_a_token_that_another_document_lacks_is_let_go():
     short = document(tokens=["x"], scores=scores(3, 1))
     widget = explorer({"A": document(), "B": short}, token=3)
-    widget.document = 1
+    widget.item = 1
     assert widget.token == -1
 
 
@@ -175,7 +175,7 @@ def test_no_text_can_end_the_script_or_open_a_tag():
     )
     page = explorer({HOSTILE[0]: hostile}, title="</script><b>").to_html()
     assert is_harmless(page)
-    assert state_of(page)["documents"][0]["tokens"] == HOSTILE
+    assert state_of(page)["items"][0]["tokens"] == HOSTILE
 
 
 def test_long_documents_at_twenty_checkpoints_stay_under_150_kb(tmp_path):
@@ -203,15 +203,15 @@ def test_a_typed_text_is_scored_and_put_behind_the_recorded_documents():
     widget.observe(lambda change: busy.append(change["new"]), "busy")
     press(widget, " a great day ")
     assert busy == [True, False] and widget.error == ""
-    assert [(each["label"], each["typed"], each["gold"]) for each in widget.documents] == [
+    assert [(each["label"], each["typed"], each["gold"]) for each in widget.items] == [
         ("A", False, "good"), ("a great day", True, None),
     ]  # fmt: skip
-    assert widget.document == 1 and widget.token == -1
+    assert widget.item == 1 and widget.token == -1
     assert widget.shown == ["beta", "gamma"]  # a score that was not there before is shown
     assert unpacked(widget, 1)["gamma"] == pytest.approx(np.array([[-0.5, 0.5, -0.5]]))
     press(widget, "word " * 30)
     press(widget, "a great day")
-    assert [len(each["label"]) for each in widget.documents] == [1, 48, 11]
+    assert [len(each["label"]) for each in widget.items] == [1, 48, 11]
 
 
 @pytest.mark.parametrize(
@@ -226,10 +226,10 @@ def test_a_typed_text_is_scored_and_put_behind_the_recorded_documents():
 )
 def test_what_cannot_be_classified_is_an_error_in_the_widget(text, function, message):
     widget = explorer(classify=function)
-    before = widget.documents
+    before = widget.items
     press(widget, text)
     assert message in widget.error and not widget.busy
-    assert widget.documents == before and widget.shown == ["alpha", "beta", "Delta"]
+    assert widget.items == before and widget.shown == ["alpha", "beta", "Delta"]
 
 
 def test_the_static_page_of_a_live_explorer_has_what_was_typed_but_no_box():
@@ -237,4 +237,4 @@ def test_the_static_page_of_a_live_explorer_has_what_was_typed_but_no_box():
     press(widget, "a great day")
     state = state_of(widget.to_html())
     assert (state["asks"], state["recorded"], state["busy"], state["error"]) == (False, True, False, "")
-    assert len(state["documents"]) == 2
+    assert len(state["items"]) == 2

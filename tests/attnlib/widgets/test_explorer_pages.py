@@ -20,7 +20,7 @@ EXPLORERS = {
     "attention": (attention.two_examples, {"layer": 1}),
     "dynamics": (dynamics.explorer, {"token": 1}),
     "generation": (generation.two_examples, {"layer": 0}),
-    "measure": (measure.explorer, {"question": 1}),
+    "measure": (measure.explorer, {"item": 1}),
     "model": (model.explorer, {"layer": 1}),
     "training": (training.explorer, {"checkpoint": 0}),
 }

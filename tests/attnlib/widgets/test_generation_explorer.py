@@ -1,9 +1,7 @@
 """The explorer of generation without a browser: what it refuses, how it stores, and its live side."""
 
-import os
 import re
 import zlib
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -16,8 +14,9 @@ import attnlib.widgets.generation_explorer as module
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.encoding import dequantise
-from attnlib.widgets.recording import parts_of, pieces
+from attnlib.widgets.generation_explorer import parts_of, pieces
 from tests.explorers import HOSTILE, is_harmless, press, state_of
+from tests.pretrained import trained_model
 
 WORDS, NEW = ["The", " sky", " of", " Rome"], [" is", " blue"]
 
@@ -29,8 +28,8 @@ def shares(generated=2, prompt=4, layers=3) -> torch.Tensor:
 
 def unpacked(explorer, index=0) -> np.ndarray:
     """What the front end reads: [generated prompt layer]."""
-    start = sum(example["bytes"] for example in explorer.examples[:index])
-    example = explorer.examples[index]
+    start = sum(example["bytes"] for example in explorer.items[:index])
+    example = explorer.items[index]
     generated, prompt, layers = example["shape"]
     raw = zlib.decompress(explorer.weights[start : start + example["bytes"]], wbits=-15)
     steps = np.frombuffer(raw, np.uint8).reshape(generated, layers, prompt)
@@ -68,7 +67,7 @@ def tiny_model():
 
 def test_shares_are_stored_as_precisely_as_promised():
     explorer = GenerationExplorer(WORDS, NEW, shares())
-    assert explorer.examples[0]["shares"] and explorer.examples[0]["scale"] == 1
+    assert explorer.items[0]["shares"] and explorer.items[0]["scale"] == 1
     truth = shares().numpy()
     assert (np.abs(unpacked(explorer) - truth) <= np.sqrt(truth) / 255 + 1 / 255**2).all()
 
@@ -77,7 +76,7 @@ def test_ratios_of_any_size_are_stored_as_precisely_as_promised():
     ratios = torch.logspace(-2, 2.5, 24, dtype=torch.float64).reshape(2, 4, 3)
     ratios[0, 0, 0] = 0
     explorer = GenerationExplorer(WORDS, NEW, ratios)
-    example, truth = explorer.examples[0], ratios.numpy()
+    example, truth = explorer.items[0], ratios.numpy()
     assert not example["shares"] and example["scale"] == pytest.approx(10**2.5)
     error = np.abs(unpacked(explorer) - truth)
     assert (error <= 0.0081 * example["scale"] ** 0.25 * truth**0.75 + 1e-6).all()
@@ -86,7 +85,7 @@ def test_ratios_of_any_size_are_stored_as_precisely_as_promised():
 
 def test_values_below_one_that_are_no_shares_get_their_own_scale():
     explorer = GenerationExplorer(WORDS, NEW, torch.full((2, 4, 3), 0.5))
-    assert not explorer.examples[0]["shares"] and explorer.examples[0]["scale"] == 0.5
+    assert not explorer.items[0]["shares"] and explorer.items[0]["scale"] == 0.5
     assert unpacked(explorer) == pytest.approx(0.5)
 
 
@@ -161,14 +160,14 @@ def test_an_example_that_cannot_be_shown_is_named(examples, message):
         ("layer", -2, r"layer must be from -1 to 2"),
         ("generated", 2, "generated must be from 0 to 1; got 2"),
         ("generated", -1, "generated must be from 0 to 1; got -1"),
-        ("example", 1, "example must be from 0 to 0; got 1"),
+        ("item", 1, "item must be from 0 to 0; got 1"),
     ],
 )
 def test_a_place_that_does_not_exist_is_refused(name, value, message):
     explorer = GenerationExplorer(WORDS, NEW, shares())
     with pytest.raises(traitlets.TraitError, match=message):
         setattr(explorer, name, value)
-    if name != "example":
+    if name != "item":
         with pytest.raises(traitlets.TraitError, match=message):
             GenerationExplorer(WORDS, NEW, shares(), **{name: value})
 
@@ -189,9 +188,9 @@ def two_examples(**settings):
 
 def test_examples_of_different_sizes_and_scales_lie_one_after_the_other():
     explorer = two_examples(title="T", filtered=False)
-    assert [example["shape"] for example in explorer.examples] == [[2, 4, 3], [1, 1, 2]]
-    assert [example["scale"] for example in explorer.examples] == [1, 7]
-    assert [example["ignored"] for example in explorer.examples] == [[0], []]
+    assert [example["shape"] for example in explorer.items] == [[2, 4, 3], [1, 1, 2]]
+    assert [example["scale"] for example in explorer.items] == [1, 7]
+    assert [example["ignored"] for example in explorer.items] == [[0], []]
     assert np.abs(unpacked(explorer, 0) - shares().numpy()).max() < 0.004
     assert unpacked(explorer, 1) == pytest.approx(7)
     assert repr(explorer) == "GenerationExplorer 'T': 4 prompt tokens, 2 generated, 3 layers, 2 examples"
@@ -201,10 +200,10 @@ def test_examples_of_different_sizes_and_scales_lie_one_after_the_other():
 def test_a_smaller_example_keeps_the_choice_within_it():
     explorer = two_examples(generated=1, layer=2)
     assert (explorer.generated, explorer.layer) == (1, 2)
-    explorer.example = 1
+    explorer.item = 1
     assert (explorer.generated, explorer.layer) == (0, 1)
     with pytest.raises(traitlets.TraitError, match="layer must be from -1 to 1"):
-        two_examples(example=1, layer=2)
+        two_examples(item=1, layer=2)
 
 
 # ---- from results
@@ -217,21 +216,21 @@ def result_of(tokenizer, text="the sky of Rome", new=(5, 6), **settings):
 
 def test_a_result_is_shown_with_the_blanks_of_its_text_and_the_filter_of_the_study():
     explorer = GenerationExplorer.of(result_of(Words()), Words(), title="T")
-    assert explorer.examples[0]["generated"] == [" w5", " w6"]
+    assert explorer.items[0]["generated"] == [" w5", " w6"]
     tokenizer = Words()
     explorer = GenerationExplorer.of(result_of(tokenizer), tokenizer)
-    assert explorer.examples[0]["prompt"] == ["<s>", " the", " sky", " of", " Rome"]
-    assert explorer.examples[0]["ignored"] == [0, 1]
+    assert explorer.items[0]["prompt"] == ["<s>", " the", " sky", " of", " Rome"]
+    assert explorer.items[0]["ignored"] == [0, 1]
     longer = GenerationExplorer.of(result_of(tokenizer), tokenizer, ignore={"of"})
-    assert longer.examples[0]["ignored"] == [0, 3]
+    assert longer.items[0]["ignored"] == [0, 3]
 
 
 def test_several_results_become_examples():
     tokenizer = Words()
     result = result_of(tokenizer)
     explorer = GenerationExplorer.of({"rollout": result, "ratio": result.over_null()}, tokenizer, layer=1)
-    assert [example["label"] for example in explorer.examples] == ["rollout", "ratio"]
-    assert [example["shares"] for example in explorer.examples] == [True, False]
+    assert [example["label"] for example in explorer.items] == ["rollout", "ratio"]
+    assert [example["shares"] for example in explorer.items] == [True, False]
     assert unpacked(explorer, 1) == pytest.approx(result.over_null().matrix.numpy(), rel=0.05, abs=0.01)
     assert explorer.layer == 1
 
@@ -251,10 +250,7 @@ def test_pieces_join_to_the_text_and_show_a_split_character_once():
 
 
 def test_pieces_of_a_real_vocabulary_keep_the_blanks():
-    folder = Path(os.environ.get("ATTNLIB_DATA", "")) / "models" / "stories260k"
-    if not folder.exists():
-        pytest.skip("set ATTNLIB_DATA to a folder with models/stories260k")
-    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
+    tokenizer = hf.AutoTokenizer.from_pretrained(trained_model())
     text = "Once upon a time, Lily said: it's\na big, red ball"
     assert "".join(pieces(tokenizer(text)["input_ids"][1:], tokenizer)) == text
 
@@ -266,7 +262,7 @@ def test_no_token_can_end_the_script_or_open_a_tag():
     explorer = GenerationExplorer(HOSTILE, HOSTILE[:2], shares(), title="</script><b>")
     page = explorer.to_html()
     assert is_harmless(page)
-    assert state_of(page)["examples"][0]["prompt"] == HOSTILE
+    assert state_of(page)["items"][0]["prompt"] == HOSTILE
 
 
 # ---- live
@@ -276,7 +272,7 @@ def test_no_token_can_end_the_script_or_open_a_tag():
 def live():
     """A live explorer and the list of what it sends to its views."""
     explorer, sent = GenerationExplorer.live(tiny_model(), Words(), 4, title="T", do_sample=False), []
-    explorer.send = lambda content, buffers=None: sent.append((content, buffers, len(explorer.examples)))
+    explorer.send = lambda content, buffers=None: sent.append((content, buffers, len(explorer.items)))
     return explorer, sent
 
 
@@ -289,14 +285,14 @@ def test_a_prompt_is_continued_row_by_row_and_kept_whole_at_the_end(live):
     assert busy == [True, False] and explorer.error == "" and explorer.asked == "the sky of Rome"
     ids = explorer.encode("the sky of Rome")
     truth = generate_with_rollout(explorer.model, ids, 4, do_sample=False)
-    assert [example["label"] for example in explorer.examples] == ["rollout", "over the null model"]
+    assert [example["label"] for example in explorer.items] == ["rollout", "over the null model"]
     assert np.abs(unpacked(explorer) - truth.matrix.numpy()).max() < 0.004
     assert unpacked(explorer, 1) == pytest.approx(truth.over_null().matrix.numpy(), rel=0.06, abs=0.01)
-    assert explorer.examples[0] | {"bytes": 0} == explorer.examples[1] | {
+    assert explorer.items[0] | {"bytes": 0} == explorer.items[1] | {
         "bytes": 0, "label": "rollout", "scale": 1.0, "shares": True,
     }  # fmt: skip
     assert [content["index"] for content, _, _ in sent] == [1, 2, 3]
-    assert [content["word"] for content, _, _ in sent] == explorer.examples[0]["generated"][1:]
+    assert [content["word"] for content, _, _ in sent] == explorer.items[0]["generated"][1:]
     for content, (packed,), examples in sent:
         assert examples == 1  # the first row was shown before the second came
         steps = np.frombuffer(zlib.decompress(packed, wbits=-15), np.uint8).reshape(3, 5)
@@ -316,10 +312,10 @@ def test_a_prompt_that_cannot_be_continued_is_an_error_in_the_widget(live, promp
     explorer, _ = live
     explorer.max_prompt_tokens = 50
     press(explorer, "the sky")
-    before = explorer.examples
+    before = explorer.items
     press(explorer, prompt)
     assert re.search(message, explorer.error) and not explorer.busy
-    assert explorer.examples == before and explorer.asked == prompt
+    assert explorer.items == before and explorer.asked == prompt
     press(explorer, "the sky")
     assert explorer.error == ""
 
@@ -341,7 +337,7 @@ def test_what_came_before_a_failure_is_kept(live, monkeypatch, error, message):
     monkeypatch.setattr(module, "stream_with_rollout", failing)
     press(explorer, "the sky")
     assert explorer.error == message and not explorer.busy
-    assert [example["shape"] for example in explorer.examples] == [[2, 3, 3]] * 2
+    assert [example["shape"] for example in explorer.items] == [[2, 3, 3]] * 2
 
 
 def test_a_word_is_decoded_beside_its_neighbours_alone(live, monkeypatch):
@@ -375,17 +371,17 @@ def test_options_reach_the_model_and_the_null_model(sink):
     assert unpacked(explorer)[:, sink].max() == 0
     truth = generate_with_rollout(explorer.model, explorer.encode("the sky of Rome"), 3, **options)
     assert unpacked(explorer, 1) == pytest.approx(truth.over_null().matrix.numpy(), rel=0.06, abs=0.01)
-    assert explorer.examples[0]["ignored"] == []
+    assert explorer.items[0]["ignored"] == []
 
 
 def test_the_static_page_of_a_live_explorer_has_its_rows_but_not_its_box(live):
     explorer, _ = live
     explorer.busy = True
     empty = state_of(explorer.to_html())
-    assert (empty["asks"], empty["recorded"], empty["busy"], empty["examples"]) == (False, True, False, [])
+    assert (empty["asks"], empty["recorded"], empty["busy"], empty["items"]) == (False, True, False, [])
     explorer.busy = False
     press(explorer, "the sky")
-    assert len(state_of(explorer.to_html())["examples"]) == 2
+    assert len(state_of(explorer.to_html())["items"]) == 2
     assert explorer.asks
 
 

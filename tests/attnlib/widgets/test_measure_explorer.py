@@ -34,7 +34,7 @@ def explorer(**settings):
 
 def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
     explorer = MeasureExplorer({"one": question()})
-    (shown,) = explorer.documents
+    (shown,) = explorer.items
     assert shown["found"] == {"rollout": [1], "blank-out": [2], "even": [3]}
     assert shown["truth"] == [1] and shown["candidates"] == [0, 1, 2] and shown["query"] == 3
     assert explorer.names == ["rollout", "blank-out", "even", "flow"]
@@ -45,8 +45,8 @@ def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
 def test_scores_that_are_negative_for_one_question_have_signs_in_all():
     positive = question(scores={"blank-out": torch.rand(5)})
     explorer = MeasureExplorer({"one": question(), "two": positive})
-    assert explorer.documents[1]["scores"][0]["signed"]
-    assert sum(each["bytes"] for each in explorer.documents) == len(explorer.weights)
+    assert explorer.items[1]["scores"][0]["signed"]
+    assert sum(each["bytes"] for each in explorer.items) == len(explorer.weights)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_what_is_not_valid_is_named(changes, message):
 def test_a_measure_or_question_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="there is no measure 'x'; the questions have rollout, blank-out"):
         MeasureExplorer({"one": question()}, first="x")
-    with pytest.raises(traitlets.TraitError, match="document must be from 0 to 0; got 1"):
-        MeasureExplorer({"one": question()}, question=1)
+    with pytest.raises(traitlets.TraitError, match="item must be from 0 to 0; got 1"):
+        MeasureExplorer({"one": question()}, item=1)
 
 
 def test_another_question_has_none_of_the_tokens_that_it_lacks():
@@ -79,7 +79,7 @@ def test_another_question_has_none_of_the_tokens_that_it_lacks():
     short |= {"truth": torch.tensor([False, True]), "candidates": None}
     explorer = MeasureExplorer({"one": question(), "two": short})
     explorer.token = 4
-    explorer.document = 1
+    explorer.item = 1
     assert explorer.token == -1
 
 
@@ -89,4 +89,4 @@ def test_a_page_shows_hostile_tokens_as_text():
     explorer = MeasureExplorer({HOSTILE[2]: question(tokens=tokens, **parts)}, title="</script><b>")
     page = explorer.to_html()
     assert is_harmless(page)
-    assert state_of(page)["documents"][0]["tokens"] == tokens
+    assert state_of(page)["items"][0]["tokens"] == tokens

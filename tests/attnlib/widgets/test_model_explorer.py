@@ -40,8 +40,8 @@ def explorer(**settings):
 
 def unpacked(widget, index=0):
     """The weights by name, as the front end reads them."""
-    start = sum(example["bytes"] for example in widget.examples[:index])
-    example = widget.examples[index]
+    start = sum(example["bytes"] for example in widget.items[:index])
+    example = widget.items[index]
     kind = np.dtype(np.float16 if example["half"] else np.float32)
     planes = zlib.decompress(widget.weights[start : start + example["bytes"]], wbits=-15)
     stacked = np.frombuffer(planes, np.uint8).reshape(kind.itemsize, -1).T
@@ -55,8 +55,8 @@ def unpacked(widget, index=0):
 @pytest.mark.parametrize("half", [True, False])
 def test_weights_travel_without_loss_and_in_half_precision_where_that_loses_none(half):
     model = transformer(half=half)
-    widget = ModelExplorer({"other": parts(), "sort": parts(model=model)}, example=1)
-    assert widget.examples[1]["half"] is half
+    widget = ModelExplorer({"other": parts(), "sort": parts(model=model)}, item=1)
+    assert widget.items[1]["half"] is half
     found = unpacked(widget, 1)
     assert list(found) == list(model.state_dict())
     for name, weight in model.state_dict().items():
@@ -64,7 +64,7 @@ def test_weights_travel_without_loss_and_in_half_precision_where_that_loses_none
 
 
 def test_what_the_page_needs_of_a_language_is_there():
-    task = explorer().examples[0]["task"]
+    task = explorer().items[0]["task"]
     ids = SORT.annotate("ab").input_ids.tolist()
     assert [task["bos"], task["first"], task["first"] + 1] == ids
     assert task["classes"] == list(SORT.classes) and task["program"] == "sort"
@@ -74,7 +74,7 @@ def test_what_the_page_needs_of_a_language_is_there():
 def test_a_language_of_your_own_brings_what_is_right_of_its_texts():
     own = rasp.Definition("sort", "mine", lambda s: s.symbols, heads=rasp.LANGUAGES["hist"].heads)
     task = rasp.language(own, 10, bos=True)
-    told = ModelExplorer({"mine": parts(task=task, texts=["ba"])}).examples[0]["task"]
+    told = ModelExplorer({"mine": parts(task=task, texts=["ba"])}).items[0]["task"]
     assert told["program"] is None
     assert told["texts"] == [{"text": "ba", "right": ["b", "a"], "targets": {"L0H0": "100110101"}}]
 
@@ -134,7 +134,7 @@ def test_a_text_that_cannot_be_asked_at_first_is_refused():
     model = transformer(ADDS, causal=True)
     adding = {"adds": {"model": model, "task": ADDS, "texts": ["58+67", "1+2="]}}
     assert ModelExplorer(adding, text="3+4").text == "3+4"
-    assert [each["text"] for each in ModelExplorer(adding).examples[0]["task"]["texts"]] == ["58+67", "1+2"]
+    assert [each["text"] for each in ModelExplorer(adding).items[0]["task"]["texts"]] == ["58+67", "1+2"]
     with pytest.raises(ValueError, match=r"model 'adds': '58=' is not a problem of this task"):
         ModelExplorer(adding, text="58")
 

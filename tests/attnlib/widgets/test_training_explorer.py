@@ -34,8 +34,8 @@ def explorer(**settings):
 
 def unpacked(widget, index=0) -> np.ndarray:
     """What the front end reads: [checkpoint layer head query key]."""
-    start = sum(example["bytes"] for example in widget.examples[:index])
-    example = widget.examples[index]
+    start = sum(example["bytes"] for example in widget.items[:index])
+    example = widget.items[index]
     raw = zlib.decompress(widget.weights[start : start + example["bytes"]], wbits=-15)
     return dequantise(np.frombuffer(raw, np.uint8)).reshape(example["shape"])
 
@@ -45,19 +45,19 @@ def unpacked(widget, index=0) -> np.ndarray:
 
 def test_problems_of_different_sizes_lie_one_after_the_other_as_precisely_as_promised():
     longer = problem(tokens=list("12+34="), attentions=attention(3, 1, 2, 6), answers=["", "46", "46"])
-    widget = TrainingExplorer({"short": problem(), "long": longer}, STEPS, title="T", example=1)
+    widget = TrainingExplorer({"short": problem(), "long": longer}, STEPS, title="T", item=1)
     for index, truth in enumerate([attention().numpy(), attention(3, 1, 2, 6).numpy()]):
         assert (np.abs(unpacked(widget, index) - truth) <= np.sqrt(truth) / 255 + 1 / 255**2).all()
     assert repr(widget) == "TrainingExplorer 'T': 2 problems, 3 checkpoints, 1 layers x 2 heads"
-    assert [example["label"] for example in widget.examples] == ["short", "long"]
+    assert [example["label"] for example in widget.items] == ["short", "long"]
 
 
 def test_references_are_stored_for_all_heads_or_some():
     eye = torch.eye(4).bool()
     some = problem(references={(1, 2): eye})
     widget = TrainingExplorer({"all": problem(references=eye), "some": some, "none": problem()}, STEPS)
-    assert [example["masks"] for example in widget.examples] == [1, 1, 0]
-    assert widget.examples[1]["mask_of"] == [[-1, -1, -1], [-1, -1, 0]]
+    assert [example["masks"] for example in widget.items] == [1, 1, 0]
+    assert widget.items[1]["mask_of"] == [[-1, -1, -1], [-1, -1, 0]]
     assert widget.masks == 2 * np.packbits(eye.numpy()).tobytes()
 
 
@@ -129,7 +129,7 @@ def test_a_training_that_cannot_be_shown_is_refused_with_the_reason(settings, me
         ("layer", 2, "layer must be from 0 to 1; got 2"),
         ("head", -2, "head must be from -1 to 2"),
         ("query", 4, "query must be from -1 to 3"),
-        ("example", 1, "example must be from 0 to 0"),
+        ("item", 1, "item must be from 0 to 0"),
     ],
 )
 def test_a_place_that_does_not_exist_is_refused(name, value, message):
@@ -153,7 +153,7 @@ def test_no_text_can_end_the_script_or_open_a_tag():
     hostile = problem(tokens=HOSTILE, answers=HOSTILE[:3], expected=HOSTILE[3])
     page = TrainingExplorer({HOSTILE[0]: hostile}, STEPS, {HOSTILE[3]: [0, 0, 0]}, "</script><b>").to_html()
     assert is_harmless(page)
-    assert state_of(page)["examples"][0]["answers"] == HOSTILE[:3]
+    assert state_of(page)["items"][0]["answers"] == HOSTILE[:3]
 
 
 def test_three_problems_in_twelve_heads_at_eight_checkpoints_stay_under_150_kb(tmp_path):
@@ -180,13 +180,13 @@ def test_a_typed_problem_is_answered_and_put_behind_the_recorded_ones():
     press(widget, " 4+5= ")
     press(widget, "2+2=")
     assert busy == [True, False, True, False] and widget.error == ""
-    assert [(example["label"], example["typed"]) for example in widget.examples] == [
+    assert [(example["label"], example["typed"]) for example in widget.items] == [
         ("1+2=", False), ("4+5=", True), ("2+2=", True),
     ]  # fmt: skip
-    assert widget.example == 2 and widget.examples[2]["answers"] == ["?", "4", "4"]
+    assert widget.item == 2 and widget.items[2]["answers"] == ["?", "4", "4"]
     assert np.abs(unpacked(widget, 2) - attention().numpy()).max() < 0.004
     press(widget, "4+5=")  # again: it moves to the end
-    assert [example["label"] for example in widget.examples] == ["1+2=", "2+2=", "4+5="]
+    assert [example["label"] for example in widget.items] == ["1+2=", "2+2=", "4+5="]
 
 
 def test_the_trained_model_alone_may_answer():
@@ -195,7 +195,7 @@ def test_the_trained_model_alone_may_answer():
 
     widget = explorer(answer=trained, query=3, checkpoint=1)
     press(widget, "4+5")
-    assert widget.examples[1]["shape"] == [1, 2, 3, 3, 3] and widget.examples[1]["expected"] is None
+    assert widget.items[1]["shape"] == [1, 2, 3, 3, 3] and widget.items[1]["expected"] is None
     assert widget.query == -1  # there is no fourth row
     assert widget.checkpoint == 1  # where the slider is for the recorded problems
 
@@ -212,10 +212,10 @@ def test_the_trained_model_alone_may_answer():
 )
 def test_what_cannot_be_answered_is_an_error_in_the_widget(text, answer, message):
     widget = explorer(answer=answer)
-    before = widget.examples
+    before = widget.items
     press(widget, text)
     assert message in widget.error and not widget.busy
-    assert widget.examples == before and widget.asked == text
+    assert widget.items == before and widget.asked == text
 
 
 def test_stopping_is_no_failure():
@@ -233,5 +233,5 @@ def test_the_static_page_of_a_live_explorer_has_what_was_typed_but_no_box():
     press(widget, "wrong")
     state = state_of(widget.to_html())
     assert (state["asks"], state["recorded"], state["busy"], state["error"]) == (False, True, False, "")
-    assert len(state["examples"]) == 2 and widget.asks
+    assert len(state["items"]) == 2 and widget.asks
     assert not state_of(explorer().to_html())["recorded"]

@@ -1,5 +1,7 @@
 """The explorers without a browser: what they refuse, how they store weights, and what the page holds."""
 
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib.widgets import AttentionExplorer
-from attnlib.widgets.encoding import dequantise, quantise
+from attnlib.widgets.encoding import deflate, dequantise, quantise
 from attnlib.widgets.static import StaticTwin
 from tests.explorers import HOSTILE, is_harmless, state_of
+
+
+def inflated(explorer: AttentionExplorer) -> bytes:
+    """The bytes of the first item."""
+    return zlib.decompress(explorer.weights[: explorer.items[0]["bytes"]], wbits=-15)
 
 
 def attention(layers: int = 2, heads: int = 3, queries: int = 4, keys: int = 4) -> torch.Tensor:
@@ -44,7 +51,7 @@ def test_small_weights_are_stored_better_than_by_plain_rounding():
 )
 def test_arrays_of_any_kind_are_accepted(convert):
     explorer = AttentionExplorer(list("abcd"), convert(attention()))
-    stored = dequantise(np.frombuffer(explorer.weights, np.uint8)).reshape(2, 3, 4, 4)
+    stored = dequantise(np.frombuffer(inflated(explorer), np.uint8)).reshape(2, 3, 4, 4)
     assert np.abs(stored - attention().numpy()).max() < 0.008  # bfloat16 itself rounds to 1/256
 
 
@@ -52,7 +59,7 @@ def test_equal_references_are_stored_once_and_found_again():
     one, other = torch.eye(4).bool(), torch.eye(4).flip(0).bool()
     references = {(0, 1): one, (0, 2): other, (1, 0): one}
     explorer = AttentionExplorer(list("abcd"), attention(), references=references)
-    assert explorer.examples[0]["mask_of"] == [[-1, 0, 1], [0, -1, -1]]
+    assert explorer.items[0]["mask_of"] == [[-1, 0, 1], [0, -1, -1]]
     masks = np.unpackbits(np.frombuffer(explorer.masks, np.uint8)).reshape(2, 4, 4)
     assert (masks == np.stack([one, other])).all()
 
@@ -92,7 +99,7 @@ def test_input_that_cannot_be_shown_is_refused_with_the_reason_and_the_remedy(pa
 
 def test_what_rounding_leaves_outside_the_range_is_accepted():
     explorer = AttentionExplorer(list("abcd"), broken((0, 0, 0, 0), 1 + 1e-6))
-    assert explorer.weights[0] == 255
+    assert inflated(explorer)[0] == 255
 
 
 @pytest.mark.parametrize(
@@ -119,14 +126,14 @@ def test_an_example_that_cannot_be_shown_is_named(examples, message):
         ("layer", -1, "layer must be from 0 to 1; got -1"),
         ("head", 3, r"head must be from -1 to 2 \(-1 for the mean of heads\); got 3"),
         ("query", 4, r"query must be from -1 to 3 \(-1 for none\); got 4"),
-        ("example", 1, "example must be from 0 to 0; got 1"),
+        ("item", 1, "item must be from 0 to 0; got 1"),
     ],
 )
 def test_a_place_that_does_not_exist_is_refused(name, value, message):
     explorer = AttentionExplorer(list("abcd"), attention())
     with pytest.raises(traitlets.TraitError, match=message):
         setattr(explorer, name, value)
-    if name != "example":
+    if name != "item":
         with pytest.raises(traitlets.TraitError, match=message):
             AttentionExplorer(list("abcd"), attention(), **{name: value})
 
@@ -146,16 +153,15 @@ def two_examples(**settings) -> AttentionExplorer:
 
 def test_examples_of_different_sizes_lie_one_after_the_other():
     explorer = two_examples()
-    assert [example["shape"] for example in explorer.examples] == [[2, 3, 4, 4], [1, 2, 3, 2]]
-    assert (
-        explorer.weights
-        == quantise(attention().numpy()).tobytes() + quantise(attention(1, 2, 3, 2).numpy()).tobytes()
-    )
+    assert [example["shape"] for example in explorer.items] == [[1, 2, 3, 4, 4], [1, 1, 2, 3, 2]]
+    packed = [deflate(quantise(attention(*sizes).numpy())) for sizes in ((2, 3, 4, 4), (1, 2, 3, 2))]
+    assert explorer.weights == b"".join(packed)
+    assert [example["bytes"] for example in explorer.items] == [len(each) for each in packed]
 
 
 def test_a_smaller_example_keeps_layer_head_and_query_within_it():
     explorer = two_examples(layer=1, head=2, query=3)
-    explorer.example = 1
+    explorer.item = 1
     assert (explorer.layer, explorer.head, explorer.query) == (0, 1, -1)
 
 
@@ -177,9 +183,9 @@ def test_it_opens_where_a_head_looks_most_at_its_reference():
 
 
 def test_the_first_place_is_checked_in_the_example_shown_first():
-    assert two_examples(example=1, head=1).head == 1
+    assert two_examples(item=1, head=1).head == 1
     with pytest.raises(traitlets.TraitError, match="head must be from -1 to 1"):
-        two_examples(example=1, head=2)
+        two_examples(item=1, head=2)
 
 
 def test_the_summary_tells_the_sizes():
@@ -195,7 +201,7 @@ def test_no_token_can_end_the_script_or_open_a_tag():
     tokens = [*HOSTILE, "'\"`\\"]
     page = AttentionExplorer(tokens, attention(1, 1, 5, 5), title="</script><b>").to_html()
     assert is_harmless(page)
-    assert state_of(page)["examples"][0]["tokens"] == tokens
+    assert state_of(page)["items"][0]["tokens"] == tokens
 
 
 def test_a_lone_surrogate_can_be_saved(tmp_path):
@@ -247,7 +253,7 @@ def test_a_front_end_that_would_break_the_page_is_refused(source, message):
 def test_titles_and_labels_turn_no_text_around(text, shown):
     examples = {text: {"tokens": list("abcd"), "attentions": attention()}}
     explorer = AttentionExplorer.from_examples(examples, title=text)
-    assert explorer.title == shown and explorer.examples[0]["label"] == shown
+    assert explorer.title == shown and explorer.items[0]["label"] == shown
     assert shown in state_of(explorer.to_html())["title"]
     explorer.title = f"{text}: again"
     assert explorer.title == f"{shown}: again"

@@ -6,20 +6,6 @@ import pandas as pd
 from book.chapters.copying import figures
 
 
-def test_a_task_has_one_colour_in_all_panels():
-    rows = [
-        {"task": task, "metric": metric, "step": step, "value": 0.1 * step, "low": 0, "high": 1}
-        for task in ("a", "b")
-        for metric in ("accuracy", "on it")
-        for step in (0, 5)
-    ]
-    figure = figures.curves_by_task(pd.DataFrame(rows), {"accuracy": "x", "on it": "y"}, chance=0.5).figure
-    left, right = figure.axes
-    assert [line.get_color() for line in left.lines] == [line.get_color() for line in right.lines[:2]]
-    assert left.lines[0].get_color() != left.lines[1].get_color()
-    assert [text.get_text() for text in right.get_legend().get_texts()] == ["a", "b", "chance"]
-
-
 def test_survival_goes_down_in_stairs():
     rows = pd.DataFrame({"task": "a", "step": [0, 30, 50], "value": [1, 0.5, 0], "low": 0.0, "high": 1.0})
     (axis,) = figures.survival_curves(rows).figure.axes

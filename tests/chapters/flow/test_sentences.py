@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.generators.base import IGNORE
-from attnlib.generators.public import PublicFile
+from attnlib.generators.sources import PublicFile
 from book.chapters.flow.agreement import (
     Sentence,
     SentenceTask,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,8 +24,8 @@ from attnlib.stats import summarise
 from book.chapters.generative.generative_rollout import measured, needle_shares, places
 from book.chapters.generative.needle import COMPARED, NeedleRun, needle_comparison, needle_ranks, needle_table
 from book.chapters.generative.word_kinds import KINDS, kinds_of, mass_by_kind
+from tests.pretrained import trained_model
 
-DATA = os.environ.get("ATTNLIB_DATA")
 TEXT = "The code of Kira is 4821. The code of Hugo is 1936. Q: What is the code of Hugo? A: 1936"
 
 
@@ -46,9 +44,7 @@ def tiny():
 
 @pytest.fixture(scope="module")
 def stories():
-    if not DATA:
-        pytest.skip("ATTNLIB_DATA is not set")
-    return load_language_model(str(Path(DATA) / "models" / "stories260k"))
+    return load_language_model(str(trained_model()))
 
 
 def test_needle_is_the_value_in_the_fact_that_is_asked_for():

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -16,7 +15,7 @@ from attnlib.models.attention import heads_ablated
 from attnlib.models.transformer import TransformerOutput
 from attnlib.stats import summarise
 from attnlib.training import Plan, fit, token_loss
-from attnlib.training.snapshots import Snapshots, denser_early
+from attnlib.training.keeping import Snapshots, denser_early
 from book.chapters.lens import figures
 from book.chapters.lens.answers import forming, seen_rows, solve
 from book.chapters.lens.measures import (
@@ -242,9 +241,6 @@ def test_figures_show_every_head_and_kind():
     grid = figures.heads_grid(attentions, tokens, sample.reference)
     titles = [axis.get_title() for axis in grid.figure.axes if axis.get_title()]
     assert titles == model.head_names
-    looks = looked(model)
-    over = pd.concat([looks.assign(step=step) for step in (0, 10)])
-    assert len(figures.looks_over_training(over, KINDS).figure.axes) == len(KINDS)
     table = figures.head_table(looked(model, by_head=True), lost(model)).figure
     assert isinstance(table, Figure) and len(table.axes) == 2
     rows = digit_rows(model, TASK, PROBLEMS)

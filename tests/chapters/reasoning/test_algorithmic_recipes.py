@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnlib.generators.algorithmic import TASKS
-from attnlib.generators.curriculum import in_stages
+from attnlib.generators.order import in_stages
 from book.chapters.reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.recipes import RECIPES, Recipe, Stage
 from book.chapters.refusals import ParameterError

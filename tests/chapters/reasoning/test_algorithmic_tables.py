@@ -188,12 +188,6 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sums", "strings", "llama"]
 
 
-def test_plateaus_mark_where_stages_end():
-    history = pd.DataFrame({"step": [10, 20, 30], "exact_match": [0.1, 0.2, 0.9]})
-    figure = figures.plateaus({"value assignment": history}, {"value assignment": [10, 20]}).figure
-    assert [line.get_xdata()[0] for line in figure.axes[0].lines[1:]] == [10, 20]
-
-
 def test_the_verdicts_that_are_judged_are_of_models_from_scratch_of_several_seeds():
     rows = came_with_the_book("algorithmic_reasoning")
     several, by_positions = verdict_tables(rows)

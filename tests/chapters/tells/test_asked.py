@@ -10,13 +10,13 @@ from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, task
 from attnlib.generators.arithmetic import arithmetic
 from attnlib.generators.classification import Planting, Vocabulary, lexicon, planted
-from attnlib.generators.classification.corpus import encode
+from attnlib.generators.classification.corpus import Row, encode
 from attnlib.generators.classification.vocabulary import SPECIAL
 from attnlib.generators.copying import Copying
-from attnlib.generators.exchanged import Translator
 from attnlib.generators.needle import NeedleGenerator
 from attnlib.generators.rasp import language
 from attnlib.generators.translation import invented
+from attnlib.generators.translation import lexicon as dictionary
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.models.copier import Copier, CopierConfig
@@ -181,7 +181,7 @@ def test_other_sequences_documents_and_prompts_may_be_counterfactuals(languages)
     for question in asked:
         assert label[tuple(question.counterfactual.tolist())] == question.foil != question.target
     data, model = languages
-    asked = [*about_sentences(model, data.subwords, data.test, Translator(), others=data.test)]
+    asked = [*about_sentences(model, data.subwords, data.test, dictionary(), others=data.test)]
     whole = {tuple(data.test[slice(i, i + 1)].source.tolist()): data.test[slice(i, i + 1)] for i in range(30)}
     assert len(asked) > 10
     for question in asked:
@@ -218,7 +218,7 @@ def test_the_columns_of_a_sum_are_the_truth(numbers, text, truth):
 def test_the_keywords_of_a_documents_class_are_the_truth():
     vocabulary = Vocabulary((*SPECIAL, "superb", "terrible", "good", "bad", "harbour", "filler"))
     text = "filler superb bad harbour strange"
-    documents = encode(vocabulary, [text.split()], [text], [1])
+    documents = encode(vocabulary, [Row.of(1, text)])
     documents = documents.with_relevance(torch.tensor([0.0, 0, 3, -2, 0, 0, 0]))
     (question,) = map(sound, about_documents(vocabulary, documents))
     assert (question.query, question.target, question.foil) == (6, 1, 0)
@@ -226,7 +226,7 @@ def test_the_keywords_of_a_documents_class_are_the_truth():
     other = vocabulary.decode(question.counterfactual.tolist())
     assert other == ["<bos>", "filler", "terrible", "bad", "harbour", "<unk>", "<eos>"]
     with pytest.raises(ValueError, match="should be planted ones"):
-        next(about_documents(vocabulary, encode(vocabulary, [["good"]], ["good"], [1])))
+        next(about_documents(vocabulary, encode(vocabulary, [Row.of(1, "good")])))
 
 
 def test_with_its_keywords_exchanged_a_document_is_of_the_other_class():
@@ -258,7 +258,7 @@ def test_what_a_word_translates_is_the_truth(languages):
         alignment[row, [*columns]] = True
     pair = pair.with_alignment(alignment.flatten())
     asked = [
-        q for seed in SEEDS for q in about_sentences(model, data.subwords, pair, Translator(), seed=seed)
+        q for seed in SEEDS for q in about_sentences(model, data.subwords, pair, dictionary(), seed=seed)
     ]
     assert sources(asked) == {9 + place: columns for place, columns in enumerate(truth)}
     for question in asked:
@@ -270,7 +270,7 @@ def test_what_a_word_translates_is_the_truth(languages):
 
 def test_with_a_unit_exchanged_a_sentence_has_another_translation(languages):
     data, model = languages
-    translator = Translator()
+    translator = dictionary()
     words = [*translator.kinds]
     asked = [sound(q) for q in about_sentences(model, data.subwords, data.test, translator)]
     assert len(asked) > 25
@@ -363,7 +363,7 @@ def test_every_kind_of_model_is_asked(languages):
     classifier = ReadDocuments(Classifier(ClassifierConfig(len(corpus.vocabulary), 6, 6, 6))).eval()
     assert len(gathered("documents", classifier, about_documents(corpus.vocabulary, corpus.test))) > 15
     data, translator = languages
-    asked = about_sentences(translator, data.subwords, data.test, Translator())
+    asked = about_sentences(translator, data.subwords, data.test, dictionary())
     assert len(gathered("translation", translator, asked)) > 25
     model, tokenizer = load_language_model("tiny-random", device="cpu")
     generator = NeedleGenerator(tokenizer, facts=2)

@@ -14,9 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnlib.files import cache_folder
-from attnlib.generators.folders import DATA_VARIABLE, folder_with
-from attnlib.generators.lines import read_tsv
-from attnlib.generators.public import PublicFile
+from attnlib.generators.sources import DATA_VARIABLE, PublicFile, folder_with, read_tsv
 from book.chapters.flow.agreement.sentences import Sentence
 
 LINZEN, GULORDAVA = "linzen_verb_number_filtered", "gulordava_english_nonce"

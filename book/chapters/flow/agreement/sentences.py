@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.generators.classification.vocabulary import Vocabulary
-from attnlib.generators.epochs import rows_of_steps
+from attnlib.generators.order import EpochBatches, chunks
 from attnlib.generators.tokenizer import BOS, PAD, UNK
 
 
@@ -123,10 +123,7 @@ class SentenceTask:
 
     def in_batches(self, sentences: Sequence[Sentence], batch_size: int = 256) -> list[Batch]:
         """Sentences in their order, some at a time."""
-        return [
-            self.batch(sentences[start : start + batch_size])
-            for start in range(0, len(sentences), batch_size)
-        ]
+        return [self.batch(sentences[part]) for part in chunks(len(sentences), batch_size)]
 
     def batches(
         self, sentences: Sequence[Sentence], batch_size: int, unknown: float = 0.0, seed: int = 0
@@ -141,10 +138,12 @@ class SentenceTask:
             seed: of the order, and of those words.
         """
         lengths = np.array([len(each.words) for each in sentences], dtype=np.int64)
-        rows_at = rows_of_steps(lengths, batch_size, seed)
+        in_order = EpochBatches(
+            lambda rows: self.batch([sentences[row] for row in rows]), lengths, batch_size, seed, pool=50
+        )
 
         def at(step: int) -> Batch:
-            batch = self.batch([sentences[row] for row in rows_at(step).tolist()])
+            batch = in_order(step)
             drawn = np.random.default_rng([seed, step, 1]).random(tuple(batch.input_ids.shape)) < unknown
             blanked = torch.from_numpy(drawn) & self.words(batch)
             batch.input_ids.masked_fill_(blanked, self.blank)

@@ -11,6 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from attnlib.generators.base import IGNORE, Batch
+from attnlib.generators.order import chunks
 from book.chapters.flow.agreement.sentences import Sentence
 
 
@@ -64,8 +65,7 @@ class TokenizedTask:
 
     def in_batches(self, sentences: Sequence[Sentence], batch_size: int = 64) -> list[Batch]:
         """Sentences in their order, some at a time."""
-        starts = range(0, len(sentences), batch_size)
-        return [self.batch(sentences[start : start + batch_size]) for start in starts]
+        return [self.batch(sentences[part]) for part in chunks(len(sentences), batch_size)]
 
     def known(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """Tokens that can be blanked: all but padding and special ones."""

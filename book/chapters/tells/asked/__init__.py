@@ -1,8 +1,8 @@
 """Where questions come from: texts of the book's tasks, of which the sources of every answer are known.
 
-One question per text, as a rule. Every one has a counterfactual, from `attnlib.generators.exchanged`, and the
-right answer there as its foil: a prediction that has none is not asked for. Questions to a causal model end
-where they are asked, since what comes later is not seen.
+One question per text, as a rule. Every one has a counterfactual, from the generator that the text is of, and
+the right answer there as its foil: a prediction that has none is not asked for. Questions to a causal model
+end where they are asked, since what comes later is not seen.
 
 A counterfactual is the same text with its sources exchanged. Often nothing else is another in it, and then
 whatever compares the two token by token finds the sources by construction: to ask patching, say `others`, and

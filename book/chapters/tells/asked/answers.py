@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
 import numpy as np
 
 from attnlib.generators.algorithmic import AlgorithmicGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.base import Sample
-from attnlib.generators.exchanged import Alike, exchanged_problem, exchanged_text, form
-from book.chapters.tells.asked.question import Question, but, in_random_order
+from book.chapters.tells.asked.question import Alike, Question, but, form, in_random_order
 
 Exchange = Callable[[str, int, Sequence[int], np.random.Generator], Sample | None]
 """Makes a text, a place in its answer and what that is made of into one with another answer there."""
@@ -39,7 +37,7 @@ def about_answers(
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
     """
-    exchange = _another(others) or partial(exchanged_text, generator)
+    exchange = _another(others) or generator.exchanged
     return _about(samples, exchange, in_distribution, seed)
 
 
@@ -60,7 +58,7 @@ def about_sums(
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
     """
-    exchange = _another(others) or partial(exchanged_problem, task)
+    exchange = _another(others) or task.exchanged
     return _about(samples, exchange, in_distribution, seed)
 
 

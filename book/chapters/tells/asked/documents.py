@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from attnlib.generators.classification import Documents, Planting, Vocabulary
+from attnlib.generators.classification import Documents, Planting, Vocabulary, opposites
 from attnlib.generators.classification.vocabulary import SPECIAL
-from attnlib.generators.exchanged import Alike, opposites
-from book.chapters.tells.asked.question import Question
+from book.chapters.tells.asked.question import Alike, Question
 
 
 def about_documents(

@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from attnlib.generators.exchanged import Alike, exchanged_values
 from attnlib.generators.needle import NeedleGenerator, NeedleSample
-from book.chapters.tells.asked.question import Question, but
+from book.chapters.tells.asked.question import Alike, Question, but
 
 
 def about_facts(
@@ -40,7 +39,7 @@ def about_facts(
         if alike.by_form:
             other = alike.draw(_form(sample), partial(_answers_otherwise, sample), rng)
         else:
-            other = exchanged_values(generator, sample, rng)
+            other = generator.exchanged(sample, rng)
         if other is None:
             continue
         assert sample.reference is not None

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from attnlib.generators.base import IGNORE
-from attnlib.generators.exchanged import exchanged_symbols
 from attnlib.generators.rasp import Language, Sequences
 from book.chapters.tells.asked.question import Question, but, in_random_order
 
@@ -56,7 +55,7 @@ def about_programs(
             if others:
                 other = other_sequence(lang, alone, query - lang.bos, rng)
             else:
-                other = exchanged_symbols(lang, alone, query - lang.bos, truth[int(lang.bos) :], rng)
+                other = lang.exchanged(alone, query - lang.bos, truth[int(lang.bos) :], rng)
             if other is None:
                 continue
             twin = lang.batch(other, target_attention=False)

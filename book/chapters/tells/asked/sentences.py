@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from attnlib.generators.exchanged import Alike, Exchanged, Translator
-from attnlib.generators.translation import Pairs, Subwords
-from book.chapters.tells.asked.question import Question, in_random_order
+from attnlib.generators.translation import Lexicon, Pairs, Subwords
+from book.chapters.tells.asked.question import Alike, Question, in_random_order
 from book.chapters.tells.single_head import ReadSentences
 
 
@@ -18,7 +17,7 @@ def about_sentences(
     model: ReadSentences,
     subwords: Subwords,
     pairs: Pairs,
-    translator: Translator,
+    words: Lexicon,
     *,
     others: Pairs | None = None,
     in_distribution: bool = True,
@@ -33,7 +32,7 @@ def about_sentences(
         model: which is asked: its rows are source and what was written.
         subwords: whole words.
         pairs: whose alignment is known.
-        translator: of their grammar.
+        words: of their grammar.
         others: sentences that counterfactuals are taken from, if they are to be sentences of their own, as
             long as the source, with another word at the place that is asked about.
         in_distribution: whether models were trained on such.
@@ -44,8 +43,8 @@ def about_sentences(
     """
     if pairs.alignment is None:
         raise ValueError("sentences should be invented ones, whose alignment is known")
-    texts = [] if others is None else [Exchanged(*(side.split() for side in text)) for text in others.texts]
-    alike = Alike(texts, lambda each: len(each.source) + 2)  # with `<bos>` and `<eos>`
+    texts = [] if others is None else [tuple(side.split() for side in text) for text in others.texts]
+    alike = Alike(texts, lambda each: len(each[0]) + 2)  # with `<bos>` and `<eos>`
     for row in range(len(pairs)):
         rng, pair = np.random.default_rng([seed, row]), pairs[slice(row, row + 1)]
         assert pair.alignment is not None
@@ -54,7 +53,7 @@ def about_sentences(
         said, written = (text.split() for text in pair.texts[0])
         for place in in_random_order(aligned.any(1), rng):
             if others is None:
-                other = translator.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
+                other = words.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
             else:
                 other = alike.draw(n, partial(_differs, place, written[place]), rng)
             if other is None:
@@ -62,16 +61,16 @@ def about_sentences(
             source, target = (torch.tensor(ids) for ids in subwords.encode([*map(" ".join, other)]))
             # Of the target, `<bos>` is not written: the source's end stands for it.
             ids = torch.cat([pair.source, model.written(pair.target[1 : place + 1])])
-            words = torch.zeros_like(ids, dtype=torch.bool)
-            words[1 : n - 1] = True
-            truth = torch.zeros_like(words)
+            candidates = torch.zeros_like(ids, dtype=torch.bool)
+            candidates[1 : n - 1] = True
+            truth = torch.zeros_like(candidates)
             truth[:n] = aligned[place]
             yield Question(
                 ids,
                 len(ids) - 1,
                 int(pair.target[place + 1]),
                 truth,
-                words,
+                candidates,
                 int(target[place + 1]),
                 torch.cat([source, model.written(target[1 : place + 1])]),
                 in_distribution,
@@ -79,6 +78,6 @@ def about_sentences(
             break
 
 
-def _differs(place: int, word: str, sentence: Exchanged) -> bool:
+def _differs(place: int, word: str, sentence: tuple[list[str], ...]) -> bool:
     """Whether another word stands at a place of its translation."""
-    return place < len(sentence.target) and sentence.target[place] != word
+    return place < len(sentence[1]) and sentence[1][place] != word

@@ -1,25 +1,24 @@
-// Scores of a document's tokens as they came from Python: how they are unpacked, and how they are written as
-// numbers.
+// Scores as they came from Python: how they are unpacked, and how they are written as numbers.
 //
-// May be touched for: another form of what attnlib.widgets.scored_document stores. Nothing here is drawn.
+// May be touched for: another form of what attnlib.widgets.scores stores. Nothing here is drawn.
 
-import { clamp, sum, visible } from "./common.js";
+import { clamp, sum } from "./common.js";
 import { inflateItem } from "./inflate.js";
 import { signed } from "./curves.js";
 
-/** The document at an index: each of its scores as values [moment][token]. */
-export function unpackDocument(model, index) {
-  const documents = model.get("documents"), found = documents[index], count = found.tokens.length;
-  const all = inflateItem(model, documents, index, count * sum(found.scores.map(({ moments }) => moments)));
+/** The item at an index: each of its scores as values [moment][place]. */
+export function unpackScores(model, index) {
+  const items = model.get("items"), found = items[index], { places } = found;
+  const all = inflateItem(model, items, index, places * sum(found.scores.map(({ moments }) => moments)));
   let at = 0;
   const scores = found.scores.map((score) => {
     const { moments, scale, signed } = score;
     const value = (step) => { const part = signed ? (step - 128) / 127 : step / 255; return scale * part * Math.abs(part); };
-    const values = Array.from({ length: moments }, () => Float32Array.from(all.subarray(at, (at += count)), value));
+    const values = Array.from({ length: moments }, () => Float32Array.from(all.subarray(at, (at += places)), value));
     const ends = { least: Math.min(0, ...values.map((all) => Math.min(...all))), most: Math.max(0, ...values.map((all) => Math.max(...all))) };
     return { ...score, ...ends, values };
   });
-  return { ...found, scores, names: found.tokens.map(visible), checkpoints: found.predicted.length };
+  return { ...found, scores };
 }
 
 /** As many digits as are right to one of the last, with a sign where there are both. */

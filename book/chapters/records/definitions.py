@@ -11,74 +11,41 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
-import inspect
 import re
 import sys
 import sysconfig
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from attnlib.training.refusing import without_refusals
+from attnlib.training.closure import HOUSE
+from book.chapters.records.refusing import without_refusals
 
 _LIBRARIES = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
-_HOUSE = Path(__file__).resolve().parents[1]
+_HOUSE = HOUSE / "attnlib"
 
 Place = tuple[str, str]
 """Where a definition is: its module, and its name there."""
 
 
-class Unreadable(ValueError):
-    """Something that decides a model cannot be read, so that the model cannot be known again."""
+def trees_reached(starts: Iterable[Place]) -> dict[Place, ast.AST]:
+    """The definitions that some reach, themselves included, as syntax trees.
 
-
-def reached(starts: Iterable[Any], *, refusals: bool = True) -> dict[str, str]:
-    """The definitions that functions and classes reach, by module and name: each one's syntax tree as text.
-
-    Args:
-        starts: functions and classes; those of libraries reach nothing.
-        refusals: whether what only refuses a value counts, and what it reaches: types of fields, the bounds
-            of pydantic's `Field`, and its validators that return what they were given. No result comes from
-            them. The keys of trained models hold them, so that by default they count.
-
-    Raises:
-        Unreadable: there is no source of a reader's own function (one typed at the prompt, say).
+    What only refuses a value does not count, nor what that reaches: types of fields, the bounds of pydantic's
+    `Field`, and its validators that return what they were given. No result comes from them.
     """
-    loose: dict[str, str] = {}
-    trees = trees_reached(starts, refusals=refusals, loose=loose)
-    return loose | {".".join(place): dumped(tree) for place, tree in trees.items()}
-
-
-def trees_reached(
-    starts: Iterable[Any], *, refusals: bool = True, loose: dict[str, str] | None = None
-) -> dict[Place, ast.AST]:
-    """What `reached` finds, as syntax trees; `loose` takes up what stands in no file, as text."""
-    bare = _bare if refusals else _barer
     found: dict[Place, ast.AST] = {}
-    waiting: list[Place | Any] = list(starts)
+    waiting = list(starts)
     while waiting:
-        next_one = waiting.pop()
-        if not isinstance(next_one, tuple):
-            home = module_of(next_one)
-            if home is None:
-                continue
-            name = next_one.__qualname__.split(".")[0]
-            if name not in _table(home):  # no file, as in a notebook; or a lambda
-                waiting += _loose(next_one, {} if loose is None else loose)
-                continue
-            next_one = home, name
-        home, name = next_one
+        home, name = waiting.pop()
         statement = _table(home).get(name)
         if (home, name) in found or statement is None:
             continue
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             waiting += _imported(home, statement, name)
         else:
-            found[home, name] = bare(statement)
+            found[home, name] = _barer(statement)
             waiting += _used(home, found[home, name], _table(home))
     return found
 
@@ -107,33 +74,11 @@ def imported_by(module: str, statement: ast.Import | ast.ImportFrom) -> dict[str
 
 
 def named_in(source: str) -> list[Place]:
-    """The definitions of ours that some code names, such as a notebook's: where `reached` may start."""
+    """The definitions of ours that some code names, such as a notebook's: where `trees_reached` may start."""
     body = ast.parse(source).body
     table = dict(_bindings(body))
     found = {name for statement in body for name in _used("__main__", _bare(statement), table)}
     return sorted(name for name in found if name[0] != "__main__")
-
-
-def module_of(thing: Any) -> str | None:
-    """The module of a function or class, if it is ours or the reader's; `None` if a library's."""
-    name = getattr(thing, "__module__", None)
-    module = sys.modules.get(name or "")
-    if name is None or module is None:
-        return None
-    if name == "__main__":  # a notebook, a prompt, a script
-        return name
-    file = getattr(module, "__file__", None)
-    return name if file and _is_own(Path(file)) else None
-
-
-def library_of(thing: Any) -> str | None:
-    """The library that a function or class is of, if it is not ours or the reader's."""
-    return None if module_of(thing) else (getattr(thing, "__module__", None) or "").split(".")[0] or None
-
-
-def text_of(node: ast.AST) -> str:
-    """A syntax tree as text, without docstrings and without what functions say about their types."""
-    return dumped(_bare(node))
 
 
 def dumped(tree: ast.AST) -> str:
@@ -263,37 +208,3 @@ def _imported(module: str, statement: ast.stmt, name: str) -> Iterator[tuple[str
         for alias in statement.names:
             if (alias.asname or alias.name) == name and _file(base):
                 yield base, alias.name
-
-
-def _loose(thing: Any, found: dict[str, str]) -> list[Any]:
-    """A function or class with no place in a file: its source as Python has it; returns what it reaches."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(thing)))
-    except (OSError, TypeError, SyntaxError) as error:
-        raise Unreadable(f"there is no source of {_called(thing)} that can be read by itself") from error
-    text = text_of(tree)
-    key = f"{thing.__module__}.{thing.__qualname__}: {text}"
-    if key in found:
-        return []
-    found[key] = text
-    around = getattr(thing, "__globals__", None) or vars(sys.modules[thing.__module__])
-    onwards: list[Any] = []
-    for part in ast.walk(tree):
-        dotted = dotted_name(part) if isinstance(part, (ast.Name, ast.Attribute)) else None
-        if not dotted or dotted[0] not in around:
-            continue
-        value = around[dotted[0]]
-        for attribute in dotted[1:]:
-            if isinstance(value, ModuleType):
-                value = getattr(value, attribute, None)
-        if isinstance(value, type) or inspect.isfunction(inspect.unwrap(value) if callable(value) else value):
-            onwards.append(value)
-        elif isinstance(value, (bool, int, float, str, tuple, type(None))):
-            found[f"{thing.__module__}.{'.'.join(dotted)}"] = repr(value)
-        elif not isinstance(value, ModuleType) and not callable(value):
-            raise Unreadable(f"{_called(thing)} uses {dotted[0]}, which is defined outside of it")
-    return onwards
-
-
-def _called(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"

@@ -1,0 +1,375 @@
+"""A corpus by its name: of the study, from a folder of TSV files, from its public source, or made.
+
+The files of the original are not public, and were binary already; which two classes it took of AG News and of
+20 Newsgroups is not said. What is taken here is said in `DATASETS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnlib.generators.classification.corpus import Corpus, Row, assemble
+from attnlib.generators.classification.planted import planted
+from attnlib.generators.sources import (
+    DATA_VARIABLE,
+    SPLITS,
+    files_of,
+    found_set,
+    read_tsv,
+    split_in_three,
+    tables_in,
+    without_copies,
+)
+
+MOST_TESTED = 4000
+"""Documents that the original tests on, of a larger set."""
+
+Table = dict[str, list[str]]
+"""The columns of a data set's file: its labels, by the name `label` or `stars`, then `text`."""
+
+Classes = tuple[frozenset[str], frozenset[str]]
+"""The labels of class 0 and those of class 1; documents with other labels are left out."""
+
+STARS: Classes = (frozenset({"1", "2"}), frozenset({"4", "5"}))
+"""How a column `stars` is read; three stars are neither."""
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A data set on the Hugging Face hub.
+
+    Attributes:
+        repository: its name there.
+        revision: the commit that is read.
+        text: its columns that make up a document.
+        splits: our names of its splits.
+    """
+
+    repository: str
+    revision: str
+    text: tuple[str, ...] = ("text",)
+    splits: tuple[tuple[str, str], ...] = (("train", "train"), ("test", "test"))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a data set of the study is made.
+
+    Attributes:
+        title: its name for people.
+        folder: its folder among folders of TSV files.
+        classes: labels of either class, those of the folder's and of the hub's files.
+        names: what the two classes are called.
+        hub: its public source.
+        differs: what is not as in the original, or not known to be, read from the hub; and from a folder.
+    """
+
+    title: str
+    folder: str
+    classes: Classes
+    names: tuple[str, str]
+    hub: Hub
+    differs: tuple[str, str] = ("", "")
+
+
+def _classes(zero: str, one: str) -> Classes:
+    return frozenset(zero.split("|")), frozenset(one.split("|"))
+
+
+DATASETS: Mapping[str, Recipe] = {
+    "ag_news": Recipe(
+        "AG News",
+        "ag_news",
+        _classes("World|0", "Business|2"),
+        ("World", "Business"),
+        Hub("fancyzhx/ag_news", "eb185aade064a813bc0b7f42de02595523103ca4"),
+        (
+            "World against Business, the field's usual pair; the original's is not known",
+            "World against Business, the field's usual pair; descriptions without titles; a part of the "
+            "training set",
+        ),
+    ),
+    "newsgroups20": Recipe(
+        "20 Newsgroups",
+        "newsgroups20",
+        _classes("rec.sport.baseball", "rec.sport.hockey"),
+        ("baseball", "hockey"),
+        Hub("SetFit/20_newsgroups", "f1b91292074e7cfb69be58b642d583ec262f30ed"),
+        (
+            "baseball against hockey, the field's usual pair; without headers, footers and quotes",
+            "baseball against hockey, the field's usual pair; without headers; posts cut",
+        ),
+    ),
+    "imdb": Recipe(
+        "IMDB",
+        "imdb",
+        _classes("neg|0", "pos|1"),
+        ("negative", "positive"),
+        Hub("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31"),
+        ("", "10,000 of 25,000 training reviews"),
+    ),
+    "amazon": Recipe(
+        "Amazon",
+        "amazon_polarity_mtl",
+        _classes("0", "1"),
+        ("negative", "positive"),
+        Hub(
+            "fancyzhx/amazon_polarity",
+            "9d9c45c18f8c3cf1b23a3c27917b60cbf28f3289",
+            ("title", "content"),
+        ),
+        ("", "another collection: reviews of 14 domains (Liu et al. 2017)"),
+    ),
+    "yelp": Recipe(
+        "Yelp",
+        "yelp_reviews",
+        _classes("0", "1"),
+        ("negative", "positive"),
+        Hub("fancyzhx/yelp_polarity", "bbf1c97a1f0cf005e5aded43839fd814654a1557"),
+        ("", "another collection: 5,000 training reviews (Yue et al. 2023), 1-2 stars against 4-5"),
+    ),
+    "sms": Recipe(
+        "SMS Spam",
+        "sms_spam",
+        _classes("ham|0", "spam|1"),
+        ("ham", "spam"),
+        Hub(
+            "ucirvine/sms_spam",
+            "cae486f927c250fe1d4a5b55f11357964ed1646c",
+            ("sms",),
+            (("all", "train"),),
+        ),
+        ("there is no original split: drawn here", "there is no original split: drawn here"),
+    ),
+    "sst": Recipe(
+        "SST",
+        "sst5_trees",
+        _classes("0|1", "3|4"),
+        ("negative", "positive"),
+        Hub(
+            "SetFit/sst5",
+            "e51bdcd8cd3a30da231967c1a249ba59361279a3",
+            splits=(("train", "train"), ("validation", "validation"), ("test", "test")),
+        ),
+        ("not one of the original's seven; neutral sentences left out",) * 2,
+    ),
+}
+"""The data sets that are known by name; all but SST are the study's."""
+
+
+def corpus(
+    name: str,
+    folder: str | Path | None = None,
+    *,
+    classes: tuple[str, str] | None = None,
+    max_length: int | None = None,
+    train_documents: int | None = None,
+    test_documents: int | None = None,
+    seed: int = 0,
+) -> Corpus:
+    """A data set of the study by its name, or any other from a folder of TSV files.
+
+    A folder holds files `train*.tsv`, `validation*.tsv` and `test*.tsv` (or `.tsv.gz`), or one `all*.tsv`;
+    a header line names the columns, of which `text` and `label` (or `stars`, 1 to 5) are read. Where there
+    is no test set, a fifth of the documents, drawn at random, becomes it; where there is no validation set,
+    a tenth of the training documents. Stars are made binary as 1-2 against 4-5.
+
+    Documents without words are left out. A document whose words are those of another is left out too, and so
+    is one that a model cannot tell from one of another split (see `assemble`): it stays in test, else in
+    validation, else in train, once. Test and validation set are cut, in random order, since some
+    files are sorted; how many documents are tested on changes nothing else.
+
+    Args:
+        name: one of `DATASETS`, in capitals or not; or "planted", made by `planted`; or, with `folder`, any.
+        folder: the folder with the files, or one with a subfolder of that name. Without it,
+            `$ATTNLIB_DATA/classification` is looked into, and else the public source is read.
+        classes: labels of class 0 and class 1, where a folder of your own has more than two; documents with
+            others are left out. Otherwise the two labels in order.
+        max_length: keep the first so many words of each document.
+        train_documents: keep so many training documents, drawn at random. (From the public source, at most
+            200,000 documents of a split are read, drawn at random.)
+        test_documents: keep so many test documents; 4,000 if left out, as in the original (of "planted",
+            1,000). The validation set is cut to 4,000.
+        seed: of all that is drawn.
+
+    Raises:
+        ValueError: unknown name (close ones are named), wrong columns, labels that are not two, one class
+            only, documents without words.
+        FileNotFoundError: the folder or its files are not there.
+        ConnectionError: the public source cannot be reached.
+    """
+    for what, value in [
+        ("max_length", max_length),
+        ("train_documents", train_documents),
+        ("test_documents", test_documents),
+    ]:
+        if value is not None and value < 1:
+            raise ValueError(f"{what} should be at least 1; got {value}")
+    if name.lower() == "planted":
+        if folder is not None or classes is not None or max_length is not None:
+            raise ValueError(
+                "planted is made, not read: folder, classes and max_length are not for it. Call planted() to "
+                "choose how it is made."
+            )
+        n_train, n_test = train_documents or 4000, test_documents or 1000
+        return planted(train_documents=n_train, test_documents=n_test, seed=seed)
+    name, recipe, place = find(name, folder)
+    if place is None:
+        tables, source = read_hub(recipe, seed), f"{recipe.hub.repository}@{recipe.hub.revision}"
+    else:
+        files = _tables(place)
+        tables = {split: read_table(file) for split, file in files.items()}
+        source = f"{place.name}/: " + ", ".join(file.name for file in files.values())
+    about: dict[str, Any] = {"source": source, "differs": recipe.differs[place is not None] if recipe else ""}
+    allowed = _allowed_labels(tables, classes, recipe.classes if recipe else None, source)
+    names = recipe.names if recipe and classes is None else tuple("|".join(sorted(c)) for c in allowed)
+    two = _binary(tables, allowed, source)
+    about["left out"] = {
+        "other labels": sum(len(table["text"]) for table in tables.values()) - sum(map(len, two.values()))
+    }
+    clean = without_copies(
+        two,
+        about,
+        same=lambda row: row.words,
+        copied=lambda row: row.words,
+        empty=("without words", lambda row: not row.words),
+        wanted="documents should have words",
+    )
+    shares = {"test": lambda n: round(0.2 * n), "validation": lambda n: round(0.1 * n)}
+    parts = split_in_three(clean, np.random.default_rng([seed, 1]), shares)
+    parts["train"] = parts["train"][:train_documents]
+    most = {"validation": MOST_TESTED, "test": test_documents or MOST_TESTED}
+    about |= {"seed": seed, "max_length": max_length}
+    return assemble(name, (names[0], names[1]), parts, about, max_length=max_length, most=most)
+
+
+def find(name: str, folder: str | Path | None = None) -> tuple[str, Recipe | None, Path | None]:
+    """A data set's name in code, its recipe, and the folder with its files (`None`: the hub): `found_set`."""
+    return found_set(
+        name,
+        folder,
+        DATASETS,
+        made="planted",
+        columns="with the columns label and text",
+        kind="classification",
+        holds=_tables,
+        files=f"files named {', '.join(f'{split}*.tsv[.gz]' for split in SPLITS)}",
+    )
+
+
+def _tables(folder: Path) -> dict[str, Path]:
+    return tables_in(files_of(folder))
+
+
+def read_table(path: Path) -> Table:
+    """A TSV file as columns `label` and `text`; `stars` instead of `label` will do, and is kept as `stars`.
+
+    Further columns are ignored; see `read_tsv`.
+
+    Raises:
+        ValueError: the file cannot be read, or lacks a column.
+    """
+    table = read_tsv(path)
+    label = next((column for column in ("label", "stars") if column in table), None)
+    if label is None or "text" not in table:
+        raise ValueError(
+            f"{path} should have the columns text, and label or stars; it has {', '.join(table)}"
+        )
+    return {label: table[label], "text": table["text"]}
+
+
+MOST = 200_000
+"""Documents of one split that are read from the hub at most; 4,000 steps of 32 see 128,000."""
+
+
+def read_hub(recipe: Recipe, seed: int = 0) -> dict[str, Table]:
+    """A data set's splits from its public source, at the pinned revision: columns `label` and `text`.
+
+    Of a split with more than `MOST` documents, so many are drawn at random.
+
+    Raises:
+        ImportError: Hugging Face's `datasets` is not installed.
+        ConnectionError: the hub cannot be reached, and the data are not in its cache.
+    """
+    try:
+        import datasets  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError(
+            "the public data sets need Hugging Face's datasets: pip install 'attnlib[hf]'"
+        ) from error
+    hub, tables = recipe.hub, {}
+    for ours, theirs in hub.splits:
+        try:
+            rows: Any = datasets.load_dataset(hub.repository, revision=hub.revision, split=theirs)
+        except Exception as error:  # offline, a proxy's page, a full disk: datasets raises many kinds
+            raise ConnectionError(
+                f"{hub.repository} at {hub.revision} could not be had from the Hugging Face hub "
+                f"({type(error).__name__}: {error}). Give folder=..., or set {DATA_VARIABLE}: see "
+                f"attnlib.generators.classification."
+            ) from error
+        if len(rows) > MOST:
+            rows = rows.select(np.random.default_rng([seed, 2]).permutation(len(rows))[:MOST])
+        names = "label_text" if "label_text" in rows.column_names and _named(recipe) else "label"
+        columns = [rows[column] for column in hub.text]
+        texts = [" ".join(parts) for parts in zip(*columns, strict=True)]
+        tables[ours] = {"label": [str(label) for label in rows[names]], "text": texts}
+    return tables
+
+
+def _named(recipe: Recipe) -> bool:
+    """Whether the recipe knows labels by name only, not by the hub's numbers."""
+    return not any(label.isdigit() for label in recipe.classes[0] | recipe.classes[1])
+
+
+def _allowed_labels(
+    tables: dict[str, Table], classes: tuple[str, str] | None, known: Classes | None, source: str
+) -> Classes:
+    """The labels of class 0 and class 1."""
+    if classes is not None:
+        zero, one = classes
+        return frozenset({zero}), frozenset({one})
+    if all("stars" in table for table in tables.values()):
+        return STARS
+    if known is not None:
+        return known
+    found = sorted({label for table in tables.values() for label in _labels(table)}, key=_numbers_first)
+    if len(found) != 2:
+        few = ", ".join(map(repr, found[:8])) + (", ..." if len(found) > 8 else "")
+        raise ValueError(
+            f"labels should be two; {source} has {len(found)}: {few}. Say which two to take: "
+            f"classes=(label of class 0, label of class 1)."
+        )
+    return frozenset({found[0]}), frozenset({found[1]})
+
+
+def _numbers_first(label: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(label), label
+    except ValueError:
+        return True, 0.0, label
+
+
+def _binary(tables: dict[str, Table], classes: Classes, source: str) -> dict[str, list[Row]]:
+    """The tables with labels 0 and 1 and the words of each document; other labels are left out."""
+    number = {label: index for index, labels in enumerate(classes) for label in labels}
+    two = {}
+    for split, table in tables.items():
+        labels = _labels(table)
+        if labels and not number.keys() & set(labels):
+            there = ", ".join(map(repr, sorted(set(labels))[:8]))
+            raise ValueError(
+                f"labels of {split} should be {' or '.join(sorted(classes[0]))} (class 0) and "
+                f"{' or '.join(sorted(classes[1]))} (class 1); {source} has {there}"
+            )
+        rows = zip(labels, table["text"], strict=True)
+        two[split] = [Row.of(number[label], text) for label, text in rows if label in number]
+    return two
+
+
+def _labels(table: Table) -> list[str]:
+    return next(iter(table.values()))

@@ -1,0 +1,103 @@
+"""The batch of every training step: a function of the step alone, which lets a killed run go on exactly."""
+
+from __future__ import annotations
+
+import functools
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Int64
+
+B = TypeVar("B")
+"""Whatever is trained on."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpochBatches(Generic[B]):
+    """All rows in a new random order each epoch; what is left over at the end of one is not used in it.
+
+    Rows of like length may go together, which spares padding: each `pool` batches in a row of the random
+    order are sorted by length, cut into batches, and the batches shuffled.
+
+    Attributes:
+        make: the batch of some rows, by their places.
+        lengths: of every row, or how many there are; at least one.
+        batch_size: rows per step; all of them, if there are fewer.
+        seed: of the order.
+        pool: batches that are sorted together, where lengths are given; 1: purely random ones.
+
+    Raises:
+        ValueError: there are no rows.
+    """
+
+    make: Callable[[Int64[np.ndarray, " batch"]], B]
+    lengths: Int64[np.ndarray, " row"] | int
+    batch_size: int
+    seed: int = 0
+    pool: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse nothing to make batches of."""
+        if not self.n_rows:
+            raise ValueError("there should be something to make batches of; there are none")
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return self.lengths if isinstance(self.lengths, int) else len(self.lengths)
+
+    def __call__(self, step: int) -> B:
+        """The batch of a step."""
+        epoch, place = divmod(step, self.n_rows // min(self.batch_size, self.n_rows))
+        return self.make(self._latest(epoch)[place].copy())
+
+    @functools.cached_property
+    def _latest(self) -> Callable[[int], np.ndarray]:
+        return functools.lru_cache(maxsize=1)(self._rows)  # one step after another asks for the same epoch
+
+    def _rows(self, epoch: int) -> Int64[np.ndarray, "step batch"]:
+        """The rows of the batches of an epoch."""
+        n, pool, lengths = self.n_rows, self.pool, self.lengths
+        size = min(self.batch_size, n)
+        rng = np.random.default_rng([self.seed, epoch])
+        rows = rng.permutation(n)[: n // size * size]
+        if isinstance(lengths, int):
+            return rows.reshape(-1, size)
+        for start in range(0, len(rows), pool * size):
+            part = rows[start : start + pool * size]
+            rows[start : start + pool * size] = part[lengths[part].argsort(kind="stable")]
+        return rng.permutation(rows.reshape(-1, size)) if pool > 1 else rows.reshape(-1, size)
+
+
+def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int], B]:
+    """A curriculum: the batch of every training step, from the stage that the step is in.
+
+    Every stage is asked for the batch of the step as training counts it. So no two stages draw from the same
+    random numbers, and with one stage alone the batches are its own.
+
+    Args:
+        stages: how many steps each lasts, and its batches by step. The last goes on for as long as training.
+
+    Raises:
+        ValueError: there are none, or one lasts less than no time.
+    """
+    if not stages or any(steps < 0 for steps, _ in stages):
+        raise ValueError(
+            f"a curriculum should have a stage or more, each of 0 steps or more; got steps "
+            f"{[steps for steps, _ in stages]}"
+        )
+    ends = list(accumulate(steps for steps, _ in stages[:-1]))
+
+    def batch_at(step: int) -> B:
+        return stages[bisect_right(ends, step)][1](step)
+
+    return batch_at
+
+
+def chunks(n: int, size: int) -> list[slice]:
+    """0 to n - 1 in parts of `size`, in their order: what a model is evaluated on."""
+    return [slice(start, start + size) for start in range(0, n, size)]

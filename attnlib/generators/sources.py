@@ -1,0 +1,284 @@
+"""Data sets that others made: where their files are, how they are read, and three splits without copies."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import urllib.request
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from attnlib.files import write_atomically
+from attnlib.naming import hint
+
+T = TypeVar("T")
+
+DATA_VARIABLE = "ATTNLIB_DATA"
+"""The environment variable that may name a folder whose subfolders (`classification`, ...) hold data sets."""
+
+SPLITS = {"train": ("train",), "validation": ("val", "dev"), "test": ("test",), "all": ("all",)}
+"""How the name of a split's file begins: `train_10k.tsv.gz` is of "train"; "all" has yet to be split."""
+
+ORDER = ("test", "validation", "train")
+"""Which split keeps a row that is in several."""
+
+
+# ---- folders and files -------------------------------------------------------------------------------
+
+
+def folder_with(
+    subfolders: Sequence[str],
+    folder: str | Path | None,
+    *,
+    kind: str,
+    holds: Callable[[Path], object],
+    files: str,
+) -> Path | None:
+    """The folder with a data set's files: `folder` itself, or a subfolder of it with the set's name.
+
+    Without `folder`, a subfolder of `$ATTNLIB_DATA/<kind>`, or of `$ATTNLIB_DATA`, if there is one, else
+    `None`: the public source.
+
+    Args:
+        subfolders: the names that the set goes by.
+        folder: where to look.
+        kind: of data set.
+        holds: whether a folder has such files.
+        files: what they are called, in words.
+
+    Raises:
+        FileNotFoundError: `folder` is not there, or holds no such data.
+    """
+    if folder is None:
+        root = os.environ.get(DATA_VARIABLE)
+        bases = [] if root is None else [Path(root) / kind, Path(root)]
+        return next((base / sub for base in bases for sub in subfolders if holds(base / sub)), None)
+    places = [Path(folder), *(Path(folder) / sub for sub in subfolders)]
+    found = next((place for place in places if holds(place)), None)
+    if found is None:
+        there = "there is no such folder" if not Path(folder).is_dir() else "it has none"
+        raise FileNotFoundError(
+            f"{folder} should hold {files}, or a subfolder {' or '.join(subfolders)} that does; {there}"
+        )
+    return found
+
+
+def found_set(
+    name: str, folder: str | Path | None, recipes: Mapping[str, Any], *, made: str, columns: str, **where: Any
+) -> tuple[str, Any, Path | None]:
+    """A data set by its name: the name in code, its recipe if it is known, and the folder with its files.
+
+    Args:
+        name: in capitals or not, or of a folder's own.
+        folder: see `folder_with`.
+        recipes: of the known sets, each with its `folder`.
+        made: the set that is made, not read, for the message.
+        columns: what else may be read, the end of "TSV files ...".
+        **where: see `folder_with`.
+
+    Raises:
+        ValueError: the set is not known, and there is no folder of that name.
+        FileNotFoundError: see `folder_with`.
+    """
+    name = name.lower() if name.lower() in recipes else name
+    recipe = recipes.get(name)
+    place = folder_with([name] if recipe is None else [recipe.folder, name], folder, **where)
+    if recipe is None and place is None:
+        allowed = [made, *recipes]
+        raise ValueError(
+            f"a data set should be one of {', '.join(allowed)}, or any other name with folder=..., a folder "
+            f"of TSV files {columns}; got {name!r}{hint(name, allowed)}"
+        )
+    return name, recipe, place
+
+
+def files_of(folder: Path, beginnings: Mapping[str, tuple[str, ...]] = SPLITS) -> dict[str, list[Path]]:
+    """The files of each split that a folder has any of, by name."""
+    files = sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
+    found = {split: [f for f in files if f.name.startswith(begins)] for split, begins in beginnings.items()}
+    return {split: mine for split, mine in found.items() if mine}
+
+
+def with_ending(files: Sequence[Path], ending: str) -> list[Path]:
+    """The files with an ending, compressed or not."""
+    return [file for file in files if file.name.removesuffix(".gz").endswith(ending)]
+
+
+def tables_in(files: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
+    """The TSV file of each split that has one.
+
+    Raises:
+        ValueError: two files are of the same split.
+    """
+    tables = {split: with_ending(mine, ".tsv") for split, mine in files.items()}
+    for split, mine in tables.items():
+        if len(mine) > 1:
+            raise ValueError(
+                f"{mine[0].parent} should hold one file for {split}; it has {', '.join(f.name for f in mine)}"
+            )
+    return {split: mine[0] for split, mine in tables.items() if mine}
+
+
+def split_lines(data: bytes) -> list[str]:
+    """Lines end at a line feed and at nothing else, so that no other sign can shift one side."""
+    lines = data.decode("utf-8").split("\n")
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file, gzipped if its name says so.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+        return split_lines(gzip.decompress(data) if path.suffix == ".gz" else data)
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} should be UTF-8 text; {type(error).__name__}: {error}") from error
+
+
+def read_tsv(path: Path) -> dict[str, list[str]]:
+    r"""The columns of a table of text: its first line names them, tabs part them, and there is no quoting.
+
+    Line ends may be Windows' own (a carriage return, then a line feed); any other carriage return is text.
+
+    Raises:
+        ValueError: it cannot be read, is empty, two columns have one name, or a line has more or fewer fields
+            than the first.
+    """
+    lines = [line.removesuffix("\r").split("\t") for line in read_lines(path)]
+    header = [name.removeprefix("\ufeff") for name in lines[0]] if lines else []
+    if not header or len({*header}) < len(header):
+        raise ValueError(
+            f"{path} should be a UTF-8 table, tab-separated, whose first line names each column once; it "
+            f"names {', '.join(map(repr, header)) or 'none'}"
+        )
+    for number, fields in enumerate(lines[1:], 2):
+        if len(fields) != len(header):
+            raise ValueError(
+                f"{path} is not aligned from line {number} on: it has {len(fields)} fields, where the first "
+                f"line has {len(header)}"
+            )
+    return {name: [fields[place] for fields in lines[1:]] for place, name in enumerate(header)}
+
+
+@dataclass(frozen=True)
+class PublicFile:
+    """A file of a public source, read from the web at most once, and never without a checksum.
+
+    Attributes:
+        url: where it is, at a fixed revision or version.
+        sha256: what it has to be.
+    """
+
+    url: str
+    sha256: str
+
+    def read(self, folder: Path, instead: str) -> bytes:
+        """Its content, which is kept in `folder`.
+
+        Args:
+            folder: made if it is not there.
+            instead: what a reader without a network may do, for the message.
+
+        Raises:
+            ConnectionError: it cannot be reached, or is not the file it was.
+        """
+        kept = folder / f"{self.sha256[:16]}-{self.url.rsplit('/', 1)[-1]}"
+        if kept.is_file() and hashlib.sha256(data := kept.read_bytes()).hexdigest() == self.sha256:
+            return data
+        try:
+            with urllib.request.urlopen(self.url, timeout=30) as answer:
+                data = answer.read()
+        except OSError as error:
+            problem = f"{self.url} could not be read ({type(error).__name__}: {error}). {instead}"
+            raise ConnectionError(problem) from error
+        if (found := hashlib.sha256(data).hexdigest()) != self.sha256:
+            raise ConnectionError(
+                f"{self.url} is not the file it was: its SHA-256 is {found}, not {self.sha256}. {instead}"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, data)
+        return data
+
+
+# ---- splits ------------------------------------------------------------------------------------------
+
+
+def without_copies(
+    tables: Mapping[str, Sequence[T]],
+    about: dict[str, Any],
+    *,
+    same: Callable[[T], Hashable],
+    copied: Callable[[T], Hashable],
+    empty: tuple[str, Callable[[T], bool]],
+    wanted: str,
+) -> dict[str, list[T]]:
+    """The tables without empty rows, and without copies: those of a row in another split, or in its own.
+
+    Args:
+        tables: rows by split.
+        about: how many were left out is added.
+        same: what rows of two splits may not share.
+        copied: what two rows of one split may not share.
+        empty: what empty rows are called, and whether one is.
+        wanted: what rows should be, for the message.
+
+    Raises:
+        ValueError: no row is left.
+    """
+    clean: dict[str, list[T]] = {}
+    seen: set[Hashable] = set()
+    left = {empty[0]: 0, "copies": 0}
+    for split in [split for split in (*ORDER, "all") if split in tables]:
+        kept: dict[Hashable, T] = {}
+        for row in tables[split]:
+            if empty[1](row):
+                left[empty[0]] += 1
+            elif same(row) in seen or copied(row) in kept:
+                left["copies"] += 1
+            else:
+                kept[copied(row)] = row
+        clean[split] = list(kept.values())
+        seen |= set(map(same, clean[split]))
+    about["left out"] = about.get("left out", {}) | left
+    if not any(clean.values()):
+        raise ValueError(f"{wanted}; {about['source']} has none that does")
+    return clean
+
+
+def split_in_three(
+    tables: Mapping[str, Sequence[T]], rng: np.random.Generator, shares: Mapping[str, Callable[[int], int]]
+) -> dict[str, list[T]]:
+    """Train, validation and test in random order; what is missing is drawn from the rest.
+
+    Args:
+        tables: rows by split, "all" for those that have none.
+        rng: draws the order.
+        shares: how many of so many rows become a test set, and then a validation set.
+
+    Raises:
+        ValueError: there is nothing to train on, or nothing is left for a split.
+    """
+    rest = [split for split in ("train", "all") if split in tables]
+    parts = {split: _shuffled(tables[split], rng) for split in tables if split not in rest}
+    pool = _shuffled([row for split in rest for row in tables[split]], rng)
+    for split, share in shares.items():
+        if split not in parts:
+            n = share(len(pool))
+            parts[split], pool = pool[:n], pool[n:]
+    if not pool or not all(parts.values()):
+        raise ValueError(
+            f"there should be a file train* or all*, with rows for all splits; there are {', '.join(tables)}"
+        )
+    return {**parts, "train": pool}
+
+
+def _shuffled(rows: Sequence[T], rng: np.random.Generator) -> list[T]:
+    return [rows[index] for index in rng.permutation(len(rows))]

@@ -1,0 +1,330 @@
+"""A bitext by its name: of the study, from a folder, from its public source, or made."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnlib.files import cache_folder
+from attnlib.generators.sources import (
+    DATA_VARIABLE,
+    SPLITS,
+    PublicFile,
+    files_of,
+    found_set,
+    read_lines,
+    read_tsv,
+    split_in_three,
+    split_lines,
+    tables_in,
+    with_ending,
+    without_copies,
+)
+from attnlib.generators.translation.bitext import Bitext, encode
+from attnlib.generators.translation.invented import invented
+from attnlib.generators.translation.subwords import Subwords
+
+MOST_TESTED = 1014
+"""Sentences that are validated and tested on, of a larger set: as many as Multi30k has to validate on."""
+
+VOCABULARY, MAX_LENGTH = 8000, 100
+"""Tokens of both languages together, and of a sentence; languages that are made have whole words."""
+
+
+Lines = list[tuple[str, str]]
+"""Sentences and their translations."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a data set is made.
+
+    Attributes:
+        title: its name for people.
+        folder: its folder among folders of TSV files.
+        languages: source and target, as the study has them.
+        public: files of its public source: by split and language, gzip-compressed lines; or by split alone,
+            zip archives with a file of lines per language. Empty: none is known that could be pinned.
+        files: which file of the folder is of which split, where its name does not say.
+        differs: what is not as in the original, read from the public source; and from the folder.
+    """
+
+    title: str
+    folder: str
+    languages: tuple[str, str]
+    public: Mapping[str, PublicFile] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    differs: tuple[str, str] = ("", "")
+
+
+_MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
+_MULTI30K_FILES = {
+    "train.de": ("train.de.gz", "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
+    "train.en": ("train.en.gz", "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
+    "validation.de": ("val.de.gz", "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
+    "validation.en": ("val.en.gz", "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
+    "test.de": ("test_2016_flickr.de.gz", "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"),
+    "test.en": ("test_2016_flickr.en.gz", "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"),
+}
+_INSTEAD = f"Give folder=..., or set {DATA_VARIABLE}: see attnlib.generators.translation."
+_OPUS = "https://object.pouta.csc.fi/OPUS-News-Commentary/v11/moses/"
+
+
+def _news_commentary(source: str, target: str, sha256: str) -> Recipe:
+    pair = f"{source}-{target}"
+    return Recipe(
+        f"News Commentary {pair}",
+        f"news_commentary_{source}_{target}",
+        (source, target),
+        {"all": PublicFile(f"{_OPUS}{pair}.txt.zip", sha256)},
+        differs=("version 11 of OPUS in place of version 14; split here", "split here"),
+    )
+
+
+DATASETS: Mapping[str, Recipe] = {
+    "multi30k": Recipe(
+        "multi30k",
+        "multi30k_en_de",
+        ("de", "en"),
+        {split: PublicFile(_MULTI30K + file, sha256) for split, (file, sha256) in _MULTI30K_FILES.items()},
+        {"train": "train", "validation": "validation", "test": "test_2016_flickr"},
+        ("", ""),
+    ),
+    "iwslt14": Recipe(
+        "iwslt14 de-en",
+        "iwslt14_de_en_tok",
+        ("de", "en"),
+        files={"all": "validation", "test": "test"},
+        differs=("", "trained on a part of the validation set, for want of the training set; lower case"),
+    ),
+    "news_commentary_en_nl": _news_commentary(
+        "en", "nl", "4df5f1250f7217486c4eb91d9df4a8e272f0f210bf1214db560498a0cf130d2b"
+    ),
+    "news_commentary_en_pt": _news_commentary(
+        "en", "pt", "1a9805db000ca5674dea4b2a2b3644be324b6ade7a938cecdfbe07da903ac799"
+    ),
+    "news_commentary_it_pt": _news_commentary(
+        "it", "pt", "25e91d99bff454832ef660781fac34c4d010e8f8bfe2ed67ab75272470e7a49d"
+    ),
+    "tatoeba_en_nl": Recipe(
+        "Tatoeba en-nl",
+        "tatoeba_en_nl",
+        ("en", "nl"),
+        differs=("", "not of the study: short sentences, in place of News Commentary en-nl"),
+    ),
+    "ntrex": Recipe(
+        "NTREX en-nl",
+        "ntrex_news_en_de_nl_pt_it",
+        ("en", "nl"),
+        files={"all": "test"},
+        differs=("", "not of the study: 1,997 sentences of news, in place of News Commentary"),
+    ),
+}
+"""The data sets that are known by name; Tatoeba and NTREX stand in for what cannot be had."""
+
+
+def bitext(
+    name: str,
+    folder: str | Path | None = None,
+    *,
+    languages: tuple[str, str] | None = None,
+    vocabulary: int | None = None,
+    max_length: int | None = None,
+    train_sentences: int | None = None,
+    validation_sentences: int | None = None,
+    test_sentences: int | None = None,
+    seed: int = 0,
+    cache: Path | None = None,
+) -> Bitext:
+    """A data set by its name, or any other from a folder.
+
+    A folder holds TSV files (`train*.tsv`, `validation*.tsv`, `test*.tsv`, or one `all*.tsv`; `.tsv.gz` will
+    do) whose header names the columns by language, or files of lines (`train.de` and `train.en`). Where there
+    is no test set, a twentieth of the sentences, drawn at random, becomes it; where there is no validation
+    set, a twentieth of the training sentences.
+
+    Sentences without a translation are left out; so is a training sentence that is also a validation or test
+    sentence. Longer ones than `max_length` are cut. All is counted in `about`.
+
+    Args:
+        name: one of `DATASETS`, in capitals or not; or "invented", made by `invented`; or, with `folder`,
+            any.
+        folder: the folder with the files, or one with a subfolder of that name. Without it,
+            `$ATTNLIB_DATA/translation` is looked into, and else the public source is read.
+        languages: source and target; those of the study if left out.
+        vocabulary: tokens of both languages together; 8,000 if left out.
+        max_length: keep the first so many tokens of a sentence; 100 if left out.
+        train_sentences: keep so many training sentences, drawn at random.
+        validation_sentences: validate on so many, at most; on 1,014 if left out (of "invented", 500).
+        test_sentences: test on so many, at most; the same.
+        seed: of all that is drawn.
+        cache: where vocabularies and public files are kept; `None`: vocabularies are trained every time, and
+            public files kept where this system keeps caches.
+
+    Raises:
+        ValueError: unknown name (close ones are named), a language that is not there, files that are not
+            aligned, a vocabulary that the text does not support.
+        FileNotFoundError: the folder or its files are not there.
+        ConnectionError: the public source cannot be reached.
+    """
+    sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
+    limits: dict[str, Any] = {f"{split}_sentences": n for split, n in sizes.items() if n is not None}
+    for what, value in {"max_length": max_length, **limits}.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{what} should be at least 1; got {value}")
+    if name.lower() == "invented":
+        given = {"folder": folder, "languages": languages, "vocabulary": vocabulary, "max_length": max_length}
+        if wrong := [what for what, value in given.items() if value is not None]:
+            raise ValueError(
+                f"invented is made, not read, of whole words: {', '.join(wrong)} cannot be given for it"
+            )
+        return invented(seed=seed, **limits)
+    vocabulary = VOCABULARY if vocabulary is None else vocabulary
+    max_length = MAX_LENGTH if max_length is None else max_length
+    name, recipe, place = find(name, folder)
+    pair = languages or (recipe.languages if recipe else None)
+    if pair is None or pair[0] == pair[1]:
+        raise ValueError(f"languages should be two different codes, source and target; got {languages}")
+    about: dict[str, Any] = {"languages": list(pair), "seed": seed, "max_length": max_length}
+    about["differs"] = recipe.differs[place is not None] if recipe else ""
+    if place is None:
+        tables = read_public(recipe, pair, (cache or cache_folder()) / "translation")
+        about["source"] = ", ".join(file.url for file in recipe.public.values())
+    else:
+        tables = read_folder(place, pair, recipe.files if recipe and place.name == recipe.folder else {})
+        about["source"] = f"{place.name}/: {', '.join(tables)}"
+    clean = without_copies(
+        tables,
+        about,
+        same=lambda pair: pair[0],
+        copied=lambda pair: pair,
+        empty=("one side empty", lambda pair: not all(pair)),
+        wanted="sentences should have translations",
+    )
+    share = {split: lambda n: min(MOST_TESTED, max(1, n // 20)) for split in ("test", "validation")}
+    parts = split_in_three(clean, np.random.default_rng([seed, 1]), share)
+    parts["train"] = parts["train"][:train_sentences]
+    for split in ("validation", "test"):
+        parts[split] = parts[split][: sizes[split] or MOST_TESTED]
+    texts = [text for pair_of_texts in parts["train"] for text in pair_of_texts]
+    subwords = Subwords.trained(texts, vocabulary, cache / "vocabularies" if cache else None)
+    encoded = {split: encode(subwords, part, max_length) for split, part in parts.items()}
+    about["cut"] = {split: cut for split, (_, cut) in encoded.items()}
+    return Bitext(
+        name, pair, subwords, about=about, **{split: pairs for split, (pairs, _) in encoded.items()}
+    )
+
+
+def find(name: str, folder: str | Path | None = None) -> tuple[str, Recipe | None, Path | None]:
+    """A data set's name in code, its recipe, and the folder with its files (`None`: public): `found_set`."""
+    return found_set(
+        name,
+        folder,
+        DATASETS,
+        made="invented",
+        columns="whose columns are languages",
+        kind="translation",
+        holds=files_of,
+        files="train*.tsv[.gz] or all*.tsv[.gz] (and validation*, test*), or files of lines such as train.de "
+        "and train.en",
+    )
+
+
+def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, str]) -> dict[str, Lines]:
+    """The sentences of every split that a folder has: of a TSV file, or of two files of lines.
+
+    Args:
+        folder: with `train.tsv` or, for German and English, with `train.de` and `train.en`; `.gz` or not.
+        languages: source and target.
+        files: how the names of a split's files begin, where that is not as in `SPLITS`.
+
+    Raises:
+        ValueError: two files are of one split, a language is missing, or files are not aligned.
+    """
+    mine = files_of(folder, {split: (begins,) for split, begins in files.items()} or SPLITS)
+    tables = tables_in(mine)
+    found = {split: read_table(table, languages) for split, table in tables.items()}
+    for split in [split for split in mine if split not in tables]:
+        sides = [with_ending(mine[split], f".{code}") for code in languages]
+        if any(sides):
+            missing = [code for code, side in zip(languages, sides, strict=True) if len(side) != 1]
+            if missing:
+                raise ValueError(
+                    f"{folder} should hold one file of {split} for each of {' and '.join(languages)}, line "
+                    f"by line; it has {', '.join(file.name for file in mine[split])}, so not one for "
+                    f"{' or '.join(missing)}"
+                )
+            (source,), (target,) = sides
+            found[split] = aligned(read_lines(source), read_lines(target), source.name, target.name)
+    if not found:
+        there = ", ".join(file.name for files in files_of(folder).values() for file in files)
+        raise ValueError(f"{folder} should have sentences in {' and '.join(languages)}; it has {there}")
+    return found
+
+
+def read_table(path: Path, languages: tuple[str, str]) -> Lines:
+    """Two columns of a TSV file, named by language; see `read_tsv`.
+
+    Raises:
+        ValueError: it cannot be read, or lacks a language.
+    """
+    table = read_tsv(path)
+    if missing := [code for code in languages if code not in table]:
+        raise ValueError(
+            f"{path} should have the columns {' and '.join(languages)}; it has "
+            f"{', '.join(table)}: there is no {' and no '.join(missing)}"
+        )
+    sides = (table[code] for code in languages)
+    return [(source.strip(), target.strip()) for source, target in zip(*sides, strict=True)]
+
+
+def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dict[str, Lines]:
+    """A data set's splits from its public source, whose files are kept in `folder`.
+
+    Raises:
+        ValueError: the source does not have one of the languages.
+        ConnectionError: it cannot be reached, has other files than it had, or none is known.
+    """
+    if not recipe.public:
+        raise ConnectionError(
+            f"no public source of {recipe.title} is known that could be pinned to a revision. {_INSTEAD}"
+        )
+    known = {name.partition(".")[2] for name in recipe.public} - {""} or set(recipe.languages)
+    if missing := [code for code in languages if code not in known]:
+        raise ValueError(
+            f"{recipe.title} has {', '.join(sorted(known))}; there is no {' and no '.join(missing)}"
+        )
+    found = {}
+    for split in dict.fromkeys(name.partition(".")[0] for name in recipe.public):
+        if split in recipe.public:
+            archive = zipfile.ZipFile(io.BytesIO(recipe.public[split].read(folder, _INSTEAD)))
+            members = [next(n for n in archive.namelist() if n.endswith(f".{code}")) for code in languages]
+            sides = [split_lines(archive.read(member)) for member in members]
+        else:
+            members = [f"{split}.{code}" for code in languages]
+            files = [recipe.public[name].read(folder, _INSTEAD) for name in members]
+            sides = [split_lines(gzip.decompress(file)) for file in files]
+        found[split] = aligned(sides[0], sides[1], *members)
+    return found
+
+
+def aligned(source: list[str], target: list[str], *names: str) -> Lines:
+    """Lines side by side.
+
+    Raises:
+        ValueError: there are more of the one than of the other.
+    """
+    if len(source) != len(target):
+        shorter, longer = sorted(zip((len(source), len(target)), names, strict=True))
+        raise ValueError(
+            f"{' and '.join(names)} should have as many lines; they part at line {shorter[0] + 1}: "
+            f"{shorter[1]} ends after {shorter[0]:,} lines, {longer[1]} after {longer[0]:,}"
+        )
+    return [(one.strip(), other.strip()) for one, other in zip(source, target, strict=True)]

@@ -1,0 +1,234 @@
+"""What explorers of scores share: a number for every place at every checkpoint, and the token chosen.
+
+With ``s`` the largest magnitude of a score in a document over all checkpoints, a score that is nowhere
+negative is stored as ``round(255 sqrt(v / s))`` (`attnlib.widgets.encoding`), off by at most
+``sqrt(s v) / 255 + s / 255^2``; one that is negative somewhere in any document as ``128 + round(127 sign(v)
+sqrt(|v| / s))``, off by at most ``sqrt(s |v|) / 127 + s / 127^2``. Only an exact zero is read as zero. Bytes
+lie in the order [score checkpoint token].
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import traitlets
+from jaxtyping import Float, UInt8
+
+from attnlib.widgets.encoding import checked_tokens, deflate, numpy_of, quantise
+from attnlib.widgets.explorer import Explorer
+from attnlib.widgets.naming import checked_text, checked_texts, counted
+from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps
+
+TRUTH = "true relevance"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of the places of an item over training, checked.
+
+    Attributes:
+        values: by name, float ``[checkpoint place]``; with one checkpoint where it is known, it is the same
+            for all.
+        checkpoints: how many there are.
+        signed: the names of those that are shown with their signs.
+    """
+
+    values: dict[str, np.ndarray]
+    checkpoints: int
+    signed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, scores: Mapping[str, Any], places: int, checkpoints: int, truth: Any = None) -> "Scores":
+        """Checks scores ``[checkpoint place]``, and the true ones, ``[place]``, where they are known.
+
+        Raises:
+            ValueError: there is no score, a shape is wrong, or a number is not finite.
+        """
+        if not scores:
+            raise ValueError("there is no score; give at least one, such as {'alpha': [checkpoint token]}.")
+        arrays = {name: numpy_of(each) for name, each in scores.items()}
+        count = 1 if all(each.shape[:1] == (1,) for each in arrays.values()) else checkpoints
+        values = {name: _checked(name, each, (count, places)) for name, each in arrays.items()}
+        if truth is not None:
+            values[TRUTH] = _checked(TRUTH, numpy_of(truth)[None], (1, places))
+        return cls(values, count)
+
+    def negative(self) -> list[str]:
+        """The scores that are negative somewhere."""
+        return [name for name, values in self.values.items() if values.min() < 0]
+
+    @property
+    def packed(self) -> bytes:
+        """The scores, compressed; those that are signed with their signs."""
+        parts = [_stored(values, name in self.signed).ravel() for name, values in self.values.items()]
+        return deflate(np.concatenate(parts))
+
+    def describe(self) -> dict[str, Any]:
+        """What the widget must know besides the bytes."""
+        return {
+            "scores": [
+                {"name": name, "moments": len(values), "scale": _scale(values), "signed": name in self.signed}
+                for name, values in self.values.items()
+            ],
+            "checkpoints": self.checkpoints,
+            "places": next(iter(self.values.values())).shape[1],
+        }
+
+
+@dataclass(frozen=True)
+class Scored:
+    """An item whose places have scores.
+
+    Attributes:
+        label: what the drop-down calls it.
+        scores: of its places.
+    """
+
+    label: str
+    scores: Scores
+
+    @property
+    def packed(self) -> bytes:
+        """The scores, compressed."""
+        return self.scores.packed
+
+    def describe(self) -> dict[str, Any]:
+        """What the widget must know besides the bytes."""
+        return {"label": self.label} | self.scores.describe()
+
+
+@dataclass(frozen=True)
+class Document(Scored):
+    """A document and the scores of its tokens.
+
+    Attributes:
+        tokens: of the document.
+        predicted: the model's prediction, one per checkpoint.
+        gold: the right label, or None where there is none.
+        typed: whether the reader typed it.
+    """
+
+    tokens: tuple[str, ...]
+    predicted: tuple[str, ...]
+    gold: str | None
+    typed: bool
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        *,
+        checkpoints: int,
+        typed: bool,
+        tokens: Sequence[str],
+        scores: Mapping[str, Any],
+        predicted: Any,
+        gold: Any = None,
+        true_relevance: Any = None,
+    ) -> "Document":
+        """Checks; `DynamicsExplorer` describes the parts.
+
+        Raises:
+            ValueError: a part is not valid.
+        """
+        words = checked_tokens("tokens", tokens)
+        values = Scores.of(scores, len(words), checkpoints, true_relevance)
+        labels = checked_texts("predicted", predicted, values.checkpoints, "the scores")
+        return cls(label, values, words, labels, checked_text("gold", gold), typed)
+
+    def describe(self) -> dict[str, Any]:
+        """What the widget must know besides the bytes."""
+        return super().describe() | {
+            "tokens": list(self.tokens),
+            "predicted": list(self.predicted),
+            "gold": self.gold,
+            "typed": self.typed,
+        }
+
+
+class ScoresExplorer(Explorer):
+    """An explorer whose items have scores; a score that is negative in one item has signs in all."""
+
+    token = traitlets.Int(-1, help="The chosen token; -1 for none.").tag(sync=True)
+
+    def _places_within(self) -> dict[str, tuple[int, str]]:
+        return super()._places_within() | {"token": (self._shown["places"], "none")}
+
+    def _show(self, items: Sequence[Scored], at: int = 0) -> None:
+        signed = frozenset(name for each in items for name in each.scores.negative())
+        super()._show([replace(each, scores=replace(each.scores, signed=signed)) for each in items], at)
+
+
+class ScoresOverTraining(OverTraining, ScoresExplorer):
+    """The explorer whose traits ``scores_view.js`` reads; a subclass says which front end shows them."""
+
+    shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(sync=True)
+
+    def __init__(
+        self,
+        recorded: Mapping[str, Parts],
+        steps: Steps,
+        curves: Curves | None,
+        title: str,
+        answer: Callable[[str], Parts] | None,
+        *,
+        checkpoint: int,
+        item: int,
+        shown: Sequence[str] | None,
+    ) -> None:
+        super().__init__(recorded, steps, curves, answer, checkpoint, title=title)
+        self._show(self._all, item)
+        names = self._names()
+        if unknown := set(names if shown is None else shown) - set(names):
+            raise ValueError(
+                f"shown has {sorted(unknown)}; the {self._noun}s have scores {', '.join(names)}."
+            )
+        self.shown = names if shown is None else list(shown)
+
+    def _reply(self, text: str) -> None:
+        before = self._names()
+        with self.hold_sync():
+            super()._reply(text)
+            self.shown = [*self.shown, *(name for name in self._names() if name not in before)]
+
+    def _sizes(self) -> str:
+        sizes = f"{counted(len(self.items), self._noun)}, {counted(len(self.steps), 'checkpoint')}"
+        return f"{sizes}, scores {', '.join(self._scores())}"
+
+    def _scores(self) -> list[str]:
+        """Every score of any item, in the order of their first appearance."""
+        return list(dict.fromkeys(name for each in self._all for name in each.scores.values))
+
+    def _names(self) -> list[str]:
+        """What can be shown."""
+        return self._scores()
+
+
+def _checked(name: str, score: np.ndarray, shape: tuple[int, int]) -> Float[np.ndarray, "checkpoint token"]:
+    values = score.astype(np.float64)
+    if values.shape != shape:
+        raise ValueError(
+            f"score {name!r} has shape {values.shape}; it must be [checkpoint token] = {shape}: a number for "
+            "every token at every step, or for every token at the last. Cut the padding off."
+        )
+    if not np.isfinite(values).all():
+        place = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
+        raise ValueError(
+            f"score {name!r} holds {values[tuple(place)]} at [checkpoint token] = {place}; it must be finite."
+        )
+    return values
+
+
+def _scale(values: Float[np.ndarray, "checkpoint token"]) -> float:
+    return float(np.abs(values).max()) or 1.0
+
+
+def _stored(
+    values: Float[np.ndarray, "checkpoint token"], signed: bool
+) -> UInt8[np.ndarray, "checkpoint token"]:
+    parts = values / _scale(values)
+    if not signed:
+        return quantise(parts)
+    steps = np.maximum(np.rint(127 * np.sqrt(np.abs(parts))), 1) * np.sign(parts)
+    return (128 + steps).astype(np.uint8)

@@ -1,0 +1,84 @@
+"""Numbers for the text of a page, which names them: `` {glue:text}`sort: accuracy:.1f` ``.
+
+`tell` hands on numbers, for the text to round; `tell_in_words` says them with their interval. Both take a
+table, a number a row, or a mapping, a number a name::
+
+    tell(rows, "{run}: {metric}", "%")
+    tell(rows, "{run}: {metric}, {of}", "%", of=["low", "high"])
+    tell({"questions": len(questions), "leader": best})
+    tell_in_words(rows, "minute {run}", "%")
+    tell_in_words({"delta": row, "rest": None}, "minute {}", "%", 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from attnlib.stats.significance import NOT_ENOUGH
+from book.chapters.records.numbers import in_words
+
+
+def tell(
+    numbers: pd.DataFrame | pd.Series | Mapping[Any, Any],
+    name: str = "{}",
+    unit: str = "",
+    *,
+    of: str | Sequence[str] = "value",
+) -> None:
+    """Numbers, words or counts for the text, under their names.
+
+    Args:
+        numbers: a table, or numbers by their names; "not enough data" is NaN.
+        name: what each is called. Of a table, its columns stand in braces, and `{of}` is the column that the
+            number is from; otherwise `{}` is its own name (of several levels, `{0}`, `{1}`, ...).
+        unit: "%" or "points": of shares in percent.
+        of: columns of the table to tell.
+    """
+    for row, about in _named(numbers):
+        columns = [of] if isinstance(of, str) else of
+        told = {column: row[column] for column in columns} if isinstance(numbers, pd.DataFrame) else {"": row}
+        for column, value in told.items():
+            _glue(name.format(*about, **(row | {"of": column} if column else {})), _number(value, unit))
+
+
+def tell_in_words(
+    numbers: pd.DataFrame | Mapping[Any, Any], name: str = "{}", unit: str = "", digits: int | None = None
+) -> None:
+    """Numbers with their intervals, as `in_words` says them, under their names.
+
+    Args:
+        numbers: a table with `value`, `low`, `high` and `n`, or such rows by their names; `None`: not run.
+        name: see `tell`.
+        unit: of `in_words`.
+        digits: of `in_words`.
+    """
+    for row, about in _named(numbers):
+        columns = row if isinstance(numbers, pd.DataFrame) else {}
+        _glue(name.format(*about, **columns), in_words(row, unit, digits))
+
+
+def _named(numbers: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Every row, or number, and what `{}` is in its name."""
+    if isinstance(numbers, pd.DataFrame):
+        table = numbers if numbers.index.names == [None] else numbers.reset_index()
+        yield from ((row, ()) for row in table.to_dict("records"))
+        return
+    for key, number in numbers.items():
+        yield number, key if isinstance(key, tuple) else (key,)
+
+
+def _number(value: Any, unit: str) -> Any:
+    """A number as Python has it, in its unit; words stay as they are."""
+    if value is None or isinstance(value, str):
+        return float("nan") if value in (None, NOT_ENOUGH) else value
+    value = value.item() if hasattr(value, "item") else value
+    return 100 * value if unit in ("%", "points") else value
+
+
+def _glue(name: str, value: Any) -> None:
+    import myst_nb  # of the extra `book`; a live kernel puts its own `glue` there
+
+    myst_nb.glue(name, value, display=False)

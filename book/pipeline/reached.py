@@ -1,0 +1,85 @@
+"""What a chapter is made of, and why it is about to run: for the Snakefile, which only has to name files."""
+
+import functools
+import json
+import re
+import runpy
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+CLOSURE = "attnlib/training/closure.py"
+"""Run as a file: the package around it would take seconds to import."""
+
+TIME = re.compile(
+    r"^#.*?([^#:,.;]*\b(?:second|minute|hour|day)s?\b(?: or two)?)", re.MULTILINE | re.IGNORECASE
+)
+"""How long a chapter takes, in a profile's comment."""
+
+
+@functools.cache
+def _reached() -> Any:
+    return runpy.run_path(CLOSURE)["modules_reached"]
+
+
+@functools.cache
+def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str]:
+    """The files that modules, and the cells of a notebook, reach by import.
+
+    With a module come the files beside and below it that are no Python: style sheets, scripts, tables.
+    """
+    cells = json.loads(Path(notebook).read_text())["cells"] if notebook else []
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    source = "\n".join(
+        line for line in "\n".join(code).split("\n") if not line.lstrip().startswith(("%", "!"))
+    )
+    try:
+        modules_found = _reached()(modules, source, Path.cwd())
+    except SyntaxError:  # which the chapter will say itself
+        modules_found = _reached()(modules, house=Path.cwd())
+    found = {path.relative_to(Path.cwd()) for path in modules_found.values()}
+    rooms = {path.parent for path in found if len(path.parts) > 2}  # what lies in `attnlib` itself has none
+    beside = {path for room in rooms for path in room.rglob("*") if path.suffix in {".js", ".css", ".csv"}}
+    return sorted(map(str, found | beside))
+
+
+def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:
+    """A line for each chapter that is about to run: how long it took the last time, and why it runs.
+
+    Args:
+        jobs: Snakemake's, each with its reason.
+        profile: of the build.
+    """
+    lines = []
+    for job, reason in jobs:
+        if job.rule.name == "notebook":
+            name = job.wildcards.notebook
+            lines.append(f"{name:<23}  {expected(name, profile):<19}  {why(reason)}")
+    return sorted(lines)
+
+
+def expected(name: str, profile: str) -> str:
+    """How long a chapter took the last time, or takes by its profile's own comment."""
+    try:
+        seconds = json.loads(Path(f"build/{profile}/runs/{name}.json").read_text())["wall_time_s"]
+        return f"{seconds / 60:.1f} min"
+    except (OSError, ValueError, KeyError):
+        path = Path(f"notebooks/profiles/{name}/{profile}.yaml")
+        told = TIME.search(path.read_text()) if path.exists() else None
+        return told[1].strip().lower() if told else ""
+
+
+def why(reason: Any) -> str:
+    """Snakemake's reason in words: the first of the files that have changed, and how many more."""
+    changed = sorted(map(str, reason.updated_input))
+    before = sorted(Path(str(path)).stem for path in reason.updated_input_run)
+    more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
+    said = {
+        "not built yet": reason.missing_output,
+        "was cut short": reason.incomplete_output,
+        f"{''.join(changed[:1])} has changed{more}": changed,
+        f"takes models of {', '.join(before)}": before,
+        "is made of other files than it was": reason.input_changed,
+        "its rule has changed": reason.code_changed or reason.software_stack_changed,
+    }
+    return "; ".join(words for words, so in said.items() if so) or "asked for"

@@ -1,0 +1,49 @@
+"""Numbers for the text of a page: under their names, in their units."""
+
+from typing import Any
+
+import myst_nb
+import numpy as np
+import pandas as pd
+import pytest
+
+from book.chapters.telling import tell, tell_in_words
+
+ROWS = pd.DataFrame(
+    {"run": ["a", "b"], "value": [0.25, 0.5], "low": [0.2, 0.4], "high": [0.3, 0.6], "n": [40, 50]}
+)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    names: dict[str, Any] = {}
+    monkeypatch.setattr(myst_nb, "glue", lambda name, value, display: names.update({name: value}))
+    return names
+
+
+def test_a_table_tells_a_number_a_row(told):
+    tell(ROWS, "share of {run}", "%")
+    tell(ROWS, "{run}: {of}", of=["low", "n"])
+    assert told == {
+        **{"share of a": 25.0, "share of b": 50.0},
+        **{"a: low": 0.2, "a: n": 40, "b: low": 0.4, "b: n": 50},
+    }
+    assert isinstance(told["a: n"], int)  # a count is written without decimals
+
+
+def test_names_of_an_index_are_columns(told):
+    tell(ROWS.set_index("run"), "{run}")
+    tell(ROWS.set_index(["run", "n"])["value"], "{0} of {1}", "%")
+    assert told == {"a": 0.25, "b": 0.5, "a of 40": 25.0, "b of 50": 50.0}
+
+
+def test_single_numbers_and_words_are_told_by_their_names(told):
+    tell({"count": np.int64(3), "leader": "rollout", "none": "not enough data"}, "minute {}")
+    assert told["minute count"] == 3 and told["minute leader"] == "rollout" and np.isnan(told["minute none"])
+
+
+def test_in_words_a_number_has_its_interval(told):
+    tell_in_words(ROWS, "minute {run}", "%")
+    tell_in_words({"c": ROWS.iloc[0], "d": None}, "exercise {}", "%", 1)
+    assert told["minute a"] == "25 % [20, 30; n = 40]" and told["exercise d"] == "not run"
+    assert told["exercise c"] == "25.0 % [20.0, 30.0; n = 40]"

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import attnlib
+from attnlib import generators, models
 
 SLOW = {"torch", "numpy", "pandas", "scipy", "transformers"}
 
@@ -31,6 +32,12 @@ def test_every_verb_is_what_it_says():
         verb = getattr(attnlib, name)
         assert verb.__name__ == name
         assert verb is getattr(attnlib, name)
+
+
+@pytest.mark.parametrize("package", [generators, models])
+def test_every_name_of_a_room_is_where_it_is_said_to_be(package):
+    for name in package.__all__:
+        assert hasattr(package, name), name
 
 
 def test_an_unknown_verb_is_told_which_there_are():

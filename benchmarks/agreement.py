@@ -20,14 +20,7 @@ import numpy as np
 from scipy import stats
 from timing import PLAIN, Line, Way, common_options, compared, report
 
-from attnlib.stats import (
-    AgreementSettings,
-    RunScores,
-    agreement_over_seeds,
-    agreement_over_training,
-    agreement_table,
-    split_rows,
-)
+from attnlib.stats import Agreements, AgreementSettings, RunScores, split_rows
 from attnlib.stats.rank_measures import kendall_rows, match_chance_rows, match_rows
 
 DOCUMENTS, FOR_SELECTION, CHECKPOINTS, PLAIN_DOCUMENTS = 4000, 1000, 20, 100
@@ -104,13 +97,13 @@ def documents(runs: dict[str, RunScores], measure: str) -> Line:
 
 def whole(runs: dict[str, RunScores], selection: dict[str, RunScores]) -> list[Line]:
     """Processor seconds of each table of the study."""
-    tables = {"agreement": agreement_table, "over training": agreement_over_training}
+    tables = {"agreement": Agreements.table, "over training": Agreements.over_training}
     lines: list[Line] = []
     for measure, name in MEASURES.items():
-        functions = tables | ({"over seeds": agreement_over_seeds} if measure == "top match" else {})
+        functions = tables | ({"over seeds": Agreements.over_seeds} if measure == "top match" else {})
         for what, function in functions.items():
             start = time.process_time()
-            function(runs, selection, settings=AgreementSettings(measure))
+            function(Agreements.of(runs, selection, settings=AgreementSettings(measure)))
             lines.append({"what": f"{what}, {name}", "seconds": time.process_time() - start})
     return lines
 

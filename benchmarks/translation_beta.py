@@ -19,7 +19,7 @@ from translation_training import original_model
 from attnlib.files import cache_folder
 from attnlib.generators.translation import bitext
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from book.chapters.translation.source_scores import source_scores
+from book.chapters.translation.scores import source_scores
 
 
 def main() -> None:

@@ -18,12 +18,11 @@ from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.rollout.null import uniform_causal_rollout
 from attnlib.rollout.value_slot import check_causal, follow_layers
-from attnlib.stats.masses import BY_LAYER, MEAN, ROLLOUT, UNIFORM
+from attnlib.stats.masses import MEAN, ROLLOUT, UNIFORM
 from attnlib.stats.reference import reference_mass
 
-FOLLOWED = (ROLLOUT, MEAN, BY_LAYER)
-"""What `evaluate_rows` can score: attention through all layers, head-mean attention averaged over layers, and
-head-mean attention of every layer (columns `attention L0`, ...)."""
+FOLLOWED = (ROLLOUT, MEAN)
+"""What `evaluate_rows` can score: attention through all layers; the mean of heads and layers."""
 
 ABOUT = ("sample", "position", "n_answer", "target", "predicted", "correct")
 
@@ -32,7 +31,7 @@ def evaluate_rows(
     model: nn.Module,
     batches: Iterable[Batch],
     *,
-    follow: Sequence[str] = (ROLLOUT, MEAN),
+    follow: Sequence[str] = FOLLOWED,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Predictions and reference mass of a causal model, a row per predicted token.
@@ -171,13 +170,10 @@ def _followed(
         return reference_mass(attention.expand(*asked.shape, -1)[asked], reference, evaluated)
 
     total: list[Tensor | float] = [0.0]
-    by_layer: dict[str, Tensor] = {}
 
     def on_layer(layer: int, attention: Tensor) -> None:
         if MEAN in follow:
             total[0] = total[0] + attention
-        if BY_LAYER in follow:
-            by_layer[f"attention L{layer}"] = mass(attention)
 
     how: dict[str, Any] = {"on_layer": on_layer, "rollout": ROLLOUT in follow, "logits_from": start}
     if is_followed(model):
@@ -189,10 +185,7 @@ def _followed(
         columns[ROLLOUT] = mass(found.rollout)
         columns[UNIFORM[ROLLOUT]] = mass(null(asked.shape[1], found.layers).to(found.rollout))
     if isinstance(total[0], Tensor):
-        columns[MEAN] = mass(total[0] / found.layers)
-    columns |= by_layer
-    if MEAN in follow or BY_LAYER in follow:
-        length = asked.shape[1]
+        columns[MEAN], length = mass(total[0] / found.layers), asked.shape[1]
         columns[UNIFORM[MEAN]] = mass(torch.ones(length, length, device=asked.device).tril())
     return found.logits, columns
 

@@ -23,19 +23,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from attnlib.generators.classification import Documents
 from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
 
-__all__ = [
-    "STEPS",
-    "Relevance",
-    "checkpoint_steps",
-    "relevance",
-]
+__all__ = ["STEPS", "TokenScores", "checkpoint_steps", "relevance"]
 
 
 def checkpoint_steps(
@@ -59,38 +54,43 @@ STEPS = checkpoint_steps()
 
 
 @dataclass(frozen=True)
-class Relevance:
-    """What each word of some documents meant to one model; ragged like `Documents`: values end to end.
+class TokenScores:
+    """What each input token meant for each prediction of one model; ragged: values of all rows end to end.
+
+    A row is a prediction: the class of a document, or a target token of a translation.
 
     Attributes:
-        step: updates that the model had seen.
-        lengths: words of each document, `<bos>` and `<eos>` among them.
-        labels: class of each document.
-        logits: log odds of class 1 that the model gave each document.
-        alpha: attention of each word.
-        beta: keyword relevance of each word, towards the label: (2y - 1) times the model's.
-        delta: gradient influence of each word; `None` if it was not asked for.
+        lengths: input tokens of each row, special ones among them.
+        alpha: attention of each token.
+        beta: keyword relevance of each token, towards the right answer.
+        log_probability: of each row's right answer, as the model has it.
+        right: whether the model held that the most probable one.
+        delta: gradient influence of each token; `None` if it was not asked for.
     """
 
-    step: int
-    lengths: Int64[Tensor, " document"]
-    labels: Int64[Tensor, " document"]
-    logits: Float[Tensor, " document"]
-    alpha: Float[Tensor, " total"]
-    beta: Float[Tensor, " total"]
-    delta: Float[Tensor, " total"] | None = None
+    lengths: Int64[Tensor, " row"]
+    alpha: Float[Tensor, " token"]
+    beta: Float[Tensor, " token"]
+    log_probability: Float[Tensor, " row"]
+    right: Bool[Tensor, " row"]
+    delta: Float[Tensor, " token"] | None = None
 
     def __len__(self) -> int:
-        """How many documents there are."""
+        """How many rows there are."""
         return len(self.lengths)
 
     @property
     def accuracy(self) -> float:
-        """The share of documents that the model put into their class."""
-        return float(((self.logits > 0) == (self.labels == 1)).double().mean())
+        """The share of rows that the model is right on."""
+        return float(self.right.double().mean())
+
+    @property
+    def perplexity(self) -> float:
+        r"""$\exp(-\frac{1}{T} \sum_t \log p(y_t))$ over all T rows."""
+        return float(self.log_probability.double().mean().neg().exp())
 
     def of(self, row: int) -> dict[str, Float[Tensor, " token"]]:
-        """`alpha`, `beta` and, if there is one, `delta` of one document."""
+        """`alpha`, `beta` and, if there is one, `delta` of one row."""
         start = int(self.lengths[:row].sum())
         names = ["alpha", "beta"] + (["delta"] if self.delta is not None else [])
         return {name: getattr(self, name)[start : start + int(self.lengths[row])] for name in names}
@@ -100,16 +100,14 @@ def relevance(
     model: Classifier | str | Path,
     documents: Documents,
     *,
-    step: int = 0,
     delta: bool = True,
     batch_size: int = 64,
-) -> Relevance:
+) -> TokenScores:
     """What each word of some documents means to a model.
 
     Args:
         model: a classifier, or the path of a checkpoint of one; left in the mode it had, with no gradients.
         documents: any, evaluated in order of length, returned in their own order.
-        step: what to note as the updates that the model has seen.
         delta: whether to compute the gradient influence, which costs twice the rest.
         batch_size: documents at a time; changes nothing but speed and memory.
 
@@ -138,15 +136,11 @@ def relevance(
         finally:
             for weight, need in needed.items():
                 weight.requires_grad_(need)
-    return Relevance(
-        step,
-        documents.lengths,
-        documents.labels,
-        logits,
-        flat["alpha"],
-        documents.toward_label(flat["beta"]),
-        flat["delta"] if delta else None,
-    )
+    beta = documents.toward_label(flat["beta"])
+    log_probability = F.logsigmoid(logits * (2 * documents.labels - 1))
+    right = (logits > 0) == (documents.labels == 1)
+    influence = flat["delta"] if delta else None
+    return TokenScores(documents.lengths, flat["alpha"], beta, log_probability, right, influence)
 
 
 def _of_batch(model: nn.Module, batch: Any, delta: bool) -> tuple[dict[str, Tensor], Tensor]:

@@ -10,9 +10,9 @@ Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sec
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from attnlib.stats.intervals import SHARE, Estimate
 from attnlib.stats.ragged import Ragged, array
@@ -137,7 +137,7 @@ def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95
     if len(means) < 2:
         raise ValueError(f"shuffles should be at least 2, for a standard error; got {len(means)}")
     value, error = float(means.mean()), float(means.std(ddof=1)) / np.sqrt(len(means))
-    low, high = stats.norm.interval(confidence, value, error) if error else (value, value)
+    low, high = scipy.stats.norm.interval(confidence, value, error) if error else (value, value)
     return Estimate(value, float(low), float(high), len(means))
 
 

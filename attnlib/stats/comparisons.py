@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from statsmodels.stats.multitest import multipletests
 
 from attnlib.stats.significance import NOT_ENOUGH, Comparison
 
-Correction = Literal["holm", "bh"]
-
-_METHODS = {"holm": "holm", "bh": "fdr_bh"}
 _NUMBERS = ("difference", "low", "high", "effect", "effect_low", "effect_high", "p")
 
 
-def corrected(p: Float[np.ndarray, " test"], correction: Correction = "holm") -> Float[np.ndarray, " test"]:
-    r"""p-values corrected for how many tests there are.
+def corrected(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
+    r"""p-values corrected for how many tests there are, so that any false positive has probability $\alpha$.
+
+    The i-th smallest of m becomes $\max_{j \le i} (m - j + 1) p_{(j)}$ (Holm 1979).
 
     Args:
         p: of every test; NaN where there was none, which stays NaN and does not count.
-        correction: "holm" (Holm 1979): the i-th smallest of m becomes $\max_{j \le i} (m - j + 1) p_{(j)}$,
-            so that any false positive at all happens with probability $\alpha$; or "bh" (Benjamini and
-            Hochberg 1995): the expected share of false ones among the positives is $\alpha$.
-
-    Raises:
-        ValueError: there is no such correction.
     """
-    if correction not in _METHODS:
-        raise ValueError(f"correction should be one of {sorted(_METHODS)}; got {correction!r}")
+    from statsmodels.stats.multitest import multipletests
+
     tested = ~np.isnan(p)
     result = np.full(len(p), np.nan)
     if tested.any():
-        result[tested] = multipletests(p[tested], method=_METHODS[correction])[1]
+        result[tested] = multipletests(p[tested], method="holm")[1]
     return result
 
 
@@ -43,7 +34,6 @@ def comparison_table(
     comparisons: Mapping[str, Comparison] | Mapping[tuple[str, ...], Comparison],
     *,
     names: Sequence[str] = ("comparison",),
-    correction: Correction = "holm",
     alpha: float = 0.05,
 ) -> pd.DataFrame:
     """Comparisons side by side, with p-values corrected for their number, and the published test beside them.
@@ -51,18 +41,17 @@ def comparison_table(
     Args:
         comparisons: by name, or by a tuple of as many names as `names` has.
         names: of the first columns.
-        correction: see `corrected`; over all comparisons of the table that have a p.
         alpha: the level of `differs` and `published_differs`.
 
     Returns:
-        Columns `names`; `difference`, `low`, `high`, `effect`, `effect_low`, `effect_high` and `p`; `p_holm`
-        or `p_bh`; `differs` ("yes" or "no", by the corrected p); samples and rows of both groups; `test`;
-        `published_difference`, `published_p` and `published_differs` (which corrects for nothing, as the
-        original); and `note`, why there is no p. Where there is none, cells say "not enough data".
+        Columns `names`; `difference`, `low`, `high`, `effect`, `effect_low`, `effect_high` and `p`; `p_holm`,
+        corrected over all comparisons that have a p; `differs` ("yes" or "no", by the corrected p); samples
+        and rows of both groups; `test`; `published_difference`, `published_p` and `published_differs` (which
+        corrects for nothing, as the original); and `note`, why there is no p. Where there is none, cells say
+        "not enough data".
 
     Raises:
-        ValueError: there are no comparisons, a name has not as many parts as `names`, or there is no such
-            correction.
+        ValueError: there are no comparisons, or a name has not as many parts as `names`.
     """
     keys = [key if isinstance(key, tuple) else (key,) for key in comparisons]
     if not keys or any(len(key) != len(names) for key in keys):
@@ -71,14 +60,14 @@ def comparison_table(
             f"got {keys}"
         )
     found = list(comparisons.values())
-    p = corrected(np.array([np.nan if each.p is None else each.p for each in found]), correction)
+    p = corrected(np.array([np.nan if each.p is None else each.p for each in found]))
     rows = []
     for key, each, raised in zip(keys, found, p, strict=True):
         enough = each.p is not None
         rows.append(
             dict(zip(names, key, strict=True))
             | {name: _shown(getattr(each, name)) for name in _NUMBERS}
-            | {f"p_{correction}": float(raised) if enough else NOT_ENOUGH}
+            | {"p_holm": float(raised) if enough else NOT_ENOUGH}
             | {"differs": _verdict(float(raised) if enough else None, alpha)}
             | {"samples_first": each.samples[0], "samples_second": each.samples[1]}
             | {"rows_first": each.rows[0], "rows_second": each.rows[1], "test": each.test}

@@ -36,12 +36,11 @@ def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     return table[[*by, "metric", "value", "low", "high", "n"]]
 
 
-def error_positions(rows: pd.DataFrame, *, from_end: bool = False, confidence: float = 0.95) -> pd.DataFrame:
+def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Accuracy at each place of the answer, and where errors are.
 
     Args:
         rows: of `evaluate_rows` or `generate_answers`.
-        from_end: count places from the answer's last token, which is 0.
         confidence: of the intervals, which are Wilson's: at one place every sample has one token, so these
             are independent.
 
@@ -51,9 +50,8 @@ def error_positions(rows: pd.DataFrame, *, from_end: bool = False, confidence: f
     """
     correct = rows["correct"].astype(bool)
     first = rows.index.isin(rows[~correct].groupby("sample")["position"].idxmin())
-    place = rows["n_answer"] - 1 - rows["position"] if from_end else rows["position"]
-    placed = pd.DataFrame({"position": place, "correct": correct}).sort_values("position", kind="stable")
-    counts = pd.DataFrame({"errors": ~correct, "first_errors": first}).groupby(place).sum()
+    placed = rows[["position"]].assign(correct=correct).sort_values("position", kind="stable")
+    counts = pd.DataFrame({"errors": ~correct, "first_errors": first}).groupby(rows["position"]).sum()
     table = summarise(placed, ["position"], "correct", confidence=confidence)
     return table.merge(counts.astype(int), left_on="position", right_index=True)
 

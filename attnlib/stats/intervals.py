@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
-from scipy import stats
 
 DRAWS = 2000
 """How often independent things are drawn again."""
@@ -48,7 +48,7 @@ def proportion(
     Raises:
         ValueError: if there are no outcomes, or more successes than outcomes.
     """
-    test = stats.binomtest(successes, n)
+    test = scipy.stats.binomtest(successes, n)
     low, high = test.proportion_ci(confidence, method=method)
     return Estimate(successes / n, float(low), float(high), n)
 

@@ -9,18 +9,13 @@ import pandas as pd
 
 from attnlib.stats.summaries import summarise
 
-ROLLOUT, MEAN, BY_LAYER = "rollout", "mean attention", "attention by layer"
-"""What attention on the reference is scored by: the columns of masses (one per layer for the last)."""
+ROLLOUT, MEAN = "rollout", "mean attention"
+"""What attention on the reference is scored by: the columns of masses."""
 
-UNIFORM = {ROLLOUT: "uniform rollout", MEAN: "uniform attention", BY_LAYER: "uniform attention"}
+UNIFORM = {ROLLOUT: "uniform rollout", MEAN: "uniform attention"}
 """The column of each that says what a model would score that attends to everything before it equally."""
 
 _COLUMNS = ["value", "low", "high", "uniform", "above", "above_low", "above_high", "n", "rows"]
-
-
-def uniform_of(measure: str) -> str:
-    """The column with the null level of a column of masses."""
-    return UNIFORM[ROLLOUT] if measure == ROLLOUT else UNIFORM[MEAN]
 
 
 def mass_table(
@@ -45,10 +40,8 @@ def mass_table(
         ValueError: a column is missing.
     """
     if measures is None:
-        measures = [
-            name for name in map(str, rows) if name in (ROLLOUT, MEAN) or name.startswith("attention L")
-        ]
-    missing = [name for name in measures if name not in rows or uniform_of(name) not in rows]
+        measures = [str(name) for name in rows if name in UNIFORM]
+    missing = [name for name in measures if name not in rows or UNIFORM[name] not in rows]
     if missing or not measures:
         raise ValueError(
             f"rows should have columns of masses and their uniform level; missing {missing}, got "
@@ -56,7 +49,7 @@ def mass_table(
         )
     tables = []
     for measure in measures:
-        uniform = uniform_of(measure)
+        uniform = UNIFORM[measure]
         found = summarise(rows, by, measure, "sample", beside=[uniform], every=True, at_least=2)
         above = rows[["sample", *by]].assign(above=rows[measure] - rows[uniform])
         higher = summarise(above, by, "above", "sample", every=True, at_least=2)

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float, Int
-from scipy.special import gammaln
 
 ROUNDING = 1e-6
 """Scores that differ by less than this share of the item's largest magnitude are the same, up to float32."""
@@ -112,16 +112,6 @@ def average_precision_by_chance(truth: Mask, candidates: Mask) -> Numbers:
     return _where_defined((harmonic + more) / np.maximum(n, 1), truth)
 
 
-def above_chance(value: Numbers, chance: Numbers, perfect: Numbers | float = 1.0) -> Numbers:
-    r"""A number so normalised that chance is 0 and perfect is 1: $(v - c) / (p - c)$.
-
-    Returns:
-        Below 0 where a score is worse than chance; NaN where chance is perfect.
-    """
-    possible = perfect - chance
-    return np.divide(value - chance, possible, out=np.full(len(value), np.nan), where=possible != 0)
-
-
 def comparable(scores: Scores, candidates: Mask) -> Scores:
     """Scores of candidates as multiples of `ROUNDING`: equal where they differ by rounding errors only."""
     values = np.where(candidates, scores, np.nan).astype(np.float64)
@@ -149,9 +139,8 @@ def _sorted(scores: Scores, truth: Mask, candidates: Mask) -> _Sorted:
 def _drawn_without(n: np.ndarray, right: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """How probable it is that none of `right` is among `drawn` of `n`."""
     with np.errstate(invalid="ignore"):
-        log = (
-            gammaln(n - right + 1) - gammaln(n - right - drawn + 1) - gammaln(n + 1) + gammaln(n - drawn + 1)
-        )
+        a, b, c, d = (scipy.special.gammaln(m + 1) for m in (n - right, n - right - drawn, n, n - drawn))
+        log = a - b - c + d
         return np.where(n - right >= drawn, np.exp(log), 0.0)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float, Integer
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from attnlib.stats.ragged import Ragged, by_width
 
@@ -173,6 +173,13 @@ def match_chance_rows(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarr
     return chances
 
 
+def first_largest(score: Ragged) -> np.ndarray:
+    """The place of each row's largest value, the first of equals."""
+    largest = np.repeat(np.maximum.reduceat(score.values, score.starts), score.lengths)
+    place = np.where(score.values == largest, np.arange(len(score.values)), len(score.values))
+    return np.minimum.reduceat(place, score.starts)
+
+
 def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Blocks of rows: their numbers, their values in order (NaN last), and the k-th largest one's place."""
     k = places(y.lengths, fraction)
@@ -204,7 +211,7 @@ def kendall_rows(x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
     for row in np.flatnonzero(x.lengths > PAIRWISE).tolist():
         part = slice(x.starts[row], x.starts[row] + x.lengths[row])
         for checkpoint in np.ndindex(y.values.shape[:-1]):
-            found = stats.kendalltau(x.values[part], y.values[(*checkpoint, part)], method="asymptotic")
+            found = scipy.stats.kendalltau(x.values[part], y.values[(*checkpoint, part)], method="asymptotic")
             taus[(*checkpoint, row)] = found.statistic
     taus[..., x.nan_rows] = np.nan
     taus[y.nan_rows] = np.nan
@@ -216,7 +223,7 @@ def spearman_rows(x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
     x, y = _one_against_many(x, y)
     correlations = np.full((*y.values.shape[:-1], len(x)), np.nan)
     for rows, width in by_width(x.lengths, _CELLS):
-        a, b = (stats.rankdata(each.padded(rows, width), axis=-1) for each in (x, y))
+        a, b = (scipy.stats.rankdata(each.padded(rows, width), axis=-1) for each in (x, y))
         a, b = (each - (width + 1) / 2 for each in (a, b))
         with np.errstate(invalid="ignore"):  # 0 / 0 of a constant row is its NaN
             correlations[..., rows] = (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))

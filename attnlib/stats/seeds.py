@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import scipy
 from jaxtyping import Float
-from scipy import stats
 
 from attnlib.stats.intervals import SHARE, Estimate, interval, of_equals, within
 
@@ -53,8 +53,8 @@ def over_seeds(
         raise ValueError("there should be a value per seed; got none")
     mean, low, high = float(array.mean()), np.nan, np.nan
     if len(array) > 1:
-        error = stats.sem(array)
-        low, high = stats.t.interval(confidence, len(array) - 1, mean, error) if error else (mean, mean)
+        error = scipy.stats.sem(array)
+        low, high = scipy.stats.t.interval(confidence, len(array) - 1, mean, error) if error else (mean, mean)
     if draws is not None:
         least, most = interval(draws, confidence)
         low, high = mean - np.hypot(mean - low, mean - least), mean + np.hypot(high - mean, most - mean)

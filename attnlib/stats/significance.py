@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import stats
-from statsmodels.stats.meta_analysis import effectsize_smd
-from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 from torch import Tensor
 
 NOT_ENOUGH = "not enough data"
@@ -69,16 +67,6 @@ class Comparison:
     p: float | None = None
     problem: str | None = None
     published: Comparison | None = None
-
-    def __str__(self) -> str:
-        """One sentence for people."""
-        counted = "{} and {} samples, {} and {} rows".format(*self.samples, *self.rows)
-        if self.p is None:
-            return f"{NOT_ENOUGH}: {self.problem} ({counted})"
-        return (
-            f"difference {self.difference:.3g} [{self.low:.3g}, {self.high:.3g}], effect {self.effect:.2f} "
-            f"[{self.effect_low:.2f}, {self.effect_high:.2f}], p = {self.p:.2g} ({self.test}; {counted})"
-        )
 
 
 def compare(
@@ -193,6 +181,9 @@ def _welch(
     confidence: float,
     unit: str = "samples",
 ) -> Comparison:
+    from statsmodels.stats.meta_analysis import effectsize_smd
+    from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
+
     means = [float(group.mean()) if len(group) else None for group in groups]
     blank = Comparison(test, samples, rows, first=means[0], second=means[1])
     for name, group in zip(("first", "second"), groups, strict=True):
@@ -205,7 +196,7 @@ def _welch(
     t, p, df = means_of_both.ttest_ind(usevar="unequal")
     interval = means_of_both.tconfint_diff(1 - confidence, usevar="unequal")
     g, variance = effectsize_smd(a.mean(), a.std(ddof=1), len(a), b.mean(), b.std(ddof=1), len(b))
-    reach = stats.norm.isf((1 - confidence) / 2) * np.sqrt(variance)
+    reach = scipy.stats.norm.isf((1 - confidence) / 2) * np.sqrt(variance)
     return filled(blank, (a.mean() - b.mean(), *interval), (g, g - reach, g + reach), (t, df, p))
 
 
@@ -218,10 +209,10 @@ def _paired(first: Rows, second: Rows, rows: tuple[int, int], confidence: float)
     scale = max(np.abs(first).max(), np.abs(second).max())
     if np.ptp(apart) <= ROUNDING * scale:
         return without(blank, "every sample differs by the same amount")
-    found = stats.ttest_1samp(apart, 0)
+    found = scipy.stats.ttest_1samp(apart, 0)
     interval = found.confidence_interval(confidence)
     effect = (1 - 3 / (4 * n - 5)) * apart.mean() / apart.std(ddof=1)
-    reach = stats.norm.isf((1 - confidence) / 2) * np.sqrt(1 / n + effect**2 / (2 * n))
+    reach = scipy.stats.norm.isf((1 - confidence) / 2) * np.sqrt(1 / n + effect**2 / (2 * n))
     tested = (found.statistic, found.df, found.pvalue)
     return filled(blank, (apart.mean(), *interval), (effect, effect - reach, effect + reach), tested)
 

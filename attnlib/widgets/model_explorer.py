@@ -25,7 +25,7 @@ from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.arithmetic.writing import CHARACTERS
 from attnlib.generators.rasp import LANGUAGES, Language
-from attnlib.models.saving import config_of
+from attnlib.models.base import config_of
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.widgets.attention_explorer import AttentionView
 from attnlib.widgets.encoding import checked_tokens, deflate
@@ -131,7 +131,7 @@ class ModelExplorer(AttentionView):
     head's attention can be swapped: for even attention, for the program's (in string reversal, the
     reference's), or off, which brings nothing; the output with the swap stands beside the one without. In
     rows where the program selects nothing, a head keeps its own attention, as it does in
-    `book.chapters.rasp.program_heads`.
+    `book.chapters.rasp.measures`.
 
     Args:
         models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "..."}}``. A model is a

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
+from jaxtyping import Integer
 
-from attnlib.stats.agreement_results import agreement_tables
-from attnlib.stats.agreement_runs import AgreementSettings
+from attnlib.measures.relevance import TokenScores
+from attnlib.stats.agreement_tables import Agreements, AgreementSettings, agreement_tables
 from attnlib.stats.ragged import RunScores
-from attnlib.stats.stages import chosen_checkpoints, two_stages
+from attnlib.training.keeping import kept
 
 Tables = dict[tuple[str, ...], pd.DataFrame]
 
@@ -39,10 +42,11 @@ class DynamicsResults:
         """What is reported on."""
         return self.scores["test"]
 
-    @property
-    def settings(self) -> AgreementSettings:
-        """How agreement is measured, with checkpoints chosen on validation."""
-        return AgreementSettings(measure=self.measure)
+    @cached_property
+    def explained(self) -> Agreements:
+        """The agreements on test, with checkpoints chosen on validation."""
+        settings = AgreementSettings(measure=self.measure)
+        return Agreements.of(self.here, self.scores["validation"], settings=settings)
 
     @property
     def gold(self) -> str:
@@ -51,13 +55,13 @@ class DynamicsResults:
 
     @cached_property
     def chosen(self) -> dict[str, int]:
-        """The checkpoints that validation chooses: see `chosen_checkpoints`."""
-        return chosen_checkpoints(self.here, self.scores["validation"], settings=self.settings)
+        """The checkpoints that validation chooses: see `Agreements.chosen`."""
+        return self.explained.chosen
 
     @cached_property
     def stages(self) -> pd.DataFrame:
-        """Relevance and attention over training: see `two_stages`."""
-        return two_stages(self.here, self.scores["validation"], settings=self.settings)
+        """Relevance and attention over training: see `Agreements.stages`."""
+        return self.explained.stages()
 
     @cached_property
     def ways(self) -> Tables:
@@ -107,3 +111,36 @@ def at_steps(stages: pd.DataFrame) -> pd.DataFrame:
     """The two stages with the step in the name of the metric."""
     at_step = "step " + stages["step"].astype(str) + ": " + stages["metric"]
     return stages.assign(metric=at_step).drop(columns="step")
+
+
+def over_training(
+    steps: Iterable[int],
+    scores_at: Callable[[int], TokenScores],
+    groups: Integer[np.ndarray, " row"] | None = None,
+) -> RunScores:
+    """What tokens meant at each checkpoint of a run, for the statistics.
+
+    Args:
+        steps: the checkpoints.
+        scores_at: gives the scores of a checkpoint. A gradient influence that only some have is 0 at the
+            others, where no statistic looks at it.
+        groups: see `RunScores`.
+    """
+    found = {step: scores_at(step) for step in steps}
+    first, scores = next(iter(found.values())), dict[str, np.ndarray]()
+    for name in ("alpha", "beta", "delta"):
+        values = [getattr(each, name) for each in found.values()]
+        if any(value is not None for value in values):
+            none = np.zeros_like(first.alpha.numpy())
+            scores[name] = np.stack([none if value is None else value.numpy() for value in values])
+    right = np.stack([each.right.numpy() for each in found.values()])
+    return RunScores(first.lengths.numpy(), np.array([*found]), right=right, groups=groups, **scores)
+
+
+def kept_scores(path: Path, whose: Mapping[str, Any], made: Callable[[], TokenScores]) -> TokenScores:
+    """Scores of a checkpoint as they were kept in a file, or made if that is of another run or other rows."""
+
+    def tensors() -> dict[str, Any]:
+        return {name: value for name, value in vars(made()).items() if value is not None}
+
+    return TokenScores(**kept(path, {"kind": "token scores", **whose}, tensors))

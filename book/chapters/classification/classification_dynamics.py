@@ -16,11 +16,17 @@ from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.stats import RunScores
 from attnlib.training import Plan
-from attnlib.training.snapshots import Snapshots
-from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds
-from book.chapters.classification.lexical import Lexical, logistic_regression, train_bag_of_embeddings
+from attnlib.training.keeping import Snapshots
+from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.classification.results import ClassificationResults
-from book.chapters.classification.scores import lexical_scores, scores_at_checkpoints
+from book.chapters.classification.scores import (
+    Lexical,
+    lexical_scores,
+    logistic_regression,
+    scores_at_checkpoints,
+    train_bag_of_embeddings,
+)
+from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
 from book.chapters.records import paper_figures
 
 
@@ -38,29 +44,29 @@ class DynamicsRun(Run):
 class ClassificationDynamics(Chapter):
     """Parameters, models and record of the chapter `classification_dynamics`."""
 
-    data: str
-    folder: str
-    classes: list[str]
-    train_documents: int = Field(ge=0)
-    validation_documents: int = Field(ge=20)
-    test_documents: int = Field(ge=20)
-    max_length: int = Field(ge=0)
-    difficulty: float = Field(ge=0, le=1)
-    confounding: float = Field(ge=0, le=1)
-    embedding: int = Field(ge=1, le=4096)
-    hidden: int = Field(ge=1, le=4096)
-    steps: int = Field(ge=1)
-    every: int = Field(ge=1)
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
+    data: Text
+    folder: Text
+    classes: Several[Text]
+    train_documents: Count
+    validation_documents: Count = Field(ge=20)
+    test_documents: Count = Field(ge=20)
+    max_length: Count
+    difficulty: Share
+    confounding: Share
+    embedding: Count = Field(ge=1, le=4096)
+    hidden: Count = Field(ge=1, le=4096)
+    steps: Count = Field(ge=1)
+    every: Count = Field(ge=1)
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
     precision: Literal["float32", "bf16"]
-    lexical_epochs: int = Field(ge=1)
-    lexical_learning_rate: float = Field(gt=0, le=1)
+    lexical_epochs: Count = Field(ge=1)
+    lexical_learning_rate: Rate
     seeds: SeveralSeeds
-    uniform_seed: int = Field(ge=0)
+    uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
-    shown: int = Field(ge=1, le=50)
-    data_seed: int = Field(ge=0)
+    shown: Count = Field(ge=1, le=50)
+    data_seed: Seed
 
     @field_validator("data")
     @classmethod

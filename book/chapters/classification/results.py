@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Integer
 
-from attnlib.generators.classification import Corpus
-from attnlib.stats.agreement_runs import EMBEDDING, LOGISTIC, UNIFORM
+from attnlib.generators.classification import Corpus, Documents
+from attnlib.generators.classification.planted import CONFOUNDERS
+from attnlib.generators.tokenizer import BOS, EOS
+from attnlib.stats.agreement_tables import EMBEDDING, LOGISTIC, UNIFORM
 from attnlib.stats.agreements import agreement, chance_agreement
+from attnlib.stats.intervals import SHARE
 from attnlib.stats.ragged import Ragged
-from attnlib.stats.stages import largest_by_kind
-from book.chapters.classification.token_kinds import TOKEN_KINDS, token_kinds
+from attnlib.stats.rank_measures import first_largest
+from attnlib.stats.resampling import resampled_means
 from book.chapters.dynamics import DynamicsResults
+
+TOKEN_KINDS = ("keyword for the label", "keyword against it", "confounder", "filler", "<bos> or <eos>")
+"""What a token of a planted document can be."""
 
 
 @dataclass(frozen=True)
@@ -70,3 +78,45 @@ class ClassificationResults(DynamicsResults):
             self.truth.assign(metric="A(" + self.truth["x"] + ", truth)").drop(columns="x"),
             self.largest.assign(metric=fallen).drop(columns=["score", "kind"]),
         ]
+
+
+def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
+    """What each token of planted documents is: an index into `TOKEN_KINDS`.
+
+    Raises:
+        ValueError: the documents' relevance is not known.
+    """
+    if documents.relevance is None:
+        raise ValueError('the relevance of the documents should be known, as it is for corpus("planted")')
+    toward = documents.toward_label(documents.relevance).numpy()
+    names = {word for side in CONFOUNDERS for word in side}
+    words = np.array(corpus.vocabulary.words)[documents.tokens.numpy()]
+    conditions = [toward > 0, toward < 0, np.isin(words, sorted(names)), np.isin(words, [BOS, EOS])]
+    return np.select(conditions, [0, 1, 2, 4], 3)
+
+
+def largest_by_kind(
+    scores: Mapping[str, Ragged], kinds: Integer[np.ndarray, " token"], names: Sequence[str]
+) -> pd.DataFrame:
+    """On what kind of token the largest score of a document lies, and how many documents it is so in.
+
+    Args:
+        scores: of one checkpoint, by name; of equals the first token counts, as in `rank_measures.top_match`.
+        kinds: of every token, an index into `names`.
+        names: of the kinds.
+
+    Returns:
+        Columns `score`, `kind`, `value`, `low`, `high` and `n`: shares of documents, with 95 % intervals by
+        drawing documents again; last the score "any token", drawn blindly.
+    """
+    one_hot = (kinds[:, None] == np.arange(len(names))).astype(np.float64)
+    shares = {name: one_hot[first_largest(score)] for name, score in scores.items()}
+    lengths = next(iter(scores.values()))
+    shares["any token"] = np.add.reduceat(one_hot, lengths.starts) / lengths.lengths[:, None]
+    means = resampled_means(np.concatenate(list(shares.values()), axis=1))
+    places = [(name, kind) for name in shares for kind in names]
+    rows = [
+        {"score": name, "kind": kind} | means.column(column).estimate(bounds=SHARE)._asdict()
+        for column, (name, kind) in enumerate(places)
+    ]
+    return pd.DataFrame(rows)

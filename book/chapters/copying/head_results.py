@@ -8,8 +8,8 @@ from functools import cached_property
 import pandas as pd
 
 from attnlib import stats
-from book.chapters.copying import grades, learning
-from book.chapters.copying.head_measures import PREFERENCES
+from book.chapters.copying import learning
+from book.chapters.copying.measures import PREFERENCES
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,14 @@ class Graded:
         """The heads of a grade."""
         return self.heads.loc[self.heads["grade"] == grade, "head"].tolist()
 
-    def __str__(self) -> str:
+    @property
+    def counts(self) -> dict[str, int]:
         """How many there are of each grade."""
-        counts = {grade: len(self.of(grade)) for grade in ("good", "bad", "neither")}
-        said = ", ".join(f"{count} {grade}" for grade, count in counts.items())
+        return {grade: len(self.of(grade)) for grade in ("good", "bad", "neither")}
+
+    def __str__(self) -> str:
+        """How many there are of each grade, in words."""
+        said = ", ".join(f"{count} {grade}" for grade, count in self.counts.items())
         return f"{len(self.heads)} heads drawn: {said}"
 
     def over_training(self) -> pd.DataFrame:
@@ -76,12 +80,12 @@ class HeadResults:
     @cached_property
     def shares(self) -> pd.DataFrame:
         """How many heads are good and bad: see `stats.grade_shares`."""
-        return grades.grade_shares(self.graded.runs, self.graded.heads)
+        return learning.grade_shares(self.graded.runs, self.graded.heads)
 
     @cached_property
     def predicted(self) -> pd.DataFrame:
         """Whether preferences tell good heads from others: see `stats.predictions`."""
-        return grades.predictions(self.preferences, self.graded.heads, PREFERENCES)
+        return learning.predictions(self.preferences, self.graded.heads, PREFERENCES)
 
     @cached_property
     def learned(self) -> pd.DataFrame:
@@ -101,7 +105,7 @@ class HeadResults:
     @cached_property
     def pairs(self) -> pd.DataFrame:
         """Of every two kinds of models of several heads, how they differ: see `stats.pairs_learned`."""
-        return grades.pairs_learned(self.times, self.budget) if len(self.times) else pd.DataFrame()
+        return learning.pairs_learned(self.times, self.budget) if len(self.times) else pd.DataFrame()
 
     def rows(self) -> pd.DataFrame:
         """What is recorded, all with intervals; a median that is never reached has no row."""
@@ -123,30 +127,18 @@ class HeadResults:
         found = pd.concat([table for table in tables if len(table)] or [pd.DataFrame(columns=columns)])
         return found.reindex(columns=columns)[found["value"].abs() < float("inf")].reset_index(drop=True)
 
-    def glued(self) -> dict[str, float | int]:
-        """The numbers that the text quotes, by what it calls them; those that there are not are NaN, or 0."""
-        found: dict[str, float | int] = {}
-        for grade in ("good", "bad", "neither"):
-            found[f"heads, {grade}"] = len(self.graded.of(grade))
-        found["heads, drawn"] = len(self.graded.heads)
-        auc = self.predicted[(self.predicted["metric"] == "on it") & (self.predicted["against"] == "bad")]
-        found |= _quoted("heads, auc", auc)
-        good = self.shares[self.shares["grade"] == "good"]
-        for first in ("good", "bad"):
-            row = good[good["metric"] == f"second runs after a {first} first"]
-            found |= _quoted(f"heads, good after {first}", row)
+    def quoted(self) -> pd.DataFrame:
+        """The numbers that the text quotes, by `name`; of what there is not, they are NaN, and counts 0."""
+        good = self.shares[self.shares["grade"] == "good"].set_index("metric")
         kinds = self.learned[self.learned["metric"] == "learned, several heads"]
+        auc = self.predicted[(self.predicted["metric"] == "on it") & (self.predicted["against"] == "bad")]
+        rows = {"auc": auc, "leads": pd.DataFrame([self.leads] if self.leads else [])}
+        for first in ("good", "bad"):
+            rows[f"good after {first}"] = good[good.index == f"second runs after a {first} first"]
         for name, ending in {"all bad": " bad", "one good": " good", "random": "graded"}.items():
-            found |= _quoted(f"heads, {name}", kinds[kinds["task"].str.endswith(ending)])
-        leads = pd.DataFrame([self.leads._asdict()] if self.leads else [])
-        return found | _quoted("heads, leads", leads)
-
-
-def _quoted(name: str, row: pd.DataFrame) -> dict[str, float | int]:
-    """Value, interval, n and count of a table's one row; of none, NaN and 0."""
-    found: dict[str, float | int] = {}
-    for part in ("value", "low", "high"):
-        found[f"{name}: {part}"] = float(row[part].item()) if len(row) else float("nan")
-    for part in ("n", "count"):
-        found[f"{name}: {part}"] = int(row[part].item()) if len(row) and part in row else 0
-    return found
+            rows[name] = kinds[kinds["task"].str.endswith(ending)]
+        table = pd.DataFrame(
+            [{"name": name, **next(iter(r.to_dict("records")), {})} for name, r in rows.items()]
+        )
+        table = table.reindex(columns=["name", "value", "low", "high", "n", "count"])
+        return table.fillna({"n": 0, "count": 0}).astype({"n": int, "count": int})

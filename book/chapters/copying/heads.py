@@ -1,26 +1,77 @@
-"""Good heads and bad, of the chapter on copying: drawn, graded by training, and put together."""
+"""Good heads and bad, of the chapter on copying: drawn, graded by training, and put together.
+
+Source: Snell, Zhong, Klein and Steinhardt 2021, section 5.2, and the authors' multihead.py: a head is a map
+from a decoder's state to its query, and one from what attention finds to the context. Everything else (ids'
+vectors, encoder, decoder, output) is the base, and begins alike in all models.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from pydantic import Field, model_validator
+from torch import Tensor, nn
 
 from attnlib import stats
 from attnlib.generators.copying import UNSEEN, CopyBatch, Copying
 from attnlib.measures.relevance import checkpoint_steps
+from attnlib.models.base import seeded
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
 from attnlib.training import Plan
 from book.chapters.chapter import Chapter, Run, Setup, Trained
-from book.chapters.copying import grades, learning
-from book.chapters.copying.head_measures import PREFERENCES, HeadLooks, initial_preference
-from book.chapters.copying.head_models import copier_of
+from book.chapters.copying import learning
 from book.chapters.copying.head_results import Graded, HeadResults
+from book.chapters.copying.measures import PREFERENCES, HeadLooks, initial_preference
+from book.chapters.parameters import Count, Rate
 from book.chapters.processes import processes, train_side_by_side
+
+
+def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:
+    """The weights that one head begins with, by the names that `Copier` has for them.
+
+    Args:
+        config: settings of the models that it is for.
+        seed: what it is drawn by, alone: in every model the same.
+    """
+    with seeded(seed):
+        maps = {
+            "to_query": nn.Linear(config.hidden, config.both),
+            "to_context": nn.Linear(config.both, config.hidden),
+        }
+    return {
+        f"{name}_{kind}": weight for name, each in maps.items() for kind, weight in each.state_dict().items()
+    }
+
+
+def copier_of(config: CopierConfig, base: int, heads: Sequence[Sequence[int]]) -> Copier:
+    """Models side by side, on the same base, with chosen heads.
+
+    Args:
+        config: settings; its seeds and its number of heads do not count.
+        base: what all but the heads is drawn by.
+        heads: of each model, what its heads are drawn by.
+
+    Raises:
+        ValueError: there are no models, or they differ in how many heads they have.
+    """
+    counts = {len(each) for each in heads}
+    if len(counts) != 1 or 0 in counts:
+        raise ValueError(
+            f"all models should have equally many heads, at least 1; got {[len(each) for each in heads]}"
+        )
+    model = Copier(replace(config, seeds=(base,) * len(heads), n_heads=counts.pop()))
+    drawn = {seed: initial_head(config, seed) for each in heads for seed in each}
+    with torch.no_grad():
+        for name in next(iter(drawn.values())):
+            stacked = [torch.stack([drawn[seed][name] for seed in each]) for each in heads]
+            getattr(model, name).copy_(torch.stack(stacked))
+    return model
+
 
 GOOD_ABOVE, BAD_BELOW = 0.95, 0.6
 """The study's bounds: of the accuracy at any look, and of that at the end."""
@@ -53,19 +104,19 @@ class CopyingHeads(Chapter):
     """Parameters and models of the part on heads; fields are said in the notebook's parameters cell."""
 
     precision: Literal["float32", "bf16"]
-    heads_wanted: int = Field(ge=0)
-    heads_drawn: int = Field(ge=1, le=1000)
-    heads_together: int = Field(ge=2, le=NOT_GRADED)
-    heads_models: int = Field(ge=1, le=1000)
-    heads_length: int = Field(ge=3, le=500)
-    heads_hidden: int = Field(ge=1, le=4096)
-    heads_batch_size: int = Field(ge=1)
-    heads_learning_rate: float = Field(gt=0, le=1)
-    heads_steps: int = Field(ge=1)
-    together_steps: int = Field(ge=1)
-    heads_sequences: int = Field(ge=1)
-    heads_stacked: int = Field(ge=1)
-    heads_base: int = Field(ge=0, lt=_GRADED_FROM)
+    heads_wanted: Count
+    heads_drawn: Count = Field(ge=1, le=1000)
+    heads_together: Count = Field(ge=2, le=NOT_GRADED)
+    heads_models: Count = Field(ge=1, le=1000)
+    heads_length: Count = Field(ge=3, le=500)
+    heads_hidden: Count = Field(ge=1, le=4096)
+    heads_batch_size: Count = Field(ge=1)
+    heads_learning_rate: Rate
+    heads_steps: Count = Field(ge=1)
+    together_steps: Count = Field(ge=1)
+    heads_sequences: Count = Field(ge=1)
+    heads_stacked: Count = Field(ge=1)
+    heads_base: Count = Field(lt=_GRADED_FROM)
 
     @model_validator(mode="after")
     def _enough(self) -> CopyingHeads:
@@ -164,8 +215,8 @@ class CopyingHeads(Chapter):
     def _graded(self, tables: Sequence[pd.DataFrame]) -> Graded:
         nothing = pd.DataFrame(columns=["head", "order", "step", "accuracy"])
         curves = pd.concat(tables, ignore_index=True) if tables else nothing
-        runs = grades.run_grades(curves, GOOD_ABOVE, BAD_BELOW)
-        return Graded(curves, runs, grades.head_grades(runs, ORDERS))
+        runs = learning.run_grades(curves, GOOD_ABOVE, BAD_BELOW)
+        return Graded(curves, runs, learning.head_grades(runs, ORDERS))
 
     def _graded_once(self, heads: Sequence[int], order: int) -> pd.DataFrame:
         name = f"heads {heads[0]} to {heads[-1]}, order {order}"

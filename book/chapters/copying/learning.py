@@ -1,4 +1,7 @@
-"""How many of several seeds learn, and when: counts with exact intervals, and times that may be censored."""
+"""How many of several seeds learn, and when; which heads are good or bad, and whether that shows before.
+
+Counts have exact intervals; times may be censored.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from numpy.typing import ArrayLike
+from scipy import optimize, stats
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from attnlib.stats.comparisons import corrected
-from attnlib.stats.intervals import proportion
+from attnlib.stats.intervals import Estimate, proportion
 from attnlib.stats.seeds import table_over_seeds
 
 
@@ -162,3 +166,167 @@ def curves_over_seeds(
     """
     there = [metric for metric in metrics if metric in curves]
     return table_over_seeds(curves.melt([*by, "seed"], there, "metric"), [*by, "metric"])
+
+
+GOOD, BAD, NEITHER, OPEN = "good", "bad", "neither", "open"
+
+
+def run_grades(curves: pd.DataFrame, good: float = 0.95, bad: float = 0.6) -> pd.DataFrame:
+    """The grade of every run of a head: good if its accuracy was ever above one bound, bad if it ended below.
+
+    Args:
+        curves: columns `head`, `order`, `step` and `accuracy`: each head's runs, one per order of the data.
+        good: a run is good if its accuracy is above this at any step.
+        bad: any other run is bad if its accuracy is below this at its last step.
+
+    Returns:
+        Columns `head`, `order` and `grade`: "good", "bad" or "neither".
+
+    Source:
+        Snell et al. 2021, section 5.2, and the authors' multihead.py, with these bounds.
+    """
+    rows = []
+    for (head, order), curve in curves.groupby(["head", "order"]):
+        accuracy = curve.sort_values("step")["accuracy"]
+        grade = GOOD if (accuracy > good).any() else BAD if accuracy.iloc[-1] < bad else NEITHER
+        rows.append({"head": head, "order": order, "grade": grade})
+    return pd.DataFrame(rows, columns=["head", "order", "grade"])
+
+
+def head_grades(runs: pd.DataFrame, needed: int = 3) -> pd.DataFrame:
+    """The grade of every head: that of its runs if they all have the same, which is good or bad.
+
+    Args:
+        runs: see `run_grades`.
+        needed: how many runs it takes. A head with fewer, all good or all bad so far, is still "open".
+
+    Returns:
+        Columns `head`, `grade` ("good", "bad", "neither" or "open") and `runs`, in order of the heads.
+    """
+    rows = []
+    for head, part in runs.groupby("head"):
+        found = set(part["grade"])
+        grade = found.pop() if len(found) == 1 else NEITHER
+        if grade != NEITHER and len(part) < needed:
+            grade = OPEN
+        rows.append({"head": head, "grade": grade, "runs": len(part)})
+    return pd.DataFrame(rows, columns=["head", "grade", "runs"])
+
+
+def grade_shares(runs: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
+    """How many heads are good and bad, and how much a head's first run says of its second.
+
+    First runs have one order of the data and second runs another, which may be kinder to all heads. So second
+    runs are compared with each other: of heads whose first run was good, and of those whose first was bad.
+    If the luck were a run's own, their shares would be alike.
+
+    Args:
+        runs: see `run_grades`.
+        heads: see `head_grades`; all of them closed.
+
+    Returns:
+        Columns `metric`, `grade`, `value`, `low`, `high`, `n` and `count`: for "good" and for "bad", the
+        share of "heads" that are, and of "second runs after a good first" and "after a bad first"; intervals
+        are Clopper and Pearson's exact ones. Shares of nothing have no row.
+    """
+    first, second = (runs[runs["order"] == order].set_index("head")["grade"] for order in (0, 1))
+    groups = {"heads": heads["grade"]}
+    for grade in (GOOD, BAD):
+        groups[f"second runs after a {grade} first"] = second[second.index.isin(first.index[first == grade])]
+    rows = []
+    for grade, (metric, grades) in itertools.product((GOOD, BAD), groups.items()):
+        if len(grades):
+            count = int((grades == grade).sum())
+            share = proportion(count, len(grades), method="exact")
+            rows.append({"metric": metric, "grade": grade} | share._asdict() | {"count": count})
+    return pd.DataFrame(rows, columns=["metric", "grade", "value", "low", "high", "n", "count"])
+
+
+def auc(higher: ArrayLike, lower: ArrayLike, confidence: float = 0.95) -> Estimate:
+    r"""How often a number of one group is above one of another: the area under the ROC curve.
+
+    $$\theta = P(x > y) + \tfrac{1}{2} P(x = y)$$
+
+    The interval is Newcombe's method 5: the $\theta$ for which the estimate is within $z$ standard errors,
+    with Hanley and McNeil's variance and its sizes replaced by their mean. It keeps to 0 and 1, and has a
+    width also where the groups do not overlap, where the bootstrap's and DeLong's have none.
+
+    Args:
+        higher: the numbers x, one per independent unit.
+        lower: the numbers y.
+        confidence: of the interval.
+
+    Raises:
+        ValueError: a group is empty, or a number is NaN.
+
+    Source:
+        Newcombe 2006, *Confidence intervals for an effect size measure based on the Mann-Whitney statistic.
+        Part 2*.
+    """
+    x, y = np.asarray(higher, float), np.asarray(lower, float)
+    if not len(x) or not len(y) or np.isnan(x).any() or np.isnan(y).any():
+        raise ValueError(f"both groups should have numbers, none NaN; got {x.tolist()} and {y.tolist()}")
+    value = float((x[:, None] > y).mean() + (x[:, None] == y).mean() / 2)
+    z, middle = stats.norm.ppf((1 + confidence) / 2), (len(x) + len(y)) / 2 - 1
+
+    def beyond(theta: float) -> float:
+        spread = 1 + middle * (1 - theta) / (2 - theta) + middle * theta / (1 + theta)
+        return (value - theta) ** 2 - z**2 * theta * (1 - theta) * spread / (len(x) * len(y))
+
+    near = 1e-9  # at 0 and 1 the variance is 0, too: those roots are not meant
+    low = 0.0 if value == 0 else optimize.brentq(beyond, 0, value * (1 - near))
+    high = 1.0 if value == 1 else optimize.brentq(beyond, value + (1 - value) * near, 1)
+    return Estimate(value, float(low), float(high), len(x) + len(y))
+
+
+def predictions(numbers: pd.DataFrame, heads: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Whether numbers known before training tell good heads from others.
+
+    Args:
+        numbers: columns `head` and the metrics.
+        heads: see `head_grades`.
+        metrics: which numbers.
+
+    Returns:
+        For each metric, and for bad heads and for all that are not good, a row: `metric`, `against`, `value`
+        (see `auc`: above 0.5 if good heads have more), `low`, `high`, `n`, `p` (Mann and Whitney's test,
+        two-sided, exact unless there are ties) and `p_holm`, corrected for all rows. No row where a group
+        is empty.
+    """
+    table = numbers.merge(heads, on="head")
+    good = table[table["grade"] == GOOD]
+    rest = {"bad": table[table["grade"] == BAD], "not good": table[table["grade"] != GOOD]}
+    rows = []
+    for (against, others), metric in itertools.product(rest.items(), metrics):
+        if len(good) and len(others):
+            estimate = auc(good[metric], others[metric])._asdict()
+            p = float(stats.mannwhitneyu(good[metric], others[metric]).pvalue)
+            rows.append({"metric": metric, "against": against} | estimate | {"p": p})
+    found = pd.DataFrame(rows, columns=["metric", "against", "value", "low", "high", "n", "p"])
+    return found.assign(p_holm=corrected(found["p"].to_numpy(float)))
+
+
+def pairs_learned(times: pd.DataFrame, budget: int, by: str = "task") -> pd.DataFrame:
+    """Of every two kinds of models: by how much more of one learn, and whether they learn at other times.
+
+    Args:
+        times: see `learned_at`; models of a kind are independent of each other and of other kinds.
+        budget: steps within which they learn.
+        by: the column that tells kinds apart.
+
+    Returns:
+        The columns of `differences_learned` (`p` is Barnard's, two-sided; `p_holm` corrects for all pairs),
+        `than`, the kind compared with, before the value, and `log_rank` and `log_rank_holm`: p of the
+        log-rank test, which takes censored times as such, and corrected.
+    """
+    shares = shares_learned(times, [budget], by)
+    kinds, tables = list(dict.fromkeys(shares[by])), []
+    for place, than in enumerate(kinds[:-1]):
+        table = differences_learned(shares[shares[by].isin(kinds[place:])], than, by)
+        table.insert(1, "than", than)
+        tables.append(table.assign(log_rank=[log_rank(times, (than, kind), by) for kind in table[by]]))
+    if not tables:
+        return pd.DataFrame(columns=[by, "than", "value", "low", "high", "n", "p", "p_holm"])
+    found = pd.concat(tables, ignore_index=True)
+    raised = {f"{name}_holm": corrected(found[name].to_numpy(float)) for name in ("p", "log_rank")}
+    return found.assign(**raised)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Int64
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from attnlib.generators.copying import UNSEEN, Copying
 from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.copier import Copier, CopierConfig
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Run, Setup
 from book.chapters.copying.head_results import HeadResults
 from book.chapters.copying.heads import CopyingHeads, HeadRun
@@ -26,6 +26,7 @@ from book.chapters.copying.learning import (
     shares_learned,
 )
 from book.chapters.copying.measures import CopyingLooks
+from book.chapters.parameters import Count, Growing, Rate, Several, among
 
 OPTIONS = ("both directions", "without context")
 
@@ -56,31 +57,24 @@ class CopyRun(Run):
 class SequenceCopying(CopyingHeads):
     """Parameters, models and record of the chapter `sequence_copying`."""
 
-    length: int = Field(ge=2, le=500)
-    symbols: int = Field(ge=2, le=5000)
-    more_symbols: int = Field(ge=3, le=5000)
-    between: list[int]
-    options: list[str]
-    hidden: int = Field(ge=1, le=4096)
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
-    steps: int = Field(ge=1)
-    uniform_steps: int = Field(ge=1)
-    early: int = Field(ge=0)
-    head_starts: list[int]
-    every: int = Field(ge=1)
-    budgets: list[int] = Field(min_length=1)
-    learned: float = Field(gt=0, le=1)
-    sequences: int = Field(ge=1)
-    seeds: int = Field(ge=2, le=1000)
-    stacked: int = Field(ge=1)
-
-    @field_validator("options")
-    @classmethod
-    def _known(cls, options: list[str]) -> list[str]:
-        if unknown := [option for option in options if option not in OPTIONS]:
-            raise ValueError(f"options should be among {', '.join(OPTIONS)}; got {unknown}")
-        return options
+    length: Count = Field(ge=2, le=500)
+    symbols: Count = Field(ge=2, le=5000)
+    more_symbols: Count = Field(ge=3, le=5000)
+    between: Growing
+    options: Several[Annotated[str, among(OPTIONS)]]
+    hidden: Count = Field(ge=1, le=4096)
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
+    steps: Count = Field(ge=1)
+    uniform_steps: Count = Field(ge=1)
+    early: Count
+    head_starts: Growing
+    every: Count = Field(ge=1)
+    budgets: Growing = Field(min_length=1)
+    learned: Rate
+    sequences: Count = Field(ge=1)
+    seeds: Count = Field(ge=2, le=1000)
+    stacked: Count = Field(ge=1)
 
     @model_validator(mode="after")
     def _possible(self) -> SequenceCopying:
@@ -102,9 +96,6 @@ class SequenceCopying(CopyingHeads):
             raise ValueError(
                 f"early should be a step at which models are looked at, of {looks}; got {self.early}"
             )
-        for name in ("between", "budgets", "head_starts"):
-            if (given := getattr(self, name)) != sorted(set(given)):
-                raise ValueError(f"{name} should grow; got {given}")
         return self
 
     @property
@@ -308,25 +299,18 @@ class SequenceCopying(CopyingHeads):
             rows.append(found | {"median": half[task.name]})
         return pd.DataFrame(rows)
 
-    def glued(
-        self, name: str, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
-    ) -> dict[str, float | int]:
-        """The numbers of a task that the text quotes, by what it calls them."""
-        rows = {}
-        for place, budget in enumerate([self.budgets[0], self.budgets[-1]], 1):
-            rows[f"budget {place}"] = shares[(shares["task"] == task.name) & (shares["budget"] == budget)]
-        there = hints[hints["task"] == task.name]
-        for metric, called in {"auc": "hint", "largest": "largest"}.items():
-            part = there[there["metric"] == metric]
-            rows[called] = part[part["step"] == self.early]
-            rows[f"last {called}"] = part.tail(1)
-        found: dict[str, float | int] = {}
-        for called, row in rows.items():
-            for end in ("value", "low", "high", "count"):
-                if end in row:
-                    value = row[end].to_numpy().item()
-                    found[f"{name}, {called}: {end}"] = int(value) if end == "count" else float(value)
-        return found
+    def quoted(
+        self, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The rows of a task that the text quotes, by `name`: of seeds that learn, and of hints."""
+        mine, ends = shares[shares["task"] == task.name], [self.budgets[0], self.budgets[-1]]
+        of_seeds = [mine[mine["budget"] == end].assign(name=f"budget {i}") for i, end in enumerate(ends, 1)]
+        called = hints.replace({"metric": {"auc": "hint"}})
+        called = called[called["task"] == task.name].rename(columns={"metric": "name"})
+        last = called.groupby("name").tail(1)
+        early = called[called["step"] == self.early]
+        found = pd.concat([early, last.assign(name="last " + last["name"])])
+        return pd.concat(of_seeds), found
 
     def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
         """What is recorded: shares that learn, their differences, median steps (where there are), hints."""

@@ -24,12 +24,12 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
-from scipy import stats
+import scipy
+from jaxtyping import Float, Int
 
 from attnlib.stats.significance import Comparison, constant, filled, published_comparison, without
 
@@ -40,8 +40,6 @@ def compare_rows(
     split: str = "correct",
     *,
     adjust_for: Sequence[str] = (),
-    within_samples: bool = False,
-    as_published: bool = False,
     confidence: float = 0.95,
 ) -> Comparison:
     """Whether rows where `split` is true have more of `value` than those where it is false.
@@ -57,91 +55,36 @@ def compare_rows(
         adjust_for: columns whose every value gets a mean of its own: `["position"]` compares right and wrong
             rows at the same place of the answer. Late rows are wrong more often, and have less mass for
             reasons of their own: without this, one is taken for the other.
-        within_samples: compare within samples only: every sample gets a mean of its own, too. Samples that
-            are right or wrong throughout then tell nothing.
-        as_published: Welch's test on rows, taken for independent; evaluated rows without a reference key
-            count as 0, as in the original code.
         confidence: of the intervals.
 
     Returns:
-        The comparison; unless `as_published`, with the published one beside it. Where the data are too few,
-        it has a `problem` and no p.
+        The comparison, with the published one beside it: Welch's test on rows, taken for independent, where
+        evaluated rows without a reference key count as 0, as in the original code. Where the data are too
+        few, it has a `problem` and no p.
 
     Raises:
         ValueError: a column is missing, `split` has other than truth values, or `value` something infinite.
     """
     _check(rows, value, split, adjust_for)
-    published = _published(_Rows.of(rows, value, split, as_published=True), confidence)
-    if as_published:
-        return published
-    kept = _Rows.of(rows, value, split)
-    blank = kept.blank("cluster jackknife over samples")
-    if within_samples:
-        fewer = len(np.intersect1d(kept.sample[kept.kind], kept.sample[~kept.kind]))
-    else:
-        fewer = min(blank.samples)
-    if fewer < 2:
-        where = "both kinds of rows" if within_samples else "the rarer kind of rows"
-        found = without(blank, f"{fewer} of at least 2 samples needed have {where}")
-    elif all(constant(kept.value[kind]) for kind in (kept.kind, ~kept.kind)):
-        found = without(blank, "all rows of a kind are equal, in both kinds")
-    else:
-        design = kept.design(rows, adjust_for, within_samples)
-        if _explained(design):
-            left = [*(["the sample"] if within_samples else []), *adjust_for]
-            found = without(blank, f"{' and '.join(left)} alone says which kind a row is of")
-        else:
-            response = _demeaned(kept.value[:, None], kept.sample)[:, 0] if within_samples else kept.value
-            found = _jackknife(blank, kept, response, design, fewer - 1, confidence)
-    return replace(found, published=published)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """The rows that have a value.
-
-    Attributes:
-        value: of each.
-        kind: whether `split` is true.
-        sample: which sample it is of.
-        place: where it is in the table.
-    """
-
-    value: Float[np.ndarray, " row"]
-    kind: Bool[np.ndarray, " row"]
-    sample: Int[np.ndarray, " row"]
-    place: Int[np.ndarray, " row"]
-
-    @classmethod
-    def of(cls, rows: pd.DataFrame, value: str, split: str, *, as_published: bool = False) -> _Rows:
-        """The rows with a value; published, evaluated rows without one have 0."""
-        values = rows[value].to_numpy(float)
-        if as_published and "evaluated" in rows:
-            values = np.where(rows["evaluated"].to_numpy(bool), np.nan_to_num(values), np.nan)
-        place = np.flatnonzero(~np.isnan(values))
-        sample = pd.factorize(rows["sample"].to_numpy()[place])[0].astype(np.int64)
-        return cls(values[place], rows[split].to_numpy(bool)[place], sample, place)
-
-    def blank(self, test: str) -> Comparison:
-        """How many there are of either kind, and their means."""
-        kinds = (self.kind, ~self.kind)
-        samples = [len(np.unique(self.sample[kind])) for kind in kinds]
-        means = [float(self.value[kind].mean()) if kind.any() else None for kind in kinds]
-        counted = (int(kinds[0].sum()), int(kinds[1].sum()))
-        return Comparison(test, (samples[0], samples[1]), counted, first=means[0], second=means[1])
-
-    def design(
-        self, rows: pd.DataFrame, adjust_for: Sequence[str], within_samples: bool
-    ) -> Float[np.ndarray, "row column"]:
-        """Kind, a column per value of what is adjusted for, and either an intercept or one per sample."""
-        kept = rows.iloc[self.place]
-        dummies = [
-            pd.get_dummies(kept[name].astype("category"), drop_first=True).to_numpy(float)
-            for name in adjust_for
-        ]
-        intercept = [] if within_samples else [np.ones(len(kept))]
-        columns = np.column_stack([self.kind.astype(float), *intercept, *dummies])
-        return _demeaned(columns, self.sample) if within_samples else columns
+    kept = rows[rows[value].notna()]
+    blank, kinds = _blank(kept, value, split)
+    published_rows = rows
+    if "evaluated" in rows:
+        published_rows = rows[rows["evaluated"].astype(bool)].fillna({value: 0.0})
+    counted, groups = _blank(published_rows[published_rows[value].notna()], value, split)
+    blank = replace(blank, published=published_comparison(*groups, counted.samples, confidence))
+    if min(blank.samples) < 2:
+        return without(
+            blank, f"{min(blank.samples)} of at least 2 samples needed have the rarer kind of rows"
+        )
+    if all(constant(kind) for kind in kinds):
+        return without(blank, "all rows of a kind are equal, in both kinds")
+    dummies = [pd.get_dummies(kept[name].astype("category"), drop_first=True) for name in adjust_for]
+    design = np.column_stack([kept[split], np.ones(len(kept)), *dummies]).astype(float)
+    if _explained(design):
+        return without(blank, f"{' and '.join(adjust_for)} alone says which kind a row is of")
+    sample = pd.factorize(kept["sample"].to_numpy())[0].astype(np.int64)
+    return _jackknife(blank, design, kept[value].to_numpy(float), sample, confidence)
 
 
 def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]) -> None:
@@ -156,24 +99,16 @@ def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]
         raise ValueError(f"{value} should be finite, or NaN where a row has none; got infinity")
 
 
-def _published(rows: _Rows, confidence: float) -> Comparison:
-    samples = rows.blank("").samples
-    return published_comparison(rows.value[rows.kind], rows.value[~rows.kind], samples, confidence)
-
-
-def _demeaned(
-    columns: Float[np.ndarray, "row column"], sample: Int[np.ndarray, " row"]
-) -> Float[np.ndarray, "row column"]:
-    """Less each sample's mean."""
-    sums = _per_sample(columns, sample)
-    return columns - (sums / np.bincount(sample)[:, None])[sample]
-
-
-def _per_sample(
-    columns: Float[np.ndarray, "row column"], sample: Int[np.ndarray, " row"]
-) -> Float[np.ndarray, "sample column"]:
-    """Sums over the rows of each sample."""
-    return np.stack([np.bincount(sample, column) for column in columns.T], 1)
+def _blank(rows: pd.DataFrame, value: str, split: str) -> tuple[Comparison, list[np.ndarray]]:
+    """How many rows and samples there are of either kind, and their means; and the values of either."""
+    true = rows[split].astype(bool)
+    kinds = [rows[true], rows[~true]]
+    (a, b), (x, y) = (
+        (each["sample"].nunique() for each in kinds),
+        (each[value].to_numpy(float) for each in kinds),
+    )
+    means = {name: float(v.mean()) if len(v) else None for name, v in (("first", x), ("second", y))}
+    return Comparison("cluster jackknife over samples", (a, b), (len(x), len(y)), **means), [x, y]
 
 
 def _explained(design: Float[np.ndarray, "row column"]) -> bool:
@@ -185,43 +120,31 @@ def _explained(design: Float[np.ndarray, "row column"]) -> bool:
 
 def _jackknife(
     blank: Comparison,
-    rows: _Rows,
-    response: Float[np.ndarray, " row"],
     design: Float[np.ndarray, "row column"],
-    df: int,
+    response: Float[np.ndarray, " row"],
+    sample: Int[np.ndarray, " row"],
     confidence: float,
 ) -> Comparison:
-    """Difference and effect, of all samples and without each."""
-    order = np.argsort(rows.sample, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(rows.sample[order])) + 1)
-    gram = _without_each(np.stack([design[part].T @ design[part] for part in parts]))
-    product = _without_each(np.stack([design[part].T @ response[part] for part in parts]))
+    """Difference and effect, of all samples and without each; columns of the design: kind, 1, and others."""
+    table = np.column_stack([design, response - response.mean()])  # sums of squares lose digits far from 0
+    parts = [table[sample == each] for each in range(sample.max() + 1)]
+    each = np.stack([part.T @ part for part in parts])
+    sums = np.concatenate([each.sum(0, keepdims=True), each.sum(0) - each])
+    gram, product = sums[:, :-1, :-1], sums[:, :-1, -1:]
     # a value of what is adjusted for that only one sample has is not determined without it: hold it at 0
-    gram += 1e-10 * np.trace(gram[0]) / gram.shape[-1] * np.eye(gram.shape[-1])
-    difference = np.linalg.solve(gram, product[..., None])[:, 0, 0]
-    effect = difference / _deviations(rows)
+    held = 1e-10 * np.trace(gram[0]) / gram.shape[-1] * np.eye(gram.shape[-1])
+    difference = np.linalg.solve(gram + held, product)[:, 0, 0]
+    n, n_true, total, of_true = gram[:, 1, 1], gram[:, 0, 0], product[:, 1, 0], product[:, 0, 0]
+    explained = of_true**2 / np.maximum(n_true, 1) + (total - of_true) ** 2 / np.maximum(n - n_true, 1)
+    variance = (sums[:, -1, -1] - explained) / np.maximum(n - 2, 1)
+    effect = difference / np.sqrt(np.maximum(variance, 1e-6 * variance[0]))
     (d, d_error), (e, e_error) = _with_error(difference), _with_error(effect)
     if d_error <= 1e-9 * abs(d):
         return without(blank, "the estimate is the same without any of the samples")
-    t, reach = d / d_error, stats.t.isf((1 - confidence) / 2, df)
+    df = min(blank.samples) - 1
+    t, reach = d / d_error, scipy.stats.t.isf((1 - confidence) / 2, df)
     intervals = [(v, v - reach * error, v + reach * error) for v, error in ((d, d_error), (e, e_error))]
-    return filled(blank, intervals[0], intervals[1], (t, df, 2 * stats.t.sf(abs(t), df)))
-
-
-def _deviations(rows: _Rows) -> Float[np.ndarray, " estimate"]:
-    """Standard deviation of rows around their kind's mean, of all samples and without each."""
-    centred = rows.value - rows.value.mean()  # sums of squares lose digits far from 0
-    kinds = np.stack([rows.kind, ~rows.kind], 1).astype(float)
-    powers = [_without_each(_per_sample(kinds * (centred**k)[:, None], rows.sample)) for k in range(3)]
-    n, total, squares = powers
-    variance = (squares - total**2 / np.maximum(n, 1)).sum(1) / np.maximum(n.sum(1) - 2, 1)
-    return np.sqrt(np.maximum(variance, 1e-6 * variance[0]))
-
-
-def _without_each(sums: np.ndarray) -> np.ndarray:
-    """The sum of all samples, then without the first, then without the second, ..."""
-    total = sums.sum(0, keepdims=True)
-    return np.concatenate([total, total - sums])
+    return filled(blank, intervals[0], intervals[1], (t, df, 2 * scipy.stats.t.sf(abs(t), df)))
 
 
 def _with_error(estimates: Float[np.ndarray, " estimate"]) -> tuple[float, float]:

@@ -4,29 +4,35 @@ r"""Does a measure of attribution tell which tokens the algorithm needs?
 `book.chapters.tells.faithfulness` asks the other question, whether the model uses what the measure names. The
 two are never mixed: a model can be right by a detour, and then a measure that is true of the model misses
 what the algorithm needs.
+
+What a measure has to beat stands in the same tables: `BASELINES`, rankings of tokens that know nothing of the
+model, and what it says of an `untrained` one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from attnlib.attribution.attention import shares_a_pass
-from attnlib.attribution.prompts import Method
+from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.attribution.registry import METHODS, Methods, attributions, named
+from attnlib.models.base import Saved, seeded
+from attnlib.models.pretrained import untrained_twin
 from attnlib.stats.plausibility import (
     average_precision,
     average_precision_by_chance,
     hit_at_k,
     hit_at_k_by_chance,
 )
-from book.chapters.tells.question_rows import row_table
-from book.chapters.tells.questions import Questions
+from book.chapters.tells.questions import Questions, row_table
+from book.chapters.tells.single_head import SingleHead
 
 AVERAGE_PRECISION = "average precision"
 
@@ -86,7 +92,7 @@ def plausibility_rows(
         k: how many tokens to look at.
 
     Returns:
-        As `book.chapters.tells.question_rows.row_table`; `perfect` is 1.
+        As `book.chapters.tells.questions.row_table`; `perfect` is 1.
     """
     truth, candidates = (each.cpu().numpy() for each in (questions.truth, questions.candidates))
     tables = []
@@ -136,3 +142,66 @@ def _rows(questions: Questions, rows: Tensor) -> Questions:
     chosen = torch.zeros(len(questions), dtype=torch.bool, device=rows.device)
     chosen[rows] = True
     return questions.where(chosen)
+
+
+@measure
+def even(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """The same for every token: what is ranked by it gets what chance gets."""
+    return torch.ones_like(prompts.ids, dtype=torch.float32)
+
+
+@measure
+def nearest(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """The nearer to the query, the more."""
+    places = torch.arange(prompts.ids.shape[1], device=prompts.ids.device)
+    return (prompts.ids.shape[1] - (places - prompts.query).abs()).float().expand(prompts.ids.shape)
+
+
+@measure
+def earliest(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """The nearer to the beginning, the more."""
+    n = prompts.ids.shape[1]
+    return torch.arange(n, 0, -1, device=prompts.ids.device).float().expand(prompts.ids.shape)
+
+
+@measure
+def random(model: nn.Module, prompts: Prompts, *, seed: int = 0) -> Float[Tensor, "batch key"]:
+    """Numbers from 0 to 1, the same whenever prompts of the same tokens, in any order, are asked about."""
+    generator = torch.Generator().manual_seed(seed + int(prompts.ids.sum()) + prompts.query)
+    return torch.rand(prompts.ids.shape, generator=generator).to(prompts.ids.device)
+
+
+BASELINES: dict[str, Method] = {
+    "even attention": even,
+    "random order": random,
+    "nearest first": nearest,
+    "earliest first": earliest,
+}
+"""By name."""
+
+
+def untrained(model: nn.Module, seed: int = 0) -> nn.Module:
+    """A model of the same configuration with random weights, on the same device, in evaluation mode.
+
+    Args:
+        model: one of Hugging Face's, or of ours: one that can be kept in a file, or a recurrent one as asked.
+        seed: of the weights; a copier's are those that its own seed begins with. The caller's random state is
+            not touched.
+
+    Raises:
+        ValueError: it has no configuration to build another from.
+    """
+    if isinstance(model, PreTrainedModel):
+        return untrained_twin(model, seed)
+    if isinstance(model, SingleHead):
+        asked: Any = type(model)
+        return asked(untrained(model.model, seed)).eval()
+    if not isinstance(model, Saved):
+        raise ValueError(
+            f"{type(model).__name__} has no configuration that an untrained twin could be built from. Give a "
+            "Hugging Face model, or one of attnlib's that can be saved."
+        )
+    kind: Any = type(model)
+    with seeded(seed):
+        twin = kind(model.config)
+    return twin.to(next(model.parameters()).device).eval()

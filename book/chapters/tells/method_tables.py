@@ -203,7 +203,7 @@ def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = 
         p = _by_flips(apart)
         found = pd.DataFrame({"first": [names[i] for i in first], "second": [names[i] for i in second]})
         means = apart.sum(0) / np.maximum(n, 1)
-        numbers = {"difference": means, "n": n, "p": p, "p_holm": corrected(p, "holm")}
+        numbers = {"difference": means, "n": n, "p": p, "p_holm": corrected(p)}
         tables.append(found.assign(setting=setting, **numbers))
     columns = ["setting", "first", "second", "difference", "n", "p", "p_holm"]
     return pd.concat([pd.DataFrame(columns=columns), *tables][bool(tables) :], ignore_index=True)[columns]

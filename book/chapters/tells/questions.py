@@ -1,14 +1,24 @@
-"""Predictions of a model whose sources are known: what every measure of attribution can be tested on."""
+"""Predictions of models whose sources are known: one, many of them, and rows of numbers about them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Bool, Int64
-from torch import Tensor
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.forward import logits_of
+
+T = TypeVar("T")
 
 ID, OOD = "ID", "OOD"
 
@@ -64,3 +74,172 @@ class Questions:
     def _each(self, change: Callable[[Tensor], Tensor]) -> Questions:
         parts: Any = {name: change(part) for name, part in vars(self).items() if isinstance(part, Tensor)}
         return replace(self, **parts)
+
+
+AT_ONCE = 8
+"""Questions that a model answers at once: all logits of a language model's vocabulary take much memory."""
+
+
+class Question(NamedTuple):
+    """One prediction whose sources are known; see `Questions`."""
+
+    ids: Int64[Tensor, " token"]
+    query: int
+    target: int
+    truth: Bool[Tensor, " token"]
+    candidates: Bool[Tensor, " token"]
+    foil: int
+    counterfactual: Int64[Tensor, " token"]
+    in_distribution: bool
+
+
+def form(text: str) -> str:
+    """The form of a text: what is left of it when all letters and digits are the same.
+
+    Example:
+        >>> form("1240+4335=5575")
+        'xxxx+xxxx=xxxx'
+    """
+    return re.sub(r"\w", "x", text)
+
+
+class Alike(Generic[T]):
+    """Things sorted by their form, to draw one of the same form from.
+
+    Args:
+        every: the things.
+        form: of each.
+    """
+
+    def __init__(self, every: Iterable[T], form: Callable[[T], Hashable]) -> None:
+        self.by_form = dict[Hashable, list[T]]()
+        for each in every:
+            self.by_form.setdefault(form(each), []).append(each)
+
+    def draw(self, form: Hashable, fits: Callable[[T], bool], rng: np.random.Generator) -> T | None:
+        """One of a form that fits, or None if there is none."""
+        found: Sequence[T] = [each for each in self.by_form.get(form, []) if fits(each)]
+        return found[int(rng.integers(len(found)))] if found else None
+
+
+def some(n: int, *parts: Iterable[Question]) -> Iterator[Question]:
+    """The first `n` of each part, each prompt once, in which a measure can be wrong, and right.
+
+    Where all candidates are sources there is nothing to find; where a counterfactual has the same sources,
+    nothing that would tell it.
+    """
+    for part in parts:
+        yield from islice(_different(part), n)
+
+
+def _different(questions: Iterable[Question]) -> Iterator[Question]:
+    seen = set[tuple[int, ...]]()
+    for each in questions:
+        prompt = (each.query, *each.ids.tolist())
+        differs = each.ids != each.counterfactual
+        if prompt not in seen and bool((each.candidates & ~each.truth).any() and differs[each.truth].any()):
+            yield each
+        seen.add(prompt)
+
+
+def gathered(setting: str, model: nn.Module, questions: Iterable[Question], padding: int = 0) -> Questions:
+    """Questions to one model, and which of them it answers rightly.
+
+    Args:
+        setting: what they are about.
+        model: gives logits at every position.
+        questions: at least one.
+        padding: the id of padding.
+
+    Raises:
+        ValueError: there are none.
+    """
+    asked = [*questions]
+    if not asked:
+        raise ValueError(f"{setting}: there should be questions; allow more texts, or longer ones")
+
+    def rows(name: str, value: int | bool) -> Tensor:
+        return pad_sequence([getattr(each, name) for each in asked], True, value)
+
+    sizes = torch.tensor([len(each.ids) for each in asked])
+    numbers = {name: torch.tensor([getattr(each, name) for each in asked]) for name in _NUMBERS}
+    parts: dict[str, Any] = numbers | {
+        "input_ids": rows("ids", padding),
+        "counterfactual": rows("counterfactual", padding),
+        "attention_mask": torch.arange(int(sizes.max())) < sizes[:, None],
+        "truth": rows("truth", False),
+        "candidates": rows("candidates", False),
+    }
+    inputs = parts["input_ids"], parts["attention_mask"], parts["query"]
+    right = predicted(model, *inputs) == parts["target"]
+    return Questions(setting, **parts, right=right)
+
+
+_NUMBERS = ("query", "target", "foil", "in_distribution")
+
+
+@torch.no_grad()
+def predicted(
+    model: nn.Module,
+    input_ids: Int64[Tensor, "item token"],
+    attention_mask: Bool[Tensor, "item token"],
+    query: Int64[Tensor, " item"],
+) -> Int64[Tensor, " item"]:
+    """What a model holds most probable at each item's query."""
+    device, found = next(model.parameters()).device, list[Tensor]()
+    with evaluating(model):
+        for rows in torch.arange(len(query)).split(AT_ONCE):
+            ids, mask = (each[rows].to(device) for each in (input_ids, attention_mask))
+            first = int(query[rows].min())
+            logits = logits_of(model, ids, mask, first)
+            found.append(logits[torch.arange(len(rows)), query[rows].to(device) - first].argmax(-1).cpu())
+    return torch.cat(found)
+
+
+def in_random_order(rows: Bool[Tensor, " token"], rng: np.random.Generator) -> Sequence[int]:
+    """The places where a row is True."""
+    return rng.permutation(rows.nonzero()[:, 0].numpy()).tolist()
+
+
+def but(mask: Bool[Tensor, " token"], query: int) -> Bool[Tensor, " token"]:
+    """A mask without the query's own token."""
+    without = mask.clone()
+    without[query] = False
+    return without
+
+
+COLUMNS = ("setting", "split", "right", "item", "method", "metric", "value", "chance", "perfect")
+
+
+def row_table(
+    questions: Questions,
+    method: str,
+    metric: str,
+    value: Float[np.ndarray, " item"],
+    chance: Float[np.ndarray, " item"] | float,
+    perfect: Float[np.ndarray, " item"] | float,
+) -> pd.DataFrame:
+    """A row per question, of one measure and one metric.
+
+    Args:
+        questions: which `setting`, `split` (`ID` or `OOD`) and `right` are of.
+        method: the measure.
+        metric: what the numbers are.
+        value: of every question.
+        chance: what a ranking that knows nothing gets.
+        perfect: what the best gets.
+    """
+    split = np.where(questions.in_distribution.cpu().numpy(), ID, OOD)
+    right = questions.right.cpu().numpy()
+    columns = (
+        questions.setting,
+        split,
+        right,
+        np.arange(len(questions)),
+        method,
+        metric,
+        value,
+        chance,
+        perfect,
+    )
+    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))

@@ -12,6 +12,10 @@ it takes from its end are padding.
 
 Each token is looked up once, in one call of `get_input_embeddings()`: whoever puts vectors in place of those
 decides what the model reads.
+
+Measures have the names that those of transformers have. `raw attention, last layer` is that of the one head
+there is, which is also the mean; blank-out leaves the unknown word behind, since a row keeps its length.
+Rollout and flow need attention between tokens in layers, and there is none.
 """
 
 from __future__ import annotations
@@ -24,10 +28,13 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from attnlib.generators.translation.pairs import BOS_ID, UNK_ID
+from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.gradients import gradient_x_embedding
+from attnlib.attribution.prompts import Method, Prompts, measure
+from attnlib.generators.tokenizer import BOS_ID, UNK_ID
+from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
 from attnlib.models.copier import Copier
-from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.transformer import TransformerOutput
 
@@ -209,3 +216,28 @@ class ReadCopies(ReadAndWritten):
     ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
         copied = functional_call(self.model, {"embedding": weight[None]}, (source[None], target[None]))
         return copied.logits[0], copied.alpha[0].mean(1)
+
+
+@measure
+@torch.no_grad()
+def attention_of_the_head(model: SingleHead, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """How much the head looks at each token when it predicts at the query."""
+    with evaluating(model):
+        attentions = model(prompts.ids).attentions
+    assert attentions is not None
+    return attentions[:, 0, 0, prompts.query]
+
+
+@measure
+def blanked(model: SingleHead, prompts: Prompts, *, batch_size: int = 64) -> Float[Tensor, "batch key"]:
+    """Blank-out with the unknown word in the token's place; see `blank_out`."""
+    asked = {"query": prompts.query, "target": prompts.target, "foil": prompts.foil}
+    return blank_out(model, prompts.ids, **asked, replacement=model.unknown, batch_size=batch_size)
+
+
+SINGLE_HEAD: dict[str, Method] = {
+    "raw attention, last layer": attention_of_the_head,
+    "gradient x embedding": gradient_x_embedding,
+    "blank-out": blanked,
+}
+"""Name -> function, as in `METHODS`."""

@@ -18,7 +18,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Integer
 
 from attnlib.stats.ragged import Ragged
-from attnlib.stats.stages import first_largest
+from attnlib.stats.rank_measures import first_largest
 from attnlib.stats.summaries import summarise
 
 OFFSETS = ("more before", "one before", "on it", "one after", "more after")

@@ -10,13 +10,11 @@ from typing import ClassVar
 import pandas as pd
 
 from attnlib.generators.translation import Bitext
-from attnlib.stats.agreement_results import agreement_table
-from attnlib.stats.agreement_runs import EMBEDDING, UNIFORM, AgreementSettings
+from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM, Agreements, AgreementSettings
 from attnlib.stats.ragged import Ragged, RunScores
 from book.chapters.dynamics import DynamicsResults, Tables
 from book.chapters.translation.alignment import alignment_rows, alignment_table
-from book.chapters.translation.runs import with_bleu
-from book.chapters.translation.translated import translation_quality
+from book.chapters.translation.scores import translation_quality, with_bleu
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,8 @@ class TranslationResults(DynamicsResults):
     @cached_property
     def in_bleu(self) -> pd.DataFrame:
         """The agreements on test with accuracy in BLEU, with checkpoints chosen on validation."""
-        return agreement_table(self._by_bleu("test"), self._by_bleu("validation"), settings=self.settings)
+        here, chosen_on = self._by_bleu("test"), self._by_bleu("validation")
+        return Agreements.of(here, chosen_on, settings=AgreementSettings(measure=self.measure)).table()
 
     def _by_bleu(self, split: str) -> dict[str, RunScores]:
         found, bleu = self.scores[split], self.bleu[split]
@@ -91,7 +90,7 @@ class TranslationResults(DynamicsResults):
 
     def _beside(self) -> Tables:
         original = AgreementSettings(measure=self.measure, as_published=True, flip_delta=self.FLIP_DELTA)
-        published = agreement_table(self._by_bleu("test"), settings=original)
+        published = Agreements.of(self._by_bleu("test"), settings=original).table()
         return {
             (self.measure, "test", how, self.UNIT, "BLEU"): table
             for how, table in {"held out": self.in_bleu, "as published": published}.items()

@@ -16,21 +16,27 @@ from attnlib.files import cache_folder
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
 from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.models.bag_of_words import BagConfig
+from attnlib.models.bag_of_words import (
+    BagConfig,
+    WordTranslation,
+    word_translation_loss,
+    word_translation_scores,
+)
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
-from attnlib.models.word_translation import WordTranslation, word_translation_loss, word_translation_scores
 from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
-from attnlib.training.snapshots import Snapshots
-from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds, Trained
+from attnlib.training.keeping import Snapshots
+from book.chapters.chapter import Chapter, Run, Setup, Trained
+from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
 from book.chapters.translation.results import TranslationResults
-from book.chapters.translation.runs import (
+from book.chapters.translation.scores import (
+    bleu,
     sentences_over_training,
     text_over_training,
     translation_run,
+    translations,
     word_translation_run,
 )
-from book.chapters.translation.translated import bleu, translations
 
 EMBEDDING = "embedding"
 """The run of the word-translation model, by the name that the agreement tables know it by."""
@@ -50,30 +56,30 @@ class TranslationRun(Run):
 class TranslationDynamics(Chapter):
     """Parameters, models and record of the chapter `translation_dynamics`."""
 
-    data: str
-    folder: str
-    languages: list[str]
-    train_sentences: int = Field(ge=0)
-    validation_sentences: int = Field(ge=10)
-    test_sentences: int = Field(ge=10)
-    vocabulary: int = Field(ge=5, le=200_000)
-    max_length: int = Field(ge=1)
-    hidden: int = Field(ge=1, le=4096)
-    layers: int = Field(ge=1, le=16)
-    dropout: float = Field(ge=0, lt=1)
+    data: Text
+    folder: Text
+    languages: Several[Text]
+    train_sentences: Count
+    validation_sentences: Count = Field(ge=10)
+    test_sentences: Count = Field(ge=10)
+    vocabulary: Count = Field(ge=5, le=200_000)
+    max_length: Count = Field(ge=1)
+    hidden: Count = Field(ge=1, le=4096)
+    layers: Count = Field(ge=1, le=16)
+    dropout: Share = Field(lt=1)
     context: Literal["added", "feed-forward"]
-    steps: int = Field(ge=1)
-    every: int = Field(ge=1)
-    checkpoints: list[int]
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
-    lexical_epochs: int = Field(ge=1)
+    steps: Count = Field(ge=1)
+    every: Count = Field(ge=1)
+    checkpoints: Several[Count]
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
+    lexical_epochs: Count = Field(ge=1)
     seeds: SeveralSeeds
-    uniform_seed: int = Field(ge=0)
+    uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
-    beam: int = Field(ge=1, le=100)
-    shown: int = Field(ge=1, le=50)
-    data_seed: int = Field(ge=0)
+    beam: Count = Field(ge=1, le=100)
+    shown: Count = Field(ge=1, le=50)
+    data_seed: Seed
 
     _bleu: dict[str, pd.DataFrame] = PrivateAttr(default_factory=dict)
 
@@ -218,7 +224,7 @@ class TranslationDynamics(Chapter):
                 found[run] = word_translation_run(model, pairs)
                 continue
             kept = trained.history.folder
-            folder = None if kept is None else kept / "scores"
+            folder = None if kept is None else kept / "tokens"
             look = functools.partial(translation_run, self.model_at(run), self.moments, folder=folder)
             if run == "uniform":
                 found[run] = look(pairs)

@@ -30,7 +30,6 @@ from attnlib.generators import (
     char_tokenizer,
 )
 from attnlib.measures import answer_texts, evaluate_rows, generate_answers, sample_scores
-from attnlib.measures.evaluation import FOLLOWED
 from attnlib.models.pretrained import load_language_model
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.rollout import rollout, uniform_causal_rollout
@@ -43,7 +42,6 @@ from attnlib.stats import (
     proportion,
     reference_mass,
 )
-from attnlib.stats.published import published_error_positions, published_summary, sample_consistency
 from attnlib.stats.significance import NOT_ENOUGH
 from attnlib.training.objectives import score_samples
 from book.chapters.reasoning.intervention import head_masses
@@ -94,7 +92,7 @@ def attentions_of(model, ids: torch.Tensor) -> list[torch.Tensor]:
 
 @torch.no_grad()
 def test_rows_are_those_of_one_sample_at_a_time_with_its_attention_in_hand(model, batches):
-    table = evaluate_rows(model, batches, follow=FOLLOWED)
+    table = evaluate_rows(model, batches)
     expected, sample = [], -1
     for batch in batches:
         for row in range(len(batch)):
@@ -107,7 +105,6 @@ def test_rows_are_those_of_one_sample_at_a_time_with_its_attention_in_hand(model
             looks = {
                 "rollout": rollout([mean[None, None] for mean in means])[0],
                 "mean attention": torch.stack(means).mean(0),
-                **{f"attention L{layer}": mean for layer, mean in enumerate(means)},
                 "uniform rollout": uniform_causal_rollout(n, len(means)).float(),
                 "uniform attention": torch.ones(n, n).tril(),
             }
@@ -128,11 +125,11 @@ def test_rows_are_those_of_one_sample_at_a_time_with_its_attention_in_hand(model
 @pytest.mark.parametrize("kernel", ["eager", "unknown to us"])
 def test_rows_are_the_same_on_any_kernel(kernel, batches):
     model = gpt2()
-    expected = evaluate_rows(model, batches, follow=FOLLOWED)
+    expected = evaluate_rows(model, batches)
     AttentionInterface.register("unknown to us", sdpa_attention_forward)
     AttentionMaskInterface.register("unknown to us", sdpa_mask)
     model.set_attn_implementation(kernel)
-    found = evaluate_rows(model, batches, follow=FOLLOWED)
+    found = evaluate_rows(model, batches)
     pd.testing.assert_frame_equal(found, expected, check_exact=False, atol=1e-5, rtol=1e-4)
 
 
@@ -160,8 +157,8 @@ class Plain(torch.nn.Module):
 
 def test_any_module_that_returns_logits_and_attentions_is_evaluated(batches):
     inside = own()
-    expected = evaluate_rows(inside, batches, follow=FOLLOWED)
-    found = evaluate_rows(Plain(inside), batches, follow=FOLLOWED)
+    expected = evaluate_rows(inside, batches)
+    found = evaluate_rows(Plain(inside), batches)
     pd.testing.assert_frame_equal(found, expected, check_exact=False, atol=1e-5, rtol=1e-4)
     bare = Plain(inside, gives=("logits",))
     rows = evaluate_rows(bare, batches, follow=())
@@ -246,7 +243,8 @@ def test_nothing_evaluated_is_not_enough_data(batches):
     assert not rows["evaluated"].any() and rows["rollout"].isna().all()
     table = mass_table(rows, ["correct"])
     assert (table["value"] == NOT_ENOUGH).all() and not table.isna().any().any()
-    assert compare_rows(rows).problem and compare_rows(rows, as_published=True).problem
+    found = compare_rows(rows)
+    assert found.problem and found.published.problem
 
 
 def test_no_token_asked_for_is_an_empty_table(batches):
@@ -319,15 +317,6 @@ def made_up() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_error_positions_as_published_are_the_originals():
-    rows, theirs = made_up(), GOLDEN["error_positions"]
-    keys = ("overall_piecewise_accuracy", "mean_error_position", "variance")
-    assert tuple(published_error_positions(rows)) == pytest.approx(tuple(theirs["out"][k] for k in keys))
-    perfect = published_error_positions(rows.assign(correct=True))
-    assert tuple(perfect) == tuple(theirs["no_error"][k] for k in keys)
-    assert tuple(published_error_positions(rows.iloc[:0])) == (None, None, None)
-
-
 def test_error_positions_by_hand():
     rows = made_up()
     table = error_positions(rows)
@@ -336,8 +325,6 @@ def test_error_positions_by_hand():
     assert table["errors"].tolist() == [1, 0, 1, 0, 0] == table["first_errors"].tolist()
     wilson = proportion(1, 2)
     assert (table["low"][2], table["high"][2]) == pytest.approx((wilson.low, wilson.high))
-    ends = error_positions(rows, from_end=True)
-    assert ends["n"].tolist() == [3, 3, 2, 2, 1] and ends["errors"].tolist() == [0, 2, 0, 0, 0]
     summary = error_summary(rows)
     assert summary.loc["mean error position", "value"] == 1 and (summary["n"] == 2).all()
     assert summary.loc["mean relative error position", "value"] == pytest.approx((2 / 3 + 0) / 2)
@@ -382,11 +369,6 @@ def test_evaluation_as_published_is_the_originals():
         for name in ("attention", "compare_with")
     ]
     assert runs[0][~runs[0].isnan()].tolist() == pytest.approx(theirs["percentages"])
-    summary = published_summary(runs[0])
-    expected = [theirs[key] for key in ("mean", "variance", "ci_lower", "ci_upper")]
-    assert list(summary[:4]) == pytest.approx(expected) and summary.n == len(theirs["percentages"])
-    consistency = sample_consistency(runs[0])
-    assert consistency.sample_means == pytest.approx(theirs["sample_consistency"]["sample_means"])
     found = compare(*runs, as_published=True)
     expected = [theirs["comparison"][key] for key in ("t_stat", "df", "p_value")]
     assert [found.statistic, found.df, found.p] == pytest.approx(expected)
@@ -408,20 +390,10 @@ def test_correct_against_wrong_as_published_is_the_originals():
             "evaluated": (labels != IGNORE).any(-1)[asked].numpy(),
         }
     )
-    found = compare_rows(rows, as_published=True)
+    found = compare_rows(rows).published
     expected = [theirs[key] for key in ("t_stat", "df", "p_value")]
     assert [found.statistic, found.df, found.p] == pytest.approx(expected, rel=1e-6)
     assert found.rows == (theirs["correct"]["n"], theirs["error"]["n"])
-    published = rows["rollout"].fillna(0)[rows["evaluated"]]
-    for kind, name in ((True, "correct"), (False, "error")):
-        summary = published_summary(published[rows["correct"] == kind])
-        keys = ("mean", "variance", "ci_lower", "ci_upper", "n")
-        assert list(summary) == pytest.approx([theirs[name][key] for key in keys], rel=1e-6)
-
-
-@pytest.mark.parametrize("rows", [[], [[], []], [[0.5]]])
-def test_published_summaries_of_too_little_have_no_interval(rows):
-    assert published_summary(rows).low is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from attnlib.generators.classification import Corpus, Documents, Planting, plant
 from attnlib.measures.relevance import STEPS, checkpoint_steps, relevance
 from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.training import Plan, fit
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.classification.scores import scores_at_checkpoints
 
 
@@ -49,8 +49,8 @@ def train(corpus: Corpus, steps: int, uniform: bool = False, **more: Any) -> Cla
 def test_values_are_those_of_each_document_alone_with_beta_towards_the_label(
     trained: Classifier, corpus: Corpus
 ) -> None:
-    found = relevance(trained, corpus.test, step=80, batch_size=7)
-    assert found.step == 80 and len(found) == 40
+    found = relevance(trained, corpus.test, batch_size=7)
+    assert len(found) == 40
     for row in range(0, 40, 5):
         batch = corpus.test.batch(torch.tensor([row]))
         output = trained(batch.input_ids, batch.lengths)
@@ -58,7 +58,8 @@ def test_values_are_those_of_each_document_alone_with_beta_towards_the_label(
         torch.testing.assert_close(mine["alpha"], output.alpha[0], atol=1e-6, rtol=0)
         sign = 2 * int(corpus.test.labels[row]) - 1
         torch.testing.assert_close(mine["beta"], sign * output.beta[0], atol=1e-5, rtol=0)
-        torch.testing.assert_close(found.logits[row], output.logits[0], atol=1e-5, rtol=0)
+        expected = F.logsigmoid(sign * output.logits[0])
+        torch.testing.assert_close(found.log_probability[row], expected, atol=1e-5, rtol=0)
     assert found.accuracy == document_scores(trained, corpus.test.in_batches())["accuracy"]
 
 
@@ -174,8 +175,8 @@ def test_a_checkpoint_file_serves_as_well_as_the_model(
     trained: Classifier, corpus: Corpus, tmp_path: Path
 ) -> None:
     trained.save(tmp_path / "net.safetensors")
-    from_file = relevance(tmp_path / "net.safetensors", corpus.test, step=80)
-    assert from_file.step == 80 and torch.equal(from_file.beta, relevance(trained, corpus.test).beta)
+    from_file = relevance(tmp_path / "net.safetensors", corpus.test)
+    assert torch.equal(from_file.beta, relevance(trained, corpus.test).beta)
 
 
 def test_documents_without_known_words_have_values_too(trained: Classifier, corpus: Corpus) -> None:

@@ -9,18 +9,15 @@ import pandas as pd
 import pytest
 
 from attnlib.stats import (
+    Agreements,
     AgreementSettings,
     RunScores,
-    agreement_over_seeds,
-    agreement_over_training,
-    agreement_table,
     agreement_tables,
     over_left_out,
     split_rows,
     top_match,
     xi,
 )
-from attnlib.stats.agreement_runs import best_checkpoint, prepared, seed_curve
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "agreement.json").read_text())
 NAMES = {
@@ -110,8 +107,8 @@ def test_classification_is_the_originals(key):
     measure = "kendall" if measure.startswith("kendall") else "top match"
     settings = AgreementSettings(measure, as_published=True, shuffles=60)
     runs, theirs = classification(split, accuracy), GOLDEN["classification"]["stats"][key]
-    assert_equals_the_originals(agreement_table(runs, settings=settings), theirs)
-    curve = agreement_over_training(runs, settings=settings).query("metric == 'A(alpha, alpha_t)'")
+    assert_equals_the_originals(Agreements.of(runs, settings=settings).table(), theirs)
+    curve = Agreements.of(runs, settings=settings).over_training().query("metric == 'A(alpha, alpha_t)'")
     np.testing.assert_allclose(curve["value"], theirs["alpha_corrs"], atol=1e-12)
     np.testing.assert_allclose(curve["accuracy"], theirs["alpha_perfs"])
     assert list(curve["step"]) == theirs["iterations"]
@@ -121,7 +118,7 @@ def test_classification_is_the_originals(key):
 def test_translation_is_the_originals(key):
     measure = "kendall" if key.startswith("kendall") else "top match"
     settings = AgreementSettings(measure, as_published=True, flip_delta=False, shuffles=30)
-    table = agreement_table(translation(), settings=settings)
+    table = Agreements.of(translation(), settings=settings).table()
     assert_equals_the_originals(table, GOLDEN["translation"]["stats"][key])
 
 
@@ -178,7 +175,7 @@ def test_groups_are_not_split(runs):
 
 def test_every_number_is_that_of_its_definition(parts):
     selection, evaluation = parts
-    table = agreement_table(evaluation, selection).set_index("metric")["value"]
+    table = Agreements.of(evaluation, selection).table().set_index("metric")["value"]
     best = int(np.argmax(selection["normal_A"].accuracy))
 
     def score(run, name, at, where):
@@ -224,8 +221,8 @@ def test_selection_on_the_evaluated_rows_is_optimistic():
         }  # fmt: skip
         selection, evaluation = split_rows(noise)
         settings = AgreementSettings(shuffles=40)
-        honest = agreement_table(evaluation, selection, settings=settings).set_index("metric")["value"]
-        published = agreement_table(evaluation, settings=replace(settings, as_published=True))
+        honest = Agreements.of(evaluation, selection, settings=settings).table().set_index("metric")["value"]
+        published = Agreements.of(evaluation, settings=replace(settings, as_published=True)).table()
         published = published.set_index("metric")["value"]
         name = "A(alpha, beta_uf)"
         assert published[name] >= honest[name]
@@ -238,42 +235,44 @@ def test_selection_on_the_evaluated_rows_is_optimistic():
 
 def test_as_published_reverses_delta_and_the_pairs_of_other_models(runs):
     settings = AgreementSettings(as_published=True, shuffles=30)
-    flipped = agreement_table(runs, settings=settings).set_index("metric")["value"]
-    kept = agreement_table(runs, settings=replace(settings, flip_delta=False)).set_index("metric")["value"]
+    flipped = Agreements.of(runs, settings=settings).table().set_index("metric")["value"]
+    kept = (
+        Agreements.of(runs, settings=replace(settings, flip_delta=False)).table().set_index("metric")["value"]
+    )
     assert flipped["A(delta, beta_uf)"] < kept["A(delta, beta_uf)"] - 0.2  # below chance, and far above
-    both = agreement_table(runs, runs).set_index("metric")["value"]
+    both = Agreements.of(runs, runs).table().set_index("metric")["value"]
     assert flipped["A(beta_uf, beta_px)"] == both["A(beta_px, beta_uf)"] != both["A(beta_uf, beta_px)"]
     assert "A(beta_px, beta_uf)" not in flipped
 
 
 def test_intervals_hold_their_numbers_and_the_chance_is_found(parts):
     selection, evaluation = parts
-    table = agreement_table(evaluation, selection)
+    table = Agreements.of(evaluation, selection).table()
     assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
     rows = table.set_index("metric")
     exact, shuffled = rows.loc["A_hat, expected", "value"], rows.loc["A_hat"]
     assert abs(shuffled["value"] - exact) < shuffled["high"] - shuffled["low"]
     assert shuffled["n"] == 1000
-    again = agreement_table(evaluation, selection)
+    again = Agreements.of(evaluation, selection).table()
     assert table.equals(again)
 
 
 def test_never_is_infinite_and_in_intervals_too(parts):
     selection, evaluation = ({**part, "uniform": part["normal_A"]} for part in parts)
-    never = agreement_table(evaluation, selection).set_index("metric").loc["xi(delta, beta_uf)"]
+    never = Agreements.of(evaluation, selection).table().set_index("metric").loc["xi(delta, beta_uf)"]
     assert not np.isnan(never["low"])
     exact = {
         name: replace(run, beta=run.alpha) if name == "uniform" else run for name, run in evaluation.items()
     }
-    table = agreement_table(exact, exact).set_index("metric").loc["xi(alpha, beta_uf)"]
+    table = Agreements.of(exact, exact).table().set_index("metric").loc["xi(alpha, beta_uf)"]
     assert list(table[["value", "low", "high"]]) == [np.inf] * 3  # nothing agrees better than with itself
 
 
 def test_over_seeds_is_the_mean_of_each_seed_as_the_gold_one(parts):
     selection, evaluation = parts
-    over = agreement_over_seeds(evaluation, selection).set_index("metric")
+    over = Agreements.of(evaluation, selection).over_seeds().set_index("metric")
     each = [
-        agreement_table(evaluation, selection, gold=name).set_index("metric")["value"]
+        Agreements.of(evaluation, selection, gold=name).table().set_index("metric")["value"]
         for name in ("normal_A", "normal_B", "normal_C")
     ]
     assert (over["n"] == 3).all()
@@ -288,7 +287,10 @@ def test_over_seeds_is_the_mean_of_each_seed_as_the_gold_one(parts):
 
 def test_nothing_is_over_seeds_where_no_seed_varies(parts):
     selection, evaluation = parts
-    table, over = agreement_table(evaluation, selection), agreement_over_seeds(evaluation, selection)
+    table, over = (
+        Agreements.of(evaluation, selection).table(),
+        Agreements.of(evaluation, selection).over_seeds(),
+    )
     assert {*table["metric"]} - {*over["metric"]} == {
         "A_hat",
         *(f"A({pair})" for pair in ("beta_uf, beta_px", "beta_px, beta_uf")),
@@ -305,23 +307,23 @@ def test_pairs_of_seeds_are_all_there_is_of_them_and_left_out_with_either(parts)
             alone = [
                 {name: part[name] for name in (gold, other, "uniform")} for part in (evaluation, selection)
             ]
-            table = agreement_table(*alone, gold=gold).set_index("metric")
+            table = Agreements.of(*alone, gold=gold).table().set_index("metric")
             pairs[gold, other] = table.loc["A(alpha, beta)", "value"]
-    over = agreement_over_seeds(evaluation, selection).set_index("metric").loc["A(alpha, beta)"]
+    over = Agreements.of(evaluation, selection).over_seeds().set_index("metric").loc["A(alpha, beta)"]
     assert over["value"] == pytest.approx(np.mean([*pairs.values()])) and over["n"] == len(seeds)
     left_out = [np.mean([value for both, value in pairs.items() if seed not in both]) for seed in seeds]
     low, high = over_left_out(left_out)[1:3]
     assert over["low"] < low and high < over["high"]  # rows are drawn again as well
 
     two = [{name: part[name] for name in (*seeds[:2], "uniform")} for part in (evaluation, selection)]
-    over = agreement_over_seeds(*two).set_index("metric").loc["A(alpha, beta)"]
+    over = Agreements.of(*two).over_seeds().set_index("metric").loc["A(alpha, beta)"]
     assert over["value"] == pytest.approx((pairs[seeds[0], seeds[1]] + pairs[seeds[1], seeds[0]]) / 2)
     assert over[["low", "high"]].isna().all()  # one pair
 
 
 def test_curves_over_training_rise_where_attention_learns(parts):
     selection, evaluation = parts
-    table = agreement_over_training(evaluation, selection)
+    table = Agreements.of(evaluation, selection).over_training()
     assert list(table["metric"].unique()) == [
         "A(alpha, alpha_t)",
         "A(alpha_t, beta_uf)",
@@ -330,9 +332,10 @@ def test_curves_over_training_rise_where_attention_learns(parts):
     for _, curve in table.groupby("metric"):
         assert curve["value"].iloc[-1] > curve["value"].iloc[0] + 0.2
         assert (curve["low"] <= curve["value"]).all() and (curve["value"] <= curve["high"]).all()
-    runs, chosen_on = prepared(evaluation, selection, None, AgreementSettings())
     first = table[table["metric"] == "A(alpha, alpha_t)"]["value"]
-    np.testing.assert_allclose(first, np.nanmean(seed_curve(runs, best_checkpoint(chosen_on)), axis=(0, 2)))
+    np.testing.assert_allclose(
+        first, np.nanmean(Agreements.of(evaluation, selection)._seed_curve, axis=(0, 2))
+    )
 
 
 def test_rows_with_a_nan_or_no_token_count_nowhere(runs):
@@ -342,7 +345,7 @@ def test_rows_with_a_nan_or_no_token_count_nowhere(runs):
     holed = runs | {"normal_B": replace(runs["normal_B"], alpha=hole)}
     settings = AgreementSettings(as_published=True, shuffles=30)
     without = {name: run.take(np.arange(300) != 7) for name, run in runs.items()}
-    found, expected = (agreement_table(each, settings=settings) for each in (holed, without))
+    found, expected = (Agreements.of(each, settings=settings).table() for each in (holed, without))
     assert found.equals(expected)
     assert found.set_index("metric").loc["xi*", "n"] == 299
 
@@ -352,8 +355,8 @@ def test_accuracy_may_be_any_number_of_the_whole(runs):
         name: replace(run, right=None, accuracy=None if run.right is None else 40 * run.right.mean(1))
         for name, run in runs.items()
     }
-    table = agreement_table(whole, whole).set_index("metric")
-    with_rows = agreement_table(runs, runs).set_index("metric")
+    table = Agreements.of(whole, whole).table().set_index("metric")
+    with_rows = Agreements.of(runs, runs).table().set_index("metric")
     assert table.loc["xi*", "value"] == pytest.approx(40 * with_rows.loc["xi*", "value"])
     assert table.loc["xi*", "low"] == table.loc["xi*", "high"]  # nothing to draw again
     assert table.loc["A(alpha, beta_uf)"].equals(with_rows.loc["A(alpha, beta_uf)"])
@@ -362,7 +365,7 @@ def test_accuracy_may_be_any_number_of_the_whole(runs):
 def test_what_is_missing_has_no_row(runs):
     few = {name: runs[name] for name in ("normal_A", "normal_B", "uniform")}
     few["normal_A"] = replace(few["normal_A"], delta=None)
-    metrics = agreement_table(few, few)["metric"]
+    metrics = Agreements.of(few, few).table()["metric"]
     assert [name for name in metrics if name.startswith("A(")] == ["A(alpha, beta_uf)", "A(alpha, beta)"]
 
 
@@ -387,21 +390,21 @@ def test_what_is_missing_has_no_row(runs):
 def test_runs_that_do_not_fit_are_refused(runs, change, message):
     changed = change(runs)
     with pytest.raises(ValueError, match=message):
-        agreement_table(changed, changed)
+        Agreements.of(changed, changed).table()
 
 
 def test_there_must_be_something_to_choose_on(runs):
     with pytest.raises(ValueError, match="split_rows"):
-        agreement_table(runs)
+        Agreements.of(runs).table()
     with pytest.raises(ValueError, match="leave selection out"):
-        agreement_table(runs, runs, settings=AgreementSettings(as_published=True))
+        Agreements.of(runs, runs, settings=AgreementSettings(as_published=True)).table()
     with pytest.raises(ValueError, match="selection should have run 'uniform'"):
         uniform = replace(runs["uniform"], steps=np.arange(5))
-        agreement_table(runs, runs | {"uniform": uniform})
+        Agreements.of(runs, runs | {"uniform": uniform}).table()
     with pytest.raises(ValueError, match=r"gold one .*normal_Z"):
-        agreement_table(runs, runs, gold="normal_Z")
+        Agreements.of(runs, runs, gold="normal_Z").table()
     with pytest.raises(ValueError, match="differ by their seed"):
-        agreement_over_seeds({"uniform": runs["uniform"]}, runs)
+        Agreements.of({"uniform": runs["uniform"]}, runs).over_seeds()
     with pytest.raises(ValueError, match="leave rows on both sides"):
         split_rows(runs, share=1.0)
 
@@ -427,10 +430,10 @@ def test_all_tables_by_one_measure_are_those_made_one_by_one(measure):
     test, validation = classification("val", "test_acc"), classification("train", "train_acc")
     tables = agreement_tables({"train": test, "validation": validation, "test": test}, measure)
     settings = AgreementSettings(measure=measure)
-    alone = agreement_table(test, validation, settings=settings)
+    alone = Agreements.of(test, validation, settings=settings).table()
     for split in ("test", "train"):
         pd.testing.assert_frame_equal(tables[split, "held out", "documents"], alone)
-    seeds = agreement_over_seeds(test, validation, settings=settings)
+    seeds = Agreements.of(test, validation, settings=settings).over_seeds()
     pd.testing.assert_frame_equal(tables["test", "held out", "seeds"], seeds)
-    published = agreement_table(test, settings=AgreementSettings(measure=measure, as_published=True))
+    published = Agreements.of(test, settings=AgreementSettings(measure=measure, as_published=True)).table()
     pd.testing.assert_frame_equal(tables["test", "as published", "documents"], published)

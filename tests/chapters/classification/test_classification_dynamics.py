@@ -10,10 +10,10 @@ from attnlib.generators.classification import planted
 from attnlib.measures.relevance import STEPS, relevance
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.training import Event
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from attnlib.widgets import DynamicsExplorer
-from book.chapters.classification import ClassificationDynamics, scores, token_kinds
-from book.chapters.classification.lexical import Lexical
+from book.chapters.classification import ClassificationDynamics, results, scores
+from book.chapters.classification.scores import Lexical
 from book.chapters.records import paper_grid
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
@@ -124,11 +124,11 @@ def test_scores_are_those_of_the_models(corpus, recorded):
 
 def test_scores_are_computed_once_and_made_again_where_the_file_is_not_right(corpus, recorded, caplog):
     first = scores_of(recorded, corpus)["other"]
-    (file, *_) = sorted((recorded["other"].home.parent / "relevance").glob("*-0.safetensors"))
+    (file, *_) = sorted((recorded["other"].home.parent / "tokens").glob("*-0.safetensors"))
     written = file.stat().st_mtime_ns
     scores_of(recorded, corpus)
     assert file.stat().st_mtime_ns == written and not caplog.records
-    theirs = recorded["gold"].home.parent / "relevance" / file.name
+    theirs = recorded["gold"].home.parent / "tokens" / file.name
     file.write_bytes(theirs.read_bytes())  # of the same documents, in another run
     again = scores_of(recorded, corpus)["other"]
     np.testing.assert_array_equal(again.beta, first.beta)
@@ -217,9 +217,9 @@ def test_the_spread_of_attention_is_1_if_even_and_0_if_on_one_token():
 def test_stages_agree_with_the_table_at_the_chosen_checkpoint(corpus, recorded):
     runs = scores_of(recorded, corpus)
     settings = stats.AgreementSettings(as_published=True)
-    chosen = stats.chosen_checkpoints(runs, settings=settings)
-    table = stats.agreement_table(runs, settings=settings).set_index("metric")
-    stages = stats.two_stages(runs, settings=settings).set_index(["metric", "step"])
+    chosen = stats.Agreements.of(runs, settings=settings).chosen
+    table = stats.Agreements.of(runs, settings=settings).table().set_index("metric")
+    stages = stats.Agreements.of(runs, settings=settings).stages().set_index(["metric", "step"])
     assert chosen["gold"] == int(runs["gold"].accuracy.argmax())
     step = int(runs["gold"].steps[chosen["gold"]])
     row = stages.loc[("A(alpha_t, beta_uf)", step)]
@@ -232,7 +232,7 @@ def test_stages_agree_with_the_table_at_the_chosen_checkpoint(corpus, recorded):
 
 def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
     documents = corpus.test
-    kinds = token_kinds.token_kinds(corpus, documents)
+    kinds = results.token_kinds(corpus, documents)
     truth = documents.toward_label(documents.relevance).numpy()
     lengths = documents.lengths.numpy()
     assert ((kinds == 0) == (truth > 0)).all() and ((kinds == 1) == (truth < 0)).all()
@@ -243,9 +243,7 @@ def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
         *(["summer", "garden", "violin", "friday", "silver", "swan"]),
     }
     scores = {"truth": stats.Ragged(truth, lengths), "flat": stats.Ragged(np.zeros_like(truth), lengths)}
-    where = stats.largest_by_kind(scores, kinds, token_kinds.TOKEN_KINDS).set_index(["score", "kind"])[
-        "value"
-    ]
+    where = results.largest_by_kind(scores, kinds, results.TOKEN_KINDS).set_index(["score", "kind"])["value"]
     assert where["truth", "keyword for the label"] == 1
     assert where["flat", "<bos> or <eos>"] == 1  # of equals the first counts
     assert where.groupby("score").sum().to_numpy() == pytest.approx(1)
@@ -258,13 +256,13 @@ def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
 def test_kinds_need_a_known_truth(corpus):
     typed = corpus.encode(["a dull film"], [0])
     with pytest.raises(ValueError, match="relevance of the documents should be known"):
-        token_kinds.token_kinds(corpus, typed)
+        results.token_kinds(corpus, typed)
 
 
 def test_a_corpus_without_confounding_has_confounders_of_both_sides():
     """`token_kinds` goes by the words, whatever they go along with."""
     made = planted(train_documents=300, validation_documents=50, test_documents=100)
-    assert (token_kinds.token_kinds(made, made.train) == 2).any()
+    assert (results.token_kinds(made, made.train) == 2).any()
 
 
 # ---- tables ------------------------------------------------------------------------------------------

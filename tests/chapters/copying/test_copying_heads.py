@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.chapters.copying import SequenceCopying, grades
+from book.chapters.copying import SequenceCopying, learning
 from book.chapters.copying.head_results import Graded
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
@@ -29,8 +29,8 @@ def invented(given):
             for step, accuracy in enumerate(ends[grade])
         ]
     )
-    runs = grades.run_grades(curves)
-    return Graded(curves, runs, grades.head_grades(runs))
+    runs = learning.run_grades(curves)
+    return Graded(curves, runs, learning.head_grades(runs))
 
 
 ALL = (
@@ -127,14 +127,14 @@ def test_models_of_several_heads_have_orders_of_their_own(cache):
         ]
     )
     assert leads.n == 3 and leads.value == (last[:, 1] > last[:, 0]).mean()
-    rows, glued = found.rows(), found.glued()
+    rows, quoted = found.rows(), found.quoted().set_index("name")
     assert rows["value"].notna().all() and rows[["low", "high"]].notna().all().all()
     assert {"good, share of heads", "AUC of on it, good against bad", "learned, several heads"} <= set(
         rows["metric"]
     )
     assert not rows.duplicated(["metric", "task", "budget"]).any()
-    assert glued["heads, good"] == 3 and glued["heads, one good: n"] == 3
-    assert glued["heads, good after good: count"] == 3 and glued["heads, good after bad: value"] == 0
+    assert found.graded.counts["good"] == 3 and quoted.loc["one good", "n"] == 3
+    assert quoted.loc["good after good", "count"] == 3 and quoted.loc["good after bad", "value"] == 0
 
 
 def test_without_heads_nothing_is_trained_and_nothing_said(cache):
@@ -143,7 +143,8 @@ def test_without_heads_nothing_is_trained_and_nothing_said(cache):
     together = p.train_together(graded)
     found = p.head_results(graded, together)
     assert not p.trained and found.rows().empty and found.predicted.empty and not len(found.times)
-    assert np.isnan(found.glued()["heads, auc: value"]) and found.glued()["heads, drawn"] == 0
+    quoted = found.quoted().set_index("name")
+    assert np.isnan(quoted.loc["auc", "value"]) and (quoted["n"] == 0).all()
     assert "heads_wanted is 0" in p.said_of(graded)
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats as scipy_stats
 from sklearn.metrics import roc_auc_score
 
-from book.chapters.copying import grades
+from book.chapters.copying import learning
 
 
 def curve(*accuracy, head=0, order=0):
@@ -28,12 +28,12 @@ def curve(*accuracy, head=0, order=0):
     ],
 )
 def test_a_run_is_good_if_it_ever_passes_and_bad_if_it_ends_low(accuracy, grade):
-    (found,) = grades.run_grades(curve(*accuracy).sample(frac=1, random_state=0))["grade"]
+    (found,) = learning.run_grades(curve(*accuracy).sample(frac=1, random_state=0))["grade"]
     assert found == grade
     as_kept = curve(
         *np.float32(accuracy).astype(float)
     )  # what models are looked at by is in single precision
-    assert grades.run_grades(as_kept)["grade"].tolist() == [grade]
+    assert learning.run_grades(as_kept)["grade"].tolist() == [grade]
 
 
 @pytest.mark.parametrize(
@@ -51,20 +51,20 @@ def test_a_run_is_good_if_it_ever_passes_and_bad_if_it_ends_low(accuracy, grade)
 )
 def test_a_heads_runs_have_to_agree(grades, grade):
     runs = pd.DataFrame({"head": 5, "order": range(len(grades)), "grade": grades})
-    assert grades.head_grades(runs).to_numpy().tolist() == [[5, grade, len(grades)]]
+    assert learning.head_grades(runs).to_numpy().tolist() == [[5, grade, len(grades)]]
 
 
 def test_nothing_drawn_nothing_graded():
-    runs = grades.run_grades(curve().astype(float))
-    assert runs.empty and grades.head_grades(runs).empty
-    assert grades.grade_shares(runs, grades.head_grades(runs)).empty
+    runs = learning.run_grades(curve().astype(float))
+    assert runs.empty and learning.head_grades(runs).empty
+    assert learning.grade_shares(runs, learning.head_grades(runs)).empty
 
 
 def test_shares_say_how_much_the_first_run_says_of_the_second():
     given = {0: ["good"] * 3, 1: ["good", "neither"], 2: ["bad"] * 3, 3: ["neither"], 4: ["bad", "good"]}
     rows = [{"head": h, "order": o, "grade": g} for h, runs in given.items() for o, g in enumerate(runs)]
     runs = pd.DataFrame(rows)
-    shares = grades.grade_shares(runs, grades.head_grades(runs)).set_index(["grade", "metric"])
+    shares = learning.grade_shares(runs, learning.head_grades(runs)).set_index(["grade", "metric"])
     after_good, after_bad = (f"second runs after a {grade} first" for grade in ("good", "bad"))
     wanted = {"heads": [1, 5], after_good: [1, 2], after_bad: [1, 2]}
     for metric, counts in wanted.items():
@@ -77,15 +77,15 @@ def test_shares_say_how_much_the_first_run_says_of_the_second():
 def test_auc_is_the_area_under_the_curve():
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 6, 15), rng.integers(0, 5, 22)  # with ties
-    value = grades.auc(x, y).value
+    value = learning.auc(x, y).value
     assert value == pytest.approx(roc_auc_score([1] * 15 + [0] * 22, [*x, *y]))
-    assert grades.auc(y, x).value == pytest.approx(1 - value)
+    assert learning.auc(y, x).value == pytest.approx(1 - value)
 
 
 def test_aucs_interval_keeps_a_width_where_groups_do_not_overlap():
-    found = grades.auc([5, 6, 7, 8], [1, 2, 3, 4])
+    found = learning.auc([5, 6, 7, 8], [1, 2, 3, 4])
     assert (found.value, found.high, found.n) == (1, 1, 8) and 0.4 < found.low < 0.9
-    turned = grades.auc([1, 2, 3, 4], [5, 6, 7, 8])
+    turned = learning.auc([1, 2, 3, 4], [5, 6, 7, 8])
     assert turned.low == 0 and turned.high == pytest.approx(1 - found.low)
 
 
@@ -94,7 +94,7 @@ def test_aucs_interval_covers_the_truth():
     for apart in (0.0, 1.2):
         truth = scipy_stats.norm.cdf(apart / 2**0.5)
         for _ in range(n):
-            found = grades.auc(rng.normal(apart, size=8), rng.normal(size=12))
+            found = learning.auc(rng.normal(apart, size=8), rng.normal(size=12))
             covered.append(found.low <= truth <= found.high)
     assert 0.92 < np.mean(covered) < 0.99
 
@@ -102,7 +102,7 @@ def test_aucs_interval_covers_the_truth():
 @pytest.mark.parametrize(("x", "y"), [([], [1.0]), ([1.0], []), ([np.nan], [1.0])])
 def test_auc_of_nothing_is_refused(x, y):
     with pytest.raises(ValueError, match="both groups should have numbers"):
-        grades.auc(x, y)
+        learning.auc(x, y)
 
 
 def test_a_planted_prediction_is_found_and_noise_is_not():
@@ -112,11 +112,11 @@ def test_a_planted_prediction_is_found_and_noise_is_not():
     planted = np.array([1.0] * 12 + [0.0] * 22) + rng.normal(0, 0.2, 34)
     numbers = pd.DataFrame({"head": range(34), "planted": planted, "noise": rng.normal(size=34)})
     numbers = numbers.sample(frac=1, random_state=0)  # heads are found by name
-    found = grades.predictions(numbers, heads, ["planted", "noise"]).set_index(["metric", "against"])
+    found = learning.predictions(numbers, heads, ["planted", "noise"]).set_index(["metric", "against"])
     assert found.loc[("planted", "bad"), "value"] > 0.95 and found.loc[("planted", "bad"), "p_holm"] < 1e-3
     assert found.loc[("planted", "bad"), "n"] == 24 and found.loc[("planted", "not good"), "n"] == 34
     assert found.loc[("noise", "bad"), "low"] < 0.5 < found.loc[("noise", "bad"), "high"]
-    assert grades.predictions(numbers, heads.assign(grade="bad"), ["planted"]).empty
+    assert learning.predictions(numbers, heads.assign(grade="bad"), ["planted"]).empty
 
 
 def test_all_pairs_are_compared_once():
@@ -127,11 +127,11 @@ def test_all_pairs_are_compared_once():
             for seed in range(12)
         ]
     )
-    found = grades.pairs_learned(times, 200).set_index(["than", "task"])
+    found = learning.pairs_learned(times, 200).set_index(["than", "task"])
     assert list(found.index) == [("4 bad", "3 bad, 1 good"), ("4 bad", "random"), ("3 bad, 1 good", "random")]
     first = found.loc[("4 bad", "3 bad, 1 good")]
     assert first["value"] == 0.75 and first["p_holm"] < 0.01 and first["log_rank_holm"] < 0.01
     table = [[9, 0], [3, 12]]
     assert first["p"] == pytest.approx(scipy_stats.barnard_exact(table).pvalue)
     assert found.loc[("3 bad, 1 good", "random"), "p_holm"] > 0.3
-    assert grades.pairs_learned(times[times["task"] == "random"], 200).empty
+    assert learning.pairs_learned(times[times["task"] == "random"], 200).empty

@@ -6,8 +6,8 @@ import torch
 from attnlib.generators.copying import CopyBatch, Copying
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, initial_weights
 from attnlib.training import Plan, fit
-from book.chapters.copying.head_measures import HeadLooks, head_look, initial_preference
-from book.chapters.copying.head_models import copier_of, initial_head
+from book.chapters.copying.heads import copier_of, initial_head
+from book.chapters.copying.measures import HeadLooks, head_look, initial_preference
 
 TASK = Copying(4, 4)
 CONFIG = CopierConfig(TASK.vocabulary, 6, cell="gru", shared=False)

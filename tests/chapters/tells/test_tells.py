@@ -12,12 +12,10 @@ from attnlib.attribution import METHODS
 from attnlib.attribution.disturbing import blank_out
 from attnlib.generators.rasp.language import language
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.tells.baselines import BASELINES
 from book.chapters.tells.faithfulness import faithfulness_rows, probabilities
-from book.chapters.tells.measured import plausibility_rows, scored
+from book.chapters.tells.measured import BASELINES, plausibility_rows, scored, untrained
 from book.chapters.tells.questions import Questions
 from book.chapters.tells.settings import SETTINGS
-from book.chapters.tells.twins import untrained
 
 P = SimpleNamespace(questions=24, models="quick", train_more=False)
 COMPILED = [name for name in SETTINGS if name.endswith(", compiled")]

@@ -9,10 +9,9 @@ import pytest
 import torch
 import yaml
 
-from book.chapters.tells.asked.question import predicted
-from book.chapters.tells.setting import MOST_SEEDS, chapter_with
-from book.chapters.tells.settings import NEEDS, SETTINGS
-from book.chapters.tells.single_head_measures import SINGLE_HEAD
+from book.chapters.tells.questions import predicted
+from book.chapters.tells.settings import MOST_SEEDS, NEEDS, SETTINGS, chapter_with
+from book.chapters.tells.single_head import SINGLE_HEAD
 
 ROOT = Path(__file__).parents[3]
 SMALL = [name for name in SETTINGS if name not in ("reverse", "string reversal, supervised")]

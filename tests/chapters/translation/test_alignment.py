@@ -5,21 +5,23 @@ import pytest
 import torch
 
 from attnlib.generators.translation import invented
-from attnlib.models.bag_of_words import BagConfig
+from attnlib.models.bag_of_words import BagConfig, WordTranslation, word_translation_loss
+from attnlib.models.bag_of_words import word_translation_scores as held_out
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attnlib.models.word_translation import WordTranslation, word_translation_loss
-from attnlib.models.word_translation import word_translation_scores as held_out
-from attnlib.stats import AgreementSettings, Ragged, agreement_table, two_stages
+from attnlib.stats import Agreements, AgreementSettings, Ragged
 from book.chapters.translation.alignment import OFFSETS, alignment_rows, alignment_table, target_offsets
-from book.chapters.translation.runs import (
+from book.chapters.translation.scores import (
+    bleu,
     sentences_over_training,
+    source_scores,
     text_over_training,
+    translation_quality,
     translation_run,
+    translations,
     with_bleu,
     word_translation_run,
+    word_translation_scores,
 )
-from book.chapters.translation.source_scores import source_scores, word_translation_scores
-from book.chapters.translation.translated import bleu, translation_quality, translations
 
 SIZES = {"train_sentences": 40, "validation_sentences": 6, "test_sentences": 6}
 
@@ -155,19 +157,19 @@ def runs(data):
 
 def test_runs_serve_the_agreement_tables(data, runs):
     settings = AgreementSettings(as_published=True, flip_delta=False)
-    table = agreement_table(runs, settings=settings).set_index("metric")
+    table = Agreements.of(runs, settings=settings).table().set_index("metric")
     assert {"A(alpha, beta_uf)", "A(delta, beta_uf)", "A(alpha, beta)", "xi*"} <= set(table.index)
     assert table.loc["A(alpha, beta_uf)", "n"] == len(data.test.row_lengths)
     in_bleu = {name: with_bleu(run, [1.0, 2.0]) for name, run in runs.items()}
-    assert agreement_table(in_bleu, settings=settings).set_index("metric").loc["xi*", "value"] == 0.02
+    assert Agreements.of(in_bleu, settings=settings).table().set_index("metric").loc["xi*", "value"] == 0.02
 
 
 def test_stages_draw_sentences_again(runs):
-    table = two_stages(runs, settings=AgreementSettings(as_published=True))
+    table = Agreements.of(runs, settings=AgreementSettings(as_published=True)).stages()
     alone = {name: run.take(np.arange(len(run.lengths))) for name, run in runs.items()}
     for run in alone.values():
         object.__setattr__(run, "groups", None)
-    other = two_stages(alone, settings=AgreementSettings(as_published=True))
+    other = Agreements.of(alone, settings=AgreementSettings(as_published=True)).stages()
     np.testing.assert_allclose(table["value"], other["value"])
     assert (table["low"] != other["low"]).any()
 

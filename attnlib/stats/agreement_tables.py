@@ -1,0 +1,570 @@
+r"""Runs of training side by side: which checkpoints are chosen, what agrees with what, and over training.
+
+Scores come as a mapping from a run's name to its `RunScores`: "uniform" is the run with uniform attention
+(its beta is beta_uf), "embedding" the embedding-only model (beta_px), "logistic" logistic regression
+(beta_logistic); all others are runs of the same model that differ by their seed. One of these, the first
+unless another is named, is the one whose attention is explained; the others are what it is compared with.
+
+The study's account of learning has two stages. While attention is still nearly uniform, the model learns what
+each word says, as the model with uniform attention does; then attention moves to the words that say most.
+
+Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from attnlib.stats.agreements import expected_chance, over_shuffles, shuffled_agreements, xi_of_draws
+from attnlib.stats.intervals import DRAWS, SHARE, Estimate
+from attnlib.stats.ragged import Ragged, RunScores
+from attnlib.stats.rank_measures import per_row
+from attnlib.stats.resampling import Means, Statistic, resampled_means
+from attnlib.stats.seeds import over_left_out, over_seeds
+
+UNIFORM, EMBEDDING, LOGISTIC = "uniform", "embedding", "logistic"
+
+Pair = tuple[str, str, str, str]
+
+PAIRS: dict[str, Pair] = {
+    "alpha, beta_uf": ("gold", "alpha", UNIFORM, "beta"),
+    "beta_uf, beta_px": (UNIFORM, "beta", EMBEDDING, "beta"),
+    "beta_px, beta_uf": (EMBEDDING, "beta", UNIFORM, "beta"),
+    "delta, beta_uf": ("gold", "delta", UNIFORM, "beta"),
+    "alpha, beta": ("gold", "alpha", "other", "beta"),
+    "beta_uf, beta_logistic": (UNIFORM, "beta", LOGISTIC, "beta"),
+    "beta_logistic, beta_uf": (LOGISTIC, "beta", UNIFORM, "beta"),
+}
+"""What is compared: whose score's largest token is looked up, and in whose score."""
+
+AS_PUBLISHED = {
+    "beta_uf, beta_px": PAIRS["beta_px, beta_uf"],
+    "beta_uf, beta_logistic": PAIRS["beta_logistic, beta_uf"],
+}
+"""What the original's code compares under these names; it does not have the reverse."""
+
+SEEDLESS = {f"A({name})" for name, pair in PAIRS.items() if not {"gold", "other"} & {*pair}}
+"""Agreements of runs that there is one of each: no seed varies."""
+
+_TRAINED = (UNIFORM, "other")  # an agreement is the best over the checkpoints of these
+
+
+@dataclass(frozen=True)
+class AgreementSettings:
+    """How agreement is measured, and how sure it is.
+
+    Attributes:
+        measure: "top match", "kendall" or "spearman".
+        fraction: of `top_match`.
+        as_published: as the original's code does it: choose checkpoints on the rows that are evaluated, and
+            under the names A(beta_uf, beta_px) and A(beta_uf, beta_logistic) look the largest tokens of
+            beta_px and beta_logistic up in beta_uf.
+        flip_delta: with `as_published`, take minus delta. The original's classification half negates its
+            gradients twice; its translation half does not.
+        shuffles: of A_hat; by default 1,000, and 20 for rank correlations, where each is a whole agreement.
+        confidence: of the intervals.
+        seed: of resamples and shuffles.
+    """
+
+    measure: str = "top match"
+    fraction: float | int = 0.05
+    as_published: bool = False
+    flip_delta: bool = True
+    shuffles: int | None = None
+    confidence: float = 0.95
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs that all have the same rows, each row with a token and without a NaN.
+
+    Attributes:
+        by_name: all runs.
+        gold: the one whose attention is explained.
+        others: those that differ from it by their seed.
+        settings: how agreement is measured.
+    """
+
+    by_name: dict[str, RunScores]
+    gold: str
+    others: tuple[str, ...]
+    settings: AgreementSettings
+
+    @property
+    def seeds(self) -> tuple[str, ...]:
+        """The runs that differ by their seed."""
+        return (self.gold, *self.others)
+
+    def explaining(self, gold: str, others: Sequence[str] | None = None) -> Runs:
+        """The same with another run's attention explained, by all others of `seeds` unless they are named."""
+        others = others or [name for name in self.seeds if name != gold]
+        return replace(self, gold=gold, others=tuple(others))
+
+    def run(self, role: str) -> RunScores | None:
+        """The run that plays a role in `PAIRS`; `None` if there is none."""
+        return self.by_name.get({"gold": self.gold, "other": self.others[0]}.get(role, role))
+
+    def pairs(self) -> dict[str, Pair]:
+        """Those of `PAIRS` whose runs and scores there are, in the original's way if that is asked for."""
+        pairs = PAIRS
+        if self.settings.as_published:
+            reverse = set(AS_PUBLISHED.values())
+            pairs = {
+                name: AS_PUBLISHED.get(name, pair) for name, pair in PAIRS.items() if pair not in reverse
+            }
+        return {
+            name: pair
+            for name, pair in pairs.items()
+            if all(getattr(self.run(role), score, None) is not None for role, score in (pair[:2], pair[2:]))
+        }
+
+    def scores(self, role: str, name: str) -> Ragged:
+        """A run's scores at all checkpoints."""
+        run = self.run(role)
+        if run is None:
+            raise ValueError(f"there should be a run {role!r}; got {list(self.by_name)}")
+        scores = run.scores(name)
+        flipped = name == "delta" and self.settings.as_published and self.settings.flip_delta
+        return Ragged(-scores.values, scores.lengths) if flipped else scores
+
+    def accuracy(self, role: str) -> Float[np.ndarray, " checkpoint"]:
+        """How good a run is at its checkpoints.
+
+        Raises:
+            ValueError: it does not say.
+        """
+        run = self.run(role)
+        if run is None or run.accuracy is None:
+            raise ValueError(f"the {role} run should come with right or accuracy; it has neither")
+        return run.accuracy
+
+    def is_share(self, metric: str) -> bool:
+        """Whether it is a share of rows: accuracy that is told row by row (BLEU is not), and top matches."""
+        if metric == "xi*":
+            return self.by_name[self.gold].right is not None
+        return self.settings.measure == "top match"
+
+    def agree(self, x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
+        """The measure of every row."""
+        return per_row(x, y, self.settings.measure, self.settings.fraction)
+
+    @cached_property
+    def best(self) -> int:
+        """The gold run's most accurate checkpoint, the first of equals."""
+        return int(self.accuracy("gold").argmax())
+
+    def sides(self, pair: Pair, best: int) -> list[Ragged]:
+        """Both scores of a pair: the gold run's at a checkpoint, a trained run's at all, others' last."""
+        both = [(role, self.scores(role, name)) for role, name in (pair[:2], pair[2:])]
+        return [
+            scores if role in _TRAINED else scores.at(best if role == "gold" else -1) for role, scores in both
+        ]
+
+    def chosen(self, pair: Pair) -> int:
+        """The checkpoint of a pair's trained run at which it agrees best, the first of equals."""
+        rows = self.agree(*self.sides(pair, self.best))
+        there = ~np.isnan(rows)
+        means = np.where(there, rows, 0).sum(-1) / np.maximum(there.sum(-1), 1)
+        return int(np.where(there.any(-1), means, -np.inf).argmax())
+
+    def resampled(self, blocks: Mapping[str, Float[np.ndarray, "column row"]]) -> dict[str, Means]:
+        """Means of blocks of columns, all with the same resamples of rows."""
+        groups = self.by_name[self.gold].groups
+        together = resampled_means(np.concatenate(list(blocks.values())).T, groups, self.settings.seed)
+        ends = np.cumsum([len(block) for block in blocks.values()])[:-1]
+        split = [np.split(each, ends, axis=-1) for each in together]
+        return {name: Means(*each) for name, each in zip(blocks, zip(*split, strict=True), strict=True)}
+
+
+@dataclass(frozen=True)
+class Agreements:
+    r"""What the scores of several runs say of one whose attention is explained; see `of`.
+
+    Attributes:
+        runs: what numbers are of.
+        chosen_on: the same runs on the rows that checkpoints are chosen on: the gold run's by its accuracy,
+            and for every agreement that of the run it is with, by the agreement itself.
+    """
+
+    runs: Runs
+    chosen_on: Runs
+
+    @classmethod
+    def of(
+        cls,
+        evaluation: Mapping[str, RunScores],
+        selection: Mapping[str, RunScores] | None = None,
+        *,
+        gold: str | None = None,
+        settings: AgreementSettings | None = None,
+    ) -> Agreements:
+        """Agreements of one data set and split.
+
+        Rows with a NaN in any score, and rows without a token, count nowhere.
+
+        Args:
+            evaluation: scores of the rows that are reported on.
+            selection: scores of the same runs on other rows; none with `as_published`.
+            gold: the run whose attention is explained.
+            settings: how agreement is measured.
+
+        Raises:
+            ValueError: a run that is needed is missing, runs disagree in rows or steps, there is nothing to
+                choose checkpoints on, or no row is left.
+        """
+        settings = settings or AgreementSettings()
+        if settings.as_published and selection is not None:
+            raise ValueError("as_published chooses checkpoints on the evaluated rows; leave selection out")
+        if not settings.as_published and selection is None:
+            raise ValueError(
+                "there should be a selection, scores of other rows to choose checkpoints on (split_rows "
+                "makes two parts of one), or as_published=True to choose on the evaluated rows as the "
+                "original does"
+            )
+        runs = _checked(evaluation, gold, settings)
+        if selection is None:
+            return cls(runs, runs)
+        chosen_on = _checked(selection, gold, settings)
+        for name, run in runs.by_name.items():
+            if name not in chosen_on.by_name or not np.array_equal(run.steps, chosen_on.by_name[name].steps):
+                raise ValueError(
+                    f"selection should have run {name!r} with the same checkpoints as evaluation"
+                )
+        return cls(runs, chosen_on)
+
+    def explaining(self, gold: str, others: Sequence[str] | None = None) -> Agreements:
+        """See `Runs.explaining`."""
+        return Agreements(self.runs.explaining(gold, others), self.chosen_on.explaining(gold, others))
+
+    @property
+    def chosen(self) -> dict[str, int]:
+        """Which checkpoints the agreements are of, as indices.
+
+        `gold` is the most accurate checkpoint of the run that is explained; of each agreement, by names such
+        as "alpha, beta_uf", it is the checkpoint of the run that it is with.
+        """
+        pairs = self.chosen_on.pairs().items()
+        return {"gold": self.chosen_on.best} | {name: self.chosen_on.chosen(pair) for name, pair in pairs}
+
+    def table(self) -> pd.DataFrame:
+        r"""All statistics of the paper's table.
+
+        Returns:
+            Columns `metric`, `value`, `low`, `high` and `n`, with the metrics
+
+            * `A(alpha, beta_uf)` and so on, for all `PAIRS` whose runs and scores there are. beta is that of
+              the first of the other runs. Intervals draw rows (or groups of them) again; n counts rows.
+            * `A_hat`, the agreement of alpha with shuffled alphas of other runs, averaged over runs and
+              checkpoints; n counts shuffles, and the interval is that of their mean. `A_hat, expected` is
+              what it tends to.
+            * `xi(alpha, beta_uf)` and so on; infinite for "never", in an interval's ends too. Resamples carry
+              through agreement and, where runs have `right`, accuracy.
+            * `xi*`, the gold run's accuracy.
+        """
+        rows = []
+        for name, found in self.statistics.items():
+            if name == "A_hat, expected":
+                rows.append({"metric": "A_hat"} | self._shuffled_chance()._asdict())
+            bounds = SHARE if name == "xi*" and self.runs.is_share(name) else None
+            rows.append({"metric": name} | found.estimate(self.runs.settings.confidence, bounds)._asdict())
+        return pd.DataFrame(rows)
+
+    def over_seeds(self) -> pd.DataFrame:
+        r"""The same statistics with every seed in turn as the gold run, and intervals over seeds and rows.
+
+        Returns:
+            As `table`; n counts seeds, `value` is the mean over them, and intervals draw rows again too. The
+            run with uniform attention is one, so that its own seed is in no interval. Of what compares
+
+            * a seed with runs that have none to vary, `A(alpha, beta_uf)`, `A(delta, beta_uf)` and `xi*`, it
+              is that of `over_seeds`;
+            * seeds with each other, `A(alpha, beta)`, the mean over all pairs in both directions, and `A_hat,
+              expected`, it is that of `over_left_out`: the pairs share their runs, $k (k - 1)$ of them say no
+              more than $k$ seeds. Two seeds are one pair, whose interval is NaN;
+            * the gold run with a curve of all others, every xi, there is none: `value` is the median (one
+              "never" would make a mean infinite), and its ends are NaN, for each seed is in every one of the
+              numbers.
+
+            No row are agreements of runs without a seed to vary, such as `A(beta_uf, beta_px)`; `A_hat` from
+            shuffles; and what only some seeds have (delta, where it is of one run).
+        """
+        runs, confidence = self.runs, self.runs.settings.confidence
+        found = [self.explaining(name).statistics for name in runs.seeds]
+        rows = []
+        for metric in [
+            name for name in found[0] if all(name in each for each in found) and name not in SEEDLESS
+        ]:
+            values = np.array([each[metric].value for each in found])
+            draws = np.mean([each[metric].draws for each in found], axis=0)
+            if metric.startswith("xi("):
+                estimate = Estimate(float(np.median(values)), np.nan, np.nan, len(values))
+            elif metric == "A(alpha, beta)":
+                estimate = self._over_pairs()
+            elif metric == "A_hat, expected":
+                estimate = over_left_out(values, draws, confidence)  # each is the mean of all but one
+            else:
+                estimate = over_seeds(values, draws, confidence, share=runs.is_share(metric))
+            rows.append({"metric": metric} | estimate._asdict())
+        return pd.DataFrame(rows)
+
+    def over_training(self) -> pd.DataFrame:
+        """Agreement at every checkpoint, beside accuracy.
+
+        Returns:
+            Columns `metric`, `step`, `value`, `low`, `high`, `n` and `accuracy`, with the metrics
+
+            * `A(alpha, alpha_t)`: the gold run's best attention and that of the other runs at this step, the
+              mean over runs; the accuracy is theirs. This is the curve that xi is read from.
+            * `A(alpha_t, beta_uf)`: the gold run's attention at this step, and the best beta of the run with
+              uniform attention; `A(alpha_t, beta_t)`: and the gold run's own beta at this step.
+        """
+        runs = self.runs
+        alpha, steps = runs.scores("gold", "alpha"), runs.by_name[runs.gold].steps.tolist()
+        curves = {
+            "A(alpha, alpha_t)": self._seed_curve.swapaxes(0, 1),
+            "A(alpha_t, beta_uf)": runs.agree(alpha, self._beta_uf)[:, None],
+        }
+        if runs.by_name[runs.gold].beta is not None:
+            beta = runs.scores("gold", "beta")
+            both = [runs.agree(alpha.at(t), beta.at(t)) for t in range(len(steps))]
+            curves["A(alpha_t, beta_t)"] = np.stack(both)[:, None]
+        means = runs.resampled(
+            {f"{name} {t}": rows for name, c in curves.items() for t, rows in enumerate(c)}
+        )
+        table = []
+        for name in curves:
+            accuracy = self._accuracy if name == "A(alpha, alpha_t)" else runs.accuracy("gold")
+            for t, step in enumerate(steps):
+                value, draws, n = (each.mean(-1) for each in means[f"{name} {t}"])  # over seeds
+                found = Statistic(float(value), draws, int(n)).estimate(runs.settings.confidence)
+                about = {"metric": name, "step": step, "accuracy": float(accuracy[t])}
+                table.append(about | found._asdict())
+        return pd.DataFrame(table)
+
+    def stages(self) -> pd.DataFrame:
+        """Relevance and attention of the gold run over training, both against the uniform run's relevance.
+
+        Returns:
+            Columns `metric`, `step`, `value`, `low`, `high`, `n`, with intervals over rows, and the metrics
+
+            * `A(beta_t, beta_uf)`: the run's own relevance at this step against beta_uf, whose checkpoint is
+              chosen as for `A(alpha, beta_uf)`;
+            * `A(alpha_t, beta_uf)`: its attention at this step;
+            * `spread of alpha_t`: see `attention_spread`.
+
+        Raises:
+            ValueError: rows have fewer than two tokens.
+        """
+        runs = self.runs
+        alpha, steps = runs.scores("gold", "alpha"), runs.by_name[runs.gold].steps.tolist()
+        curves = {
+            "A(beta_t, beta_uf)": runs.agree(runs.scores("gold", "beta"), self._beta_uf),
+            "A(alpha_t, beta_uf)": runs.agree(alpha, self._beta_uf),
+            "spread of alpha_t": attention_spread(alpha),
+        }
+        means, confidence = runs.resampled(curves), runs.settings.confidence
+        rows = [
+            {"metric": metric, "step": step} | means[metric].column(t).estimate(confidence)._asdict()
+            for metric in curves
+            for t, step in enumerate(steps)
+        ]
+        return pd.DataFrame(rows)
+
+    # ---- parts -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def statistics(self) -> dict[str, Statistic]:
+        """Every number of `table` but the shuffled A_hat, in its order."""
+        runs, pairs, curve = self.runs, self.runs.pairs(), self._seed_curve
+        means = runs.resampled(
+            {
+                "curve": curve.reshape(-1, curve.shape[-1]),
+                "pairs": np.stack([self._rows(pair) for pair in pairs.values()]),
+                "chance": self._chance_rows()[None],
+            }
+            | self._right_rows()
+        )
+        if "accuracy" not in means:
+            means |= self._whole_accuracies(n=curve.shape[-1])
+        agreements = {name: means["pairs"].column(index) for index, name in enumerate(pairs)}
+        seeds = Means(*(each.reshape(*each.shape[:-1], *curve.shape[:2]).mean(-2) for each in means["curve"]))
+        return (
+            {f"A({name})": found for name, found in agreements.items()}
+            | {"A_hat, expected": means["chance"].column(0)}
+            | {f"xi({name})": _xi(seeds, means["accuracy"], found) for name, found in agreements.items()}
+            | {"xi*": means["gold accuracy"].column(0)}
+        )
+
+    def _rows(self, pair: Pair) -> Float[np.ndarray, " row"]:
+        """A pair's agreement with its trained run at the checkpoint that is chosen for it."""
+        at, sides = self.chosen_on.chosen(pair), self.runs.sides(pair, self.chosen_on.best)
+        return self.runs.agree(*(each.at(at) if each.values.ndim > 1 else each for each in sides))
+
+    @cached_property
+    def _seed_curve(self) -> Float[np.ndarray, "other checkpoint row"]:
+        """The gold run's best attention against that of the other seeds at every checkpoint."""
+        runs = self.runs
+        alpha = runs.scores("gold", "alpha").at(self.chosen_on.best)
+        return np.stack([runs.agree(alpha, runs.scores(name, "alpha")) for name in runs.others])
+
+    @cached_property
+    def _beta_uf(self) -> Ragged:
+        return self.runs.scores(UNIFORM, "beta").at(self.chosen_on.chosen(PAIRS["alpha, beta_uf"]))
+
+    @property
+    def _accuracy(self) -> Float[np.ndarray, " checkpoint"]:
+        """Of the other seeds' mean."""
+        return np.mean([self.runs.accuracy(name) for name in self.runs.others], axis=0)
+
+    def _over_pairs(self) -> Estimate:
+        """A(alpha, beta) of all pairs of seeds: each is left out once, with all pairs that it is in."""
+        seeds, pair = self.runs.seeds, PAIRS["alpha, beta"]
+        both = [(gold, other) for gold in seeds for other in seeds if gold != other]
+        rows = np.stack([self.explaining(gold, (other,))._rows(pair) for gold, other in both])
+        means = self.runs.resampled({"pairs": rows})["pairs"]
+        pairs = {names: means.column(index) for index, names in enumerate(both)}
+        if len(seeds) == 2:
+            return Estimate(float(np.mean([each.value for each in pairs.values()])), np.nan, np.nan, 2)
+        without = [[each.value for names, each in pairs.items() if seed not in names] for seed in seeds]
+        draws = np.mean([each.draws for each in pairs.values()], axis=0)
+        share = self.runs.is_share("A(alpha, beta)")
+        return over_left_out(np.mean(without, axis=1), draws, self.runs.settings.confidence, share=share)
+
+    def _shuffled_chance(self) -> Estimate:
+        """A_hat: shuffles are shared out among the checkpoints of the other seeds."""
+        runs, settings = self.runs, self.runs.settings
+        shuffles = settings.shuffles or (1000 if settings.measure == "top match" else 20)
+        alpha = runs.scores("gold", "alpha").at(self.chosen_on.best)
+        places = [(name, t) for name in runs.others for t in range(len(runs.by_name[name].steps))]
+        places = places[:: max(1, len(places) // shuffles)]
+        means = [
+            shuffled_agreements(
+                alpha,
+                runs.scores(name, "alpha").at(t),
+                settings.measure,
+                settings.fraction,
+                shuffles=-(-shuffles // len(places)),
+                seed=settings.seed + number,
+            )
+            for number, (name, t) in enumerate(places)
+        ]
+        return over_shuffles(np.concatenate(means), settings.confidence)
+
+    def _chance_rows(self) -> Float[np.ndarray, " row"]:
+        """What each row agrees by chance, averaged over the other seeds and their checkpoints."""
+        settings = self.runs.settings
+        alphas = [self.runs.scores(name, "alpha") for name in self.runs.others]
+        chances = [expected_chance(alpha, settings.measure, settings.fraction).mean(0) for alpha in alphas]
+        return np.mean(chances, axis=0)
+
+    def _right_rows(self) -> dict[str, Float[np.ndarray, "column row"]]:
+        """Accuracies row by row, of the other seeds' mean and of the gold run; nothing where unknown."""
+        runs, best = self.runs, self.chosen_on.best
+        gold, others = runs.by_name[runs.gold].right, [runs.by_name[name].right for name in runs.others]
+        known = [np.asarray(right, dtype=float) for right in others if right is not None]
+        if gold is None or len(known) < len(others):
+            return {}
+        return {"accuracy": np.mean(known, axis=0), "gold accuracy": np.asarray(gold, dtype=float)[[best]]}
+
+    def _whole_accuracies(self, n: int) -> dict[str, Means]:
+        """The same, given as whole numbers: every resample has them."""
+        gold = self.runs.accuracy("gold")[[self.chosen_on.best]]
+        return {
+            name: Means(value, np.tile(value, (DRAWS, 1)), np.full(len(value), n))
+            for name, value in {"accuracy": self._accuracy, "gold accuracy": gold}.items()
+        }
+
+
+def agreement_tables(
+    scores: Mapping[str, Mapping[str, RunScores]],
+    measure: str = "top match",
+    unit: str = "documents",
+    flip_delta: bool = True,
+) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """All statistics of the paper's table by one measure, in each of the ways that they can be come by.
+
+    Args:
+        scores: of every run, on the splits "train", "validation" and "test".
+        measure: "top match", "kendall" or "spearman".
+        unit: what is drawn again: groups of rows, or rows where there are none.
+        flip_delta: of the tables as published; see `AgreementSettings`.
+
+    Returns:
+        Tables as of `Agreements.table`, by the split they are of, how checkpoints were chosen, and what their
+        intervals are over: test and train with checkpoints chosen on validation, over the units; test over
+        seeds; and test as published.
+    """
+    held_out, published = (
+        AgreementSettings(measure=measure, as_published=each, flip_delta=flip_delta) for each in (False, True)
+    )
+    test, train = (
+        Agreements.of(scores[split], scores["validation"], settings=held_out) for split in ("test", "train")
+    )
+    return {
+        ("test", "held out", unit): test.table(),
+        ("test", "held out", "seeds"): test.over_seeds(),
+        ("train", "held out", unit): train.table(),
+        ("test", "as published", unit): Agreements.of(scores["test"], settings=published).table(),
+    }
+
+
+def attention_spread(alpha: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
+    r"""How evenly attention is spread over a row.
+
+    $$s = -\frac{1}{\log n} \sum_i \alpha_i \log \alpha_i$$
+
+    with $n$ the row's length: 1 for uniform attention, 0 if all of it is on one token.
+
+    Raises:
+        ValueError: a row has fewer than two tokens, for which it means nothing.
+    """
+    if (alpha.lengths < 2).any():
+        raise ValueError(
+            f"rows should have at least two tokens; {int((alpha.lengths < 2).sum())} of {len(alpha)} do not"
+        )
+    values = alpha.values.astype(np.float64)
+    terms = np.where(values > 0, -values * np.log(np.where(values > 0, values, 1.0)), 0.0)
+    return np.add.reduceat(terms, alpha.starts, axis=-1) / np.log(alpha.lengths)
+
+
+def _checked(scores: Mapping[str, RunScores], gold: str | None, settings: AgreementSettings) -> Runs:
+    seeds = [name for name in scores if name not in (UNIFORM, EMBEDDING, LOGISTIC)]
+    gold = gold or next(iter(seeds), "none")
+    if gold not in seeds or len(seeds) < 2 or UNIFORM not in scores:
+        raise ValueError(
+            f"there should be a run {UNIFORM!r}, and at least two that differ by their seed, with the gold "
+            f"one ({gold!r}) among them; got {list(scores)}"
+        )
+    if scores[UNIFORM].beta is None:
+        raise ValueError(f"the run {UNIFORM!r} should come with beta; it has none")
+    others = tuple(name for name in seeds if name != gold)
+    lengths, steps = scores[gold].lengths, scores[gold].steps
+    for name, run in scores.items():
+        if not np.array_equal(run.lengths, lengths):
+            raise ValueError(
+                f"all runs should score the same rows; the lengths of {name!r} and {gold!r} differ"
+            )
+        if name in others and not np.array_equal(run.steps, steps):
+            raise ValueError(
+                f"seeds should have the same checkpoints; {name!r} has {run.steps.tolist()}, {gold!r} has "
+                f"{steps.tolist()}"
+            )
+    broken = np.logical_or.reduce([run.broken() for run in scores.values()])
+    if broken.all():
+        raise ValueError(f"no row is left: all {len(lengths)} have a NaN in some run's scores, or no token")
+    kept = {name: run.take(~broken) for name, run in scores.items()} if broken.any() else dict(scores)
+    return Runs(kept, gold, others, settings)
+
+
+def _xi(curve: Means, accuracy: Means, threshold: Statistic) -> Statistic:
+    """The xi of the curve over checkpoints, and of each of its resamples."""
+    value = xi_of_draws(curve.value[None], accuracy.value[None], np.array([threshold.value]))
+    draws = xi_of_draws(curve.draws, accuracy.draws, threshold.draws)
+    return Statistic(float(value[0]), draws, int(accuracy.n[0]))

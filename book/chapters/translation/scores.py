@@ -1,0 +1,373 @@
+r"""What each source token meant for each target token: attention, keyword relevance, gradient influence.
+
+Of a target token $y_t$, which the model is to predict, and a source token $s$:
+
+* `alpha`, attention: $\alpha_{ts}$, the share of the head's attention on the source token;
+* `beta`, keyword relevance: $\log p(y_t)$ as the model would have it if all attention were on the source
+  token, that is if the context were $W_c h_s + b_c$; of a model trained with uniform attention, the study's
+  $\beta^{\mathrm{uf}}$. Where context is added, the original leaves the decoder's state out, and so do we;
+* `delta`, gradient influence: $\Delta_{ts} = \partial \log p(y_t) / \partial g_s$ at $g_s = 1$, where $g_s$
+  multiplies the source token's vector. Positive if more of it makes the target token more likely. (The sign
+  is the original's: the slip that turns it round is in its half on classification.)
+
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, and the
+authors' code.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnlib.generators.translation import Bitext, PairBatch, Pairs, Subwords
+from attnlib.measures.relevance import TokenScores
+from attnlib.models.attention import evaluating
+from attnlib.models.bag_of_words import WordTranslation
+from attnlib.models.base import without_cudnn
+from attnlib.models.seq2seq import Decoded, Encoded, Seq2Seq, translate
+from attnlib.stats.intervals import interval, redrawn
+from attnlib.stats.ragged import RunScores
+from attnlib.training.key import digest
+from book.chapters.dynamics import kept_scores, over_training
+
+CELLS = 4_000_000
+"""Logits that are computed at a time: so many fit into a processor's cache, or nearly."""
+
+
+def source_scores(
+    model: Seq2Seq, pairs: Pairs, *, beta: bool = True, delta: bool = True, batch_size: int = 64
+) -> TokenScores:
+    """What each source token means to a model for each target token, given the target tokens before it.
+
+    Args:
+        model: left in the mode it had, with no gradients.
+        pairs: any, evaluated in order of length, returned in their own order.
+        beta: whether to compute the keyword relevance; else it is NaN.
+        delta: whether to compute the gradient influence, which costs a pass backwards for each place in the
+            longest target sentence.
+        batch_size: sentences at a time; changes nothing but speed and memory.
+
+    Raises:
+        ValueError: there are no pairs.
+    """
+    if not len(pairs):
+        raise ValueError("there should be pairs of sentences; there are none")
+    device = next(model.parameters()).device
+    n_pairs, n_targets = int(pairs.pair_counts.sum()), len(pairs.predicted)
+    flat = {"alpha": torch.empty(n_pairs), "beta": torch.full((n_pairs,), float("nan"))}
+    flat |= {"delta": torch.empty(n_pairs)} if delta else {}
+    log_probability, right = torch.empty(n_targets), torch.empty(n_targets, dtype=torch.bool)
+    with evaluating(model):
+        for batch in pairs.in_batches(batch_size):
+            places, targets = pairs.positions(batch.rows), pairs.target_positions(batch.rows)
+            batch = batch.to(device)
+            with torch.no_grad():
+                encoded = model.encode(batch.source, batch.source_lengths)
+                decoded = model.decode(batch.target[:, :-1], encoded)
+                found = {"alpha": decoded.alpha[batch.pairs]}
+                if beta:
+                    found["beta"] = keyword_relevance(model, batch, encoded, decoded)
+                logits = model.to_vocabulary(decoded.joined[batch.real])
+            gold = batch.predicted[batch.real]
+            log_probability[targets] = logits.log_softmax(-1).gather(1, gold[:, None])[:, 0].float().cpu()
+            right[targets] = (logits.argmax(-1) == gold).cpu()
+            if delta:
+                found["delta"] = gradient_influence(model, batch)[batch.pairs]
+            for name, values in found.items():
+                flat[name][places] = values.float().cpu()
+    return TokenScores(
+        pairs.row_lengths, flat["alpha"], flat["beta"], log_probability, right, flat.get("delta")
+    )
+
+
+@torch.no_grad()
+def keyword_relevance(
+    model: Seq2Seq, batch: PairBatch, encoded: Encoded, decoded: Decoded
+) -> Float[Tensor, " pairs"]:
+    """Keyword relevance of every target token with every source token of a batch; see the module."""
+    weights, bias = model.to_vocabulary.weight, model.to_vocabulary.bias
+    if model.config.context == "added":  # without the decoder's state: the same for all target tokens
+        lines = model.to_vocabulary(encoded.context).log_softmax(-1)
+        gold = batch.predicted[:, None].expand(-1, lines.shape[1], -1)
+        return lines.gather(2, gold).transpose(1, 2)[batch.pairs]
+    joined = model.join(decoded.states[:, :, None], encoded.context[:, None])[batch.pairs]
+    gold = batch.predicted[..., None].expand(-1, -1, batch.source.shape[1])[batch.pairs]
+    found = joined.new_empty(len(joined))
+    size = max(1, CELLS // len(weights))
+    for start in range(0, len(joined), size):
+        part, line = joined[start : start + size], gold[start : start + size]
+        logits = torch.addmm(bias, part, weights.T)
+        chosen, highest = logits.gather(1, line[:, None])[:, 0], logits.amax(1)
+        # By hand, in place: torch's logsumexp takes three times as long.
+        total = logits.sub_(highest[:, None]).exp_().sum(1).log_().add_(highest)
+        found[start : start + size] = chosen - total
+    return found
+
+
+def gradient_influence(model: Seq2Seq, batch: PairBatch) -> Float[Tensor, "batch target source"]:
+    """Delta of every target token with every source token of a batch; see the module.
+
+    One pass forwards, and one backwards for each place in the target sentences, of all sentences at once.
+    """
+    needed = {weight: weight.requires_grad for weight in model.parameters()}
+    try:
+        for weight in needed:
+            weight.requires_grad_(False)
+        with torch.enable_grad(), without_cudnn():
+            scale = torch.ones(batch.source.shape, device=batch.source.device, requires_grad=True)
+            encoded = model.encode(batch.source, batch.source_lengths, scale)
+            decoded = model.decode(batch.target[:, :-1], encoded)
+            found = []
+            for place in range(decoded.joined.shape[1]):
+                lines = model.to_vocabulary(decoded.joined[:, place]).log_softmax(-1)
+                gold = lines.gather(1, batch.predicted[:, place, None]).sum()
+                found.append(torch.autograd.grad(gold, scale, retain_graph=True)[0])
+    finally:
+        for weight, need in needed.items():
+            weight.requires_grad_(need)
+    return torch.stack(found, 1)
+
+
+def word_translation_scores(
+    log_probabilities: Float[Tensor, "word word"], pairs: Pairs
+) -> Float[Tensor, " pairs"]:
+    r"""$\beta^{\mathrm{px}}$: the log-probability of each target token given each source token alone.
+
+    Args:
+        log_probabilities: of a target token (column) given a source token (row).
+        pairs: any, of the same vocabulary.
+    """
+    return log_probabilities[pairs.source_of_pair, pairs.target_of_pair]
+
+
+def translations(
+    model: Seq2Seq,
+    pairs: Pairs,
+    subwords: Subwords,
+    width: int = 1,
+    max_length: int = 100,
+    batch_size: int = 64,
+) -> list[str]:
+    """What a model makes of source sentences, as texts, in their order; see `translate`.
+
+    Args:
+        model: called in evaluation mode.
+        pairs: whose source sentences are translated.
+        subwords: their tokens.
+        width: 1, greedily; more, by beam search.
+        max_length: tokens at most.
+        batch_size: sentences at a time; changes nothing but speed and memory.
+    """
+    device = next(model.parameters()).device
+    texts = [""] * len(pairs)
+    with evaluating(model):
+        for batch in pairs.in_batches(batch_size):
+            batch = batch.to(device)
+            ids, _ = translate(model, batch.source, batch.source_lengths, width, max_length)
+            for row, line in zip(batch.rows.tolist(), ids.tolist(), strict=True):
+                texts[row] = subwords.decode(line)
+    return texts
+
+
+def translation_quality(hypotheses: Sequence[str], references: Sequence[str], seed: int = 0) -> pd.DataFrame:
+    """BLEU and chrF by sacrebleu, with intervals by drawing sentences again.
+
+    Args:
+        hypotheses: what was translated; an empty one counts, as the bad translation it is.
+        references: what it should be, in the same order.
+        seed: of the resamples.
+
+    Returns:
+        Columns `metric`, `value`, `low`, `high` (in percent, as both are given by custom), `n` (sentences),
+        `empty` (hypotheses without a word) and `signature` (sacrebleu's, which says how it was computed).
+
+    Raises:
+        ValueError: there are no sentences, or not as many references, or a reference is empty.
+    """
+    from sacrebleu.metrics import BLEU, CHRF  # only here: it reads its tokenizers when it is imported
+
+    if len(hypotheses) != len(references) or not hypotheses:
+        raise ValueError(
+            f"there should be as many translations as references, at least one; got {len(hypotheses)} and "
+            f"{len(references)}"
+        )
+    if missing := [row for row, text in enumerate(references) if not text.split()]:
+        raise ValueError(f"references should have words; number {missing[0]} of {len(references)} has none")
+    rows: list[dict[str, Any]] = []
+    for name, metric in {"BLEU": BLEU(), "chrF": CHRF()}.items():
+        # What sacrebleu itself adds up over sentences: a resample is another sum.
+        counts = np.array(
+            metric._extract_corpus_statistics(list(hypotheses), [list(references)]), dtype=float
+        )
+        score = lambda sums: float(metric._compute_score_from_stats(sums.tolist()).score)  # noqa: B023, E731
+        draws = [score(each) for times in redrawn(len(counts), seed) for each in times @ counts]
+        ends = dict(zip(("low", "high"), interval(np.array(draws)), strict=True))
+        rows.append(
+            {"metric": name, "value": score(counts.sum(0)), **ends, "n": len(hypotheses)}
+            | {"empty": sum(not text.split() for text in hypotheses)}
+            | {"signature": str(metric.get_signature())}
+        )
+    return pd.DataFrame(rows)
+
+
+@torch.no_grad()
+def bleu(model: Seq2Seq, pairs: Pairs, subwords: Subwords, width: int = 1) -> float:
+    """BLEU of a model's translations, in percent, without an interval: for curves over training."""
+    from sacrebleu.metrics import BLEU
+
+    texts = translations(model, pairs, subwords, width)
+    return float(BLEU().corpus_score(texts, [[target for _, target in pairs.texts]]).score)
+
+
+ModelAt = Callable[[int], Seq2Seq]
+"""The model at a step."""
+
+
+def translation_run(
+    model_at: ModelAt,
+    steps: Sequence[int],
+    pairs: Pairs,
+    folder: Path | None = None,
+    delta_at: Iterable[int] = (),
+) -> RunScores:
+    """What every source token meant for every target token, at each checkpoint of a run.
+
+    A row is a target token; rows of a sentence are a group, so that intervals draw sentences again.
+
+    Args:
+        model_at: gives the model at a step.
+        steps: the checkpoints.
+        pairs: the sentences.
+        folder: where the scores of a checkpoint are kept, by the sentences: the run's own; `None`: nowhere.
+        delta_at: checkpoints (steps) to compute the gradient influence at, which costs more than all the
+            rest; it is 0 at others, where no statistic looks at it. Without any, the run has none.
+    """
+    chosen = set(delta_at)
+    of_which = digest((pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths))[:16]
+
+    def at(step: int) -> TokenScores:
+        delta = step in chosen
+
+        def made() -> TokenScores:
+            return source_scores(model_at(step), pairs, delta=delta)
+
+        if folder is None:
+            return made()
+        name = f"{of_which}-{step:08d}{'-delta' * delta}"
+        whose = {"name": name, "run": folder.parent.name}
+        return kept_scores(folder / f"{name}.safetensors", whose, made)
+
+    return over_training(steps, at, pairs.sentences.numpy())
+
+
+def word_translation_run(model: WordTranslation, pairs: Pairs) -> RunScores:
+    r"""$\beta^{\mathrm{px}}$ of a word-translation model, as a run with one checkpoint."""
+    beta = word_translation_scores(model.relevance(), pairs).numpy()[None]
+    lengths, groups = pairs.row_lengths.numpy(), pairs.sentences.numpy()
+    return RunScores(lengths, np.zeros(1, dtype=np.int64), beta=beta, groups=groups)
+
+
+def with_bleu(run: RunScores, bleu: Sequence[float]) -> RunScores:
+    """The same run, its accuracy being BLEU (in percent) as a share, and not that of its rows."""
+    parts = {name: getattr(run, name) for name in ("lengths", "steps", "alpha", "beta", "delta", "groups")}
+    return RunScores(**parts, accuracy=np.array(bleu) / 100)
+
+
+# ---- for the explorer ----------------------------------------------------------------------------------
+
+
+def sentences_over_training(
+    data: Bitext,
+    rows: Sequence[int],
+    model_at: ModelAt,
+    steps: Sequence[int],
+    uniform_at: ModelAt | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Some test sentences as `widgets.AlignmentExplorer` takes them: the reference, token by token.
+
+    Args:
+        data: whose test sentences.
+        rows: which of them.
+        model_at: of the run that is explained.
+        steps: the checkpoints.
+        uniform_at: of the run with uniform attention; its relevance stands beside.
+    """
+    pairs = data.test[torch.tensor(list(rows))]
+    scores = [source_scores(model_at(step), pairs) for step in steps]
+    even = [source_scores(uniform_at(step), pairs, delta=False) for step in steps] if uniform_at else None
+    written = [translations(model_at(step), pairs, data.subwords) for step in steps]
+    found = {}
+    for row in range(len(pairs)):
+        one, places = pairs[row : row + 1], pairs.positions(torch.tensor([row]))
+        shape = (int(one.target_lengths[0]) - 1, int(one.source_lengths[0]))
+        maps = _maps(scores, even, functools.partial(_cut, places, shape))
+        found[f"{row + 1}: {one.texts[0][0]}"] = {
+            "source": data.subwords.tokens(one.source.tolist()),
+            "targets": [data.subwords.tokens(one.predicted.tolist())] * len(steps),
+            "scores": maps,
+            "written": [texts[row] for texts in written],
+            "expected": one.texts[0][1],
+            "truth": None if one.alignment is None else one.alignment.view(shape).numpy(),
+        }
+    return found
+
+
+def _cut(places: Tensor, shape: tuple[int, int], values: Tensor) -> Tensor:
+    """One sentence's values, target by source."""
+    return values[places].view(shape)
+
+
+def text_over_training(
+    data: Bitext, text: str, model_at: ModelAt, steps: Sequence[int], uniform_at: ModelAt | None = None
+) -> dict[str, Any]:
+    """A sentence of the reader's, as each checkpoint translates it: scores are of its own translation.
+
+    Raises:
+        ValueError: the sentence has no words.
+    """
+    source = data.encode(text)
+    written = [translations(model_at(step), source, data.subwords)[0] for step in steps]
+    pairs = [data.encode(text, each) for each in written]
+    scores = [source_scores(model_at(s), each) for s, each in zip(steps, pairs, strict=True)]
+    even = None
+    if uniform_at is not None:
+        even = [source_scores(uniform_at(s), each, delta=False) for s, each in zip(steps, pairs, strict=True)]
+    words, longest = int(source.source_lengths[0]), max(len(each.predicted) for each in pairs)
+
+    def padded(values: Tensor) -> Tensor:
+        lines = values.view(-1, words)
+        return torch.nn.functional.pad(lines, (0, 0, 0, longest - len(lines)))
+
+    targets = [data.subwords.tokens(each.predicted.tolist()) for each in pairs]
+    return {
+        "source": data.subwords.tokens(source.source.tolist()),
+        "targets": [[*each, *[""] * (longest - len(each))] for each in targets],
+        "scores": _maps(scores, even, padded),
+        "written": written,
+    }
+
+
+def _maps(
+    scores: Sequence[TokenScores],
+    even: Sequence[TokenScores] | None,
+    shaped: Callable[[Tensor], Tensor],
+) -> Mapping[str, np.ndarray]:
+    """What the explorer shows of each checkpoint, by name: probabilities where the scores have logarithms."""
+
+    def stacked(values: Iterable[Tensor]) -> np.ndarray:
+        return torch.stack([shaped(each) for each in values]).numpy()
+
+    maps = {
+        "alpha": stacked(each.alpha for each in scores),
+        "beta": stacked(each.beta.exp() for each in scores),
+        "Delta": stacked(each.delta for each in scores if each.delta is not None),
+    }
+    return maps | ({} if even is None else {"beta, uniform": stacked(each.beta.exp() for each in even)})

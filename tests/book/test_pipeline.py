@@ -187,9 +187,9 @@ def test_a_second_run_does_nothing_and_an_edit_runs_the_chapters_that_reach_it(
     (project / "book/pipeline/roles.py").open("a").write("\n# the end\n")
     again = make(project, plain)
     assert again.returncode == 0, again.stderr
-    said = [re.sub(r" +", " ", line) for line in again.stdout.splitlines()]
-    assert "first 0.0 min book/first/one.py has changed, and 1 more" in said
-    assert "second 0.0 min book/pipeline/roles.py has changed" in said
+    said = [re.sub(r" +([\d.]+ min)? +", " ", line) for line in again.stdout.splitlines()]
+    assert "first book/first/one.py has changed, and 1 more" in said
+    assert "second book/pipeline/roles.py has changed" in said
 
 
 def test_a_chapter_that_takes_another_ones_models_comes_after_it(project: Path) -> None:

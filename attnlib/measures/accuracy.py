@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlib.generators.base import IGNORE, Batch
-from attnlib.measures.returned import returned
+from attnlib.measures.returned import in_turn, returned
 
 
 @torch.no_grad()
@@ -26,9 +26,8 @@ def sample_scores(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         nats). `stats.answer_accuracy` takes them; `stats.summarise(rows, value="loss", whole="asked")` is
         the cross entropy per token.
     """
-    device, parts = next(model.parameters()).device, []
-    for batch in batches:
-        batch = batch.to(device)
+    parts = []
+    for batch, _ in in_turn(model, batches):
         logits = returned(model, batch).logits
         asked = batch.target_ids != IGNORE
         losses = F.cross_entropy(logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none")

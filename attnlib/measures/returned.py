@@ -7,6 +7,7 @@ known but what they return.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -35,6 +36,14 @@ def returned(model: nn.Module, batch: Batch, *, attentions: bool = False) -> Any
     wanted = {"output_attentions": True} if asked else {}
     with evaluating(model):
         return model(**batch.inputs, **wanted)
+
+
+def in_turn(model: nn.Module, batches: Iterable[Batch]) -> Iterator[tuple[Batch, int]]:
+    """Every batch on the model's device, and how many samples came before it."""
+    device, before = next(model.parameters()).device, 0
+    for batch in batches:
+        yield batch.to(device), before
+        before += len(batch)
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ import inspect
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path, PurePath
 from typing import Any
@@ -28,6 +28,8 @@ ROOMS = ("attnlib.generators", "attnlib.models", "attnlib.training")
 """Code of these counts by the module, with what it imports of them; any other by the function or class."""
 
 LOOP = "attnlib.training.loop"
+
+_PLAIN = (bool, int, float, str, type(None))
 
 _LIBRARIES = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -107,98 +109,102 @@ class _Reading:
 
     def digest(self, value: Any) -> str:
         total = hashlib.sha256()
-        for part in self.parts(value):
-            total.update(part)
+        self.add(total, value)
         return total.hexdigest()
 
-    def parts(self, value: Any) -> Iterator[Any]:
+    def add(self, total: Any, value: Any) -> None:
+        """Update a hash by what a value holds."""
         value = inspect.unwrap(value) if callable(value) else value
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes, PurePath)):
-            yield f"{type(value).__name__} {value!r};".encode()
+            total.update(f"{type(value).__name__} {value!r};".encode())
         elif isinstance(value, torch.Tensor):
             value = value.detach().cpu().contiguous()
-            yield f"tensor {value.dtype} {tuple(value.shape)};".encode()
-            yield value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b""
+            total.update(f"tensor {value.dtype} {tuple(value.shape)};".encode())
+            total.update(value.reshape(-1).view(torch.uint8).numpy().data if value.numel() else b"")
         elif isinstance(value, (np.ndarray, np.generic)) and value.dtype != object:
-            yield f"array {value.dtype} {value.shape};".encode()
-            yield np.ascontiguousarray(value).tobytes()
+            total.update(f"array {value.dtype} {value.shape};".encode())
+            total.update(np.ascontiguousarray(value).tobytes())
         elif isinstance(value, (torch.device, torch.dtype, types.EllipsisType)):
-            yield f"{value};".encode()
+            total.update(f"{value};".encode())
         elif isinstance(value, Mapping):
             pairs = sorted((self.digest(key), self.digest(each)) for key, each in value.items())
-            yield f"mapping {pairs};".encode()
+            total.update(f"mapping {pairs};".encode())
+        elif isinstance(value, (list, tuple)) and all(type(each) in _PLAIN for each in value):
+            total.update(f"plain {list(value)!r};".encode())
         elif isinstance(value, (list, tuple)):
-            yield f"sequence {len(value)}(".encode()
-            yield from (part for each in value for part in self.parts(each))
-            yield b")"
+            total.update(f"sequence {len(value)}(".encode())
+            for each in value:
+                self.add(total, each)
+            total.update(b")")
         elif isinstance(value, (set, frozenset)):
-            yield from self.parts(sorted(self.digest(each) for each in value))
+            self.add(total, sorted(self.digest(each) for each in value))
         elif isinstance(value, functools.partial):
-            yield from self.parts((value.func, value.args, value.keywords))
+            self.add(total, (value.func, value.args, value.keywords))
         elif isinstance(value, types.MethodType):
-            yield from self.parts((value.__func__, value.__self__))
+            self.add(total, (value.__func__, value.__self__))
         elif isinstance(value, type | types.BuiltinFunctionType):
-            yield from self.code(value)
+            self.add_code(total, value)
         elif isinstance(value, types.FunctionType):
             try:
                 enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
             except ValueError as error:
                 raise Unreadable(f"{named(value)} encloses something not yet defined") from error
-            yield from self.parts((value.__defaults__, value.__kwdefaults__))
-            yield from self.code(value)
-            yield from self.parts(enclosed)
+            self.add(total, (value.__defaults__, value.__kwdefaults__))
+            self.add_code(total, value)
+            self.add(total, enclosed)
         elif hasattr(value, "asked"):
-            yield from self.parts((type(value), value.asked))
+            self.add(total, (type(value), value.asked))
         elif dataclasses.is_dataclass(value):
-            fields = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
-            yield from self.parts((type(value), fields))
+            names = [field.name for field in dataclasses.fields(value)]
+            self.add(total, (type(value), names, [getattr(value, name) for name in names]))
         else:
             raise Unreadable(f"there is no telling by content what a {named(type(value))} holds")
 
-    def code(self, value: Any) -> Iterator[Any]:
+    def add_code(self, total: Any, value: Any) -> None:
         """A function or class by its name, and by its code: by its module, or as it stands here."""
-        yield f"{named(value)};".encode()
-        if in_rooms := f"{value.__module__}.".startswith(tuple(f"{room}." for room in ROOMS)):
-            self.modules.add(value.__module__)
-        by_module = in_rooms and "<lambda>" not in value.__qualname__
-        if by_module or id(value) in self.seen or not is_own(value):
+        total.update(f"{named(value)};".encode())
+        if id(value) in self.seen:
             return
         self.seen.add(id(value))
-        if isinstance(value, types.FunctionType):
-            yield from self.used(value.__code__, value.__globals__, value.__doc__)
+        if in_rooms := f"{value.__module__}.".startswith(tuple(f"{room}." for room in ROOMS)):
+            self.modules.add(value.__module__)
+        if (in_rooms and "<lambda>" not in value.__qualname__) or not is_own(value):
             return
-        yield from self.parts([each for each in value.__mro__[1:] if is_own(each)])
+        if isinstance(value, types.FunctionType):
+            self.add_used(total, value.__code__, value.__globals__, value.__doc__)
+            return
+        self.add(total, [each for each in value.__mro__[1:] if is_own(each)])
         for name, member in sorted(vars(value).items()):
             inner = getattr(member, "fget", None) or getattr(member, "func", member)  # of properties
             inner = inspect.unwrap(inner) if callable(inner) else inner
             made = isinstance(inner, types.FunctionType) and inner.__code__.co_filename == "<string>"
             if isinstance(inner, types.FunctionType | bool | int | float | tuple) and not made:
-                yield from self.parts((name, inner))
+                self.add(total, (name, inner))
 
-    def used(self, code: types.CodeType, around: Mapping[str, Any], docstring: str | None) -> Iterator[Any]:
+    def add_used(self, total: Any, code: types.CodeType, around: Mapping[str, Any], doc: str | None) -> None:
         """Code less its docstring, and what it uses that is defined outside of it."""
-        yield code.co_code
-        constants = [each for each in code.co_consts if docstring is None or each != docstring]
-        yield from self.parts([each for each in constants if not isinstance(each, types.CodeType)])
+        total.update(code.co_code)
+        constants = [each for each in code.co_consts if doc is None or each != doc]
+        self.add(total, [each for each in constants if not isinstance(each, types.CodeType)])
         loaded = {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
         for name in code.co_names:
-            yield f"{name};".encode()
+            total.update(f"{name};".encode())
             if name in loaded or name in sys.modules:  # in a function: import name
                 value = around.get(name) if name in loaded else sys.modules[name]
-                yield from self.outside(value, code.co_names)
+                self.add_outside(total, value, code.co_names)
         for each in constants:
             if isinstance(each, types.CodeType):
-                yield from self.used(each, around, None)
+                self.add_used(total, each, around, None)
 
-    def outside(self, value: Any, names: Iterable[str]) -> Iterator[Any]:
+    def add_outside(self, total: Any, value: Any, names: Iterable[str]) -> None:
         """What code uses of a name that it has from its module, where it also names `names`."""
         if isinstance(value, types.ModuleType):
             if is_own(value) and id(value) not in self.seen:
                 self.seen.add(id(value))
                 for each in names:
-                    yield from self.outside(vars(value).get(each), names)
+                    self.add_outside(total, vars(value).get(each), names)
         elif is_own(value) or not isinstance(value, type | types.FunctionType | np.ufunc):
-            yield from self.parts(value)
+            self.add(total, value)
 
 
 def named(thing: Any) -> str:

@@ -131,7 +131,7 @@ class ModelExplorer(AttentionView):
     head's attention can be swapped: for even attention, for the program's (in string reversal, the
     reference's), or off, which brings nothing; the output with the swap stands beside the one without. In
     rows where the program selects nothing, a head keeps its own attention, as it does in
-    `book.chapters.rasp.program_heads`.
+    `book.chapters.rasp.measures`.
 
     Args:
         models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "..."}}``. A model is a

@@ -13,17 +13,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_origin
+from typing import Any, TypeVar, get_origin
 
 import pandas as pd
 import torch
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
-    Field,
     PrivateAttr,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from torch import nn
@@ -31,26 +31,14 @@ from torch import nn
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.keeping import Snapshots
 from book.chapters.demands import refuse_too_large
+from book.chapters.parameters import Device
 from book.chapters.processes import processes, train_side_by_side
 from book.chapters.records import device_name, record
-from book.chapters.refusals import refusal, refuse_unsound
+from book.chapters.refusals import refusal
 
 _IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
 
 C = TypeVar("C", bound="Chapter")
-
-
-def _different(seeds: list[int]) -> list[int]:
-    if len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise ValueError(f"seeds should be different numbers from 0; got {seeds}")
-    return seeds
-
-
-SeveralSeeds = Annotated[list[int], Field(min_length=2), AfterValidator(_different)]
-"""The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
-
-Seeds = Annotated[list[int], Field(min_length=1), AfterValidator(_different)]
-"""The type of a parameter `seeds`: a model counted twice would make intervals too narrow."""
 
 
 def _as_typed(kind: Any, value: Any) -> Any:
@@ -128,21 +116,17 @@ class Chapter(BaseModel):
     the notebook's name, and says which `runs` there are, the `setup` of each, and its `label`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    device: Literal["auto", "cpu", "cuda"]
+    device: Device
 
     _trained: dict[str, Trained] = PrivateAttr(default_factory=dict)
     _started: float = PrivateAttr(default_factory=time.monotonic)
 
-    @model_validator(mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _sound(cls, values: Any) -> Any:
-        refuse_unsound(values)
-        kinds = {name: field.annotation for name, field in cls.model_fields.items()}
-        values = {name: _as_typed(kinds.get(name), value) for name, value in values.items()}
-        refuse_unsound(values)
-        return values
+    def _typed(cls, value: Any, info: ValidationInfo) -> Any:
+        return _as_typed(cls.model_fields[str(info.field_name)].annotation, value)
 
     @model_validator(mode="after")
     def _small_enough(self) -> Chapter:
@@ -174,20 +158,19 @@ class Chapter(BaseModel):
             for name, value in names.items()
             if name in cls.model_fields or (may_be_parameter(name, value) and not again)
         }
-        return cls.checked(values, [text for text in names.get("In", []) if isinstance(text, str)])
+        return cls.checked(values)
 
     @classmethod
-    def checked(cls: type[C], values: Mapping[str, Any], cells: Sequence[str] = ()) -> C:
+    def checked(cls: type[C], values: Mapping[str, Any]) -> C:
         """The chapter with these parameters; see `from_notebook` for the errors.
 
         Args:
             values: a value for every parameter.
-            cells: source of the notebook's cells so far, for what a parameter is in words.
         """
         try:
             return cls(**values)
         except ValidationError as error:
-            refused = refusal(cls, error, cells)
+            refused = refusal(cls, error)
         raise refused  # outside the except block, so that pydantic's own traceback does not bury the message
 
     # ---- models --------------------------------------------------------------------------------------

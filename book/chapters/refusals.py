@@ -5,41 +5,23 @@ No number depends on what is refused: records do not count the code in this file
 
 from __future__ import annotations
 
-import ast
 import difflib
 import json
-import math
 import re
 import reprlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 from pydantic import BaseModel, ValidationError
 
-LARGEST_COUNT = 10_000_000
-"""Of steps, samples, sizes: a hundred times what the largest profile asks for."""
-
-LARGEST_SEED = 2**63 - 1
-"""What random generators and tables take."""
-
-LARGEST_NUMBER = float(torch.finfo(torch.float32).max)
-"""What weights and losses can hold."""
-
-LONGEST_TEXT = 1000
-"""Characters of a name or a sample; a prompt may have `LONGEST_PROMPT`."""
-
-LONGEST_PROMPT = 1_000_000
-
-LONGEST_LIST = 10_000
-
-DEEPEST = 8  # lists in lists
-
 WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
 """Architectures of causal language models, by their names at Hugging Face, that form no attention."""
+
+MOST_PROBLEMS = 10
+"""So many are told at once."""
 
 _SHOWN = 200  # characters of a value in a message
 
@@ -51,57 +33,12 @@ class ParameterError(ValueError):
     """A chapter was started with parameters that it cannot run with."""
 
 
-def refusal(cls: type[BaseModel], error: ValidationError, cells: Sequence[str] = ()) -> ParameterError:
-    """One message that names every problem that pydantic found; `cells`: see `words_of`."""
-    problems = [_explain(cls, problem, cells) for problem in error.errors()]
-    return ParameterError("\n  - ".join(["this chapter cannot run with these parameters:", *problems]))
-
-
-def refuse_unsound(values: Mapping[str, Any]) -> None:
-    """Refuse what is beyond any chapter: endless numbers, texts that no file can hold, a GPU where none is.
-
-    Args:
-        values: parameters, not checked yet.
-
-    Raises:
-        ValueError: names every one of them, a line each.
-    """
-    problems = [words for name, value in values.items() for words in _unsound(name, value)]
-    if values.get("device") == "cuda" and not torch.cuda.is_available():
-        problems.append("device should be auto or cpu here, where torch finds no GPU; got 'cuda'")
-    if problems:
-        raise ValueError("\n  - ".join(problems))
-
-
-def _unsound(name: str, value: Any, depth: int = 0) -> Iterator[str]:
-    problem = None
-    if isinstance(value, str):
-        longest = LONGEST_PROMPT if name == "prompt" else LONGEST_TEXT
-        if len(value) > longest:
-            problem = f"should have at most {longest:,} characters; got {len(value):,}"
-        elif "\0" in value:
-            problem = "should hold no null character"
-        elif any("\ud800" <= character <= "\udfff" for character in value):
-            problem = "should hold whole characters, no half of one (a surrogate)"
-    elif isinstance(value, float) and not abs(value) <= LARGEST_NUMBER:
-        problem = (
-            f"should be a number up to {LARGEST_NUMBER:.2g}" if math.isfinite(value) else "should be finite"
-        )
-    elif isinstance(value, int) and not isinstance(value, bool):
-        seed = "seed" in name
-        if seed and not 0 <= value <= LARGEST_SEED:
-            problem = "should be from 0 to 2^63 - 1"
-        elif not seed and abs(value) > LARGEST_COUNT:
-            problem = f"should be at most {LARGEST_COUNT:,}"
-    elif isinstance(value, (list, tuple, set, dict)):
-        if depth == DEEPEST or len(value) > LONGEST_LIST:
-            problem = f"should have at most {LONGEST_LIST:,} entries, and no more than {DEEPEST} levels"
-        else:
-            inner = [*value, *value.values()] if isinstance(value, dict) else value
-            for each in inner:
-                yield from _unsound(name, each, depth + 1)
-    if problem:
-        yield f"{name} {problem}" + ("" if "got" in problem else f"; got {shown(value)}")
+def refusal(cls: type[BaseModel], error: ValidationError) -> ParameterError:
+    """One message that names the problems that pydantic found."""
+    problems = [_explain(cls, problem) for problem in error.errors()]
+    more = [f"... and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
+    said = ["this chapter cannot run with these parameters:", *problems[:MOST_PROBLEMS], *more]
+    return ParameterError("\n  - ".join(said))
 
 
 def refuse_model_name(name: str, parameter: str = "model", known: Collection[str] = ()) -> None:
@@ -178,36 +115,22 @@ def _visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def words_of(cells: Sequence[str]) -> dict[str, str]:
-    """What each parameter is, from the comments of a parameters cell: `steps: int = 10  # training steps`."""
-    words = {}
-    for cell in cells:
-        lines = cell.splitlines()
-        try:
-            statements = ast.parse(cell).body
-        except SyntaxError:  # a cell of IPython's own commands
-            continue
-        for statement in statements:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                rest = lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset or 0 :]
-                words[statement.target.id] = rest.decode().strip("# ")
-    return words
-
-
-def _explain(cls: type[BaseModel], problem: Any, cells: Sequence[str]) -> str:
+def _explain(cls: type[BaseModel], problem: Any) -> str:
     """One problem that pydantic found, in the words of this book."""
-    name = ".".join(map(str, problem["loc"]))
-    words = words_of(cells).get(str(problem["loc"][0])) if problem["loc"] else None
-    if problem["type"] == "extra_forbidden":
+    name = _visible(
+        ".".join(shown(part) if len(str(part)) > _SHOWN else str(part) for part in problem["loc"])
+    )
+    if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
         close = difflib.get_close_matches(name, cls.model_fields, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(cls.model_fields)}"
-        return f"there is no parameter {shown(name)}; {hint}"
-    if problem["type"] == "missing":
+        return f"there is no parameter {shown(problem['loc'][0])}; {hint}"
+    if problem["type"] == "missing" and len(problem["loc"]) == 1:
         return f"{name} is missing: give it a value in the parameters cell"
     reason = _visible(problem["msg"].removeprefix("Value error, ").replace("Input should", "should", 1))
-    reason = reason.replace("a valid boolean", "True or False")
+    reason = reason.replace("a valid boolean", "True or False").replace("Extra inputs are", "is", 1)
     if problem["type"] == "list_type" and isinstance(problem["input"], str):
         reason += f""", as in -y '{name}: [a, b]' or -p {name} '["a", "b"]'"""
-    if not name or "got" in reason:  # a check of ours, whose message says it all
-        return reason
-    return f"{name}: {reason}; got {shown(problem['input'])}" + f" ({name} is {words})" * bool(words)
+    if "got" not in reason:
+        reason += f"; got {shown(problem['input'])}"
+    named = not name or reason.startswith(str(problem["loc"][0]))  # a check of ours may say it all
+    return reason if named else f"{name}: {reason}"

@@ -120,15 +120,15 @@ def test_every_problem_of_this_kind_is_told_at_once():
     with pytest.raises(ParameterError) as told:
         ArithmeticLens.checked(declared("arithmetic_lens") | {"clip": float("inf"), "seeds": [-1, 2**63]})
     assert str(told.value).split("\n  - ")[1:] == [
-        "clip should be finite; got inf",
-        "seeds should be from 0 to 2^63 - 1; got -1",
-        "seeds should be from 0 to 2^63 - 1; got 9223372036854775808",
+        "clip: should be a finite number; got inf",
+        "seeds.0: should be from 0 to 9,223,372,036,854,775,807; got -1",
+        "seeds.1: should be from 0 to 9,223,372,036,854,775,807; got 9223372036854775808",
     ]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(ParameterError, match="device should be auto or cpu here, where torch finds no GPU"):
+    with pytest.raises(ParameterError, match="device: should be auto or cpu here, where torch finds no GPU"):
         GenerativeRollout.checked(declared("generative_rollout") | {"device": "cuda"})
 
 

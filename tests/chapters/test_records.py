@@ -147,11 +147,11 @@ def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(monkeyp
     assert len(seen) == 1 + len(files)
 
     # Nor does what only refuses parameters, or where models are kept; but what trains them.
-    parameters, plan = "book/chapters/reasoning/parameters.py", "attnlib/training/plan.py"
+    parameters, plan = "book/chapters/reasoning/algorithmic_reasoning.py", "attnlib/training/plan.py"
     assert before == hashed("attnlib/training/cache.py", "return ", "return None or ")
     assert before == hashed("book/chapters/refusals.py", "return ", "return None or ")
-    assert before == hashed(parameters, "n_layers: int = Field(ge=0, le=48)", "n_layers: float")
-    assert before == hashed(parameters, "if value < 0 and", "if value < -2 and")
+    assert before == hashed(parameters, "n_layers: Count = Field(le=48)", "n_layers: float")
+    assert before == hashed(parameters, "if self.model in WITHOUT_ATTENTION", "if self.model")
     assert before == hashed(plan, "if self.warmup >= self.steps", "if digest(self.warmup)")
     changing = ("return sorted({0.0, *strengths})", "return sorted({*strengths})")
     seen |= {

@@ -35,7 +35,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "sequence_copying": [
         ({"symbols": 3}, "symbols should be at least length = 4"),
         ({"budgets": [500]}, "budgets should be from 1 to steps = 20; got [500]"),
-        ({"options": ["both"]}, "options should be among both directions, without context"),
+        ({"options": ["both"]}, "options.0: should be one of both directions, without context"),
         ({"head_start": 3}, "did you mean 'head_starts'?"),
     ],
     "translation_dynamics": [

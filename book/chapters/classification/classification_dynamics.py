@@ -17,7 +17,7 @@ from attnlib.models.classifier import Classifier, ClassifierConfig, document_los
 from attnlib.stats import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
-from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds
+from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.classification.results import ClassificationResults
 from book.chapters.classification.scores import (
     Lexical,
@@ -26,6 +26,7 @@ from book.chapters.classification.scores import (
     scores_at_checkpoints,
     train_bag_of_embeddings,
 )
+from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
 from book.chapters.records import paper_figures
 
 
@@ -43,29 +44,29 @@ class DynamicsRun(Run):
 class ClassificationDynamics(Chapter):
     """Parameters, models and record of the chapter `classification_dynamics`."""
 
-    data: str
-    folder: str
-    classes: list[str]
-    train_documents: int = Field(ge=0)
-    validation_documents: int = Field(ge=20)
-    test_documents: int = Field(ge=20)
-    max_length: int = Field(ge=0)
-    difficulty: float = Field(ge=0, le=1)
-    confounding: float = Field(ge=0, le=1)
-    embedding: int = Field(ge=1, le=4096)
-    hidden: int = Field(ge=1, le=4096)
-    steps: int = Field(ge=1)
-    every: int = Field(ge=1)
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
+    data: Text
+    folder: Text
+    classes: Several[Text]
+    train_documents: Count
+    validation_documents: Count = Field(ge=20)
+    test_documents: Count = Field(ge=20)
+    max_length: Count
+    difficulty: Share
+    confounding: Share
+    embedding: Count = Field(ge=1, le=4096)
+    hidden: Count = Field(ge=1, le=4096)
+    steps: Count = Field(ge=1)
+    every: Count = Field(ge=1)
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
     precision: Literal["float32", "bf16"]
-    lexical_epochs: int = Field(ge=1)
-    lexical_learning_rate: float = Field(gt=0, le=1)
+    lexical_epochs: Count = Field(ge=1)
+    lexical_learning_rate: Rate
     seeds: SeveralSeeds
-    uniform_seed: int = Field(ge=0)
+    uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
-    shown: int = Field(ge=1, le=50)
-    data_seed: int = Field(ge=0)
+    shown: Count = Field(ge=1, le=50)
+    data_seed: Seed
 
     @field_validator("data")
     @classmethod

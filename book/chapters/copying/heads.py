@@ -27,6 +27,7 @@ from book.chapters.chapter import Chapter, Run, Setup, Trained
 from book.chapters.copying import learning
 from book.chapters.copying.head_results import Graded, HeadResults
 from book.chapters.copying.measures import PREFERENCES, HeadLooks, initial_preference
+from book.chapters.parameters import Count, Rate
 from book.chapters.processes import processes, train_side_by_side
 
 
@@ -103,19 +104,19 @@ class CopyingHeads(Chapter):
     """Parameters and models of the part on heads; fields are said in the notebook's parameters cell."""
 
     precision: Literal["float32", "bf16"]
-    heads_wanted: int = Field(ge=0)
-    heads_drawn: int = Field(ge=1, le=1000)
-    heads_together: int = Field(ge=2, le=NOT_GRADED)
-    heads_models: int = Field(ge=1, le=1000)
-    heads_length: int = Field(ge=3, le=500)
-    heads_hidden: int = Field(ge=1, le=4096)
-    heads_batch_size: int = Field(ge=1)
-    heads_learning_rate: float = Field(gt=0, le=1)
-    heads_steps: int = Field(ge=1)
-    together_steps: int = Field(ge=1)
-    heads_sequences: int = Field(ge=1)
-    heads_stacked: int = Field(ge=1)
-    heads_base: int = Field(ge=0, lt=_GRADED_FROM)
+    heads_wanted: Count
+    heads_drawn: Count = Field(ge=1, le=1000)
+    heads_together: Count = Field(ge=2, le=NOT_GRADED)
+    heads_models: Count = Field(ge=1, le=1000)
+    heads_length: Count = Field(ge=3, le=500)
+    heads_hidden: Count = Field(ge=1, le=4096)
+    heads_batch_size: Count = Field(ge=1)
+    heads_learning_rate: Rate
+    heads_steps: Count = Field(ge=1)
+    together_steps: Count = Field(ge=1)
+    heads_sequences: Count = Field(ge=1)
+    heads_stacked: Count = Field(ge=1)
+    heads_base: Count = Field(lt=_GRADED_FROM)
 
     @model_validator(mode="after")
     def _enough(self) -> CopyingHeads:

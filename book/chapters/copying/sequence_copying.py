@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Int64
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from attnlib.generators.copying import UNSEEN, Copying
 from attnlib.measures.relevance import checkpoint_steps
@@ -26,6 +26,7 @@ from book.chapters.copying.learning import (
     shares_learned,
 )
 from book.chapters.copying.measures import CopyingLooks
+from book.chapters.parameters import Count, Growing, Rate, Several, among
 
 OPTIONS = ("both directions", "without context")
 
@@ -56,31 +57,24 @@ class CopyRun(Run):
 class SequenceCopying(CopyingHeads):
     """Parameters, models and record of the chapter `sequence_copying`."""
 
-    length: int = Field(ge=2, le=500)
-    symbols: int = Field(ge=2, le=5000)
-    more_symbols: int = Field(ge=3, le=5000)
-    between: list[int]
-    options: list[str]
-    hidden: int = Field(ge=1, le=4096)
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
-    steps: int = Field(ge=1)
-    uniform_steps: int = Field(ge=1)
-    early: int = Field(ge=0)
-    head_starts: list[int]
-    every: int = Field(ge=1)
-    budgets: list[int] = Field(min_length=1)
-    learned: float = Field(gt=0, le=1)
-    sequences: int = Field(ge=1)
-    seeds: int = Field(ge=2, le=1000)
-    stacked: int = Field(ge=1)
-
-    @field_validator("options")
-    @classmethod
-    def _known(cls, options: list[str]) -> list[str]:
-        if unknown := [option for option in options if option not in OPTIONS]:
-            raise ValueError(f"options should be among {', '.join(OPTIONS)}; got {unknown}")
-        return options
+    length: Count = Field(ge=2, le=500)
+    symbols: Count = Field(ge=2, le=5000)
+    more_symbols: Count = Field(ge=3, le=5000)
+    between: Growing
+    options: Several[Annotated[str, among(OPTIONS)]]
+    hidden: Count = Field(ge=1, le=4096)
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
+    steps: Count = Field(ge=1)
+    uniform_steps: Count = Field(ge=1)
+    early: Count
+    head_starts: Growing
+    every: Count = Field(ge=1)
+    budgets: Growing = Field(min_length=1)
+    learned: Rate
+    sequences: Count = Field(ge=1)
+    seeds: Count = Field(ge=2, le=1000)
+    stacked: Count = Field(ge=1)
 
     @model_validator(mode="after")
     def _possible(self) -> SequenceCopying:
@@ -102,9 +96,6 @@ class SequenceCopying(CopyingHeads):
             raise ValueError(
                 f"early should be a step at which models are looked at, of {looks}; got {self.early}"
             )
-        for name in ("between", "budgets", "head_starts"):
-            if (given := getattr(self, name)) != sorted(set(given)):
-                raise ValueError(f"{name} should grow; got {given}")
         return self
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from attnlib.generators.classification import Vocabulary, corpus, split_words
 from attnlib.measures import sample_scores
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss
-from book.chapters.chapter import Chapter, Run, Seeds, Setup
+from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.flow.agreement import (
     Sentence,
     SentenceTask,
@@ -38,6 +39,7 @@ from book.chapters.flow.layer_agreement import (
     subject_rows,
 )
 from book.chapters.flow.text_classifier import TextClassifier, load_text_classifier
+from book.chapters.parameters import Count, Rate, Seeds, Several, Text, among
 from book.chapters.refusals import refuse_model_name
 
 TEMPLATES, LINZEN, SST = "templates", "linzen", "sst"
@@ -83,29 +85,27 @@ class FlowRun(Run):
 class QuantifyingFlow(Chapter):
     """Parameters, models and record of the chapter `quantifying_flow`."""
 
-    corpora: list[str] = Field(min_length=1)
+    corpora: Several[Annotated[str, among(CORPORA)]] = Field(min_length=1)
     seeds: Seeds
     looks_back: bool
-    sentences: int = Field(ge=10, le=TESTED)
-    slip_sentences: int = Field(ge=10, le=TESTED)
-    sentence: str
-    n_layers: int = Field(ge=1, le=24)
-    n_heads: int = Field(ge=1, le=32)
-    width: int = Field(ge=8, le=2048)
-    training_sentences: int = Field(ge=100)
-    steps: int = Field(ge=10)
-    more_steps: int = Field(ge=10)
-    batch_size: int = Field(ge=1, le=100)
-    learning_rate: float = Field(gt=0, le=1)
-    more_rate: float = Field(gt=0, le=1)
-    classifier: str
-    folder: str
+    sentences: Count = Field(ge=10, le=TESTED)
+    slip_sentences: Count = Field(ge=10, le=TESTED)
+    sentence: Text
+    n_layers: Count = Field(ge=1, le=24)
+    n_heads: Count = Field(ge=1, le=32)
+    width: Count = Field(ge=8, le=2048)
+    training_sentences: Count = Field(ge=100)
+    steps: Count = Field(ge=10)
+    more_steps: Count = Field(ge=10)
+    batch_size: Count = Field(ge=1, le=100)
+    learning_rate: Rate
+    more_rate: Rate
+    classifier: Text
+    folder: Text
 
     @field_validator("corpora")
     @classmethod
-    def _known(cls, corpora: list[str]) -> list[str]:
-        if unknown := [name for name in corpora if name not in CORPORA]:
-            raise ValueError(f"corpora should be among {', '.join(CORPORA)}; got {unknown}")
+    def _in_order(cls, corpora: list[str]) -> list[str]:
         return [name for name in CORPORA if name in corpora]
 
     @model_validator(mode="after")

@@ -26,23 +26,24 @@ from book.chapters.generative.needle import (
     needle_table,
 )
 from book.chapters.generative.word_kinds import mass_by_kind
+from book.chapters.parameters import Count, Prompt, Seed, Several, Text
 from book.chapters.refusals import refuse_model_name
 
 
 class GenerativeRollout(Chapter):
     """Parameters and record of the chapter `generative_rollout`."""
 
-    model: str
-    prompt: str
-    continuation: str
+    model: Text
+    prompt: Prompt
+    continuation: Text
     chat: bool
-    max_new_tokens: int = Field(ge=1, le=512)
-    top_k: int = Field(ge=1, le=50)
-    ignore: list[str]
-    needles: int = Field(ge=0, le=2000)
-    facts: list[int] = Field(min_length=1)
-    blank_outs: int = Field(ge=0)
-    seed: int = Field(ge=0)
+    max_new_tokens: Count = Field(ge=1, le=512)
+    top_k: Count = Field(ge=1, le=50)
+    ignore: Several[Text]
+    needles: Count = Field(le=2000)
+    facts: Several[Count] = Field(min_length=1)
+    blank_outs: Count
+    seed: Seed
 
     @model_validator(mode="after")
     def _possible(self) -> GenerativeRollout:

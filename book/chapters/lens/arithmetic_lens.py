@@ -18,7 +18,8 @@ from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss
 from attnlib.training.keeping import Snapshots, denser_early
 from attnlib.training.scheduled_sampling import on_own_predictions, share_up_to, with_own_predictions
-from book.chapters.chapter import Chapter, Run, Seeds, Setup
+from book.chapters.chapter import Chapter, Run, Setup
+from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share, Text
 from book.chapters.refusals import refuse_data_folder
 
 NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication"}
@@ -44,32 +45,32 @@ class LensRun(Run):
 class ArithmeticLens(Chapter):
     """Parameters, models and record of the chapter `arithmetic_lens`."""
 
-    operators: str
-    also: list[str]
-    lowest: int = Field(ge=0)
-    highest: int = Field(ge=1)
-    n_operands: int = Field(ge=2, le=6)
+    operators: Text
+    also: Several[Text]
+    lowest: Count
+    highest: Count = Field(ge=1)
+    n_operands: Count = Field(ge=2, le=6)
     negative: bool
-    train_problems: int = Field(ge=10)
-    valid_problems: int = Field(ge=10)
-    test_problems: int = Field(ge=10)
-    data_folder: str
-    published: list[int]
-    small: int = Field(ge=0)
-    n_layers: int = Field(ge=1, le=12)
-    n_heads: int = Field(ge=1, le=16)
-    width: int = Field(ge=8, le=2048)
-    ff_width: int = Field(ge=8, le=8192)
-    dropout: float = Field(ge=0, lt=1)
-    steps: int = Field(ge=10)
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
-    units_first_rate: float = Field(gt=0, le=1)
+    train_problems: Count = Field(ge=10)
+    valid_problems: Count = Field(ge=10)
+    test_problems: Count = Field(ge=10)
+    data_folder: Text
+    published: Several[Count]
+    small: Count
+    n_layers: Count = Field(ge=1, le=12)
+    n_heads: Count = Field(ge=1, le=16)
+    width: Count = Field(ge=8, le=2048)
+    ff_width: Count = Field(ge=8, le=8192)
+    dropout: Share = Field(lt=1)
+    steps: Count = Field(ge=10)
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
+    units_first_rate: Rate
     schedule: Literal["onecycle", "plateau", "constant"]
-    clip: float = Field(ge=0)
-    sampling: float = Field(ge=0, le=1)
-    moments: int = Field(ge=2, le=60)
-    problem: str
+    clip: Amount
+    sampling: Share
+    moments: Count = Field(ge=2, le=60)
+    problem: Text
     seeds: Seeds
     tensorboard: bool
 

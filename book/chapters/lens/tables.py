@@ -10,9 +10,8 @@ from torch import nn
 from attnlib.generators.arithmetic import arithmetic, best_possible
 from attnlib.measures import generate_answers, sample_scores
 from attnlib.stats import answer_accuracy, paired_over_seeds, summarise
-from book.chapters.lens.answers import seen_rows
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
-from book.chapters.lens.measures import look_rows
+from book.chapters.lens.measures import look_rows, seen_rows
 from book.chapters.records import paper_figures
 
 Models = Mapping[str, nn.Module]

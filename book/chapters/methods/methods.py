@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from book.chapters.chapter import Chapter
+from book.chapters.parameters import Amount, Count, Seed, Several, Text
 
 LAYERS = 2
 """So many, because that is how far a path can be followed on paper."""
@@ -13,11 +14,11 @@ LAYERS = 2
 class Methods(Chapter):
     """Parameters of the chapter `methods`; it trains nothing, and records nothing."""
 
-    tokens: list[str] = Field(min_length=2, max_length=6)
-    attention: list[list[list[list[float]]]]
-    right: int = Field(ge=0)
-    asked: int = Field(ge=1, le=10_000)
-    seed: int = Field(ge=0)
+    tokens: Several[Text] = Field(min_length=2, max_length=6)
+    attention: Several[Several[Several[Several[Amount]]]]
+    right: Count
+    asked: Count = Field(ge=1, le=10_000)
+    seed: Seed
 
     @model_validator(mode="after")
     def _possible(self) -> Methods:

@@ -6,16 +6,17 @@ from pydantic import Field, model_validator
 
 from attnlib.models.pretrained import DEFAULT, TINY
 from book.chapters.chapter import Chapter
+from book.chapters.parameters import Count, Prompt, Text
 from book.chapters.refusals import refuse_model_name
 
 
 class OwnModel(Chapter):
     """Parameters of the chapter `own_model`; it trains nothing, and records nothing."""
 
-    model: str
-    prompt: str
-    max_new_tokens: int = Field(ge=1, le=512)
-    sums: int = Field(ge=1, le=10_000)
+    model: Text
+    prompt: Prompt
+    max_new_tokens: Count = Field(ge=1, le=512)
+    sums: Count = Field(ge=1, le=10_000)
 
     @model_validator(mode="after")
     def _possible(self) -> OwnModel:

@@ -1,29 +1,98 @@
-"""The chapter on RASP languages."""
+"""The chapter on RASP languages: its parameters, its models and their record."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 import torch
+from pydantic import Field, field_validator, model_validator
 from torch import nn
 
-from attnlib.generators.base import Batch
-from attnlib.generators.rasp import Definition, Language, Sequences
+from attnlib.generators.base import Batch, Sample
+from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, definitions_in, language
 from attnlib.models.compiled import PROGRAMS
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan
 from attnlib.training.objectives import TokenLoss
 from attnlib.training.packed import PackedLoss
-from book.chapters.chapter import Setup
-from book.chapters.rasp.parameters import RaspParameters
-from book.chapters.rasp.program_heads import match_program, name_of
+from book.chapters.chapter import Chapter, Run, Setup
+from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share, Text, among, refuse_heads
+from book.chapters.rasp.measures import match_program, name_of
 from book.chapters.rasp.resets import ResetToBest
-from book.chapters.rasp.settings import RaspRun, Size
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long and how fast a small model of a language is trained (width 64, up to 30 of 10 symbols).
+
+    Attributes:
+        steps: training steps.
+        batch_size: sequences per step.
+        learning_rate: the highest.
+    """
+
+    steps: int = 2500
+    batch_size: int = 16
+    learning_rate: float = 0.002
+
+
+RECIPES = {
+    "hist2": Recipe(8000, batch_size=32),
+    "sort_by_freq": Recipe(12000),
+    "dyck1_ptf": Recipe(8000),
+    **{f"dyck{n}_ptf": Recipe(12000, learning_rate=0.0015) for n in range(2, 9)},
+}
+"""Languages that take longer than the others."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a model is.
+
+    Attributes:
+        n_layers: layers.
+        n_heads: heads per layer.
+        width: numbers per token.
+    """
+
+    n_layers: int
+    n_heads: int
+    width: int
+
+
+ABLATIONS: dict[str, Callable[[Size], Size]] = {
+    "one head fewer": lambda size: Size(size.n_layers, size.n_heads - 1, size.width),
+    "one layer fewer": lambda size: Size(size.n_layers - 1, size.n_heads, size.width),
+    "one layer fewer, twice as wide": lambda size: Size(size.n_layers - 1, 2 * size.n_heads, 2 * size.width),
+}
+"""The paper's: what is taken from the size that a program calls for. The last has twice the heads, too."""
+
+
+@dataclass(frozen=True)
+class RaspRun(Run):
+    """A model of one language.
+
+    Attributes:
+        language: what it is to compute.
+        supervised: whether its heads are told where to look.
+        ablation: one of `ABLATIONS`; "" for a model of the full size.
+        learning_rate: of the chapter's grid; 0: as of all.
+        gamma: of the chapter's grid; 0: as of all.
+    """
+
+    language: Language
+    supervised: bool
+    ablation: str = ""
+    learning_rate: float = 0.0
+    gamma: float = 0.0
+
 
 TO_PAIR = 200
 """How many sequences the model's heads are paired with a program's by."""
@@ -38,8 +107,135 @@ PACKED_LENGTH, PACKED_WIDTH = 50, 128
 """Longest text and width from which a packed pass takes about half the time; measured."""
 
 
-class RaspLanguages(RaspParameters):
-    """Models and record of the chapter `rasp_languages`; its parameters are above it."""
+class RaspLanguages(Chapter):
+    """Parameters, models and record of the chapter `rasp_languages`."""
+
+    language: Text
+    language_file: Text
+    also: Several[Text]
+    alphabet_size: Literal[ALPHABET_SIZES]  # type: ignore[valid-type]
+    bos: bool
+    length: Count = Field(ge=1, le=1000)
+    n_layers: Count = Field(le=12)
+    n_heads: Count = Field(le=16)
+    width: Count = Field(ge=8, le=2048)
+    ff_width: Count = Field(le=8192)
+    positions: Literal["sinusoidal", "learned"]
+    dropout: Share = Field(lt=1)
+    ablations: Several[Annotated[str, among(ABLATIONS)]]
+    supervision: Amount = Field(gt=0)
+    supervised: Several[Text]
+    as_published: bool
+    train_samples: Count = Field(ge=10)
+    test_samples: Count = Field(ge=10)
+    longest: Count = Field(ge=1, le=2000)
+    steps: Count
+    batch_size: Count
+    learning_rate: Share
+    schedule: Literal["onecycle", "exponential", "constant"]
+    gamma: Rate
+    grid: dict[Literal["learning_rate", "gamma"], Annotated[Several[Rate], Field(min_length=1)]]
+    reset_patience: Count
+    sequence: Text
+    seeds: Seeds
+
+    @field_validator("ablations")
+    @classmethod
+    def _once(cls, names: list[str]) -> list[str]:
+        return list(dict.fromkeys(names))
+
+    @model_validator(mode="after")
+    def _possible(self) -> RaspLanguages:
+        for name in self.supervised:
+            self.lang(name)
+        for name in self.languages:
+            lang = self.lang(name)
+            size = self.size(lang)
+            self._fits(name, size)
+            if name in self.supervised and not self.has_room(lang):
+                raise ValueError(
+                    f"n_layers and n_heads should leave room for the heads that {name} supervises, "
+                    f"(layer, head) {list(lang.definition.heads)}; got {size.n_layers} and {size.n_heads}"
+                )
+        for ablation in self.ablations:
+            self._fits(self.language, self.size(self.lang(), ablation), ablation)
+        if self.as_published and self.dropout:
+            raise ValueError(
+                "as_published: the authors' loss is known for models without dropout only (theirs compares "
+                f"attention after it); got dropout {self.dropout:g}"
+            )
+        if self.longest < self.length:
+            raise ValueError(f"longest should be at least length = {self.length}; got {self.longest}")
+        if self.sequence:
+            self.lang().encode(self.sequence)
+        if len(self.sequence) > self.length:
+            raise ValueError(
+                f"sequence should have at most length = {self.length} symbols; got {self.sequence!r}"
+            )
+        return self
+
+    def _fits(self, name: str, size: Size, ablation: str = "") -> None:
+        if not (size.n_layers and size.n_heads):
+            full = self.size(self.lang(name))
+            raise ValueError(
+                f"ablations should leave a layer and a head; {ablation!r} takes the only one from {name}, "
+                f"whose models have {full.n_layers} x {full.n_heads} (layers x heads)"
+            )
+        refuse_heads(size.width, size.n_heads, name)
+
+    @property
+    def languages(self) -> list[str]:
+        """Every language to train, each once."""
+        return list(dict.fromkeys([self.language, *self.also]))
+
+    @property
+    def label(self) -> str:
+        """The language that is looked into."""
+        return self.language
+
+    def lang(self, which: str | Definition | Language | None = None) -> Language:
+        """A language with the chapter's alphabet: by its name, or one of your own; `None`: the chapter's."""
+        if isinstance(which, Language):
+            return which
+        which = self.language if which is None else which
+        known = self.own.get(which, which) if isinstance(which, str) else which
+        return language(known, self.alphabet_size, self.bos)
+
+    @cached_property
+    def own(self) -> dict[str, Definition]:
+        """The languages that `language_file` defines, by their names."""
+        return definitions_in(Path(self.language_file)) if self.language_file else {}
+
+    def size(self, lang: Language, ablation: str = "") -> Size:
+        """Layers, heads and width of the model for a language; less, if an ablation is named."""
+        n_layers, n_heads = lang.size
+        size = Size(self.n_layers or n_layers, self.n_heads or n_heads, self.width)
+        return ABLATIONS[ablation](size) if ablation else size
+
+    def recipe(self, lang: Language) -> Recipe:
+        """How long and how fast a model of a language is trained: its own way, where the parameters say 0."""
+        own = RECIPES.get(lang.name, Recipe())
+        return Recipe(
+            self.steps or own.steps,
+            self.batch_size or own.batch_size,
+            self.learning_rate or own.learning_rate,
+        )
+
+    def has_room(self, lang: Language) -> bool:
+        """Whether the language has target attention, and its model all the heads that are to have it."""
+        heads, size = lang.definition.heads, self.size(lang)
+        return bool(heads) and all(layer < size.n_layers and head < size.n_heads for layer, head in heads)
+
+    def annotated(self, text: str) -> tuple[Sample, list[str]]:
+        """A text of the chapter's language: the sample, and the program's heads that its models do not have.
+
+        Those heads' attention is left out of the sample: a model of one layer can be drawn, too.
+        """
+        sample, size = self.lang().annotate(text), self.size(self.lang())
+        have = {head: head[0] < size.n_layers and head[1] < size.n_heads for head in sample.target_attention}
+        kept = {head: target for head, target in sample.target_attention.items() if have[head]}
+        lacking = [f"L{layer}H{head}" for (layer, head), there in have.items() if not there]
+        return replace(sample, target_attention=kept), lacking
 
     # ---- models --------------------------------------------------------------------------------------
 
@@ -128,7 +324,7 @@ class RaspLanguages(RaspParameters):
         return [each for each in known if each.definition.heads]
 
     def matches(self, models: Mapping[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Every model beside every program: see `book.chapters.rasp.program_heads.match_program`.
+        """Every model beside every program: see `book.chapters.rasp.measures.match_program`.
 
         Args:
             models: by the names of `runs()`.

@@ -1,25 +1,68 @@
-"""The chapter on algorithmic reasoning."""
+"""The chapter on algorithmic reasoning: its parameters, its models and their record."""
 
 from __future__ import annotations
 
+import inspect
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
 import pandas as pd
+from pydantic import Field, ValidationError, field_validator, model_validator
 from torch import nn
 
-from attnlib.generators.algorithmic import TASKS, AlgorithmicSample, TooFewTexts
+from attnlib.generators import char_tokenizer
+from attnlib.generators.algorithmic import TASKS, AlgorithmicGenerator, AlgorithmicSample, TooFewTexts, task
 from attnlib.generators.base import Batch, Head
 from attnlib.generators.order import in_stages
 from attnlib.measures import evaluate_rows
+from attnlib.models.causal import OWN, CausalSizes, check_architecture
+from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
 from attnlib.stats import answer_accuracy
 from attnlib.training import Plan, token_loss
 from attnlib.training.objectives import reference_loss
-from book.chapters.chapter import Run, Setup
-from book.chapters.reasoning.parameters import PARTS, AlgorithmicParameters, Positions
-from book.chapters.reasoning.ranges import in_words
+from book.chapters.chapter import Chapter, Run, Setup
+from book.chapters.parameters import (
+    LARGEST_NUMBER,
+    Amount,
+    Count,
+    Different,
+    Seeds,
+    Several,
+    Share,
+    Text,
+    among,
+    refuse_heads,
+)
+from book.chapters.reasoning.recipes import (
+    AS_THE_RECIPE,
+    FINE_TUNING,
+    LONGER,
+    RANGES,
+    RECIPES,
+    Override,
+    Recipe,
+    Stage,
+    in_words,
+    range_in_words,
+    tuples,
+    within,
+)
+from book.chapters.refusals import WITHOUT_ATTENTION, refuse_model_name
+
+log = logging.getLogger(__name__)
+
+PARTS = ("train", "id", "ood")
+"""What a task's ranges are of: training, tests in its distribution, and tests out of it."""
+
+Positions = Literal["", "learned", "sinusoidal", "rotary", "none"]
+"""What tells a model order: of our own transformer; "" is the architecture's own way."""
+
+Task = Annotated[str, among(TASKS)]
+"""The name of a task."""
 
 POSITIONS: dict[str, str] = {"": "", "none": "no positions"} | {
     kind: f"{kind} positions" for kind in ("learned", "sinusoidal", "rotary")
@@ -53,8 +96,253 @@ class ReasoningRun(Run):
         return self.task.replace("_", " ") + f", {self.manner}" * bool(self.manner)
 
 
-class AlgorithmicReasoning(AlgorithmicParameters):
-    """Models and record of the chapter `algorithmic_reasoning`; its parameters are above it."""
+class AlgorithmicReasoning(Chapter):
+    """Parameters, models and record of the chapter `algorithmic_reasoning`."""
+
+    tasks: Several[Task] = Field(min_length=1)
+    model: Text
+    ranges: Literal["scratch", "finetune", "grok"]
+    reversal: Literal["longer", "study"]
+    override: dict[Task, Override]
+    n_layers: Count = Field(le=48)
+    n_heads: Count = Field(le=64)
+    width: Count = Field(le=4096)
+    ff_width: Count = Field(le=16384)
+    steps: Count
+    batch_size: Count
+    learning_rate: Share
+    weight_decay: float = Field(ge=-1, le=LARGEST_NUMBER)
+    schedule: Literal["", "onecycle", "constant"]
+    warmup: Count
+    positions: Different[Literal["learned", "sinusoidal", "rotary", "none"]]
+    precision: Literal["float32", "bf16"]
+    chat: bool
+    instruction: bool
+    few_shot: bool
+    test_samples: Count = Field(ge=4)
+    longest: Amount = Field(le=20)
+    supervised: Several[Task]
+    supervision: Amount = Field(gt=0)
+    strengths: Several[Share]
+    reinforced_heads: Count = Field(ge=1)
+    text: Text
+    seeds: Seeds
+
+    @field_validator("tasks", "supervised")
+    @classmethod
+    def _once(cls, names: list[str]) -> list[str]:
+        return list(dict.fromkeys(names))
+
+    @field_validator("supervised")
+    @classmethod
+    def _of_the_tasks(cls, names: list[str], info: Any) -> list[str]:
+        """Those of the tasks: the page's own default names one that a reader may leave out."""
+        tasks = info.data.get("tasks", names)
+        if others := [name for name in names if name not in tasks]:
+            log.warning("not supervised, since it is not among tasks = %s: %s", tasks, ", ".join(others))
+        return [name for name in names if name in tasks]
+
+    @field_validator("strengths")
+    @classmethod
+    def _from_none(cls, strengths: list[float]) -> list[float]:
+        return sorted({0.0, *strengths}) if strengths else []
+
+    @model_validator(mode="after")
+    def _possible(self) -> AlgorithmicReasoning:
+        if strangers := [name for name in self.tasks if name not in self.all_tasks]:
+            raise ValueError(
+                f"ranges {self.ranges} are of {', '.join(self.all_tasks)} only; got tasks {strangers}"
+            )
+        if self.from_scratch:
+            check_architecture(self.model)
+            if self.model in WITHOUT_ATTENTION:
+                raise ValueError(f"model should be an architecture with attention; got {self.model!r}")
+            if self.chat:
+                raise ValueError(
+                    f"chat needs a model with a chat template; got {self.model}, which is trained from "
+                    "scratch"
+                )
+        else:
+            refuse_model_name(self.model, known=(DEFAULT, TINY))
+        if self.positions and self.model != OWN:
+            raise ValueError(
+                f"positions may be chosen of our own transformer only (model={OWN!r}); got {self.positions} "
+                f"for {self.model}, which has its own"
+            )
+        for name in self.tasks:
+            self._try_model(name)
+            for part in PARTS:
+                self._try(name, part)
+            self._try_stages(name)
+        if len(self.seeds) > 1 and not any(self.is_trained(name) for name in self.tasks):
+            raise ValueError(
+                f"seeds should be one where nothing is trained: {self.model} is the same model with each; "
+                f"got {self.seeds} and steps 0"
+            )
+        if self.text:
+            self.generator(self.tasks[0], "id", plain=True).annotate(self.text)
+        return self
+
+    # ---- what the checks try --------------------------------------------------------------------------
+
+    def _try_model(self, name: str) -> None:
+        try:
+            recipe = self.recipe(name)
+        except ValidationError as error:
+            (problem, *_) = error.errors()
+            reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+            raise ValueError(
+                f"the model of {name} cannot be: {'.'.join(map(str, problem['loc']))} {reason}; got "
+                f"{problem['input']!r}"
+            ) from None
+        if not self.from_scratch:
+            return
+        refuse_heads(recipe.width, recipe.n_heads, name)
+        if recipe.width // recipe.n_heads % 2 and "rotary" in self.positions:
+            raise ValueError(
+                f"the model of {name} cannot be: rotary positions need an even width / n_heads; got "
+                f"{recipe.width} / {recipe.n_heads}"
+            )
+        if recipe.warmup >= recipe.steps or (recipe.warmup == 1 and recipe.schedule == "onecycle"):
+            raise ValueError(
+                f"the model of {name} cannot be: warmup should be less than steps = {recipe.steps}, and 2 or "
+                f"more for onecycle; got {recipe.warmup}"
+            )
+        if self.strengths and self.reinforced_heads > recipe.n_layers * recipe.n_heads:
+            raise ValueError(
+                f"reinforced_heads should be at most n_layers x n_heads = {recipe.n_layers * recipe.n_heads} "
+                f"of {name}; got {self.reinforced_heads}"
+            )
+
+    def _try(self, name: str, part: str, where: str = "", **stage: Any) -> None:
+        """Draw a sample: what a generator does not allow, it says."""
+        known = [key for key in inspect.signature(TASKS[name]).parameters if key != "settings"]
+        where = where or f"the {part} settings of {name}"
+        if strangers := [key for key in self.settings(name, part) | stage if key not in known]:
+            raise ValueError(f"override may set {', '.join(known)} of {name}; got {strangers} for {part}")
+        try:
+            self.generator(name, part, plain=True, **stage).samples(1)
+        except ValueError as error:
+            raise ValueError(f"{where} cannot be: {error}") from None
+
+    def _try_stages(self, name: str) -> None:
+        """Refuse a curriculum that leaves the task's ranges, or takes longer than training."""
+        recipe = self.recipe(name)
+        whole = self.settings(name, "train")
+        signature = inspect.signature(TASKS[name]).parameters
+        for number, stage in enumerate(recipe.stages, 1):
+            self._try(name, "train", f"stage {number} of the curriculum of {name}", **tuples(stage.ranges))
+            for key, value in tuples(stage.ranges).items():
+                allowed = whole.get(key, signature[key].default)
+                if not within(value, allowed):
+                    raise ValueError(
+                        f"the curriculum of {name} leaves the task's ranges: stage {number} has {key} "
+                        f"{range_in_words(value)}, and training {range_in_words(allowed)}; narrow the "
+                        f"stage, or train on more (override={{{name!r}: {{'train': ...}}}}), or without a "
+                        "curriculum (... 'stages': [])"
+                    )
+        if recipe.stages and recipe.ends[-1] > recipe.steps:
+            raise ValueError(
+                f"the curriculum of {name} should last no longer than training; its stages take "
+                f"{recipe.ends[-1]} steps, of {recipe.steps}"
+            )
+
+    # ---- what the parameters decide -------------------------------------------------------------------
+
+    @property
+    def from_scratch(self) -> bool:
+        """Whether `model` names an architecture, rather than a model with weights."""
+        pretrained = self.model in (DEFAULT, TINY) or "/" in self.model or self.model.startswith((".", "~"))
+        return not pretrained
+
+    def is_trained(self, name: str) -> bool:
+        """Whether the model of a task is trained here, rather than taken as it is (`steps` 0)."""
+        return self.recipe(name).steps > 0
+
+    @property
+    def all_tasks(self) -> list[str]:
+        """Every task that there are `ranges` of."""
+        return [name for name in TASKS if name in RANGES[self.ranges]]
+
+    def recipe(self, name: str) -> Recipe:
+        """How the model of a task is made: its own way, with what the parameters say instead.
+
+        Curricula are for the study's ranges of models from scratch, and for those only.
+
+        Raises:
+            ValidationError: it cannot be made so.
+        """
+        own = RECIPES[name] if self.from_scratch else FINE_TUNING
+        own = own if self.ranges == "scratch" else own.changed({"stages": ()})
+        given = {key: getattr(self, key) for key in AS_THE_RECIPE}
+        given |= self.override.get(name, {}).get("model", {})
+        recipe = own.changed({key: value for key, value in given.items() if value != AS_THE_RECIPE[key]})
+        stages = self.override.get(name, {}).get("stages")
+        if stages is None:
+            return recipe
+        parts = [(stage.get("steps"), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages]
+        return recipe.changed({"stages": tuple(Stage(steps=steps, ranges=ranges) for steps, ranges in parts)})
+
+    def sizes(self, name: str, positions: Positions = "") -> CausalSizes:
+        """How big a task's model from scratch is, and its positions, if they are chosen."""
+        recipe = self.recipe(name)
+        sizes = CausalSizes(recipe.n_layers, recipe.n_heads, recipe.width, recipe.ff_width, max_length=2048)
+        return replace(sizes, positions=positions) if positions else sizes
+
+    def settings(self, name: str, part: str) -> dict[str, Any]:
+        """Settings of a task's generator: the study's, then those overridden; training's, then the part's."""
+        merged: dict[str, Any] = {}
+        longer = LONGER if self.ranges == "scratch" and self.reversal == "longer" else {}
+        for source in (RANGES[self.ranges][name], longer.get(name, {}), self.override.get(name, {})):
+            merged |= source.get("train", {}) | (source.get(part, {}) if part != "train" else {})
+        return tuples(merged)
+
+    def generator(
+        self, name: str, part: str, *, seed: int = 0, plain: bool = False, **other: Any
+    ) -> AlgorithmicGenerator:
+        """A task's generator for a part; texts for training, and texts for tests, are never the same.
+
+        Args:
+            name: of the task.
+            part: "train", "valid" (in training's distribution), "id" or "ood".
+            seed: of the samples.
+            plain: without instruction, examples and chat, a token per character.
+            **other: further settings.
+        """
+        around = {} if plain else {"use_instruction": self.instruction, "use_few_shot": self.few_shot}
+        around |= {} if plain else {"apply_chat_template": self.chat}
+        tokenizer = char_tokenizer() if plain else self.tokenizer
+        split = part if part in ("train", "valid") else "test"
+        given = self.settings(name, "train" if part == "valid" else part)
+        return task(name, tokenizer, **(given | around | {"split": split, "seed": seed} | other))
+
+    def obtain(self, name: str, seed: int = 0, positions: Positions = "") -> tuple[Any, Any]:
+        """A task's model, of random weights or pretrained, and its tokenizer."""
+        if self.from_scratch:
+            tokenizer = char_tokenizer()
+            return self.sizes(name, positions).build(self.model, tokenizer, seed), tokenizer
+        model, tokenizer = load_language_model(self.model, device="cpu")
+        model.set_attn_implementation("eager")  # the kernel that can give its weights
+        return model, tokenizer
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """Of all the models.
+
+        Raises:
+            ValueError: the texts are to be chats, and it has no chat template.
+        """
+        tokenizer = char_tokenizer() if self.from_scratch else self.obtain(self.tasks[0])[1]
+        if self.chat and getattr(tokenizer, "chat_template", None) is None:
+            raise ValueError(
+                f"chat needs a model with a chat template; {self.model} has none: leave chat False "
+                f"(instruction and few_shot may still be True), or take an instructed one, such as {DEFAULT}"
+            )
+        return tokenizer
+
+    def described(self, name: str, part: str) -> str:
+        """A part's settings in words: "length 1-4, num_of_nums 2"."""
+        return in_words(self.settings(name, part))
 
     def samples(self, name: str, part: str, **other: Any) -> list[AlgorithmicSample]:
         """Test texts of a part, each once: `test_samples`, or fewer where a task has not got as many."""

@@ -1,4 +1,4 @@
-"""Does accuracy follow attention? Heads that look where the algorithm looks, and what pushing them does."""
+"""Does accuracy follow attention? What heads look at, and what comes of making them look there."""
 
 from __future__ import annotations
 
@@ -6,19 +6,30 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.evaluation import answer_rows
-from attnlib.measures.returned import returned
+from attnlib.measures.returned import in_turn, returned
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.changes import causal_null, reinforced
+from attnlib.models.attention.changes import causal_null, reinforced, shared_out
 from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 
 REFERENCE, RANDOM = "the reference", "random keys"
 """What attention can be pushed onto: the keys of the algorithm; as many drawn at random, the control."""
+
+
+def with_reference(batch: Batch) -> tuple[Tensor, Tensor]:
+    """The reference attention of a batch, and which of its keys are evaluated.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if batch.reference is None or batch.evaluated is None:
+        raise ValueError("the batches have no reference attention: make them with their reference")
+    return batch.reference, batch.evaluated
 
 
 @torch.no_grad()
@@ -37,23 +48,19 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
     Raises:
         ValueError: the batches have no reference, or no row of theirs has a reference key.
     """
-    device, tables, samples = next(model.parameters()).device, list[pd.DataFrame](), 0
-    for batch in batches:
-        if batch.reference is None or batch.evaluated is None:
-            raise ValueError("the batches have no reference attention: make them with their reference")
-        batch = batch.to(device)
-        assert batch.reference is not None and batch.evaluated is not None
+    tables = list[pd.DataFrame]()
+    for batch, samples in in_turn(model, batches):
+        reference, evaluated = with_reference(batch)
         attentions = stacked_attentions(returned(model, batch, attentions=True))
         even = torch.ones_like(attentions[:, :1, :1]).tril()
         mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch).numpy()
-        counts = (batch.reference & batch.evaluated).any(-1).sum(1).cpu().numpy()
+        counts = (reference & evaluated).any(-1).sum(1).cpu().numpy()
         levels = [range(n) for n in (len(batch), *attentions.shape[1:3])]
         index = pd.MultiIndex.from_product(levels, names=["sample", "layer", "head"])
         heads = mass.shape[1] - 1
         numbers = {"uniform": mass[:, -1].repeat(heads), "rows": counts.repeat(heads)}
         table = pd.DataFrame({"mass": mass[:, :-1].ravel()} | numbers, index).reset_index()
         tables.append(table.assign(sample=table["sample"] + samples))
-        samples += len(batch)
     rows = pd.concat(tables, ignore_index=True)
     if not rows["rows"].any():
         raise ValueError("no row of these batches has a reference key, so that there is no mass to measure")
@@ -63,10 +70,7 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
 def _summed_mass(
     attentions: Float[Tensor, "batch map query key"], batch: Batch
 ) -> Float[Tensor, "batch map"]:
-    assert batch.reference is not None and batch.evaluated is not None
-    reference, evaluated = (
-        mask[:, None].expand(attentions.shape) for mask in (batch.reference, batch.evaluated)
-    )
+    reference, evaluated = (mask[:, None].expand(attentions.shape) for mask in with_reference(batch))
     return reference_mass(attentions, reference, evaluated).nansum(2).double().cpu()
 
 
@@ -76,8 +80,6 @@ def reinforcement_rows(
     batches: Sequence[Batch],
     heads: Sequence[Head],
     strengths: Sequence[float],
-    *,
-    as_published: bool = False,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Predictions while attention of some heads is pushed: onto the reference, and onto random keys.
@@ -90,7 +92,6 @@ def reinforcement_rows(
         batches: with `reference`.
         heads: which (layer, head)s to push.
         strengths: see `reinforced`; 0, the model as it is, is the same for both.
-        as_published: see `reinforced`.
         seed: of the random keys.
 
     Returns:
@@ -99,22 +100,83 @@ def reinforcement_rows(
     Raises:
         ValueError: the batches have no reference; see also `reinforced`.
     """
-    device = next(model.parameters()).device
-    tables, samples = [], 0
+    tables = []
     with evaluating(model):
-        for number, batch in enumerate(batches):
-            if batch.reference is None:
-                raise ValueError("the batches have no reference attention: make them with their reference")
-            batch = batch.to(device)
-            assert batch.reference is not None
+        for number, (batch, samples) in enumerate(in_turn(model, batches)):
+            reference, _ = with_reference(batch)
             wanted = batch.target_ids != IGNORE
-            targets = {REFERENCE: batch.reference, RANDOM: causal_null(batch.reference, seed + number)}
+            targets = {REFERENCE: reference, RANDOM: causal_null(reference, seed + number)}
             for onto, keys in targets.items():
                 for strength in strengths:
-                    with reinforced(model, heads, keys, strength, as_published=as_published):
+                    with reinforced(model, heads, keys, strength):
                         logits = model(**batch.inputs).logits
                     table = answer_rows(batch, logits[wanted].argmax(-1))
                     table["sample"] += samples
                     tables.append(table.assign(onto=onto, strength=float(strength)))
-            samples += len(batch)
+    return pd.concat(tables, ignore_index=True)
+
+
+KINDS = ("the reference", "the rest of the question", "the rest of the answer", "what stands before")
+"""The kinds of keys of a query that has a reference: every key before it, and itself, is of one of them."""
+
+
+def key_kinds(batch: Batch) -> Bool[Tensor, "kind batch query key"]:
+    """Which key is of which of `KINDS`, for every query.
+
+    Raises:
+        ValueError: the batch has no reference.
+    """
+    reference, evaluated = with_reference(batch)
+    seen = torch.ones_like(reference).tril() & batch.attention_mask[:, None]
+    first = (batch.target_ids != IGNORE).int().argmax(1)  # the last token of the question
+    places = torch.arange(batch.input_ids.shape[1], device=first.device)
+    answer = (places > first[:, None])[:, None]
+    asked = evaluated.any(1, keepdim=True)  # from the question's first token on
+    rest = seen & ~reference
+    return torch.stack([reference & seen, rest & asked & ~answer, rest & answer, rest & ~asked])
+
+
+@torch.no_grad()
+def kind_shares(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, "layer head kind"]:
+    """How much of every head's attention is on each of `KINDS`: the mean over all queries with a reference.
+
+    Args:
+        model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
+        batches: with `reference` and `evaluated`.
+    """
+    total, queries = torch.zeros(()), 0
+    for batch, _ in in_turn(model, batches):
+        kinds = key_kinds(batch)
+        attentions = stacked_attentions(returned(model, batch, attentions=True)).double()
+        wanted = kinds[0].any(-1)
+        total = total + torch.einsum("blhqk,rbqk,bq->lhr", attentions, kinds.double(), wanted.double()).cpu()
+        queries += int(wanted.sum())
+    return total / max(queries, 1)
+
+
+@torch.no_grad()
+def shared_rows(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    heads: Sequence[Head] | None,
+    shares: Float[Tensor, "layer head kind"],
+) -> pd.DataFrame:
+    """Predictions while queries with a reference attend to each of `KINDS` as much as `shares` says.
+
+    Teacher-forced, as in `evaluate_rows`, of which the columns about predictions are returned.
+
+    Args:
+        model: see `shared_out`.
+        batches: with `reference`.
+        heads: which (layer, head)s; all if None.
+        shares: such as `kind_shares` of the same model on other texts.
+    """
+    tables = []
+    with evaluating(model):
+        for batch, samples in in_turn(model, batches):
+            kinds = key_kinds(batch)
+            with shared_out(model, heads, kinds, kinds[0].any(-1), shares):
+                logits = model(**batch.inputs).logits
+            table = answer_rows(batch, logits[batch.target_ids != IGNORE].argmax(-1))
+            tables.append(table.assign(sample=table["sample"] + samples))
     return pd.concat(tables, ignore_index=True)

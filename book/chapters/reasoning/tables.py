@@ -1,14 +1,29 @@
-"""Tables over every recorded model of the algorithmic tasks, and numbers over the seeds of a run."""
+"""What comes of the algorithmic tasks: the rows of a record, and tables over every recorded model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from torch import nn
 
-from attnlib.stats import Estimate, table_over_seeds
+from attnlib.generators.base import Batch
+from attnlib.stats import Estimate, answer_accuracy, mass_table, summarise, table_over_seeds
+from attnlib.stats.masses import MEAN, ROLLOUT
+from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
+from book.chapters.reasoning.intervention import head_masses, reinforcement_rows
 from book.chapters.reasoning.rank_correlation import rank_correlation
+from book.chapters.reasoning.verdicts import (
+    BESIDE_GAINS,
+    GAIN,
+    OVER_SEEDS,
+    best_gains,
+    changeable,
+    ranked_heads,
+    right_tokens,
+)
 
 ACCURACY = "teacher-forced accuracy"
 MASS = "rollout"
@@ -90,3 +105,127 @@ def correlations(models: pd.DataFrame) -> pd.DataFrame:
             estimates[str(task)] = rank_correlation(part[name], part["accuracy"])
         found += [{"attention": name, "over": over} | each._asdict() for over, each in estimates.items()]
     return pd.DataFrame(found, columns=["attention", "over", "value", "low", "high", "n"])
+
+
+SPLITS = {"ID": "id", "OOD": "ood"}
+"""The two tests, and the parts of a task that they are of."""
+
+Models = Mapping[str, nn.Module]
+"""By the names of `runs()`."""
+
+
+def over_all(
+    p: AlgorithmicReasoning, models: Models, measure: Callable[[nn.Module, list[Batch]], pd.DataFrame]
+) -> pd.DataFrame:
+    """What a function of model and batches finds, for every run and split, with `run` and `split`."""
+    batches = {(name, split): p.batches(name, part) for name in p.tasks for split, part in SPLITS.items()}
+    return pd.concat(
+        [
+            measure(models[run.name], batches[run.task, split]).assign(run=run.name, split=split)
+            for run in p.runs()
+            for split in SPLITS
+        ],
+        ignore_index=True,
+    )
+
+
+def accuracies(p: AlgorithmicReasoning, ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Accuracy of every run and split, by way of answering.
+
+    Args:
+        p: the chapter.
+        ways: rows of `over_all`, by what the way is called.
+
+    Returns:
+        Rows of `answer_accuracy`, with `run`, `split`, `how`, `kind` and `seed`.
+    """
+    found = [answer_accuracy(rows, ["run", "split"]).assign(how=how) for how, rows in ways.items()]
+    kinds = p.run_table().set_index("run")[["kind", "seed"]]
+    return pd.concat(found, ignore_index=True).join(kinds, on="run")
+
+
+def masses(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Shares of attention on the reference (see `mass_table`), of `over_all(p, models, evaluate_rows)`.
+
+    Returns:
+        By `run` and `group` (the split, and whether the token is right); and by `run` and `split`.
+    """
+    kind = rows["correct"].map({True: "right", False: "wrong"})
+    order = [f"{split}, {kind}" for split in SPLITS for kind in ("right", "wrong")]
+    group = pd.Categorical(rows["split"] + ", " + kind, order)
+    measured = [ROLLOUT, MEAN]
+    by_group = mass_table(rows.assign(group=group), ["run", "group"], measured)
+    return by_group, mass_table(rows, ["run", "split"], measured)
+
+
+def all_ranked(p: AlgorithmicReasoning, models: Models) -> dict[str, pd.DataFrame]:
+    """`ranked_heads` of every run."""
+    return {run.name: ranked_heads(p, run, models[run.name]) for run in p.runs()}
+
+
+def best_head(p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """What each model's best head of `all_ranked` has on the reference of test texts."""
+    best = {run: table["name"].iloc[0] for run, table in ranked.items()}
+    heads = over_all(p, models, head_masses)
+    own = heads[heads["name"] == heads["run"].map(best)]
+    return summarise(own, ["run", "name", "split"], "mass", whole="rows", beside=["uniform"])
+
+
+def pushed(
+    p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame | None:
+    """Accuracy while the best heads of every `changeable` model are pushed; `None` of none.
+
+    Returns:
+        Rows of `answer_accuracy`, with `run`, `task` (the same), `split`, `onto` and `strength`.
+    """
+    found = list[pd.DataFrame]()
+    for run in changeable(p, models):
+        top = ranked[run.name].head(p.reinforced_heads)
+        heads = list(zip(top["layer"], top["head"], strict=True))
+        for split, part in SPLITS.items():
+            rows = reinforcement_rows(models[run.name], p.batches(run.task, part), heads, p.strengths)
+            about = {"run": run.name, "task": run.name, "split": split}
+            found.append(answer_accuracy(rows, ["onto", "strength"]).assign(**about))
+    return pd.concat(found, ignore_index=True) if found else None
+
+
+def to_record(
+    p: AlgorithmicReasoning,
+    *,
+    accuracy: pd.DataFrame,
+    by_group: pd.DataFrame,
+    whole: pd.DataFrame,
+    best_heads: pd.DataFrame,
+    by_length: pd.DataFrame,
+    reinforced: pd.DataFrame | None = None,
+    changed: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """The chapter's rows for its record: of every model, and gains over the seeds of a kind.
+
+    Args:
+        p: the chapter.
+        accuracy: `accuracies`.
+        by_group: `masses`, with whether tokens are right.
+        whole: `masses`, of all rows.
+        best_heads: `best_head`.
+        by_length: `p.accuracy_by_length`.
+        reinforced: `pushed`.
+        changed: `changed_attention`. Gains are recorded, and verdicts made of them when they are read.
+    """
+    made = [recorded(accuracy, "{how} {metric} {split}")]
+    made += [recorded(by_group, "{measure}, {group}", "uniform")]
+    made += [recorded(whole, "{measure}, {split}", "uniform")]
+    made += [recorded(best_heads, "best head, {split}", "uniform")]
+    if len(by_length):
+        made += [recorded(by_length, "{metric}, length {up_to}", "up_to", "length")]
+    if reinforced is not None:
+        made += [recorded(reinforced, "{metric} {split}, strength {strength:g} onto {onto}")]
+    if changed is not None:
+        made += [recorded(right_tokens(changed), "{metric}")]
+        made += [recorded(best_gains(changed), GAIN, *BESIDE_GAINS)]
+    runs = p.run_table()
+    if len(p.seeds) > 1:
+        kinds = runs.drop_duplicates("kind")
+        runs = pd.concat([runs, kinds.assign(run=kinds["kind"] + OVER_SEEDS, seed=np.nan)])
+    return pd.concat(made).merge(runs, on="run")

@@ -301,7 +301,7 @@ def about_programs(
     """A question about one output of every sequence, drawn from those that have a source.
 
     The truth are the symbols that the program's last selector looks at, as in
-    `book.chapters.rasp.known_sources`: the mirrored place (reverse), the token that belongs here (sort), the
+    `book.chapters.rasp.measures`: the mirrored place (reverse), the token that belongs here (sort), the
     other occurrences of the symbol (hist). Candidates are all symbols but the query's own: the one in the
     middle of a sequence to reverse, and one that stands alone in hist, have no source among them.
 

@@ -29,8 +29,7 @@ from book.chapters.classification.classification_dynamics import ClassificationD
 from book.chapters.copying.sequence_copying import CopyRun, SequenceCopying
 from book.chapters.generative.generative_rollout import GenerativeRollout
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
-from book.chapters.rasp.rasp_languages import RaspLanguages
-from book.chapters.rasp.settings import RaspRun
+from book.chapters.rasp.rasp_languages import RaspLanguages, RaspRun
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from book.chapters.storing import NOTEBOOKS, chapter_of
 from book.chapters.tells.asked import (

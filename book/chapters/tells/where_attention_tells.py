@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from attnlib.attribution.registry import METHODS
 from attnlib.models.attention.forward import context_of
 from book.chapters.chapter import Chapter
+from book.chapters.parameters import Amount, Count, Several, Text, among
 from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.costs import cost_table
 from book.chapters.tells.faithfulness import faithfulness_rows
@@ -24,6 +25,9 @@ from book.chapters.tells.questions import ID, OOD, Questions
 from book.chapters.tells.settings import SETTINGS
 
 T = TypeVar("T")
+
+SettingName = Annotated[str, among(SETTINGS)]
+MethodName = Annotated[str, among(METHODS)]
 
 NOT_ASKED = "not asked here: it takes too many passes of a large model"
 """Why a measure is not among those that are asked for a setting only."""
@@ -53,46 +57,32 @@ class Asked:
 class WhereAttentionTells(Chapter):
     """Parameters, questions and record of the chapter `where_attention_tells`."""
 
-    settings: list[str] = Field(min_length=1)
-    methods: list[str]
-    questions: int = Field(ge=2, le=2000)
-    fewer: dict[str, int]
-    only: dict[str, list[str]]
-    models: str
+    settings: Several[SettingName] = Field(min_length=1)
+    methods: Several[MethodName]
+    questions: Count = Field(ge=2, le=2000)
+    fewer: dict[SettingName, Count]
+    only: dict[SettingName, Several[MethodName]]
+    models: Text
     train_more: bool
     others: bool
-    seeds: int = Field(ge=1, le=3)
-    k: list[int] = Field(min_length=1)
-    faithful: int = Field(ge=0, le=2000)
-    budgets: list[float] = Field(min_length=1)
-    orders: int = Field(ge=1, le=100)
-    standard: str
-    untrained: list[str]
-    shown: int = Field(ge=1, le=20)
-    cost_tokens: int = Field(ge=0, le=4096)
-
-    @field_validator("settings")
-    @classmethod
-    def _known(cls, settings: list[str]) -> list[str]:
-        if unknown := [name for name in settings if name not in SETTINGS]:
-            raise ValueError(f"settings should be among {', '.join(SETTINGS)}; got {unknown}")
-        return settings
+    seeds: Count = Field(ge=1, le=3)
+    k: Several[Count] = Field(min_length=1)
+    faithful: Count = Field(le=2000)
+    budgets: Several[Amount] = Field(min_length=1)
+    orders: Count = Field(ge=1, le=100)
+    standard: Text
+    untrained: Several[MethodName]
+    shown: Count = Field(ge=1, le=20)
+    cost_tokens: Count = Field(le=4096)
 
     @model_validator(mode="after")
     def _possible(self) -> WhereAttentionTells:
-        for name in ("methods", "untrained"):
-            if unknown := [each for each in getattr(self, name) if each not in METHODS]:
-                raise ValueError(f"{name} should be among {', '.join(METHODS)}; got {unknown}")
         for needed in {SETTINGS[name].needs or "*" for name in self.settings}:
             profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
             if self.models not in profiles:
                 raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
         if self.standard not in self.asked_for:
             raise ValueError(f"standard should be among the methods; got {self.standard!r}")
-        if unknown := [name for name in (*self.fewer, *self.only) if name not in SETTINGS]:
-            raise ValueError(f"fewer and only should name settings; got {unknown}")
-        if unknown := [name for names in self.only.values() for name in names if name not in METHODS]:
-            raise ValueError(f"only should name measures among {', '.join(METHODS)}; got {unknown}")
         if wrong := [n for n in [*self.k, *self.fewer.values()] if n < 1]:
             raise ValueError(f"k and fewer should be numbers of at least 1; got {wrong}")
         if none := [each for each in self.budgets if each <= 0 or (each > 1 and each % 1)]:

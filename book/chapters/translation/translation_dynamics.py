@@ -26,7 +26,8 @@ from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, tra
 from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
-from book.chapters.chapter import Chapter, Run, Setup, SeveralSeeds, Trained
+from book.chapters.chapter import Chapter, Run, Setup, Trained
+from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
 from book.chapters.translation.results import TranslationResults
 from book.chapters.translation.scores import (
     bleu,
@@ -55,30 +56,30 @@ class TranslationRun(Run):
 class TranslationDynamics(Chapter):
     """Parameters, models and record of the chapter `translation_dynamics`."""
 
-    data: str
-    folder: str
-    languages: list[str]
-    train_sentences: int = Field(ge=0)
-    validation_sentences: int = Field(ge=10)
-    test_sentences: int = Field(ge=10)
-    vocabulary: int = Field(ge=5, le=200_000)
-    max_length: int = Field(ge=1)
-    hidden: int = Field(ge=1, le=4096)
-    layers: int = Field(ge=1, le=16)
-    dropout: float = Field(ge=0, lt=1)
+    data: Text
+    folder: Text
+    languages: Several[Text]
+    train_sentences: Count
+    validation_sentences: Count = Field(ge=10)
+    test_sentences: Count = Field(ge=10)
+    vocabulary: Count = Field(ge=5, le=200_000)
+    max_length: Count = Field(ge=1)
+    hidden: Count = Field(ge=1, le=4096)
+    layers: Count = Field(ge=1, le=16)
+    dropout: Share = Field(lt=1)
     context: Literal["added", "feed-forward"]
-    steps: int = Field(ge=1)
-    every: int = Field(ge=1)
-    checkpoints: list[int]
-    batch_size: int = Field(ge=1)
-    learning_rate: float = Field(gt=0, le=1)
-    lexical_epochs: int = Field(ge=1)
+    steps: Count = Field(ge=1)
+    every: Count = Field(ge=1)
+    checkpoints: Several[Count]
+    batch_size: Count = Field(ge=1)
+    learning_rate: Rate
+    lexical_epochs: Count = Field(ge=1)
     seeds: SeveralSeeds
-    uniform_seed: int = Field(ge=0)
+    uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
-    beam: int = Field(ge=1, le=100)
-    shown: int = Field(ge=1, le=50)
-    data_seed: int = Field(ge=0)
+    beam: Count = Field(ge=1, le=100)
+    shown: Count = Field(ge=1, le=50)
+    data_seed: Seed
 
     _bleu: dict[str, pd.DataFrame] = PrivateAttr(default_factory=dict)
 

@@ -17,7 +17,7 @@ from attnlib.measures import sample_scores
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.stats import answer_accuracy, proportion, ratio, reference_mass, summarise
 from attnlib.training import token_scores
-from book.chapters.rasp.target_mass import target_masses
+from book.chapters.rasp.measures import target_masses
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "reference_mass.json").read_text())
 

@@ -17,13 +17,15 @@ from attnlib.stats import summarise
 from attnlib.training import Plan, fit, token_loss
 from attnlib.training.keeping import Snapshots, denser_early
 from book.chapters.lens import figures
-from book.chapters.lens.answers import forming, seen_rows, solve
 from book.chapters.lens.measures import (
     REFERENCE,
     ablation_rows,
     digit_rows,
     equals_rows,
+    forming,
     look_rows,
+    seen_rows,
+    solve,
     whole_answers,
 )
 

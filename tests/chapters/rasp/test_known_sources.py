@@ -15,7 +15,7 @@ from attnlib.models.compiled import compiled
 from attnlib.models.compiled.weights import CONFIDENCE
 from attnlib.rollout import attention_flow, rollout, rollout_of
 from attnlib.stats import summarise
-from book.chapters.rasp.known_sources import (
+from book.chapters.rasp.measures import (
     EVERY_TOKEN,
     OTHER_SYMBOLS,
     REPLACED,
@@ -24,7 +24,7 @@ from book.chapters.rasp.known_sources import (
     source_rows,
     sources_found,
 )
-from book.chapters.rasp.results import RECORDED, exact_rows
+from book.chapters.rasp.tables import RECORDED, exact_rows
 
 NAMES = ("reverse", "sort", "hist")
 ROLLOUT = {"rollout": METHODS["rollout"]}

@@ -12,7 +12,7 @@ from attnlib.generators import rasp
 from attnlib.measures import sample_scores
 from book.chapters.generative import GenerativeRollout
 from book.chapters.rasp import RaspLanguages
-from book.chapters.rasp.settings import Size
+from book.chapters.rasp.rasp_languages import Size
 from book.chapters.readings import reading
 from book.chapters.refusals import ParameterError
 from tests.parameters import CHAPTERS, quick
@@ -59,7 +59,7 @@ def test_a_model_without_room_for_the_program_is_trained_unsupervised():
         ({"bos": "yes"}, "bos: should be True or False; got 'yes'"),
         ({"length": 0}, "length: should be greater than or equal to 1; got 0"),
         ({"n_heads": 3}, "got width 64 and n_heads 3 for sort .n_heads may be 1, 2, 4, 8, 16"),
-        ({"alphabet_size": 11}, "should be one of 10, 26, 52, 100; got 11"),
+        ({"alphabet_size": 11}, "should be 10, 26, 52 or 100; got 11"),
         ({"supervision": -1}, "supervision: should be greater than 0; got -1"),
         ({"schedule": "linear"}, "'onecycle', 'exponential' or 'constant'; got 'linear'"),
         ({"sequence": "cat"}, "symbols 'abcdefghij'; 'cat' has 't'"),
@@ -108,20 +108,12 @@ def test_a_notebooks_names_are_read_and_its_other_names_left_alone():
 ROLLOUT = quick("generative_rollout")
 
 
-def test_messages_say_what_a_parameter_is_in_the_words_of_the_cell():
-    cell = 'width: int = 7  # numbers per token\nalso: list = [\n    "hist",  # not this\n]  # further ones'
-    with pytest.raises(ParameterError, match=r"got 7 \(width is numbers per token\)$"):
-        RaspLanguages.from_notebook({**QUICK, "width": 7, "In": ["%cd x", cell]})
-    with pytest.raises(ParameterError, match=r"got 'hist' \(also is further ones\)$"):
-        RaspLanguages.from_notebook({**QUICK, "also": "hist", "In": ["", cell]})
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"max_new_tokens": 0}, "max_new_tokens: should be greater than or equal to 1; got 0"),
         ({"facts": [1]}, "facts should be numbers from 2 to 20"),
-        ({"needles": -1}, "needles: should be greater than or equal to 0"),
+        ({"needles": -1}, "needles: should be from 0 to 10,000,000; got -1"),
         ({"modle": "gpt2"}, "did you mean 'model'"),
     ],
 )
@@ -239,8 +231,8 @@ def test_a_command_says_booleans_and_lists_in_words(name, parameter, text, meant
         ({"also": "hist"}, r"valid list, as in -y 'also: \[a, b\]' or -p also '\[.*\]'; got 'hist'"),
         ({"also": "[hist]"}, r"also: should be a valid list, .*; got '\[hist\]'$"),
         ({"also": "[" * 999}, "also: should be a valid list"),
-        ({"seeds": "[0, Infinity]"}, "seeds should be finite; got inf"),
-        ({"seeds": "[0, 0]"}, r"seeds should be different numbers from 0; got \[0, 0\]"),
+        ({"seeds": "[0, Infinity]"}, "seeds.1: should be a valid integer; got inf"),
+        ({"seeds": "[0, 0]"}, r"seeds: should be different ones; got \[0, 0\]"),
         ({"n_layers": "2"}, "n_layers: should be a valid integer; got '2'"),
     ],
 )  # fmt: skip
@@ -252,6 +244,6 @@ def test_what_is_neither_is_refused_as_it_was_given(change, message):
 @pytest.mark.parametrize("name", [name for name in CHAPTERS if isinstance(quick(name).get("seeds"), list)])
 def test_no_model_is_counted_twice(name):
     good = quick(name) | {"device": "cpu"}
-    with pytest.raises(ParameterError, match=r"seeds should be different numbers from 0; got \[0, 0, 0\]"):
+    with pytest.raises(ParameterError, match=r"seeds: should be different ones; got \[0, 0, 0\]"):
         CHAPTERS[name].checked(good | {"seeds": [0, 0, 0]})
     assert CHAPTERS[name].checked(good | {"seeds": [2, 0]}).seeds == [2, 0]

@@ -16,10 +16,10 @@ from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.compiled import compiled
 from attnlib.stats import over_seeds, summarise, table_over_seeds
 from book.chapters.rasp import RaspLanguages
-from book.chapters.rasp.assignment import best_pairs
-from book.chapters.rasp.program_heads import (
+from book.chapters.rasp.measures import (
     EVEN,
     THE_PROGRAMS,
+    best_pairs,
     head_of,
     match_program,
     name_of,
@@ -27,7 +27,7 @@ from book.chapters.rasp.program_heads import (
     scores_with_program,
 )
 from book.chapters.rasp.rasp_languages import with_attention_of
-from book.chapters.rasp.results import program_rows
+from book.chapters.rasp.tables import program_rows
 from tests.parameters import quick
 
 SORT = language("sort", 10, bos=True)

@@ -6,27 +6,25 @@ import pytest
 
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, task
-from book.chapters.reasoning.causes import (
-    CONTROL,
-    ENLARGED,
-    OWN,
-    best_gains,
-    changed_attention,
-    right_tokens,
-    verdicts,
-)
 from book.chapters.reasoning.intervention import RANDOM, REFERENCE
 from book.chapters.reasoning.tables import recorded
 from book.chapters.reasoning.verdicts import (
     BESIDE_GAINS,
     CAUSE,
+    CONTROL,
+    ENLARGED,
     GAIN,
     NO_LOSS,
     NONE,
     NOTHING,
+    OWN,
     PART,
+    best_gains,
+    changed_attention,
     judged,
     recorded_gains,
+    right_tokens,
+    verdicts,
 )
 
 TOKENIZER = char_tokenizer()

@@ -101,7 +101,7 @@ def test_head_masses_are_those_of_each_head(model, batches):
 
 
 def test_accuracy_tables_take_the_rows(model, batches):
-    rows = reinforcement_rows(model, batches, [(0, 0)], [0.0, 1.0], as_published=True)
+    rows = reinforcement_rows(model, batches, [(0, 0)], [0.0, 1.0])
     table = answer_accuracy(rows, ["onto", "strength"])
     assert len(table) == 2 * 2 * 2
     assert (table["n"] == 10).all() and pd.to_numeric(table["value"]).between(0, 1).all()

@@ -53,12 +53,12 @@ def rows(asked):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"settings": ["chess"]}, r"settings should be among .*; got \['chess'\]"),
-        ({"methods": ["rolout"]}, r"methods should be among .*; got \['rolout'\]"),
-        ({"untrained": ["x"]}, r"untrained should be among .*; got \['x'\]"),
+        ({"settings": ["chess"]}, r"settings.0: should be one of .*; got 'chess'"),
+        ({"methods": ["rolout"]}, r"methods.0: should be one of .*; got 'rolout'"),
+        ({"untrained": ["x"]}, r"untrained.0: should be one of .*; got 'x'"),
         ({"standard": "flow"}, "standard should be among the methods; got 'flow'"),
-        ({"fewer": {"chess": 3}}, r"fewer and only should name settings; got \['chess'\]"),
-        ({"only": {"hist, compiled": ["x"]}}, r"only should name measures among .*; got \['x'\]"),
+        ({"fewer": {"chess": 3}}, r"fewer.chess.\[key\]: should be one of .*; got 'chess'"),
+        ({"only": {"hist, compiled": ["x"]}}, r"only.hist, compiled.0: should be one of .*; got 'x'"),
         ({"budgets": [0.5, 1.5]}, r"whole numbers of tokens; got \[1.5\]"),
         ({"k": [0]}, r"numbers of at least 1; got \[0\]"),
         ({"seeds": 9}, "seeds: should be less than or equal to 3; got 9"),

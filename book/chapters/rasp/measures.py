@@ -1,0 +1,379 @@
+r"""What models of RASP languages look at, beside their programs, and what methods of attribution say of it.
+
+Does a model's attention match a RASP program's, and could the program's stand in its place?
+
+A head of the program looks from a query $q$ equally at all keys that it selects,
+$P_{qk} = S_{qk} / \sum_j S_{qj}$; a head of the model has the attention $A_{qk}$. Their agreement in a row is
+the attention that they have in common, one minus their total variation distance:
+
+$$\sum_k \min(A_{qk}, P_{qk}) = 1 - \tfrac12 \sum_k |A_{qk} - P_{qk}| .$$
+
+Why not the share of attention on the selected keys ($\sum_k S_{qk} A_{qk}$, in `target_masses`): any head has
+all of it where a program selects everything, and a head that looks at one selected key of ten has it, too,
+though nothing could be counted from it. What a program computes depends on the whole row.
+
+Which head should be compared with which is not known: a model that was told nothing may do in its second head
+what the program does in its first. So all pairs are measured, and `best_pairs` assigns them.
+
+Do methods of attribution find what an output was made of, where that is known?
+
+Of a compiled model (`attnlib.models.compiled`) it is: its mechanism is the program's. Where the score of a
+method is largest should be a *source* of the output, a symbol that the program's last selector looks at:
+
+* reverse: the symbol at the mirrored place, and nothing else;
+* sort: the token that belongs where the output stands. An equal symbol elsewhere would have given the same
+  output, but is not what the model reads;
+* hist: every occurrence of the query's symbol, the query's own among them. The count is made of all of them
+  together with the beginning of the sequence, whose share of attention it is read from; that one is no source
+  here, since it says nothing about the sequence.
+
+Two sets of candidates, as in the needle test: all tokens; and only the other symbols, without the query's own
+token (which a residual connection puts first, and blank-out cannot leave out) and without the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from attnlib.attribution.attention import ask, flow, from_attention, last_layer, mean_attention, rolled
+from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.gradients import gradient_x_embedding
+from attnlib.attribution.prompts import Method
+from attnlib.generators.base import IGNORE, Batch, Head
+from attnlib.measures.accuracy import sample_scores
+from attnlib.measures.returned import in_turn, returned
+from attnlib.models.attention import reinforced
+from attnlib.models.compiled import Compiled
+from attnlib.stats.reference import reference_mass
+from attnlib.training.objectives import stacked_attentions
+
+
+def best_pairs(
+    rows: pd.DataFrame, left: str = "program", right: str = "head", value: str = "agreement"
+) -> pd.DataFrame:
+    """The one-to-one assignment with the largest sum of mean values (Kuhn 1955, *The Hungarian method*).
+
+    Choose it on other rows than those it is then judged by: the best of many is too good on its own rows.
+
+    Args:
+        rows: any number for every pair; NaN does not count.
+        left: column of the things to assign.
+        right: column of the things assigned to them. Where there are fewer, some of the left get none.
+        value: column of how well they agree.
+
+    Returns:
+        Columns `left`, `right` and `value`, the mean of the pair's rows: a row per pair, in the left's order.
+
+    Raises:
+        ValueError: a pair has no value.
+    """
+    table = rows.pivot_table(index=left, columns=right, values=value, aggfunc="mean", dropna=False)
+    if table.isna().any(axis=None) or table.empty:
+        raise ValueError(f"every pair of {left} and {right} should have a {value}; got\n{table}")
+    places = linear_sum_assignment(table.to_numpy(), maximize=True)
+    found = [(table.index[i], table.columns[j], table.iloc[i, j]) for i, j in zip(*places, strict=True)]
+    return pd.DataFrame(found, columns=[left, right, value])
+
+
+@torch.no_grad()
+def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
+    """How well every head of a model agrees with every head of a program.
+
+    Rows (queries) count that are asked for a prediction, and where the program's head selects a key.
+
+    Args:
+        model: gives `attentions` when asked with `output_attentions=True`.
+        batches: with `target_attention`, of the program: of the model's own language, or of another.
+
+    Returns:
+        A row per sample, head of the program and head of the model: `sample`, `program` and `head` (as
+        "L0H1"), `agreement`, the mean over rows, `uniform`, that of even attention over the sample, and
+        `apart`, the largest difference of any two weights. NaN where no row counts.
+
+    Raises:
+        ValueError: the batches have no target attention.
+    """
+    tables = list[pd.DataFrame]()
+    for batch, before in in_turn(model, batches):
+        if not batch.target_attention:
+            raise ValueError("the batches have no target attention: make them with that of a program")
+        attentions = stacked_attentions(returned(model, batch, attentions=True))
+        real = batch.attention_mask
+        even = (real[:, None, :] / real.sum(1)[:, None, None]).expand(-1, real.shape[1], -1)
+        _, n_layers, n_heads, _, _ = attentions.shape
+        for program, selected in batch.target_attention.items():
+            rows = selected.any(-1) & (batch.target_ids != IGNORE)
+            uniform, _ = _agreement(even, selected, rows)
+            for head in ((layer, head) for layer in range(n_layers) for head in range(n_heads)):
+                agreement, apart = _agreement(attentions[:, head[0], head[1]], selected, rows)
+                numbers = {"agreement": agreement, "uniform": uniform, "apart": apart}
+                table = pd.DataFrame({name: each.cpu().numpy() for name, each in numbers.items()})
+                about: dict[str, Any] = {
+                    "sample": table.index + before,
+                    "program": name_of(program),
+                    "head": name_of(head),
+                }
+                tables.append(table.assign(**about))
+    columns = ["sample", "program", "head", "agreement", "uniform", "apart"]
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+def _agreement(
+    attention: Float[Tensor, "batch query key"],
+    selected: Bool[Tensor, "batch query key"],
+    rows: Bool[Tensor, "batch query"],
+) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
+    """The mean agreement of each sample's rows, and the largest difference; NaN without rows."""
+    program = selected / selected.sum(-1, keepdim=True).clamp(min=1)
+    common = torch.minimum(attention, program).sum(-1)
+    apart = (attention - program).abs().amax(-1).masked_fill(~rows, 0.0).amax(1)
+    mean = common.masked_fill(~rows, torch.nan).nanmean(1)
+    return mean, apart.masked_fill(~rows.any(1), torch.nan)
+
+
+def scores_with_program(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    pairs: Mapping[Head, Head],
+    *,
+    even: bool = False,
+) -> pd.DataFrame:
+    """`sample_scores` while heads of a model are given a program's attention in place of their own.
+
+    All of it is replaced (a mixture of strength 1, see `reinforced`) in rows where the program selects a key;
+    where it selects none, a head keeps its own.
+
+    Args:
+        model: our own `Transformer`, or a Hugging Face model that uses the attention interface.
+        batches: with `target_attention`, of the program.
+        pairs: which head of the program goes into which head of the model.
+        even: spread attention evenly over those rows instead: what is left if it does not matter where a
+            head looks.
+    """
+    tables = list[pd.DataFrame]()
+    for batch, before in in_turn(model, batches):
+        real = batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None]
+        with ExitStack() as stack:
+            for program, head in pairs.items():
+                selected = batch.target_attention[program]
+                keys = real & selected.any(-1, keepdim=True) if even else selected
+                stack.enter_context(reinforced(model, [head], keys, 1.0))
+            table = sample_scores(model, [batch])
+        tables.append(table.assign(sample=table["sample"] + before))
+    return pd.concat(tables, ignore_index=True)
+
+
+class ProgramMatch(NamedTuple):
+    """What `match_program` found.
+
+    Attributes:
+        pairs: which head of the program goes with which head of the model.
+        agreement: rows of `program_agreement`, of these pairs.
+        scores: rows of `sample_scores` with, in the column `attention`, whose attention the model's heads of
+            these pairs were given: `THE_PROGRAMS`, or `EVEN`.
+    """
+
+    pairs: dict[Head, Head]
+    agreement: pd.DataFrame
+    scores: pd.DataFrame
+
+
+THE_PROGRAMS, EVEN = "the program's", "even"
+
+
+def match_program(model: nn.Module, valid: Iterable[Batch], test: Sequence[Batch]) -> ProgramMatch:
+    """Compare a model with a program, head by head, and put the program's attention in its heads' place.
+
+    Args:
+        model: see `scores_with_program`.
+        valid: with `target_attention`, of the program: what the pairs of heads are chosen by (the largest
+            sum of mean agreements; where the model has fewer heads, some of the program's have none).
+        test: likewise: what they are judged by.
+    """
+    chosen = best_pairs(program_agreement(model, valid))[["program", "head"]]
+    names: list[tuple[str, str]] = [*chosen.itertuples(index=False, name=None)]
+    pairs = {head_of(program): head_of(head) for program, head in names}
+    parts = [
+        scores_with_program(model, test, pairs, even=whose == EVEN).assign(attention=whose)
+        for whose in (THE_PROGRAMS, EVEN)
+    ]
+    agreement = program_agreement(model, test).merge(chosen, on=["program", "head"])
+    return ProgramMatch(pairs, agreement, pd.concat(parts, ignore_index=True))
+
+
+def name_of(head: Head) -> str:
+    """`(0, 1)` is called "L0H1"."""
+    return f"L{head[0]}H{head[1]}"
+
+
+def head_of(name: str) -> Head:
+    """The reverse of `name_of`."""
+    layer, head = name.removeprefix("L").split("H")
+    return int(layer), int(head)
+
+
+@torch.no_grad()
+def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
+    """Reference mass of every head whose algorithm is known, beside what a head that looks nowhere scores.
+
+    Rows (queries) without a target key do not count; a sample's mass is the mean of its rows.
+
+    Args:
+        model: gives `attentions` when asked with `output_attentions=True`.
+        batches: samples with `target_attention`.
+
+    Returns:
+        A row per sample and head: `sample`, `metric` ("mass L0H0", ...), `value` (NaN where no row counts)
+        and `uniform`, the mass of a head that spreads its attention evenly over the sample. Heads that the
+        model does not have have no row.
+    """
+    parts: dict[str, list[Float[Tensor, "sample 2"]]] = {}
+    for batch, _ in in_turn(model, batches):
+        attentions = stacked_attentions(returned(model, batch, attentions=True))
+        pairs = batch.attention_mask[:, :, None] & batch.attention_mask[:, None, :]
+        _, n_layers, n_heads, _, _ = attentions.shape
+        for (layer, head), target in batch.target_attention.items():
+            if layer >= n_layers or head >= n_heads:
+                continue
+            both = [
+                reference_mass(weights, target, pairs).nanmean(1)
+                for weights in (attentions[:, layer, head], pairs.float())
+            ]
+            parts.setdefault(f"mass L{layer}H{head}", []).append(torch.stack(both, dim=1).cpu())
+    columns = ["sample", "metric", "value", "uniform"]
+    tables = [pd.DataFrame(columns=columns)] if not parts else []
+    for name, tensors in parts.items():
+        table = pd.DataFrame(torch.cat(tensors).numpy(), columns=columns[2:])
+        tables.append(table.rename_axis("sample").reset_index().assign(metric=name))
+    return pd.concat(tables, ignore_index=True)[columns]
+
+
+TWO_SIDED: Mapping[str, Method] = {
+    "raw attention, last layer": from_attention(last_layer),
+    "mean attention": from_attention(mean_attention),
+    "rollout": from_attention(rolled),
+    "sink-free rollout": from_attention(rolled, sink=[0]),
+    "flow": from_attention(flow),
+    "gradient x embedding": gradient_x_embedding,
+    "blank-out": blank_out,
+}
+"""What is compared, whatever else comes to the registry; without those over the null model, which is a causal
+one: here tokens see each other on both sides."""
+
+REPLACED = "blank-out, replaced"
+"""Blank-out with a token of no meaning in the place of the one that is left out: the length stays."""
+
+EVERY_TOKEN, OTHER_SYMBOLS = "every token", "other symbols"
+"""The candidates: see the module."""
+
+TIE = 1e-4
+"""Scores closer than this share of the largest are equal: none of them is *the* largest. (Attention in
+float32 is the program's to about this.)"""
+
+
+def source_rows(
+    model: nn.Module, batches: Iterable[Batch], head: Head, methods: Mapping[str, Method] = TWO_SIDED
+) -> pd.DataFrame:
+    """Whether each method's largest score is on a source, for every output of every sequence.
+
+    Args:
+        model: what is explained, its own predictions.
+        batches: with `target_attention`; a token that is asked for nothing is no symbol.
+        head: of `target_attention`: its keys that are symbols are the sources.
+        methods: by name. Scores that are NaN are no candidates.
+
+    Returns:
+        A row per output, method and set of candidates: `sample`, `query` (position of its token), `method`,
+        `among`, `found`, and `chance`, how often a candidate drawn blindly is a source. Where a source and
+        something else tie, nothing is found. Outputs without a source among the candidates have no row.
+    """
+    tables = list[pd.DataFrame]()
+    for batch, before in in_turn(model, batches):
+        asked = batch.target_ids != IGNORE
+        sources = batch.target_attention[head] & asked[:, None]
+        for query in range(asked.shape[1]):
+            rows = asked[:, query].nonzero()[:, 0]
+            if not len(rows):
+                continue
+            ids, real = batch.input_ids[rows], batch.attention_mask[rows]
+            scores = ask(model, ids, methods, real, query)
+            others = asked[rows].clone()
+            others[:, query] = False
+            for among, candidates in ((EVERY_TOKEN, real), (OTHER_SYMBOLS, others)):
+                wanted = sources[rows, query] & candidates
+                there = wanted.any(1)
+                about = {
+                    "sample": (before + rows[there]).cpu(),
+                    "query": query,
+                    "among": among,
+                    "chance": (wanted.sum(1) / candidates.sum(1))[there].cpu(),
+                }
+                for method, score in scores.items():
+                    found = _found(score[there], wanted[there], candidates[there]).cpu()
+                    tables.append(pd.DataFrame(about | {"method": method, "found": found}))
+    columns = ["sample", "query", "method", "among", "found", "chance"]
+    return pd.concat([pd.DataFrame(columns=columns), *tables][bool(tables) :], ignore_index=True)[columns]
+
+
+def _found(
+    scores: Float[Tensor, "row key"], wanted: Bool[Tensor, "row key"], candidates: Bool[Tensor, "row key"]
+) -> Bool[Tensor, " row"]:
+    candidates = candidates & ~scores.isnan()
+    best = scores.masked_fill(~(wanted & candidates), -torch.inf).amax(1)
+    other = scores.masked_fill(wanted | ~candidates, -torch.inf).amax(1)
+    size = scores.masked_fill(~candidates, 0.0).abs().amax(1)
+    return best > other + TIE * size
+
+
+def exactness(models: Iterable[Compiled], n_sequences: int = 200) -> pd.DataFrame:
+    """Whether compiled models are right, and have their program's attention, on test sequences.
+
+    Args:
+        models: each on sequences of its language, up to its own length.
+        n_sequences: of each.
+
+    Returns:
+        `sample_scores` of every model, with `run` ("sort, compiled") and `apart`, the largest difference of
+        any weight of attention from the program's.
+    """
+    tables = []
+    for each in models:
+        batches = _batches(each, n_sequences, 1, each.longest)
+        rows = program_agreement(each.model, batches)
+        ours = [name_of(each.heads[head_of(program)]) for program in rows["program"]]
+        apart = rows[rows["head"] == ours].groupby("sample")["apart"].max()
+        scores = sample_scores(each.model, batches)
+        tables.append(scores.assign(run=each.run, apart=scores["sample"].map(apart)))
+    return pd.concat(tables, ignore_index=True)
+
+
+def sources_found(models: Iterable[Compiled], n_sequences: int = 30, length: int = 10) -> pd.DataFrame:
+    """`source_rows` of compiled models, with `run`, for the methods of `TWO_SIDED` and `REPLACED`.
+
+    Args:
+        models: see `exactness`.
+        n_sequences: of each.
+        length: of all sequences, in symbols.
+    """
+    tables = []
+    for each in models:
+        replaced: Method = partial(blank_out, replacement=each.language.tokenizer.unk_token_id)
+        methods = {**TWO_SIDED, REPLACED: replaced}
+        batches = _batches(each, n_sequences, length, length)
+        rows = source_rows(each.model, batches, max(each.heads), methods)
+        tables.append(rows.assign(run=each.run))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _batches(each: Compiled, n: int, min_length: int, max_length: int) -> list[Batch]:
+    lang, lengths = each.language, {"min_length": min_length, "max_length": max_length}
+    return lang.in_batches(lang.sequences(n, split="test", **lengths), target_attention=True)

@@ -72,7 +72,7 @@ def compare_rows(
     if "evaluated" in rows:
         published_rows = rows[rows["evaluated"].astype(bool)].fillna({value: 0.0})
     counted, groups = _blank(published_rows[published_rows[value].notna()], value, split)
-    blank = replace(blank, published=published_comparison(*groups, counted.samples, confidence))
+    blank = replace(blank, published=published_comparison(groups[0], groups[1], counted.samples, confidence))
     if min(blank.samples) < 2:
         return without(
             blank, f"{min(blank.samples)} of at least 2 samples needed have the rarer kind of rows"
@@ -107,8 +107,9 @@ def _blank(rows: pd.DataFrame, value: str, split: str) -> tuple[Comparison, list
         (each["sample"].nunique() for each in kinds),
         (each[value].to_numpy(float) for each in kinds),
     )
-    means = {name: float(v.mean()) if len(v) else None for name, v in (("first", x), ("second", y))}
-    return Comparison("cluster jackknife over samples", (a, b), (len(x), len(y)), **means), [x, y]
+    first, second = (float(each.mean()) if len(each) else None for each in (x, y))
+    test = "cluster jackknife over samples"
+    return Comparison(test, (a, b), (len(x), len(y)), first=first, second=second), [x, y]
 
 
 def _explained(design: Float[np.ndarray, "row column"]) -> bool:

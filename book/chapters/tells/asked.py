@@ -402,7 +402,7 @@ def about_sentences(
             if others is None:
                 other = words.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
             else:
-                other = alike.draw(n, partial(_differs, place, written[place]), rng)
+                other = alike.draw(n, partial(_differs, place, written[place]), rng)  # type: ignore[assignment]
             if other is None:
                 continue
             source, target = (torch.tensor(ids) for ids in subwords.encode([*map(" ".join, other)]))

@@ -17,8 +17,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from attnlib.generators.translation import PairBatch
 from attnlib.generators.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from attnlib.generators.translation import PairBatch
 from attnlib.models.base import Saved, evaluating
 
 # Hidden state and cell of every layer of the decoder.

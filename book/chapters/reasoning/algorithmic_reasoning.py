@@ -280,7 +280,9 @@ class AlgorithmicReasoning(Chapter):
         stages = self.override.get(name, {}).get("stages")
         if stages is None:
             return recipe
-        parts = [(int(stage["steps"]), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages]
+        parts: list[Any] = [
+            (stage.get("steps"), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages
+        ]
         return recipe.changed({"stages": tuple(Stage(steps=steps, ranges=ranges) for steps, ranges in parts)})
 
     def sizes(self, name: str, positions: Positions = "") -> CausalSizes:

@@ -118,7 +118,7 @@ def test_the_explorer_gets_the_first_questions_of_every_setting(asked):
         f"{name}, question 1 (ID, answered right)" for name in ("reverse, compiled", "hist, compiled")
     ]
     explorer = MeasureExplorer(found)
-    question = explorer.documents[0]
+    question = explorer.items[0]
     length = len(question["tokens"])
     assert question["tokens"][0] == "<bos>" and question["truth"] == [length - question["query"]]
     assert question["found"]["rollout"] == [1] and question["found"]["even attention"] == [length - 2]

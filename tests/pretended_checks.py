@@ -20,10 +20,9 @@ from attnlib.attribution.prompts import by_length
 from attnlib.generators import base
 from attnlib.generators.base import Batch
 from attnlib.models import Classifier, ClassifierConfig, Transformer, TransformerConfig
-from attnlib.models.decoding import EOS_ID, translate
+from attnlib.models.base import seeded
 from attnlib.models.pretrained import load_language_model
-from attnlib.models.seeds import seeded
-from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attnlib.models.seq2seq import EOS_ID, Seq2Seq, Seq2SeqConfig, translate
 from attnlib.rollout import (
     attention_flow,
     generate_with_rollout,

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from attnlib.attribution.anatomy import Anatomy, anatomies
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.forward import Mask, watched_pass
-from attnlib.models.mode import evaluating
+from attnlib.models.base import evaluating
 
 TOLERANCE = 1e-3
 """How far, relative to its length, a sum of parts may be from the vector in single precision: rounding."""

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.base import moved
 from attnlib.models.attention.forward import Mask, check_prompt
-from attnlib.rollout.inputs import token_indices
+from attnlib.rollout.dense import token_indices
 
 Method = Callable[..., Float[Tensor, "batch key"]]
 """A measure of attribution: a function of the module's signature."""

@@ -35,4 +35,5 @@ __all__ = [
 _TASKS = dict.fromkeys([name for name in __all__ if "Generator" in name], "attnlib.generators.algorithmic")
 _HOMES = dict.fromkeys(__all__, "attnlib.generators.base") | _TASKS
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(__name__, _HOMES | {"char_tokenizer": "attnlib.generators.tokenizer"})
+    _OTHERS = {"EpochBatches": "attnlib.generators.order", "char_tokenizer": "attnlib.generators.tokenizer"}
+    __getattr__, __dir__ = lazily(__name__, _HOMES | _OTHERS)

@@ -28,7 +28,6 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,8 +180,9 @@ class NeedleGenerator:
         values = [fact["value"] for fact in _FACT.finditer(sample.text)]
         for value in rng.permutation([each for each in values if each != sample.answer]).tolist():
             swapped = {value: sample.answer, sample.answer: value}
-            told = re.sub(rf"\b({value}|{sample.answer})\b", partial(_swapped, swapped), sample.text)
-            other = self.annotate(told)
+            either = rf"\b({value}|{sample.answer})\b"
+            pieces: list[str] = re.split(either, sample.text)
+            other = self.annotate("".join(swapped.get(piece, piece) for piece in pieces))
             first = sample.n_prompt
             if other.n_prompt == first and other.input_ids[first] != sample.input_ids[first]:
                 return other
@@ -216,7 +216,3 @@ class NeedleGenerator:
             context=of(0, facts[-1].end())[:n],
             name=of(*fact.span("name"))[:n],
         )
-
-
-def _swapped(values: dict[str, str], found: re.Match) -> str:
-    return values[found[0]]

@@ -97,6 +97,17 @@ def found_set(
     return name, recipe, place
 
 
+def refuse_below_one(**numbers: int | None) -> None:
+    """Refuse numbers below 1.
+
+    Raises:
+        ValueError: one is; `None` is none.
+    """
+    for what, value in numbers.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{what} should be at least 1; got {value}")
+
+
 def files_of(folder: Path, beginnings: Mapping[str, tuple[str, ...]] = SPLITS) -> dict[str, list[Path]]:
     """The files of each split that a folder has any of, by name."""
     files = sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import string
+from typing import TYPE_CHECKING
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+if TYPE_CHECKING:
+    import transformers
 
-PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
+SPECIAL = PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
+"""The special tokens, at their ids."""
+
+PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 
 
-def char_tokenizer(characters: str = string.printable) -> PreTrainedTokenizerFast:
+def char_tokenizer(characters: str = string.printable) -> transformers.PreTrainedTokenizerFast:
     """A Hugging Face fast tokenizer that gives every character a token of its own.
 
     Ids 0 to 3 are `<pad>`, `<bos>`, `<eos>` and `<unk>`; character *i* of `characters` has id 4 + *i*.
@@ -30,12 +34,14 @@ def char_tokenizer(characters: str = string.printable) -> PreTrainedTokenizerFas
         >>> tokenizer.decode(tokenizer("a b")["input_ids"], skip_special_tokens=True)
         'a b'
     """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
     twice = sorted({character for character in characters if characters.count(character) > 1})
     if twice or not characters:
         problem = f"repeat {twice}" if twice else "are none"
         raise ValueError(f"characters must be a string with each character once; they {problem}")
-    specials = [PAD, BOS, EOS, UNK]
-    vocabulary = {token: index for index, token in enumerate([*specials, *characters])}
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *characters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNK))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()

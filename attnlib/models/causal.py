@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from attnlib.models.mode import evaluating
-from attnlib.models.seeds import seeded
+from attnlib.models.base import evaluating, seeded
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.naming import hint
 

@@ -18,8 +18,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from attnlib.generators.classification import DocumentBatch
-from attnlib.models.mode import evaluating
-from attnlib.models.saving import Saved
+from attnlib.models.base import Saved, evaluating
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})

@@ -19,10 +19,8 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from attnlib.generators.copying import CopyBatch
-from attnlib.models.mode import evaluating
+from attnlib.models.base import Saved, evaluating, seeded
 from attnlib.models.recurrence import gru, lstm
-from attnlib.models.saving import Saved
-from attnlib.models.seeds import seeded
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})

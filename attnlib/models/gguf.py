@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from filelock import FileLock
 from tokenizers import AddedToken, pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 CONVERSION = 1
 """Rises when `convert` would make another folder of the same file."""
@@ -40,7 +39,7 @@ def convert(gguf: Path, folder: Path) -> None:
         ImportError: the packages `gguf` and `accelerate` (the extra `lm`) are not installed.
     """
     with FileLock(folder.with_name(f"{folder.name}.lock")):
-        source = _sha256(gguf)
+        source = sha256_of(gguf)
         if wrong_with(folder, source) is None:
             return
         unfinished, old = (folder.with_name(f"{folder.name}.{state}") for state in ("unfinished", "replaced"))
@@ -80,12 +79,12 @@ def wrong_with(folder: Path, source: str) -> str | None:
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    return {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
+    return {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
 
 
 def _is(file: Path, sha256: str) -> bool:
     with suppress(OSError):
-        return _sha256(file) == sha256
+        return sha256_of(file) == sha256
     return False
 
 
@@ -95,12 +94,15 @@ def _is_read(path: Path) -> bool:
     return path.suffix in kinds and not path.name.startswith(".") and path.is_file()
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _dequantised(gguf: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
     loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     settings = loaded.config.to_dict()
     settings.pop("quantization_config", None)  # as long as it is there, transformers refuses to save
@@ -113,6 +115,7 @@ def _dequantised(gguf: Path) -> Any:
 def _tokenizer(gguf: Path) -> Any:
     """The tokenizer, with what transformers' GGUF reader leaves out of it."""
     from gguf import GGUFReader
+    from transformers import AutoTokenizer
 
     fields = GGUFReader(gguf).fields
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)

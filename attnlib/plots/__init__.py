@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from attnlib.lazily import lazily
 
 if TYPE_CHECKING:
+    from attnlib.plots.attention_paths import paths
     from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
     from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, lines, shares_by_layer
     from attnlib.plots.drawing import Drawing
     from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
-    from attnlib.plots.paths import paths
     from attnlib.plots.style import Table, table, visible
 
 __all__ = [
@@ -34,14 +34,15 @@ __all__ = [
     "with_intervals",
 ]
 
-_HOMES = {
-    "classification": "over_training relevance_scatter with_intervals",
-    "curves": "accuracy_by_length estimates learning_curves lines shares_by_layer",
-    "drawing": "Drawing",
-    "heat_maps": "attention_grid token_map token_maps",
-    "paths": "paths",
-    "style": "Table table visible",
-}
-__getattr__, __dir__ = lazily(
-    __name__, {name: f"attnlib.plots.{home}" for home, names in _HOMES.items() for name in names.split()}
-)
+if not TYPE_CHECKING:
+    _HOMES = {
+        "classification": "over_training relevance_scatter with_intervals",
+        "curves": "accuracy_by_length estimates learning_curves lines shares_by_layer",
+        "drawing": "Drawing",
+        "heat_maps": "attention_grid token_map token_maps",
+        "attention_paths": "paths",
+        "style": "Table table visible",
+    }
+    __getattr__, __dir__ = lazily(
+        __name__, {name: f"attnlib.plots.{home}" for home, names in _HOMES.items() for name in names.split()}
+    )

@@ -20,8 +20,7 @@ import torch
 from jaxtyping import Float, Float64, Int, Int32
 from torch import Tensor
 
-from attnlib.rollout.dense import Mixer
-from attnlib.rollout.inputs import Attentions, token_indices
+from attnlib.rollout.dense import Attentions, Mixer, token_indices
 
 TOGETHER = 8
 """Pairs in one call of scipy, which takes longer to look at a small graph than to find its flow."""

@@ -27,7 +27,7 @@ from attnlib.models.attention import evaluating, watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_prompt, model_dtype, refuse_recurrence, watched_pass
 from attnlib.rollout.collected import Collected, follow
-from attnlib.rollout.inputs import sink_mask
+from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.recursion import Recursion, one_hot
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib.rollout.inputs import sink_mask, token_indices
+from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import one_hot
 
 

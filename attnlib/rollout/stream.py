@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from attnlib.models.attention import watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_layers, model_dtype, n_layers
+from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.generative import check_generation, generate
-from attnlib.rollout.inputs import sink_mask
 from attnlib.rollout.recursion import Recursion, one_hot
 
 _ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")

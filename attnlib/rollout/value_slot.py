@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
 from attnlib.models.attention.forward import Mask, model_dtype, watched_pass
-from attnlib.rollout.inputs import sink_mask, token_indices
+from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import Descent, Recursion, one_hot
 
 FEW_KEYS = 256

@@ -92,7 +92,7 @@ def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
 
 
 def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:
-    """What a text imports: see `Import`. A package imports what it names for types when asked for it."""
+    """What a text imports: see `Import`. What a package names for types, it imports when asked for it."""
     bound: list[tuple[str, Import]] = []
     asked: dict[str, set[str]] = {}
     uses = Counter[str]()  # of a name, but for the attributes that are asked of it

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnlib.models.saving import config_of
+from attnlib.models.base import config_of
 from attnlib.training.closure import PACKAGES, modules_reached
 from attnlib.training.plan import Plan
 
@@ -211,8 +211,10 @@ def is_own(thing: Any) -> bool:
     name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None) or ""
     if name.partition(".")[0] in (*PACKAGES, "__main__"):
         return True
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return bool(file) and not any(Path(file).resolve().is_relative_to(folder) for folder in _LIBRARIES)
+    file = getattr(sys.modules.get(name), "__file__", None) or sys.executable
+    return file != sys.executable and not any(
+        Path(file).resolve().is_relative_to(folder) for folder in _LIBRARIES
+    )
 
 
 @functools.cache

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from attnlib.models.seeds import seeded
+from attnlib.models.base import seeded
 from attnlib.training.keeping import Keeper
 from attnlib.training.plan import History, Plan
 from attnlib.training.run import Evaluation, Run

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE, Batch, Head, moved
-from attnlib.models.mode import evaluating
+from attnlib.models.base import evaluating
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,174 @@
-"""The loss of `objectives.token_loss`, with a pass that leaves out most of a batch's padding."""
+"""A `Transformer` on texts of mixed lengths without most of their padding: laid end to end, in groups.
+
+The rows of a batch are sorted by length and cut into groups, each padded to its own longest. What acts on
+every token alone (embedding, linear layers, norms, feed-forward blocks) runs once, on all groups laid end to
+end; attention runs group by group. Rows of a batch know nothing of each other, so logits and gradients are
+those of the plain pass. Of 50 texts of 1 to 100 tokens, some 54 % of the tokens of the padded batch are left.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE, Batch
-from attnlib.models.packed import GROUP, Packing, packed_pass
+from attnlib.models.attention import replacing
 from attnlib.models.transformer import Transformer
 from attnlib.training.objectives import attention_error
+
+GROUP = 4
+"""Rows of a group. Smaller groups leave less padding, but call attention more often; measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """How the rows of a padded batch are laid end to end.
+
+    Attributes:
+        rows: which rows of the batch each group holds, shortest first.
+        masks: of each group, True for tokens, False for the padding that is left.
+        laid: where each token that is laid stands in the flattened batch.
+        places: the position of each token that is laid in its text.
+    """
+
+    rows: list[Int64[Tensor, " _"]]
+    masks: list[Bool[Tensor, "_ _"]]
+    laid: Int64[Tensor, " laid"]
+    places: Int64[Tensor, " laid"]
+
+    @classmethod
+    def of(cls, attention_mask: Bool[Tensor, "batch token"], group: int = GROUP) -> Packing:
+        """The packing of a batch that is padded on the right.
+
+        Args:
+            attention_mask: True for tokens, False for padding.
+            group: rows of a group; the last one has what is left.
+
+        Raises:
+            ValueError: there is padding in front of tokens, or a group would have no rows.
+        """
+        if group < 1:
+            raise ValueError(f"a group must have at least 1 row; got group={group}")
+        if (attention_mask[:, 1:] & ~attention_mask[:, :-1]).any():
+            raise ValueError(
+                "a packed pass takes texts that are padded on the right; some here have padding in front of "
+                "tokens. Call the model itself, which takes padding on either side"
+            )
+        lengths, width = attention_mask.sum(1), attention_mask.shape[1]
+        rows = list(lengths.argsort(stable=True).split(group))
+        masks = [attention_mask[some, : int(lengths[some[-1]])] for some in rows]
+        position = torch.arange(width, device=attention_mask.device)
+        places = [position[: mask.shape[1]].expand_as(mask).flatten() for mask in masks]
+        row_of = [some[:, None].expand_as(mask).flatten() for some, mask in zip(rows, masks, strict=True)]
+        return cls(rows, masks, torch.cat(row_of) * width + torch.cat(places), torch.cat(places))
+
+    def lay(self, padded: Shaped[Tensor, "batch token ..."]) -> Shaped[Tensor, "laid ..."]:
+        """What a padded batch holds for each token that is laid."""
+        return padded.flatten(0, 1)[self.laid]
+
+
+@dataclass(frozen=True, eq=False)
+class PackedOutput:
+    """What a packed pass gives.
+
+    Attributes:
+        logits: unnormalised log probability of each class at each token that is laid.
+        attentions: of each group, softmax weights before dropout, [row layer head query key]; `None` unless
+            they were asked for.
+    """
+
+    logits: Float[Tensor, "laid class"]
+    attentions: list[Float[Tensor, "_ layer head _ _"]] | None = None
+
+
+def packed_pass(
+    model: Transformer,
+    input_ids: Int64[Tensor, "batch token"],
+    packing: Packing,
+    *,
+    output_attentions: bool = False,
+) -> PackedOutput:
+    """Score every class at every token that is laid.
+
+    Equal to the plain pass there, with every kind of positions and norm, causal or not. With dropout it draws
+    other random numbers. In bf16 (under torch's autocast) on a CPU, attention is formed: the fused kernel is
+    slower there.
+
+    Args:
+        model: in any mode, with or without gradients.
+        input_ids: the padded batch.
+        packing: of this batch.
+        output_attentions: keep the attention of every head.
+
+    Raises:
+        ValueError: a text is longer than the model's `max_length`, or the model's attention is watched or
+            changed by an open block of `attnlib.models.attention`, to which rows are in the batch's order.
+    """
+    longest = packing.masks[-1].shape[1]
+    if longest > model.config.max_length:
+        raise ValueError(
+            f"the longest text has {longest} tokens, and this model was built for at most "
+            f"max_length={model.config.max_length}"
+        )
+    n_laid, places = len(packing.laid), packing.places[None]
+    x = model.embedding(packing.lay(input_ids)[None]) + model._position_vectors(n_laid, None, places)
+    x, angle = model.dropout(x), model._angles(n_laid, None, places)
+    by_group = _ByGroup(packing.masks)
+    with replacing(model, by_group):
+        for layer in model.layers:
+            x, _ = layer(x, None, output_attentions, angle)
+    attentions = None
+    if output_attentions:
+        attentions = [torch.stack(of_layers, dim=1) for of_layers in zip(*by_group.kept, strict=True)]
+    return PackedOutput(model.classify(model.norm(x))[0], attentions)
+
+
+class _ByGroup:
+    """Stands in place of a model's attention: the laid tokens' attention, one group after another.
+
+    Groups are split off and joined, not sliced: the way back through a slice fills a whole tensor with zeros.
+    """
+
+    def __init__(self, masks: list[Bool[Tensor, "_ _"]]) -> None:
+        self.masks, self.kept = masks, list[list[Tensor]]()
+
+    def __call__(
+        self,
+        attend: Callable[..., tuple[Tensor, Tensor | None]],
+        q: Float[Tensor, "1 head laid channel"],
+        k: Float[Tensor, "1 head laid channel"],
+        v: Float[Tensor, "1 head laid channel"],
+        allowed: None = None,
+        *,
+        causal: bool = False,
+        dropout: float = 0.0,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "1 head laid channel"], None]:
+        form = need_weights or (q.device.type == "cpu" and q.dtype == torch.bfloat16)
+        counts = [mask.numel() for mask in self.masks]
+        parts = (each[0].split(counts, dim=1) for each in (q, k, v))
+        mixed, kept = list[Tensor](), list[Tensor]()
+        for mask, *part in zip(self.masks, *parts, strict=True):
+            seen = mask[:, None, None, :]
+            if causal:
+                seen = seen & torch.ones(mask.shape[1:] * 2, dtype=torch.bool, device=mask.device).tril()
+            q, k, v = (each.unflatten(1, mask.shape).transpose(0, 1) for each in part)
+            of_group, weights = attend(q, k, v, seen, dropout=dropout, need_weights=form)
+            mixed.append(of_group.transpose(0, 1).flatten(1, 2))
+            if need_weights and weights is not None:
+                kept.append(weights)
+        self.kept.append(kept)
+        return torch.cat(mixed, dim=1)[None], None
 
 
 @dataclass(frozen=True)
 class PackedLoss:
-    """`TokenLoss` of a `Transformer`, computed on the batch's tokens laid end to end: see `models.packed`.
+    """`TokenLoss` of a `Transformer`, computed on the batch's tokens laid end to end.
 
     The same numbers, but for rounding, from the same random batch. (Batches *drawn* of like length leave out
     padding too, but models learn less from as many of them.)

@@ -7,7 +7,6 @@ from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
 import torch
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
@@ -116,8 +115,10 @@ class History:
     folder: Path | None = None
 
     @property
-    def table(self) -> pd.DataFrame:
-        """The rows as a table."""
+    def table(self) -> Any:
+        """The rows as a table, a `DataFrame`."""
+        import pandas as pd
+
         return pd.DataFrame(self.rows, columns=None if self.rows else ["step", "loss", "lr", "seconds"])
 
     @property

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, on_cpu, save_tensors, write_atomically
-from attnlib.models.mode import evaluating
-from attnlib.models.saving import as_json, config_of
+from attnlib.models.base import as_json, config_of, evaluating
 from attnlib.training.keeping import Foreign, Keeper, load_own
 from attnlib.training.key import digest
 from attnlib.training.plan import History, Plan

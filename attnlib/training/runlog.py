@@ -15,7 +15,7 @@ from torch import nn
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from attnlib.files import CheckpointError
-from attnlib.models.saving import config_of
+from attnlib.models.base import config_of
 from attnlib.training.plan import History, Plan
 
 log = logging.getLogger("attnlib.training")

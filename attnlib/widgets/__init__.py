@@ -26,6 +26,11 @@ __all__ = [
     "TrainingExplorer",
 ]
 
-_HOMES = {name: f"{name.removeprefix('Live').removesuffix('Explorer').lower()}_explorer" for name in __all__}
-_HOMES["Choice"] = "choice"
-__getattr__, __dir__ = lazily(__name__, {name: f"attnlib.widgets.{home}" for name, home in _HOMES.items()})
+if not TYPE_CHECKING:
+    _HOMES = {
+        name: f"{name.removeprefix('Live').removesuffix('Explorer').lower()}_explorer" for name in __all__
+    }
+    _HOMES["Choice"] = "choice"
+    __getattr__, __dir__ = lazily(
+        __name__, {name: f"attnlib.widgets.{home}" for name, home in _HOMES.items()}
+    )

@@ -25,7 +25,7 @@ from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.arithmetic.writing import CHARACTERS
 from attnlib.generators.rasp import LANGUAGES, Language
-from attnlib.models.saving import config_of
+from attnlib.models.base import config_of
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.widgets.attention_explorer import AttentionView
 from attnlib.widgets.encoding import checked_tokens, deflate

@@ -29,7 +29,7 @@ from pydantic import (
 from torch import nn
 
 from attnlib.training import History, Plan, token_scores, trained
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.demands import refuse_too_large
 from book.chapters.parameters import Device
 from book.chapters.processes import processes, train_side_by_side

@@ -27,7 +27,7 @@ from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.base import Batch
 from attnlib.generators.rasp import Language
 from attnlib.measures.accuracy import sample_scores
-from attnlib.models.saving import config_of
+from attnlib.models.base import config_of
 from attnlib.models.stored import STORED, VERSION, Task, file_name, single, stored_model, tests, told
 from attnlib.models.transformer import Transformer
 from attnlib.stats import answer_accuracy

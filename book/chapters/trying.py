@@ -7,10 +7,10 @@ is worth more there than two of one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, cast
 
-from attnlib.generators.rasp import LANGUAGES
-from attnlib.models.transformer import Transformer
+from attnlib.generators.rasp import LANGUAGES, Language
+from attnlib.models.stored import StoredModel
 from attnlib.widgets.model_explorer import checked
 
 ROOM = 320_000
@@ -18,27 +18,6 @@ ROOM = 320_000
 
 EXAMPLES = ("cabbage", "hidefgabcjij")
 """What models are asked at first, if their alphabet has letters."""
-
-
-@runtime_checkable
-class Kept(Protocol):
-    """What is asked of a stored model here: see `attnlib.models.stored.StoredModel`."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    @property
-    def model(self) -> Transformer:
-        """The model itself."""
-
-    @property
-    def task(self) -> Any:
-        """The language it was trained on."""
-
-    @property
-    def note(self) -> str:
-        """A line on how good it is."""
 
 
 class ToTry(NamedTuple):
@@ -63,7 +42,7 @@ class ToTry(NamedTuple):
         )
 
 
-def to_try(stored: Mapping[str, Kept], first: str, text: str = "", room: int = ROOM) -> ToTry:
+def to_try(stored: Mapping[str, StoredModel], first: str, text: str = "", room: int = ROOM) -> ToTry:
     """The stored models of languages that a page has room for.
 
     In this order, as long as there is room: a model of the language `first`; one of every other language, in
@@ -80,8 +59,9 @@ def to_try(stored: Mapping[str, Kept], first: str, text: str = "", room: int = R
     seen: dict[str, int] = {}
     ranked = []
     for kept in sorted(stored.values(), key=lambda kept: "supervised" not in kept.name):
-        rank = seen[kept.task.name] = seen.get(kept.task.name, -1) + 1
-        ranked.append((rank, order.index(kept.task.name), kept))
+        name = _language(kept).name
+        rank = seen[name] = seen.get(name, -1) + 1
+        ranked.append((rank, order.index(name), kept))
     models, left_out = dict[str, dict[str, Any]](), list[str]()
     for *_, kept in sorted(ranked, key=lambda each: each[:2]):
         size = sum(weight.numel() for weight in kept.model.parameters())
@@ -98,17 +78,18 @@ def to_try(stored: Mapping[str, Kept], first: str, text: str = "", room: int = R
     return ToTry(models, left_out)
 
 
-def texts_for(kept: Kept, text: str = "") -> list[str]:
+def texts_for(kept: StoredModel, text: str = "") -> list[str]:
     """The text, if the model can be asked it, and others to begin with; drawn ones if it has no letters."""
     found = [each for each in (text, *EXAMPLES) if not why_not(kept, each)]
     if set(found) <= {text}:
-        longest = min(12, kept.model.config.max_length - kept.task.bos)
-        drawn = kept.task.sequences(2, split="test", min_length=min(8, longest), max_length=longest)
-        found += kept.task.decode(drawn)
+        task = _language(kept)
+        longest = min(12, kept.model.config.max_length - task.bos)
+        drawn = task.sequences(2, split="test", min_length=min(8, longest), max_length=longest)
+        found += task.decode(drawn)
     return list(dict.fromkeys(found))
 
 
-def text_for(kept: Kept, text: str = "") -> tuple[str, str]:
+def text_for(kept: StoredModel, text: str = "") -> tuple[str, str]:
     """A text that the model can be asked: this one, if there is one and it can be; and otherwise why not.
 
     Returns:
@@ -123,10 +104,14 @@ def text_for(kept: Kept, text: str = "") -> tuple[str, str]:
     )
 
 
-def why_not(kept: Kept, text: str) -> str:
+def why_not(kept: StoredModel, text: str) -> str:
     """Why a model cannot be asked a text, or ""."""
     try:
         checked(kept.model, kept.task, text)
     except ValueError as error:
         return str(error)
     return ""
+
+
+def _language(kept: StoredModel) -> Language:
+    return cast(Language, kept.task)

@@ -34,7 +34,7 @@ def read(stage: Path, name: str) -> pd.DataFrame:
 def bounds(stage: Path) -> str:
     """What bounds what is left, as a list in MyST; every ratio is read from its table."""
 
-    def times(name: str, *cells: object) -> str:
+    def times(name: str, *cells: Any) -> str:
         """The last ratio of the one row with these cells."""
         table = read(stage, name)
         for cell in cells:

@@ -394,7 +394,7 @@ def test_pages_are_small(html: Path, document: str) -> None:
     # The first page has models in it that the reader asks (book.front.explorer.ROOM): as much as a chapter.
     chapter = document in CHAPTERS or document == "index"
     allowed = 3 * LIMIT if chapter else 2 * LIMIT if "/api/" in document else LIMIT
-    if document == "notebooks/rasp_languages":  # it has the weights of models in it: widgets.trying.ROOM
+    if document == "notebooks/rasp_languages":  # it has the weights of models in it: chapters.trying.ROOM
         allowed += LIMIT
     assert (html / f"{document}.html").stat().st_size < allowed
 

@@ -19,8 +19,7 @@ from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.gguf import CONVERSION, MANIFEST, _checksums, wrong_with
 from attnlib.models.stored import stored_model
 from attnlib.training import History, Plan, token_loss, token_scores, trained
-from attnlib.training.keeping import kept
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots, kept
 from book.chapters.records import record, records
 from book.chapters.records import runs as record_file
 from book.chapters.storing import store_model

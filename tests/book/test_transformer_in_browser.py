@@ -10,8 +10,8 @@ from torch import nn
 
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import changing, heads_ablated, reinforced
-from attnlib.models.attention.affine import Affine
-from attnlib.models.saving import config_of
+from attnlib.models.attention.call import Affine
+from attnlib.models.base import config_of
 from attnlib.widgets.front_end import front_end
 
 pytestmark = pytest.mark.book

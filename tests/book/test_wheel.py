@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NOT_INSTALLED = ("jupyter_book", "papermill", "jupytext", "snakemake", "jupyterlab", "matplotlib",
                  "seaborn", "ruff", "pytest", "gguf", "datasets")  # fmt: skip

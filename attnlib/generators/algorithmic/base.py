@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from attnlib.generators.algorithmic.digits import DIGITS
-from attnlib.generators.algorithmic.labels import Labels, lay
 from attnlib.generators.algorithmic.prompt import character_ids, layout
 from attnlib.generators.algorithmic.samples import (
     AlgorithmicSample,
+    Labels,
     PaddedSamples,
     collated,
+    lay,
     padded_batch,
     single_samples,
 )
-from attnlib.generators.algorithmic.texts import Pairs, Texts, joined
+from attnlib.generators.algorithmic.texts import DIGITS, Pairs, Texts, joined
 from attnlib.generators.base import IGNORE, Batch, Sample
 from attnlib.generators.exchange import exchanged_text, with_others
 from attnlib.generators.order import chunks

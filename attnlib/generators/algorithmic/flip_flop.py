@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
-from attnlib.generators.algorithmic.checks import bounds
-from attnlib.generators.algorithmic.digits import DIGITS
-from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+from attnlib.generators.algorithmic.texts import DIGITS, Pairs, Texts, bounds, pack, pairs
 from attnlib.generators.exchange import with_others
 
 WRITE, IGNORED, FLIP, READ = range(10, 14)

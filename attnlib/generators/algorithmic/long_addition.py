@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
-from attnlib.generators.algorithmic.checks import bounds
-from attnlib.generators.algorithmic.digits import (
+from attnlib.generators.algorithmic.texts import (
     DIGITS,
+    Pairs,
+    Texts,
+    bounds,
     carried,
     carry_sources,
     draw_digits,
     n_digits,
+    pack,
+    pairs,
     typed_digits,
 )
-from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
 
 PLUS, EQUALS = 10, 11
 

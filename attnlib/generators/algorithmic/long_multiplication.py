@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
-from attnlib.generators.algorithmic.checks import bounds
-from attnlib.generators.algorithmic.digits import DIGITS, carried, draw_digits, n_digits, typed_digits
-from attnlib.generators.algorithmic.labels import Labels
-from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+from attnlib.generators.algorithmic.samples import Labels
+from attnlib.generators.algorithmic.texts import (
+    DIGITS,
+    Pairs,
+    Texts,
+    bounds,
+    carried,
+    draw_digits,
+    n_digits,
+    pack,
+    pairs,
+    typed_digits,
+)
 
 TIMES, PLUS, EQUALS, OPEN, CLOSE = range(10, 15)
 

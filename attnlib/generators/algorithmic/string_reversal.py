@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
-from attnlib.generators.algorithmic.checks import bounds, characters
-from attnlib.generators.algorithmic.labels import Labels
-from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+from attnlib.generators.algorithmic.samples import Labels
+from attnlib.generators.algorithmic.texts import Pairs, Texts, bounds, characters, pack, pairs
 from attnlib.generators.exchange import with_others
 
 ALPHANUMERIC = string.digits + string.ascii_uppercase + string.ascii_lowercase

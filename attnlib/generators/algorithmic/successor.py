@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
-from attnlib.generators.algorithmic.checks import bounds
-from attnlib.generators.algorithmic.digits import DIGITS
-from attnlib.generators.algorithmic.texts import Pairs, Texts, counting, pack
+from attnlib.generators.algorithmic.texts import DIGITS, Pairs, Texts, bounds, counting, pack
 
 SPACE = 10
 HIGHEST = 10**17

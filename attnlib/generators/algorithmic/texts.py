@@ -1,10 +1,11 @@
-"""Many texts of one task at once, and the few steps that writing them takes."""
+"""Many texts of one task at once: what their settings must be, and the few steps that writing them takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Integer
@@ -101,3 +102,113 @@ def pairs(queries: np.ndarray, keys: np.ndarray) -> Pairs:
 def counting(sizes: np.ndarray) -> np.ndarray:
     """0, 1, ..., n - 1 for each size n, one after the other."""
     return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+# ---- digits: of many numbers at once, least significant first along the last dimension, zeros behind
+
+DIGITS = "0123456789"
+
+
+def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of columns as digits, least significant first, each with the carry that it hands on.
+
+    Args:
+        columns: the sum of each column, along the last dimension; wide enough for the last carry to be 0.
+    """
+    digits, carries = np.empty_like(columns), np.empty_like(columns)
+    carry = np.zeros_like(columns[..., 0])
+    for place in range(columns.shape[-1]):
+        carry, digits[..., place] = np.divmod(columns[..., place] + carry, 10)
+        carries[..., place] = carry
+    return digits, carries
+
+
+def carry_sources(columns: np.ndarray, most: int) -> np.ndarray:
+    """Which lower columns a digit of a sum depends on by its carry.
+
+    They are the column below, and further ones as long as what a column hands on depends on what it is
+    handed.
+
+    Args:
+        columns: the sum of each column, without carries, along the last dimension, lowest first.
+        most: the highest carry that there can be.
+
+    Returns:
+        [..., digit, column].
+    """
+    depends = columns // 10 != (columns + most) // 10
+    width = columns.shape[-1]
+    sources = np.zeros((*columns.shape, width), dtype=bool)
+    for back in range(1, width):
+        digit = np.arange(back, width)
+        reached = sources[..., digit, digit - back + 1] & depends[..., digit - back + 1] if back > 1 else True
+        sources[..., digit, digit - back] = reached
+    return sources
+
+
+def n_digits(digits: np.ndarray) -> np.ndarray:
+    """How many digits numbers have (0 has one), given least significant first along the last dimension."""
+    places = np.arange(1, digits.shape[-1] + 1)
+    return np.where(digits > 0, places, 1).max(-1)
+
+
+def draw_digits(rng: np.random.Generator, sizes: np.ndarray, most: int) -> np.ndarray:
+    """Numbers of exactly so many digits each, uniform; least significant digit first, 0 behind the last."""
+    digits = rng.integers(0, 10, (*sizes.shape, most), dtype=np.uint8)
+    leading = rng.integers(1, 10, sizes.shape, dtype=np.uint8)
+    place = np.arange(most)
+    digits[place >= sizes[..., None]] = 0
+    last = (place == sizes[..., None] - 1) & (sizes[..., None] > 1)
+    return np.where(last, leading[..., None], digits)
+
+
+def typed_digits(numbers: list[str]) -> np.ndarray:
+    """Numbers as digits [number digit], 0 behind the last."""
+    longest = max(map(len, numbers))
+    return np.array([[int(digit) for digit in number.ljust(longest, "0")] for number in numbers], np.uint8)
+
+
+# ---- settings: what they must be, and what a person is told if they are not
+
+
+def bounds(name: str, value: Any, lowest: int, highest: int | None = None, why: str = "") -> tuple[int, int]:
+    """A range whose ends are both included, as the pair it should be.
+
+    Raises:
+        ValueError: it is not a pair of whole numbers, upside down, or goes too far; `why` is added.
+    """
+    whole = isinstance(value, Sequence) and [
+        isinstance(end, int | np.integer) and not isinstance(end, bool) for end in value
+    ] == [True, True]
+    if not whole or not lowest <= value[0] <= value[1] or (highest is not None and value[1] > highest):
+        limit = "" if highest is None else f" <= {highest}"
+        reason = f" ({why})" if why else ""
+        raise ValueError(
+            f"{name} must be (fewest, most) with {lowest} <= fewest <= most{limit}{reason}; got {value!r}"
+        )
+    return int(value[0]), int(value[1])
+
+
+def characters(name: str, charset: Iterable[str], separators: str, fewest: int = 1, why: str = "") -> str:
+    """A set of characters in a fixed order: that of the text or list, or sorted if it is a set.
+
+    Raises:
+        ValueError: it has too few (`why` says for what), some twice, a text that is no single character, or a
+            separator.
+    """
+    chosen = sorted(charset) if isinstance(charset, set | frozenset) else list(charset)
+    longer = [one for one in chosen if len(one) != 1]
+    twice = [one for one in dict.fromkeys(chosen) if chosen.count(one) > 1]
+    taken = [one for one in chosen if one in separators]
+    problem = ""
+    if longer:
+        problem = f"{', '.join(map(repr, longer))} is no single character"
+    elif twice:
+        problem = f"{', '.join(map(repr, twice))} occurs more than once"
+    elif taken:
+        problem = f"{', '.join(map(repr, taken))} separates the parts of a text"
+    elif len(chosen) < fewest:
+        problem = f"it has {len(chosen)} characters, but {fewest} are needed{why}"
+    if problem:
+        raise ValueError(f"{name} must have {fewest} or more characters, each once, no separator; {problem}")
+    return "".join(chosen)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
-from attnlib.generators.algorithmic.checks import bounds, characters
 from attnlib.generators.algorithmic.string_reversal import ALPHANUMERIC
-from attnlib.generators.algorithmic.texts import Pairs, Texts, pack, pairs
+from attnlib.generators.algorithmic.texts import Pairs, Texts, bounds, characters, pack, pairs
 from attnlib.generators.exchange import other_of
 
 SEPARATORS = " ="

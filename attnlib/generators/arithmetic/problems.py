@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from attnlib.generators.algorithmic.digits import carried
+from attnlib.generators.algorithmic.texts import carried
 
 OPERATORS = "+-*"
 """What problems are made with: sum, difference, product."""

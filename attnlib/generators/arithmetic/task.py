@@ -7,14 +7,12 @@ import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
 
 from attnlib.generators.arithmetic.attention import answer_digits, looks
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems, results_reach
@@ -24,6 +22,10 @@ from attnlib.generators.base import IGNORE, Batch, Sample
 from attnlib.generators.exchange import exchanged_text, with_others
 from attnlib.generators.order import EpochBatches, chunks
 from attnlib.generators.tokenizer import char_tokenizer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import transformers
 
 
 def arithmetic(
@@ -81,7 +83,7 @@ def arithmetic(
 
 
 @functools.cache
-def _tokenizer() -> PreTrainedTokenizerFast:
+def _tokenizer() -> transformers.PreTrainedTokenizerFast:
     return char_tokenizer(CHARACTERS)
 
 
@@ -102,7 +104,7 @@ class Arithmetic:
     operands_too: bool = False
 
     @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
+    def tokenizer(self) -> transformers.PreTrainedTokenizerFast:
         """One token per character, the same for every task: a model can be asked another's problem."""
         return _tokenizer()
 
@@ -287,6 +289,8 @@ class Arithmetic:
 
     def peek(self, n: int = 10, seed: int = 0) -> pd.DataFrame:
         """A table of `n` problems, to see what the task is."""
+        import pandas as pd
+
         drawn = np.random.default_rng(seed).integers(self.space.size, size=100 * n)
         problems = self.space.problems(drawn[self.space.allowed(drawn)][:n])
         written = pd.Series(self.texts(problems)).str.partition("=")

@@ -7,7 +7,7 @@ end), some of which a problem leaves empty: a short number has no thousands. The
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -59,48 +59,39 @@ def write(problems: Problems, widths: tuple[int, int], padded: bool, backwards: 
         backwards: write every number with its units first, and a minus sign last.
     """
     n, n_operands = problems.operands.shape
-    how = {"padded": padded, "backwards": backwards}
-    pieces = []
-    for operand in range(n_operands):
-        if operand:
-            pieces.append(_single(n, 10 + problems.operators, OPERATOR))
-        pieces.append(_number(problems.operands[:, operand], operand, widths[0], **how))
-    pieces.append(_single(n, CHARACTERS.index("="), EQUALS))
-    pieces.append(_number(problems.results, ANSWER, widths[1], **how))
-    pieces.append(_single(n, END, EOS))
-    names = [field.name for field in fields(Writing)]
-    joined = {name: np.concatenate([getattr(piece, name) for piece in pieces], axis=1) for name in names}
-    real = joined["real"]
+    numbers = [(problems.operands[:, part], part, widths[0]) for part in range(n_operands)]
+    pieces = []  # columns: their characters, whether a problem has them, and what they are in every problem
+    for values, part, width in [*numbers, (problems.results, ANSWER, widths[1])]:
+        if part == ANSWER:
+            pieces.append(_single(np.full(n, CHARACTERS.index("=")), EQUALS))
+        elif part:
+            pieces.append(_single(10 + problems.operators, OPERATOR))
+        sizes, place = np.abs(values), np.arange(width)[::-1]
+        minus = np.full((n, 1), CHARACTERS.index("-"))
+        characters = np.concatenate([minus, digits(sizes, width)[:, ::-1]], axis=1)
+        written = padded | (sizes[:, None] >= 10**place) | (place == 0)
+        real = np.concatenate([values[:, None] < 0, written], axis=1)
+        step = -1 if backwards else 1
+        meant = [(part, where) for where in (SIGN, *place)][::step]
+        pieces.append((characters[:, ::step], real[:, ::step], meant))
+    pieces.append(_single(np.full(n, END), EOS))
+    characters, real = (np.concatenate([piece[i] for piece in pieces], axis=1) for i in (0, 1))
+    parts, places = np.array([column for piece in pieces for column in piece[2]]).T
     order = np.argsort(~real, axis=1, kind="stable")[:, : int(real.sum(1).max(initial=1))]
-    moved = {name: np.take_along_axis(values, order, axis=1) for name, values in joined.items()}
-    for name, nothing in {"characters": END + 1, "parts": NOTHING, "places": SIGN}.items():
-        moved[name] = np.where(moved["real"], moved[name], nothing)
-    return Writing(**moved)
-
-
-def _single(n: int, character: int | Int64[np.ndarray, " problem"], part: int) -> Writing:
-    """One character of every problem."""
-    characters = np.broadcast_to(np.asarray(character, dtype=np.int64), (n,))[:, None]
-    parts = np.full((n, 1), part)
-    return Writing(characters, parts, np.full((n, 1), SIGN), np.ones((n, 1), dtype=bool))
-
-
-def _number(
-    numbers: Int64[np.ndarray, " problem"], part: int, width: int, padded: bool, backwards: bool
-) -> Writing:
-    """One number of every problem: sign, then digits from the highest to the units, or the reverse."""
-    n = len(numbers)
-    sizes = np.abs(numbers)
-    places = np.arange(width)[::-1]
-    written = padded | (sizes[:, None] >= 10**places) | (places == 0)
-    characters = np.concatenate(
-        [np.full((n, 1), CHARACTERS.index("-")), digits(sizes, width)[:, ::-1]], axis=1
+    characters, real = (np.take_along_axis(each, order, axis=1) for each in (characters, real))
+    return Writing(
+        np.where(real, characters, END + 1),
+        np.where(real, parts[order], NOTHING),
+        np.where(real, places[order], SIGN),
+        real,
     )
-    real = np.concatenate([numbers[:, None] < 0, written], axis=1)
-    places = np.broadcast_to(np.concatenate([[SIGN], places]), characters.shape)
-    step = -1 if backwards else 1
-    parts = np.full_like(characters, part)
-    return Writing(characters[:, ::step], parts, places[:, ::step], real[:, ::step])
+
+
+def _single(
+    characters: Int64[np.ndarray, " problem"], part: int
+) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]]]:
+    """One character of every problem."""
+    return characters[:, None], np.ones((len(characters), 1), dtype=bool), [(part, SIGN)]
 
 
 def read_numbers(text: str, space: Space, backwards: bool, example: str) -> tuple[str, list[int]]:

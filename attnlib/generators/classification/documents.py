@@ -10,10 +10,9 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
 from attnlib.generators.base import Movable
-from attnlib.generators.classification.vocabulary import BOS, EOS, split_words
+from attnlib.generators.classification.vocabulary import split_words
 from attnlib.generators.ragged import Ragged, padded, spans, starts_of
-
-PAD_ID = 0
+from attnlib.generators.tokenizer import BOS, EOS, PAD_ID
 
 
 @dataclass(frozen=True)

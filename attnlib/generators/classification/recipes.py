@@ -21,6 +21,7 @@ from attnlib.generators.sources import (
     files_of,
     found_set,
     read_tsv,
+    refuse_below_one,
     split_in_three,
     tables_in,
     without_copies,
@@ -203,13 +204,7 @@ def corpus(
         FileNotFoundError: the folder or its files are not there.
         ConnectionError: the public source cannot be reached.
     """
-    for what, value in [
-        ("max_length", max_length),
-        ("train_documents", train_documents),
-        ("test_documents", test_documents),
-    ]:
-        if value is not None and value < 1:
-            raise ValueError(f"{what} should be at least 1; got {value}")
+    refuse_below_one(max_length=max_length, train_documents=train_documents, test_documents=test_documents)
     if name.lower() == "planted":
         if folder is not None or classes is not None or max_length is not None:
             raise ValueError(
@@ -220,6 +215,7 @@ def corpus(
         return planted(train_documents=n_train, test_documents=n_test, seed=seed)
     name, recipe, place = find(name, folder)
     if place is None:
+        assert recipe is not None
         tables, source = read_hub(recipe, seed), f"{recipe.hub.repository}@{recipe.hub.revision}"
     else:
         files = _tables(place)

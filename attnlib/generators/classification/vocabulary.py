@@ -8,10 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnlib.generators.tokenizer import BOS, EOS, PAD, UNK
-
-SPECIAL = (PAD, BOS, EOS, UNK)
-"""Ids 0 to 3."""
+from attnlib.generators.tokenizer import BOS, EOS, SPECIAL, UNK
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import string
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
 
 from attnlib.generators.base import IGNORE, Batch, Head, Sample
 from attnlib.generators.order import EpochBatches, chunks
@@ -20,6 +19,10 @@ from attnlib.generators.rasp.sequences import Sequences
 from attnlib.generators.splits import TENTHS, checked_split, in_split
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.naming import unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import transformers
 
 ALL_SYMBOLS = string.ascii_letters + string.digits + string.punctuation + string.whitespace
 ALPHABET_SIZES = (10, 26, 52, 100)
@@ -91,7 +94,7 @@ class Language:
         return self.definition.classes(self.alphabet)
 
     @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
+    def tokenizer(self) -> transformers.PreTrainedTokenizerFast:
         """One token for each symbol of the alphabet."""
         return char_tokenizer(self.alphabet)
 
@@ -155,6 +158,8 @@ class Language:
             split: "train", "valid" or "test".
             start: how many of `start + n` are left out, from the first.
         """
+        import pandas as pd
+
         drawn = self.sequences(start + n, split=split, seed=seed, max_length=max_length)
         sequences = drawn[slice(start, None)]
         outputs = self.definition.outputs(sequences)

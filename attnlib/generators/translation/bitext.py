@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from attnlib.generators.sources import ORDER
-from attnlib.generators.translation.pairs import EOS_ID, Pairs
+from attnlib.generators.tokenizer import EOS_ID
+from attnlib.generators.translation.pairs import Pairs
 from attnlib.generators.translation.subwords import Subwords
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from torch import Tensor
 
 from attnlib.generators.base import Movable
 from attnlib.generators.ragged import Ragged, padded, spans, starts_of
-
-PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
-"""Ids of the special tokens, as in the original."""
+from attnlib.generators.tokenizer import PAD_ID
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from attnlib.generators.sources import (
     found_set,
     read_lines,
     read_tsv,
+    refuse_below_one,
     split_in_three,
     split_lines,
     tables_in,
@@ -176,9 +177,7 @@ def bitext(
     """
     sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
     limits: dict[str, Any] = {f"{split}_sentences": n for split, n in sizes.items() if n is not None}
-    for what, value in {"max_length": max_length, **limits}.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{what} should be at least 1; got {value}")
+    refuse_below_one(max_length=max_length, **limits)
     if name.lower() == "invented":
         given = {"folder": folder, "languages": languages, "vocabulary": vocabulary, "max_length": max_length}
         if wrong := [what for what, value in given.items() if value is not None]:
@@ -195,6 +194,7 @@ def bitext(
     about: dict[str, Any] = {"languages": list(pair), "seed": seed, "max_length": max_length}
     about["differs"] = recipe.differs[place is not None] if recipe else ""
     if place is None:
+        assert recipe is not None
         tables = read_public(recipe, pair, (cache or cache_folder()) / "translation")
         about["source"] = ", ".join(file.url for file in recipe.public.values())
     else:

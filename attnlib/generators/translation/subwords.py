@@ -6,15 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from typing import TYPE_CHECKING
 
 from attnlib.files import write_atomically
-from attnlib.generators.tokenizer import BOS, EOS, PAD, UNK
-from attnlib.generators.translation.pairs import BOS_ID, EOS_ID
+from attnlib.generators.tokenizer import BOS_ID, EOS_ID, SPECIAL, UNK
 
-SPECIAL = (PAD, BOS, EOS, UNK)
-"""Ids 0 to 3."""
+if TYPE_CHECKING:
+    import tokenizers
 
 
 class Subwords:
@@ -24,7 +22,7 @@ class Subwords:
         tokenizer: of Hugging Face's `tokenizers`, whose ids 0 to 3 are those of `SPECIAL`.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self.tokenizer = tokenizer
 
     @classmethod
@@ -42,6 +40,8 @@ class Subwords:
         Raises:
             ValueError: the texts do not support so many.
         """
+        from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
         lines = list(texts)
         digest = hashlib.sha256(json.dumps([lines, size, "bpe, NFKC, punctuation apart"]).encode())
         kept = None if folder is None else folder / f"{digest.hexdigest()[:16]}.json"
@@ -72,6 +72,8 @@ class Subwords:
     @classmethod
     def of_words(cls, words: Sequence[str]) -> Subwords:
         """Whole words, separated by blanks; any other is `<unk>`."""
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
         ids = {word: index for index, word in enumerate([*SPECIAL, *words])}
         tokenizer = Tokenizer(models.WordLevel(ids, unk_token=UNK))
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

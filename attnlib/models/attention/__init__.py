@@ -1,10 +1,9 @@
 """The one door to a model's attention: watch it, change it."""
 
-from attnlib.models.attention.affine import Affine
-from attnlib.models.attention.call import AttentionCall, Wanted
+from attnlib.models.attention.call import Affine, AttentionCall, Wanted
 from attnlib.models.attention.changes import causal_null, heads_ablated, reinforced, shared_out
 from attnlib.models.attention.interface import Block, changing, replacing, watching
-from attnlib.models.mode import evaluating
+from attnlib.models.base import evaluating
 
 __all__ = [
     "Affine",

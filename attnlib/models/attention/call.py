@@ -20,7 +20,7 @@ There are three ways to `P` and `t`, and `products` chooses by shape:
     Where a watcher asks for it, and long texts on CPUs allow it: `A_h` is formed once, for the layer's output
     and for `P` (`attnlib.models.attention.once`).
 
-Changes (`attnlib.models.attention.affine`) act on `A_h X`, or on rows of `A_h`, before heads are averaged.
+Changes (`Affine`) act on `A_h X`, or on rows of `A_h`, before heads are averaged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from attnlib.models.attention import once
-from attnlib.models.attention.affine import Affine
 
 BLOCK_BYTES = {"cpu": 2**24, "cuda": 2**28}
 """How much attention a block holds: about a CPU's cache; a small part of a GPU's memory."""
@@ -43,6 +42,59 @@ BLOCK_BYTES = {"cpu": 2**24, "cuda": 2**28}
 FUSED_PASSES = {"cpu": 1, "cuda": 4}
 """Up to how many passes `fused` is taken. One, measured, on CPUs, where blocks are as fast per pass. A GPU
 gains more from scores that never reach its memory."""
+
+
+class Affine(NamedTuple):
+    """A change of a layer's attention: a share of what it was, and a share of something else.
+
+        A'_h = a_h A_h + b_h S_h
+
+    with `a_h` and `b_h` a number for each query, and `S_h` any matrix `[query key]`. So a head's output is
+    `A'_h V = a_h (A_h V) + b_h (S_h V)`, whatever kernel computes `A_h V`, and a second change acts on what
+    the first one left.
+
+    Attributes:
+        keep: `a`.
+        push: how much is added of `onto`, `B = push onto`.
+        onto: see `push`; None for nothing.
+        sums_to_1: whether rows that sum to 1 still do.
+    """
+
+    keep: Float[Tensor, "#batch #head #query 1"] | float
+    push: Float[Tensor, "#batch #head #query 1"] | float = 0.0
+    onto: Float[Tensor, "#batch #head query key"] | None = None
+    sums_to_1: bool = True
+
+    def of(
+        self, mixed: Float[Tensor, "batch head query column"], values: Float[Tensor, "batch _ key column"]
+    ) -> Float[Tensor, "batch head query column"]:
+        """`A'X` from `AX` and `X`, whose heads may be fewer (grouped-query attention)."""
+        if self is AS_IT_IS:
+            return mixed
+        if self.onto is None:
+            return (self.keep * mixed).to(mixed.dtype)
+        if values.shape[1] > 1:
+            values = values.repeat_interleave(mixed.shape[1] // values.shape[1], 1)
+        return (self.keep * mixed + self.push * (self.onto @ values.to(self.onto.dtype))).to(mixed.dtype)
+
+    def of_rows(
+        self, rows: Float[Tensor, "batch head query key"], start: int, stop: int, low: int, high: int
+    ) -> Float[Tensor, "batch head query key"]:
+        """`A'` from `A`, both of queries `start .. stop - 1` and keys `low .. high - 1`."""
+        if self is AS_IT_IS:
+            return rows
+
+        def part(x: Tensor | float) -> Tensor | float:
+            return x[..., start:stop, :] if isinstance(x, Tensor) and x.shape[-2] > 1 else x
+
+        changed = part(self.keep) * rows
+        if self.onto is not None:
+            changed = changed + part(self.push) * self.onto[..., start:stop, low:high]
+        return changed.to(rows.dtype)
+
+
+AS_IT_IS = Affine(1.0)
+"""No change, and no multiplication by 1."""
 
 
 class Wanted(NamedTuple):

@@ -29,8 +29,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlib.generators.base import Head
-from attnlib.models.attention.affine import Affine
-from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.call import Affine, AttentionCall
 from attnlib.models.attention.interface import changing, heads_by_layer
 
 Instead = Literal["zero", "uniform"]

@@ -16,8 +16,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from attnlib.models.attention.affine import AS_IT_IS, Affine
-from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.call import AS_IT_IS, Affine, AttentionCall
 from attnlib.models.attention.forward import check_layers, refuse_recurrence
 from attnlib.models.attention.interface import Block, _opened
 from attnlib.models.attention.kernels import OwnCall

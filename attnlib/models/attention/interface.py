@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from attnlib.generators.base import Head
 from attnlib.models.attention.call import AttentionCall, Change, Watcher
 from attnlib.models.attention.kernels import EagerCall, NamedCall, OwnCall, SdpaCall
-from attnlib.models.mode import evaluating
+from attnlib.models.base import evaluating
 from attnlib.models.transformer import Attention, Transformer
 
 

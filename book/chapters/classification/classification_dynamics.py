@@ -16,7 +16,7 @@ from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.stats import RunScores
 from attnlib.training import Plan
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.classification.lexical import Lexical, logistic_regression, train_bag_of_embeddings
 from book.chapters.classification.results import ClassificationResults

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from attnlib.generators.classification import Documents
 from attnlib.models.bag_of_words import BagConfig, BagOfEmbeddings
+from attnlib.models.base import seeded
 from attnlib.models.classifier import document_loss, document_scores
-from attnlib.models.seeds import seeded
 from attnlib.training.cache import trained
 from attnlib.training.plan import Plan
 

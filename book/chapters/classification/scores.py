@@ -13,8 +13,8 @@ from attnlib.generators.classification import Corpus, Documents
 from attnlib.measures.relevance import Relevance, relevance
 from attnlib.models.classifier import Classifier
 from attnlib.stats.ragged import RunScores
-from attnlib.training.keeping import kept, name_of
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots, kept
+from attnlib.training.key import digest
 from book.chapters.classification.lexical import Lexical
 
 
@@ -48,7 +48,7 @@ def _kept(
     snapshots: Snapshots, step: int, documents: Documents, delta: bool, device: torch.device | str
 ) -> Relevance:
     """The relevance at one checkpoint: as it was kept, or made if that is of another run or documents."""
-    of_which = name_of(documents.tokens, documents.lengths, documents.labels)
+    of_which = digest((documents.tokens, documents.lengths, documents.labels))[:16]
     whose = {"step": step, "kind": "relevance", "run": snapshots.run, "documents": of_which, "delta": delta}
 
     def made() -> dict[str, Tensor]:

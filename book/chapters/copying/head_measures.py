@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attnlib.generators.copying import CopyBatch
+from attnlib.models.base import evaluating
 from attnlib.models.copier import Copier
-from attnlib.models.mode import evaluating
 from book.chapters.copying.measures import OFFSETS, CopyingLooks
 
 PREFERENCES = (*OFFSETS, "other symbols", "ahead of both", "beyond place", "rank")

@@ -13,8 +13,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from attnlib.models.base import seeded
 from attnlib.models.copier import Copier, CopierConfig
-from attnlib.models.seeds import seeded
 
 
 def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:

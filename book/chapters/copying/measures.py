@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnlib.files import save_tensors
 from attnlib.generators.copying import CopyBatch
+from attnlib.models.base import evaluating
 from attnlib.models.copier import Copied, Copier
-from attnlib.models.mode import evaluating
 from attnlib.training.keeping import Keeper, load_own
 
 OFFSETS = {"one before": -1, "on it": 0, "one after": 1}

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from attnlib.generators.copying import UNSEEN, Copying
 from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.copier import Copier, CopierConfig
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Run, Setup
 from book.chapters.copying.head_results import HeadResults
 from book.chapters.copying.heads import CopyingHeads, HeadRun

@@ -16,8 +16,8 @@ from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic, read_o
 from attnlib.generators.base import Batch
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss
+from attnlib.training.keeping import Snapshots, denser_early
 from attnlib.training.scheduled_sampling import on_own_predictions, share_up_to, with_own_predictions
-from attnlib.training.snapshots import Snapshots, denser_early
 from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share, Text
 from book.chapters.refusals import refuse_data_folder

@@ -113,7 +113,7 @@ class RaspLanguages(Chapter):
     language: Text
     language_file: Text
     also: Several[Text]
-    alphabet_size: Literal[ALPHABET_SIZES]  # type: ignore[valid-type]
+    alphabet_size: Literal[ALPHABET_SIZES]
     bos: bool
     length: Count = Field(ge=1, le=1000)
     n_layers: Count = Field(le=12)

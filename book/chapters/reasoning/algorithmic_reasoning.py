@@ -280,7 +280,9 @@ class AlgorithmicReasoning(Chapter):
         stages = self.override.get(name, {}).get("stages")
         if stages is None:
             return recipe
-        parts = [(stage.get("steps"), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages]
+        parts = [
+            (stage.get("steps", 0), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages
+        ]
         return recipe.changed({"stages": tuple(Stage(steps=steps, ranges=ranges) for steps, ranges in parts)})
 
     def sizes(self, name: str, positions: Positions = "") -> CausalSizes:
@@ -293,7 +295,8 @@ class AlgorithmicReasoning(Chapter):
         """Settings of a task's generator: the study's, then those overridden; training's, then the part's."""
         merged: dict[str, Any] = {}
         longer = LONGER if self.ranges == "scratch" and self.reversal == "longer" else {}
-        for source in (RANGES[self.ranges][name], longer.get(name, {}), self.override.get(name, {})):
+        own: Any = self.override.get(name, {})
+        for source in (RANGES[self.ranges][name], longer.get(name, {}), own):
             merged |= source.get("train", {}) | (source.get(part, {}) if part != "train" else {})
         return tuples(merged)
 

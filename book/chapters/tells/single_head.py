@@ -24,10 +24,10 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from attnlib.generators.translation.pairs import BOS_ID, UNK_ID
+from attnlib.generators.tokenizer import BOS_ID, UNK_ID
+from attnlib.models.base import without_cudnn
 from attnlib.models.classifier import Classifier
 from attnlib.models.copier import Copier
-from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Seq2Seq
 from attnlib.models.transformer import TransformerOutput
 

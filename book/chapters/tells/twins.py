@@ -7,9 +7,8 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedModel
 
+from attnlib.models.base import Saved, seeded
 from attnlib.models.pretrained import untrained_twin
-from attnlib.models.saving import Saved
-from attnlib.models.seeds import seeded
 from book.chapters.tells.single_head import SingleHead
 
 

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from attnlib.generators.translation import Bitext, Pairs
+from attnlib.models.bag_of_words import WordTranslation
 from attnlib.models.seq2seq import Seq2Seq
-from attnlib.models.word_translation import WordTranslation
 from attnlib.stats.ragged import RunScores
-from attnlib.training.keeping import kept, name_of
+from attnlib.training.keeping import kept
+from attnlib.training.key import digest
 from book.chapters.translation.source_scores import SourceScores, source_scores, word_translation_scores
 from book.chapters.translation.translated import translations
 
@@ -61,7 +62,7 @@ def _kept(model_at: ModelAt, step: int, pairs: Pairs, folder: Path | None, delta
     """The scores of a checkpoint, read if they were computed before."""
     if folder is None:
         return source_scores(model_at(step), pairs, delta=delta)
-    of_which = name_of(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths)
+    of_which = digest((pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths))[:16]
     name = f"{of_which}-{step:08d}{'-delta' * delta}"
     whose = {"kind": "source scores", "name": name, "run": folder.parent.name}
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from attnlib.generators.translation import PairBatch, Pairs
 from attnlib.models.attention import evaluating
-from attnlib.models.cudnn import without_cudnn
+from attnlib.models.base import without_cudnn
 from attnlib.models.seq2seq import Decoded, Encoded, Seq2Seq
 
 CELLS = 4_000_000

@@ -11,8 +11,7 @@ import torch
 
 from attnlib.generators.translation import Pairs, Subwords
 from attnlib.models.attention import evaluating
-from attnlib.models.decoding import translate
-from attnlib.models.seq2seq import Seq2Seq
+from attnlib.models.seq2seq import Seq2Seq, translate
 from attnlib.stats.intervals import interval, redrawn
 
 

@@ -16,12 +16,16 @@ from attnlib.files import cache_folder
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
 from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.models.bag_of_words import BagConfig
+from attnlib.models.bag_of_words import (
+    BagConfig,
+    WordTranslation,
+    word_translation_loss,
+    word_translation_scores,
+)
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
-from attnlib.models.word_translation import WordTranslation, word_translation_loss, word_translation_scores
 from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, Trained
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
 from book.chapters.translation.results import TranslationResults

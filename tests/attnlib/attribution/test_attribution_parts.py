@@ -24,7 +24,7 @@ from attnlib.attribution.decomposition import (
 from attnlib.attribution.parts import brought, parts_of
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import changing, heads_ablated, reinforced
-from attnlib.models.attention.affine import Affine
+from attnlib.models.attention.call import Affine
 from attnlib.rollout import rollout
 
 N, QUERY = 13, 8

@@ -13,7 +13,7 @@ from attnlib.generators.classification import Corpus, Documents, Planting, plant
 from attnlib.measures.relevance import STEPS, checkpoint_steps, relevance
 from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.training import Plan, fit
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.classification.scores import scores_at_checkpoints
 
 

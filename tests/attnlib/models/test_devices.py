@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from attnlib.models import Classifier, ClassifierConfig
+from attnlib.models.base import seeded
 from attnlib.models.causal import CausalSizes
 from attnlib.models.copier import Copier, CopierConfig
 from attnlib.models.pretrained import load_language_model, untrained_twin
-from attnlib.models.seeds import seeded
 from attnlib.training import Plan, fit
 from book.chapters.copying.head_models import initial_head
 from book.chapters.tells.twins import untrained

@@ -10,8 +10,14 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attnlib.generators.translation import Pairs
-from attnlib.models.decoding import translate
-from attnlib.models.seq2seq import BiLSTM, Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
+from attnlib.models.seq2seq import (
+    BiLSTM,
+    Seq2Seq,
+    Seq2SeqConfig,
+    translate,
+    translation_loss,
+    translation_scores,
+)
 from book.chapters.translation.source_scores import source_scores
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "translation.json").read_text())["cases"]

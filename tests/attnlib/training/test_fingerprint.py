@@ -19,8 +19,8 @@ from attnlib.generators.order import EpochBatches
 from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss, token_scores, trained
+from attnlib.training.keeping import Snapshots
 from attnlib.training.key import Unreadable, digest, fingerprint_parts
-from attnlib.training.snapshots import Snapshots
 
 LANGUAGE = language("sort", alphabet_size=10)
 SEEN = LANGUAGE.sequences(60, max_length=6)
@@ -93,7 +93,7 @@ def other_score(model, batches):
         ({"valid": VALID[:1] * 2}, {"valid"}),
         ({"score": other_score}, {"score"}),
         ({"hooks": [Snapshots([0, 6, 12])]}, {"kept"}),
-        ({"hooks": []}, {"kept", "code"}),
+        ({"hooks": []}, {"kept"}),
         ({"hooks": [Snapshots([0, 12]), print]}, set()),
     ],
 )

@@ -14,7 +14,7 @@ import torch
 from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import Plan, token_loss, token_scores, trained
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from book.chapters.records import record
 
 LANGUAGE = language("sort", alphabet_size=10)

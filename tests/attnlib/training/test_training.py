@@ -286,6 +286,7 @@ AT_EVERY_STEP = """if True:
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_training_ends_with_the_same_bits(tmp_path):
     command = [sys.executable, "-c", AT_EVERY_STEP, os.path.dirname(__file__), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})

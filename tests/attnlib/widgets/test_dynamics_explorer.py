@@ -5,7 +5,6 @@ import zlib
 import numpy as np
 import pytest
 import torch
-import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -133,30 +132,12 @@ def test_a_document_that_cannot_be_shown_is_named_and_the_reason_told(changes, m
     [
         ({"documents": {}}, "documents is empty"),
         ({"documents": {"a": {"tokens": ["x"]}}}, r"'a' must hold tokens, scores.*got tokens\."),
-        ({"steps": [5, 1]}, "steps must grow from checkpoint to checkpoint; got 5 before 1"),
-        ({"curves": {"accuracy": [1]}}, "curve 'accuracy' has 1 values for 3 checkpoints"),
         ({"shown": ["gamma", "beta"]}, r"shown has \['gamma'\]; the documents have .*alpha, beta, Delta"),
     ],
 )  # fmt: skip
 def test_a_training_that_cannot_be_shown_is_refused_with_the_reason(settings, message):
     with pytest.raises(ValueError, match=message):
         DynamicsExplorer(**({"documents": {"A": document()}, "steps": STEPS} | settings))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("checkpoint", 3, "checkpoint must be from 0 to 2"),
-        ("item", 1, "item must be from 0 to 0; got 1"),
-        ("token", 4, r"token must be from -1 to 3 \(-1 for none\); got 4"),
-        ("token", -2, "token must be from -1 to 3"),
-    ],
-)
-def test_a_place_that_does_not_exist_is_refused(name, value, message):
-    with pytest.raises(traitlets.TraitError, match=message):
-        explorer(**{name: value})
-    with pytest.raises(traitlets.TraitError, match=message):
-        setattr(explorer(), name, value)
 
 
 def test_a_token_that_another_document_lacks_is_let_go():
@@ -212,29 +193,3 @@ def test_a_typed_text_is_scored_and_put_behind_the_recorded_documents():
     press(widget, "word " * 30)
     press(widget, "a great day")
     assert [len(each["label"]) for each in widget.items] == [1, 48, 11]
-
-
-@pytest.mark.parametrize(
-    ("text", "function", "message"),
-    [
-        ("a good day", classify, "'good' is not in the vocabulary."),
-        ("\n", classify, "There is no text. Type some first."),
-        ("a", lambda text: {"tokens": ["a"]}, "document 'a' must hold tokens, scores and predicted"),
-        ("a", lambda text: 1 / 0, "ZeroDivisionError: division by zero"),
-        ("a", None, "nobody to ask"),
-    ],
-)
-def test_what_cannot_be_classified_is_an_error_in_the_widget(text, function, message):
-    widget = explorer(classify=function)
-    before = widget.items
-    press(widget, text)
-    assert message in widget.error and not widget.busy
-    assert widget.items == before and widget.shown == ["alpha", "beta", "Delta"]
-
-
-def test_the_static_page_of_a_live_explorer_has_what_was_typed_but_no_box():
-    widget = explorer(classify=classify)
-    press(widget, "a great day")
-    state = state_of(widget.to_html())
-    assert (state["asks"], state["recorded"], state["busy"], state["error"]) == (False, True, False, "")
-    assert len(state["items"]) == 2

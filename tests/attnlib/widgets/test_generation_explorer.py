@@ -153,25 +153,6 @@ def test_an_example_that_cannot_be_shown_is_named(examples, message):
         GenerationExplorer.from_examples(examples)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("layer", 3, r"layer must be from -1 to 2 \(-1 for the mean over layers\); got 3"),
-        ("layer", -2, r"layer must be from -1 to 2"),
-        ("generated", 2, "generated must be from 0 to 1; got 2"),
-        ("generated", -1, "generated must be from 0 to 1; got -1"),
-        ("item", 1, "item must be from 0 to 0; got 1"),
-    ],
-)
-def test_a_place_that_does_not_exist_is_refused(name, value, message):
-    explorer = GenerationExplorer(WORDS, NEW, shares())
-    with pytest.raises(traitlets.TraitError, match=message):
-        setattr(explorer, name, value)
-    if name != "item":
-        with pytest.raises(traitlets.TraitError, match=message):
-            GenerationExplorer(WORDS, NEW, shares(), **{name: value})
-
-
 # ---- several examples
 
 

@@ -6,7 +6,6 @@ import zlib
 import numpy as np
 import pytest
 import torch
-import traitlets
 
 from attnlib.widgets import TrainingExplorer
 from attnlib.widgets.encoding import dequantise
@@ -120,23 +119,6 @@ def test_a_problem_that_cannot_be_shown_is_named_and_the_reason_told(changes, me
 def test_a_training_that_cannot_be_shown_is_refused_with_the_reason(settings, message):
     with pytest.raises(ValueError, match=message):
         TrainingExplorer(**({"problems": {"1+2=": problem()}, "steps": STEPS} | settings))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("checkpoint", 3, "checkpoint must be from 0 to 2; got 3"),
-        ("layer", 2, "layer must be from 0 to 1; got 2"),
-        ("head", -2, "head must be from -1 to 2"),
-        ("query", 4, "query must be from -1 to 3"),
-        ("item", 1, "item must be from 0 to 0"),
-    ],
-)
-def test_a_place_that_does_not_exist_is_refused(name, value, message):
-    with pytest.raises(traitlets.TraitError, match=message):
-        explorer(**{name: value})
-    with pytest.raises(traitlets.TraitError, match=message):
-        setattr(explorer(), name, value)
 
 
 def test_steps_and_curves_are_plain_numbers_whatever_they_came_as():

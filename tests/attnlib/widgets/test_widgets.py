@@ -119,25 +119,6 @@ def test_an_example_that_cannot_be_shown_is_named(examples, message):
         AttentionExplorer.from_examples(examples)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("layer", 2, "layer must be from 0 to 1; got 2"),
-        ("layer", -1, "layer must be from 0 to 1; got -1"),
-        ("head", 3, r"head must be from -1 to 2 \(-1 for the mean of heads\); got 3"),
-        ("query", 4, r"query must be from -1 to 3 \(-1 for none\); got 4"),
-        ("item", 1, "item must be from 0 to 0; got 1"),
-    ],
-)
-def test_a_place_that_does_not_exist_is_refused(name, value, message):
-    explorer = AttentionExplorer(list("abcd"), attention())
-    with pytest.raises(traitlets.TraitError, match=message):
-        setattr(explorer, name, value)
-    if name != "item":
-        with pytest.raises(traitlets.TraitError, match=message):
-            AttentionExplorer(list("abcd"), attention(), **{name: value})
-
-
 # ---- several examples
 
 

@@ -10,7 +10,7 @@ from attnlib.generators.classification import planted
 from attnlib.measures.relevance import STEPS, relevance
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.training import Event
-from attnlib.training.snapshots import Snapshots
+from attnlib.training.keeping import Snapshots
 from attnlib.widgets import DynamicsExplorer
 from book.chapters.classification import ClassificationDynamics, scores, token_kinds
 from book.chapters.classification.lexical import Lexical

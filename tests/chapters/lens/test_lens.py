@@ -15,7 +15,7 @@ from attnlib.models.attention import heads_ablated
 from attnlib.models.transformer import TransformerOutput
 from attnlib.stats import summarise
 from attnlib.training import Plan, fit, token_loss
-from attnlib.training.snapshots import Snapshots, denser_early
+from attnlib.training.keeping import Snapshots, denser_early
 from book.chapters.lens import figures
 from book.chapters.lens.measures import (
     REFERENCE,

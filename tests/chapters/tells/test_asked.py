@@ -11,10 +11,10 @@ from attnlib.generators.algorithmic import TASKS, task
 from attnlib.generators.arithmetic import arithmetic
 from attnlib.generators.classification import Planting, Vocabulary, lexicon, planted
 from attnlib.generators.classification.corpus import Row, encode
-from attnlib.generators.classification.vocabulary import SPECIAL
 from attnlib.generators.copying import Copying
 from attnlib.generators.needle import NeedleGenerator
 from attnlib.generators.rasp import language
+from attnlib.generators.tokenizer import SPECIAL
 from attnlib.generators.translation import invented
 from attnlib.generators.translation import lexicon as dictionary
 from attnlib.models import Transformer, TransformerConfig

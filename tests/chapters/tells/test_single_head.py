@@ -8,9 +8,9 @@ import torch.nn.functional as F
 
 from attnlib.attribution import attributions
 from attnlib.generators.translation.pairs import PairBatch
+from attnlib.models.base import without_cudnn
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.models.copier import Copier, CopierConfig
-from attnlib.models.cudnn import without_cudnn
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from book.chapters.tells.single_head import ReadCopies, ReadDocuments, ReadSentences
 from book.chapters.tells.single_head_measures import SINGLE_HEAD

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from attnlib.generators.translation import invented
-from attnlib.models.bag_of_words import BagConfig
+from attnlib.models.bag_of_words import BagConfig, WordTranslation, word_translation_loss
+from attnlib.models.bag_of_words import word_translation_scores as held_out
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attnlib.models.word_translation import WordTranslation, word_translation_loss
-from attnlib.models.word_translation import word_translation_scores as held_out
 from attnlib.stats import AgreementSettings, Ragged, agreement_table, two_stages
 from book.chapters.translation.alignment import OFFSETS, alignment_rows, alignment_table, target_offsets
 from book.chapters.translation.runs import (

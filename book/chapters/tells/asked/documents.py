@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from attnlib.generators.classification import Documents, Planting, Vocabulary, opposites
-from attnlib.generators.classification.vocabulary import SPECIAL
+from attnlib.generators.tokenizer import SPECIAL
 from book.chapters.tells.asked.question import Alike, Question
 
 

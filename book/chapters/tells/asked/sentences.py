@@ -43,7 +43,7 @@ def about_sentences(
     """
     if pairs.alignment is None:
         raise ValueError("sentences should be invented ones, whose alignment is known")
-    texts = [] if others is None else [tuple(side.split() for side in text) for text in others.texts]
+    texts = [] if others is None else [(one.split(), other.split()) for one, other in others.texts]
     alike = Alike(texts, lambda each: len(each[0]) + 2)  # with `<bos>` and `<eos>`
     for row in range(len(pairs)):
         rng, pair = np.random.default_rng([seed, row]), pairs[slice(row, row + 1)]
@@ -78,6 +78,6 @@ def about_sentences(
             break
 
 
-def _differs(place: int, word: str, sentence: tuple[list[str], ...]) -> bool:
+def _differs(place: int, word: str, sentence: tuple[list[str], list[str]]) -> bool:
     """Whether another word stands at a place of its translation."""
     return place < len(sentence[1]) and sentence[1][place] != word

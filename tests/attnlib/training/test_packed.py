@@ -11,9 +11,8 @@ from attnlib.generators.base import Batch
 from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import watching
-from attnlib.models.packed import Packing, packed_pass
 from attnlib.training import Plan, fit, token_loss
-from attnlib.training.packed import PackedLoss
+from attnlib.training.packed import PackedLoss, Packing, packed_pass
 
 LENGTHS = [3, 9, 1, 9, 5, 2, 7]
 KINDS = [

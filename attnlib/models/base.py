@@ -1,0 +1,162 @@
+"""What all models need: a mode while they are asked, random numbers of a seed, and a file each."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from attnlib.files import CheckpointError, load_tensors, save_tensors
+
+M = TypeVar("M", bound=nn.Module)
+
+_lock = Lock()
+_inside: WeakKeyDictionary[nn.Module, tuple[int, bool]] = WeakKeyDictionary()
+
+
+@contextmanager
+def evaluating(model: M) -> Iterator[M]:
+    """The model in evaluation mode inside a `with` block; after it, every module is in the mode it had.
+
+    Blocks may be inside one another, and open in several threads at once: the mode comes back when the last
+    of them ends.
+
+    Example:
+        >>> model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval())
+        >>> with evaluating(model):
+        ...     model[0].training
+        False
+        >>> model[0].training, model[1].training
+        (True, False)
+    """
+    modules = list(model.modules())
+    with _lock:
+        for module in modules:
+            users, training = _inside.get(module, (0, module.training))
+            _inside[module] = users + 1, training
+            module.training = False
+    try:
+        yield model
+    finally:
+        with _lock:
+            for module in modules:
+                users, training = _inside.pop(module)
+                if users > 1:
+                    _inside[module] = users - 1, training
+                else:
+                    module.training = training
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Inside a `with` block torch draws from this seed; after it, all of its generators are as they were.
+
+    Args:
+        seed: what `torch.manual_seed` takes: the numbers are those that it would give.
+        device: where is drawn. For "cpu", as initial weights are, no GPU's generator is touched.
+
+    Example:
+        >>> with seeded(0):
+        ...     drawn = torch.rand(3)
+        >>> bool((drawn == torch.rand(3, generator=torch.Generator().manual_seed(0))).all())
+        True
+    """
+    on_cpu = torch.device(device).type == "cpu"
+    gpus = [] if on_cpu else range(torch.cuda.device_count())
+    with torch.random.fork_rng(gpus):
+        (torch.default_generator if on_cpu else torch).manual_seed(seed)
+        yield
+
+
+_blocks: list[bool] = []
+"""Of each open block, what cuDNN's switch was before the first of them."""
+
+
+@contextmanager
+def without_cudnn() -> Iterator[None]:
+    """Recurrent layers are torch's own inside a `with` block.
+
+    The switch is the process's. Blocks may be open in several threads at once, and end in any order: it is as
+    it was when the last of them ends.
+    """
+    with _lock:
+        _blocks.append(_blocks[0] if _blocks else torch.backends.cudnn.enabled)
+        torch.backends.cudnn.enabled = False
+    try:
+        yield
+    finally:
+        with _lock:
+            before = _blocks.pop()
+            torch.backends.cudnn.enabled = before and not _blocks
+
+
+S = TypeVar("S", bound="Saved")
+
+
+class Saved(nn.Module):
+    """A model that can be written to a file and read back: one with a `config`, from which it is built.
+
+    Attributes:
+        CONFIG: the class of its settings.
+    """
+
+    CONFIG: ClassVar[type]
+
+    def save(self, path: str | Path, **header: Any) -> None:
+        """Write weights and settings to one safetensors file, atomically.
+
+        Args:
+            path: of the file.
+            header: what else its header is to say, such as whose it is; as JSON can hold it.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        save_tensors(Path(path), self.state_dict(), {"config": config_of(self), **header})
+
+    @classmethod
+    def load(cls: type[S], path: str | Path, device: torch.device | str = "cpu") -> S:
+        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode.
+
+        Raises:
+            CheckpointError: there is no such file, it is damaged, or it is of another model.
+        """
+        if not Path(path).is_file():
+            raise CheckpointError(
+                f"there is no checkpoint {path}. Train the model first (fit with folder=... writes "
+                f"best.safetensors into it), or name the file of one that was."
+            )
+        return cls.built(path, *load_tensors(Path(path))).to(device)
+
+    @classmethod
+    def built(cls: type[S], path: str | Path, weights: dict[str, torch.Tensor], header: dict[str, Any]) -> S:
+        """The model of a file's content; see `load`."""
+        try:
+            model = cls(cls.CONFIG(**header["config"]))
+            model.load_state_dict(weights)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"{path} is not the checkpoint of a {cls.__name__}: {error}") from error
+        return model.eval()
+
+
+def config_of(model: nn.Module) -> dict[str, Any]:
+    """A model's settings as JSON: its `config` (a dataclass, or Hugging Face's); empty if it has none."""
+    config: Any = getattr(model, "config", None)
+    if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        settings = dataclasses.asdict(config)
+    else:
+        settings = config.to_dict() if hasattr(config, "to_dict") else {}
+    return as_json(settings)
+
+
+def as_json(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings as they come back from a file: tuples as lists, what JSON does not know as text."""
+    return json.loads(json.dumps(settings, default=str))

@@ -130,7 +130,10 @@ def test_ones_own_curriculum_or_none():
             "no longer than training; its stages take 3410 steps, of 3400",
         ),
         ([{"steps": 0}], "the model of flip_flop cannot be: steps should be greater .* 1; got 0"),
-        ([{"length": [2, 3]}], "the model of flip_flop cannot be: steps should be a valid integer; got None"),
+        (
+            [{"length": [2, 3]}],
+            "the model of flip_flop cannot be: steps should be greater than or equal to 1; got 0",
+        ),
         ({"steps": 5}, "override.flip_flop.stages: should be a valid list; got {'steps': 5}"),
     ],
 )

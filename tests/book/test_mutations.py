@@ -148,7 +148,6 @@ def killed(event):
         ("snapshots/step-00000005.safetensors", True),
         ("history.csv", True),
         ("last.safetensors", False),
-        ("best.safetensors", False),
     ],
 )
 def test_trainings(tmp_path, file, finished, n, caplog):

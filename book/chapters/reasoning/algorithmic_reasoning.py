@@ -281,7 +281,7 @@ class AlgorithmicReasoning(Chapter):
         if stages is None:
             return recipe
         parts: list[Any] = [
-            (stage.get("steps"), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages
+            (stage.get("steps", 0), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages
         ]
         return recipe.changed({"stages": tuple(Stage(steps=steps, ranges=ranges) for steps, ranges in parts)})
 

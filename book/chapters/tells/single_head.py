@@ -33,6 +33,7 @@ from attnlib.attribution.gradients import gradient_x_embedding
 from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.generators.tokenizer import BOS_ID, UNK_ID
 from attnlib.models.attention import evaluating
+from attnlib.models.base import without_cudnn
 from attnlib.models.classifier import Classifier
 from attnlib.models.copier import Copier
 from attnlib.models.seq2seq import Seq2Seq

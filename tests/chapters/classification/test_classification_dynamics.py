@@ -55,7 +55,7 @@ def test_the_corpus_is_as_the_parameters_say(corpus):
         ({"folder": "somewhere", "max_length": 5}, "folder, max_length cannot be given for planted"),
         ({"classes": ["a"]}, "empty, or two different labels; got .'a'."),
         ({"seeds": [1]}, "seeds: .*at least 2 items"),
-        ({"seeds": [1, 1]}, "different numbers from 0; got .1, 1."),
+        ({"seeds": [1, 1]}, "seeds: should be different ones; got .1, 1."),
         ({"difficulty": 1.5}, "difficulty: should be less than or equal to 1; got 1.5"),
         ({"measure": "top"}, "'top match', 'kendall' or 'spearman'; got 'top'"),
         ({"hiden": 3}, "no parameter 'hiden'; did you mean 'hidden'"),

@@ -197,7 +197,7 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawing:
     ends = {str(name): part["length"].astype(float).unique() for name, part in rows.groupby(panel, sort=False)}
     if rows[panel].nunique() <= IN_A_ROW:
         how |= {"across": IN_A_ROW, "height": 3.0}
-    return lines(rows, "up_to", by, panel=panel, at=ends, ylim=(0, 1.02), alpha=0.12, **how)
+    return lines(rows, "up_to", by, panel=panel, at=ends, ylim=(0.0, 1.02), alpha=0.12, **how)
 
 
 @drawing

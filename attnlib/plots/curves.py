@@ -194,7 +194,8 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawing:
         by: the column that colours tell apart.
     """
     how: dict[str, Any] = {"label": "accuracy per token", "xlabel": "length of test, up to", "title": by}
-    ends = {str(name): part["length"].astype(float).unique() for name, part in rows.groupby(panel, sort=False)}
+    lengths = rows["length"].astype(float).groupby(rows[panel], sort=False)
+    ends = {str(name): of_it.unique() for name, of_it in lengths}
     if rows[panel].nunique() <= IN_A_ROW:
         how |= {"across": IN_A_ROW, "height": 3.0}
     return lines(rows, "up_to", by, panel=panel, at=ends, ylim=(0.0, 1.02), alpha=0.12, **how)

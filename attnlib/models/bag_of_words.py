@@ -44,7 +44,25 @@ class BagOutput:
     logits: Float[Tensor, " batch"]
 
 
-class BagOfEmbeddings(Saved):
+class _Bag(Saved):
+    """A linear map of the mean of words' vectors."""
+
+    CONFIG = BagConfig
+
+    def __init__(self, config: BagConfig, outputs: int) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary, config.width, padding_idx=0)
+        self.output = nn.Linear(config.width, outputs)
+
+    def mapped(
+        self, input_ids: Int64[Tensor, "batch token"], lengths: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch output"]:
+        """What is said of texts, padded on the right with 0."""
+        return self.output(self.embedding(input_ids).sum(1) / lengths[:, None])
+
+
+class BagOfEmbeddings(_Bag):
     r"""The embedding-only model.
 
     $$p(y = 1) = \sigma\Big(\tfrac{1}{n} \sum_i E_{w_i} \cdot u + b\Big)$$
@@ -52,18 +70,12 @@ class BagOfEmbeddings(Saved):
     with $w_i$ the $n$ words of a document, `<bos>` and `<eos>` among them, and $E$ their vectors.
     """
 
-    CONFIG = BagConfig
-
     def __init__(self, config: BagConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = nn.Embedding(config.vocabulary, config.width, padding_idx=0)
-        self.output = nn.Linear(config.width, 1)
+        super().__init__(config, outputs=1)
 
     def forward(self, input_ids: Int64[Tensor, "batch token"], lengths: Int64[Tensor, " batch"]) -> BagOutput:
         """Classify documents, padded on the right with 0."""
-        mean = self.embedding(input_ids).sum(1) / lengths[:, None]
-        return BagOutput(self.output(mean)[:, 0])
+        return BagOutput(self.mapped(input_ids, lengths)[:, 0])
 
     @torch.no_grad()
     def relevance(self) -> Float[Tensor, " word"]:
@@ -71,7 +83,7 @@ class BagOfEmbeddings(Saved):
         return (self.embedding.weight @ self.output.weight[0]).float().cpu()
 
 
-class WordTranslation(Saved):
+class WordTranslation(_Bag):
     r"""The embedding-only model of translation.
 
     $$p(y \mid x) = \mathrm{softmax}\Big(W \tfrac{1}{n} \sum_i E_{x_i} + b\Big)$$
@@ -80,19 +92,14 @@ class WordTranslation(Saved):
     `<eos>` among them, and $E$ their vectors.
     """
 
-    CONFIG = BagConfig
-
     def __init__(self, config: BagConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = nn.Embedding(config.vocabulary, config.width, padding_idx=0)
-        self.output = nn.Linear(config.width, config.vocabulary)
+        super().__init__(config, outputs=config.vocabulary)
 
     def forward(
         self, source: Int64[Tensor, "batch source"], lengths: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch word"]:
         """Log-probabilities of target tokens, of sentences padded on the right with 0."""
-        return self.output(self.embedding(source).sum(1) / lengths[:, None]).log_softmax(-1)
+        return self.mapped(source, lengths).log_softmax(-1)
 
     @torch.no_grad()
     def relevance(self) -> Float[Tensor, "word word"]:

@@ -101,9 +101,8 @@ def load_language_model(
     else:
         repository, _, revision = name.partition("@")
         model, tokenizer = _from_hub(repository, revision or None, dtype)
-        origin = (
-            f"the Hugging Face hub: {repository} at {_commit(model) or revision or 'its newest revision'}"
-        )
+        commit = getattr(model.config, "_commit_hash", None)
+        origin = f"the Hugging Face hub: {repository} at {commit or revision or 'its newest revision'}"
     model.loaded_from = origin
     log.info("%s is from %s", name, origin)
     return model.to(device).eval(), tokenizer
@@ -159,10 +158,6 @@ def whole(place: str, kind: Any = None, what: str = _CAUSAL, **options: Any) -> 
             "be random. Give a model of this kind that was saved whole."
         )
     return model, tokenizer
-
-
-def _commit(model: Any) -> str | None:
-    return getattr(model.config, "_commit_hash", None)
 
 
 def _default(dtype: torch.dtype) -> tuple[Any, Any, str]:

@@ -289,13 +289,13 @@ class Transformer(Saved):
                 f"the sequences have {length} tokens, and this model was built for at most "
                 f"max_length={self.config.max_length}"
             )
-        x = self.dropout(
-            self.embedding(input_ids) + self._position_vectors(length, attention_mask, position_ids)
-        )
+        if position_ids is None and attention_mask is not None:
+            position_ids = (attention_mask.cumsum(1) - 1).clamp(min=0)  # padding on the left shifts nothing
+        x = self.dropout(self.embedding(input_ids) + self._position_vectors(length, position_ids))
         allowed = None if attention_mask is None else attention_mask[:, None, None, :]
         if allowed is not None and self.config.causal:
             allowed = allowed & torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
-        angle = self._angles(length, attention_mask, position_ids)
+        angle = self._angles(length, position_ids)
         kept = []
         for layer in self.layers:
             x, weights = layer(x, allowed, output_attentions, angle)
@@ -304,29 +304,17 @@ class Transformer(Saved):
         return TransformerOutput(self.classify(self.norm(x)), attentions)
 
     def _position_vectors(
-        self,
-        length: int,
-        mask: Bool[Tensor, "batch token"] | None,
-        places: Int64[Tensor, "batch token"] | None,
+        self, length: int, places: Int64[Tensor, "batch token"] | None
     ) -> Float[Tensor, "#batch token width"] | float:
         if self.config.positions in ("rotary", "none"):
             return 0.0
-        if places is not None:
-            return self.positions[places]
-        if mask is None:
-            return self.positions[None, :length]
-        return self.positions[(mask.cumsum(1) - 1).clamp(min=0)]  # so padding on the left shifts nothing
+        return self.positions[None, :length] if places is None else self.positions[places]
 
     def _angles(
-        self,
-        length: int,
-        mask: Bool[Tensor, "batch token"] | None,
-        places: Int64[Tensor, "batch token"] | None,
+        self, length: int, places: Int64[Tensor, "batch token"] | None
     ) -> Float[Tensor, "#batch 1 token pair"] | None:
         if self.config.positions != "rotary":
             return None
-        if places is None and mask is not None:
-            places = (mask.cumsum(1) - 1).clamp(min=0)
         if places is None:
             places = torch.arange(length, device=self.embedding.weight.device)[None]
         return angles(places, self.config.width // self.config.n_heads)

@@ -116,8 +116,8 @@ def packed_pass(
             f"max_length={model.config.max_length}"
         )
     n_laid, places = len(packing.laid), packing.places[None]
-    x = model.embedding(packing.lay(input_ids)[None]) + model._position_vectors(n_laid, None, places)
-    x, angle = model.dropout(x), model._angles(n_laid, None, places)
+    x = model.embedding(packing.lay(input_ids)[None]) + model._position_vectors(n_laid, places)
+    x, angle = model.dropout(x), model._angles(n_laid, places)
     by_group = _ByGroup(packing.masks)
     with replacing(model, by_group):
         for layer in model.layers:

@@ -8,7 +8,6 @@ draws attention from it at once, without training; a page computes it without a 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from attnlib.generators.base import Batch
 from attnlib.generators.rasp import LANGUAGES, Language, language
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.transformer import Transformer
+from attnlib.naming import hint
 
 STORED = Path(__file__).parents[2] / "results" / "models"
 """The models that came with the book."""
@@ -116,14 +116,13 @@ def stored_model(chapter: str, name: str, folder: Path | None = None) -> StoredM
     if not files:
         chapters = sorted({path.parent.name for path in folder.glob("*/*.safetensors")})
         raise ValueError(
-            f"no model of a chapter {chapter!r} is stored{_close(chapter, chapters)}; there are models of "
-            f"{', '.join(chapters) or 'no chapter'}"
+            f"no model of a chapter {chapter!r} is stored; there are models of "
+            f"{', '.join(chapters) or 'no chapter'}{hint(chapter, chapters)}"
         )
     if file_name(name) not in files:
-        close = _close(file_name(name), list(files))
         raise ValueError(
-            f"{chapter} has no stored model {name!r}{close}; there are {', '.join(files)}. "
-            "Others are trained by the chapter"
+            f"{chapter} has no stored model {name!r} (others are trained by the chapter); there are "
+            f"{', '.join(files)}{hint(file_name(name), files)}"
         )
     return _read(files[file_name(name)])
 
@@ -235,8 +234,3 @@ def told(task: Task) -> dict[str, Any]:
 def file_name(name: str) -> str:
     """What the file of a run is called."""
     return re.sub(r"[^\w]+", "-", name).strip("-")
-
-
-def _close(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

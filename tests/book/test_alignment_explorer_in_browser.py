@@ -7,8 +7,8 @@ import torch
 
 import tests.book.test_training_explorer_in_browser as training
 from attnlib.widgets import AlignmentExplorer
-from tests.book.test_training_explorer_in_browser import CHART, connect, on_chart, slide
-from tests.browser import canvas_hash
+from tests.book.test_training_explorer_in_browser import CHART, on_chart, slide
+from tests.browser import canvas_hash, connect
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -151,15 +151,6 @@ def test_a_narrow_and_a_dark_page_and_hostile_tokens(opened):
     assert HOSTILE[1].replace(" ", "␣") in page.locator(".attnx-readout").inner_text()
     page.get_by_label("Sentence", exact=True).select_option("B")
     assert page.locator(".attna-name").all_inner_texts() == NAMES
-
-
-def test_scrubbing_and_hovering_move_nothing(opened):
-    page, heights = opened(explorer()), set()
-    for checkpoint in range(3):
-        slide(page, checkpoint)
-        point(page, 0, checkpoint, checkpoint)
-        heights.add(page.locator(".attnx").bounding_box()["height"])
-    assert len(heights) == 1
 
 
 RUNS = ["a run that learns", "one-that-does-not-" + "x" * 60]

@@ -198,3 +198,11 @@ def canvas_hash(page: Page, selector: str) -> str:
     """Hash of the picture in the first canvas that ``selector`` finds: equal pictures, equal hashes."""
     picture = page.locator(selector).first.evaluate("canvas => canvas.toDataURL()")
     return hashlib.sha256(str(picture).encode()).hexdigest()
+
+
+def agrees(text: str, value: Any) -> bool:
+    """Whether a number that is shown is right to one unit of its last digit."""
+    text = text.replace("−", "-").replace("+", "")
+    if "<" in text:
+        return bool(abs(value) < float(text.replace("<", "").replace("-", "")))
+    return abs(float(text) - float(value)) <= 10.0 ** -len(text.partition(".")[2])

@@ -9,7 +9,7 @@ import torch
 import tests.book.test_training_explorer_in_browser as training
 from attnlib.widgets import DynamicsExplorer
 from tests.book.test_training_explorer_in_browser import CHART, on_chart, slide
-from tests.browser import CONTRAST, canvas_hash, connect
+from tests.browser import CONTRAST, agrees, canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -64,14 +64,6 @@ def picture(page, row):
     """One hash of a row: its tints, and the curve beside it."""
     curve = canvas_hash(page, f".attnd-row:nth-child({row + 1}) .attnd-curve")
     return hashlib.sha256(f"{colours(page, row)} {curve}".encode()).hexdigest()
-
-
-def agrees(text, value):
-    """Whether a number is right to one unit of its last digit."""
-    text = text.replace("−", "-").replace("+", "")
-    if "<" in text:
-        return abs(value) < float(text.replace("<", "").replace("-", ""))
-    return abs(float(text) - value) <= 10.0 ** -len(text.partition(".")[2])
 
 
 # ---- the pictures

@@ -13,7 +13,7 @@ import torch
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.generation_explorer import deflate, stored
-from tests.browser import canvas_hash, connect
+from tests.browser import agrees, canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -54,11 +54,6 @@ def listed(page):
     """Places and values of the list."""
     places = page.locator(".attng-place").all_inner_texts()
     return [int(place) for place in places], page.locator(".attng-value").all_inner_texts()
-
-
-def agrees(text, truth):
-    """Whether a number is right to one unit of its last digit."""
-    return abs(float(text) - float(truth)) <= 10.0 ** -len(text.partition(".")[2])
 
 
 def tinted(page):

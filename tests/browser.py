@@ -15,9 +15,10 @@ calling test is skipped, and the reason says so. Where the variable ``CI`` is se
 import base64
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,6 +36,46 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+KERNEL = """async ([source, state, binary]) => {
+  const bytes = (text) => {
+    const all = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
+    return new DataView(all.buffer, 3); // as a kernel's bytes come: at any offset
+  };
+  const heard = {};
+  const tell = (name, ...what) => { for (const react of [...(heard[name] ?? [])]) react(...what); };
+  const unpacked = (changes) => Object.fromEntries(Object.entries(changes)
+    .map(([name, value]) => [name, binary.includes(name) ? bytes(value) : value]));
+  state = unpacked(state);
+  window.sent = [];
+  window.heard = heard;
+  window.model = { get: (name) => state[name], save_changes() {}, send: (message) => void sent.push(message),
+    set(name, value) { if (state[name] !== value) { state[name] = value; tell("change:" + name); } },
+    on: (event, react) => (heard[event] ??= []).push(react),
+    off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
+  window.put = (changes) => { // the kernel's state arrives whole before its changes are told
+    const names = Object.keys(changes).filter((name) => state[name] !== changes[name]);
+    Object.assign(state, unpacked(changes));
+    for (const name of names) tell("change:" + name);
+  };
+  window.row = (message, text) => tell("msg:custom", message, [bytes(text)]);
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  const el = document.body.appendChild(document.createElement("div"));
+  window.letGo = (await import(url)).default.render({ model, el });
+}"""
+"""What stands in for a kernel: renders a widget's module as anywidget calls it."""
+
+CONTRAST = """(node) => {
+  const light = (colour) => {
+    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const behind = getComputedStyle(node.closest(".attnx")).backgroundColor;
+  const both = [light(getComputedStyle(node).color), light(behind)];
+  return Math.max(...both) / Math.min(...both);
+}"""
+"""How much a text stands out from the card that it is on."""
+
 LOCAL_SCHEMES = {"file", "data", "blob", "about"}
 
 
@@ -120,42 +161,48 @@ def watched_page(
         context.close()
 
 
-def render_live(page: Page, widget: AnyWidget) -> None:
-    """Render a widget's module in a page as anywidget calls it, below what is there.
+def connect(page: Page, widget: AnyWidget) -> Callable[..., None]:
+    """Show a widget as JupyterLab does, below what is there; the kernel is the test.
 
-    Bytes come as DataViews at an odd offset. In the page, `model.set(name, value)` is what Python or the
-    reader sets, `heard` holds who listens to what, and `letGo()` ends it.
+    Bytes come as DataViews at an odd offset. In the page, `model.set(name, value)` is what the reader sets,
+    `put({name: value})` what Python does, `heard` holds who listens to what, `sent` what the view asked, and
+    `letGo()` ends it.
+
+    Returns:
+        How to do what the kernel does: answer what was asked, and tell what changed.
     """
-    state = {name: getattr(widget, name) for name in widget._state()}
-    packed = {
-        name: base64.b64encode(each).decode() for name, each in state.items() if isinstance(each, bytes)
-    }
-    plain = {name: value for name, value in state.items() if name not in packed}
-    page.evaluate(
-        """async ([source, plain, packed]) => {
-          const state = { ...plain }, heard = {};
-          for (const [name, text] of Object.entries(packed)) {
-            const bytes = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
-            state[name] = new DataView(bytes.buffer, 3);
-          }
-          window.heard = heard;
-          window.model = { get: (name) => state[name], save_changes() {},
-            set(name, value) {
-              state[name] = value;
-              for (const react of heard["change:" + name] ?? []) react();
-            },
-            on: (event, react) => (heard[event] ??= []).push(react),
-            off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
-          const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-          const el = document.body.appendChild(document.createElement("div"));
-          window.letGo = (await import(url)).default.render({ model, el });
-        }""",
-        [str(widget._esm), plain, packed],
-    )
+    state, binary = _synced(widget)
+    page.evaluate(KERNEL, [str(widget._esm), state, binary])
     page.wait_for_timeout(100)
+
+    def kernel(ask: bool = True) -> None:
+        """Answers what the view asked, if it did, and tells it what changed."""
+        before, _ = _synced(widget)
+        for message in page.evaluate("sent.splice(0)") if ask else []:
+            widget._handle_custom_msg(message, [])
+        after, _ = _synced(widget)
+        page.evaluate("put", {name: after[name] for name in after if after[name] != before[name]})
+
+    return kernel
+
+
+def _synced(widget: AnyWidget) -> tuple[dict[str, Any], list[str]]:
+    """What the kernel tells a view, bytes as base64, and which traits are bytes."""
+    names = sorted(set(widget._state()) - {"_esm", "_css"})
+    state = {name: getattr(widget, name) for name in names}
+    binary = [name for name, value in state.items() if isinstance(value, bytes)]
+    return state | {name: base64.b64encode(state[name]).decode() for name in binary}, binary
 
 
 def canvas_hash(page: Page, selector: str) -> str:
     """Hash of the picture in the first canvas that ``selector`` finds: equal pictures, equal hashes."""
     picture = page.locator(selector).first.evaluate("canvas => canvas.toDataURL()")
     return hashlib.sha256(str(picture).encode()).hexdigest()
+
+
+def agrees(text: str, value: Any) -> bool:
+    """Whether a number that is shown is right to one unit of its last digit."""
+    text = text.replace("−", "-").replace("+", "")
+    if "<" in text:
+        return bool(abs(value) < float(text.replace("<", "").replace("-", "")))
+    return abs(float(text) - float(value)) <= 10.0 ** -len(text.partition(".")[2])

@@ -16,6 +16,9 @@ from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import courses, listed, plain, short
 from attnlib.stats.intervals import with_interval
 
+MOST = 4000
+"""So many dots a scatter has at most: of more tokens, some are drawn evenly from all."""
+
 
 @drawing
 def over_training(
@@ -56,7 +59,6 @@ def relevance_scatter(
     betas: Mapping[str, Float[np.ndarray, " token"]],
     kinds: Integer[np.ndarray, " token"] | None = None,
     names: Sequence[str] = (),
-    most: int = 4000,
 ) -> Drawn:
     """Attention against relevance, a dot per token and a panel per relevance.
 
@@ -65,11 +67,10 @@ def relevance_scatter(
         betas: relevance of each token, by the panel's name.
         kinds: what each token is, as an index into `names`: the colour and the shape.
         names: of the kinds.
-        most: of so many tokens, drawn evenly from all.
     """
     import seaborn as sns
 
-    some = np.linspace(0, len(alpha) - 1, min(most, len(alpha))).astype(int)
+    some = np.linspace(0, len(alpha) - 1, min(MOST, len(alpha))).astype(int)
     hue = None if kinds is None else pd.Categorical.from_codes(kinds[some], categories=pd.Index(list(names)))
     figure, axes = row_of_panels(len(betas), sharey=True)
     if hue is None:

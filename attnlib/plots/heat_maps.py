@@ -76,25 +76,17 @@ def token_map(
         columns: what stands below each column.
         labels: what rows and columns are.
     """
-    import seaborn as sns
-
     data = values.detach().cpu().float().numpy()
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
     room = COLUMN - 1.4 - 0.085 * longest  # beside labels and scale
     cell = (min(0.3, room / len(columns)), 0.2)
     size = (1.4 + 0.085 * longest + cell[0] * len(columns), 0.9 + 0.085 * longest_below + cell[1] * len(rows))
     figure, axis = plt.subplots(figsize=(max(size[0], 3.2), max(size[1], 1.6)))
-    norm = PowerNorm(0.5, vmin=0, vmax=float(data.max()) or 1.0)
     names = [[visible(word) for word in words] for words in (columns, rows)]
-    how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}
-    sns.heatmap(data, xticklabels=False, yticklabels=False, ax=axis, **how)
-    label_some(axis, "x", names[0], cell[0] * len(columns), first=0.5)
-    label_some(axis, "y", names[1], cell[1] * len(rows), first=0.5)
+    _to_its_largest(axis, data, names[1], cell[1])
     axis.set_box_aspect(cell[1] * len(rows) / (cell[0] * len(columns)))
-    axis.set(ylabel=labels[0], xlabel=labels[1])
-    axis.tick_params(length=0)
-    axis.tick_params("y", labelrotation=0)
-    axis.tick_params("x", labelrotation=90)
+    axis.set(ylabel=labels[0])
+    _below(axis, names[0], cell[0], labels[1])
     named = {"rows": np.array(list(rows)), "columns": np.array(list(columns))}
     strongest = peaks({"cells": data}, *reversed(names))
     alt = f"A heat map, {labels[0]} down the side and {labels[1]} below: {strongest}."
@@ -106,18 +98,14 @@ def token_maps(
     maps: Mapping[str, Float[Tensor, "row column"]],
     rows: Sequence[str],
     columns: Sequence[str],
-    labels: tuple[str, str] = ("layer", "prompt"),
 ) -> Drawn:
-    """Heat maps of the same rows and columns, one above the other, each from 0 to its own largest value.
+    """Heat maps of layers and a prompt, one above the other, each from 0 to its own largest value.
 
     Args:
         maps: values of at least 0, by what they are.
         rows: what stands beside each row.
         columns: what stands below each column, of the last map.
-        labels: what rows and columns are.
     """
-    import seaborn as sns
-
     data = {name: values.detach().cpu().float().numpy() for name, values in maps.items()}
     cell = (min(0.3, (COLUMN - 1.4) / len(columns)), 0.08)
     below = 0.085 * max(map(len, columns))
@@ -126,24 +114,12 @@ def token_maps(
     figure, axes = plt.subplots(len(data), figsize=size, squeeze=False, sharex=True)
     names = [visible(word) for word in columns]
     for axis, (name, values) in zip(axes[:, 0], data.items(), strict=True):
-        norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
-        how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}
-        sns.heatmap(values, xticklabels=False, yticklabels=False, ax=axis, **how)
-        axis.set_title(name)
-        axis.set(ylabel=labels[0], xlabel="")
-        axis.tick_params(length=0)
-        label_some(axis, "y", rows, cell[1] * len(rows), first=0.5)
-        axis.tick_params("y", labelrotation=0)
-    label_some(axis, "x", names, cell[0] * len(columns), first=0.5)
-    axis.tick_params("x", labelrotation=90)
-    axis.set(xlabel=labels[1])
-    strongest = peaks(data, [*rows], names)
-    alt = f"Heat maps, {labels[0]} down the side and {labels[1]} below: {strongest}."
-    return (
-        finished(figure, axes=False),
-        {**data, "rows": np.array([*rows]), "columns": np.array([*columns])},
-        alt,
-    )
+        _to_its_largest(axis, values, rows, cell[1])
+        axis.set(title=name, ylabel="layer", xlabel="")
+    _below(axis, names, cell[0], "prompt")
+    named = {"rows": np.array([*rows]), "columns": np.array([*columns])}
+    alt = f"Heat maps, layer down the side and prompt below: {peaks(data, [*rows], names)}."
+    return finished(figure, axes=False), {**data, **named}, alt
 
 
 def arrays(
@@ -153,6 +129,27 @@ def arrays(
     known = {name: each for name, each in beside.items() if each is not None}
     numbers = {name: each.detach().cpu().numpy() for name, each in (dict(attentions) | known).items()}
     return {**numbers, "tokens": np.array(list(tokens))}
+
+
+def _to_its_largest(
+    axis: Axes, values: Float[np.ndarray, "row column"], rows: Sequence[str], height: float
+) -> None:
+    """A heat map from 0 to its largest value with a scale beside it, and labels of rows of some height."""
+    import seaborn as sns
+
+    norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
+    how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}
+    sns.heatmap(values, xticklabels=False, yticklabels=False, ax=axis, **how)
+    label_some(axis, "y", rows, height * len(rows), first=0.5)
+    axis.tick_params(length=0)
+    axis.tick_params("y", labelrotation=0)
+
+
+def _below(axis: Axes, columns: Sequence[str], width: float, label: str) -> None:
+    """Labels of columns of some width, upright, and what they are."""
+    label_some(axis, "x", columns, width * len(columns), first=0.5)
+    axis.tick_params("x", labelrotation=90)
+    axis.set(xlabel=label)
 
 
 def _heat_map(

@@ -94,21 +94,6 @@ class AlignedSentence(Scored):
         places = None if known is None else tuple(np.flatnonzero(known).tolist())
         return cls(label, made, keys, lines, places, texts, checked_text("expected", expected), typed)
 
-    def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
-        return super().describe() | {
-            "source": list(self.source),
-            "targets": [list(line) for line in self.targets],
-            "truth": None if self.truth is None else list(self.truth),
-            "written": (
-                {name: list(texts) for name, texts in self.written.items()}
-                if isinstance(self.written, dict)
-                else list(self.written)
-            ),
-            "expected": self.expected,
-            "typed": self.typed,
-        }
-
 
 class AlignmentExplorer(ScoresOverTraining):
     """Attention, keyword relevance and influence of target by source tokens, as they form in training.

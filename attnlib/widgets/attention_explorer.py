@@ -21,12 +21,12 @@ from attnlib.widgets.encoding import (
     packed_masks,
     quantise,
 )
-from attnlib.widgets.explorer import Examples, Explorer
+from attnlib.widgets.explorer import Examples, Explorer, Item
 from attnlib.widgets.front_end import front_end
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Item):
     """One sequence (or pair of sequences) and its attention at one checkpoint or more, checked and packed.
 
     Attributes:
@@ -50,6 +50,8 @@ class Attention:
     answers: tuple[str, ...] = ()
     expected: str | None = None
     typed: bool = False
+
+    _packed = ("weights", "masks")
 
     @classmethod
     def of(
@@ -97,17 +99,7 @@ class Attention:
 
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
-        return {
-            "label": self.label,
-            "tokens": list(self.tokens),
-            "query_tokens": None if self.query_tokens is None else list(self.query_tokens),
-            "shape": list(self.weights.shape),
-            "mask_of": [list(row) for row in self.mask_of],
-            "masks": len(self.masks),
-            "answers": list(self.answers),
-            "expected": self.expected,
-            "typed": self.typed,
-        }
+        return super().describe() | {"shape": list(self.weights.shape), "masks": len(self.masks)}
 
 
 class AttentionView(Explorer):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
 import anywidget
@@ -14,11 +15,29 @@ E = TypeVar("E", bound="Examples")
 _log = logging.getLogger(__name__)
 
 
+class Item:
+    """What an explorer shows, checked: a dataclass with a ``label``, and its bytes, ``packed``."""
+
+    _packed: ClassVar[tuple[str, ...]] = ("packed",)
+    """The fields that the bytes hold."""
+
+    def describe(self) -> dict[str, Any]:
+        """What the widget must know besides the bytes: all other fields, as JSON has them."""
+        names = [each.name for each in fields(self) if each.name not in self._packed]  # type: ignore[arg-type]
+        return {name: _listed(getattr(self, name)) for name in names}
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, at any depth."""
+    if isinstance(value, tuple):
+        return [_listed(each) for each in value]
+    return {name: _listed(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
 class Explorer(StaticTwin, anywidget.AnyWidget):
     """Base of all explorers: the picture of one of several items, which a subclass checks and packs.
 
-    An item has its bytes, ``packed``, and ``describe()``, what a page must know besides them: at least a
-    ``label``.
+    Items are `Item`s.
     """
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)

@@ -18,12 +18,12 @@ from jaxtyping import Float, UInt8
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollout
 from attnlib.rollout.generative import Ignore, describe
 from attnlib.widgets.encoding import ROUNDING, Array, checked_tokens, deflate, numpy_of, quantise
-from attnlib.widgets.explorer import Asking, Examples
+from attnlib.widgets.explorer import Asking, Examples, Item
 from attnlib.widgets.front_end import front_end
 
 
 @dataclass(frozen=True)
-class Recording:
+class Recording(Item):
     """One prompt and what was generated from it, checked and packed.
 
     Attributes:
@@ -35,7 +35,7 @@ class Recording:
         scale: what the byte 255 stands for: the largest value, or 1 for shares.
         shares: whether the entries are shares of a whole: in every layer, a generated token's sum is at
             most 1.
-        ignored: which prompt tokens the filter hides.
+        ignored: the places of the prompt tokens that the filter hides.
     """
 
     label: str
@@ -45,7 +45,7 @@ class Recording:
     packed: bytes
     scale: float
     shares: bool
-    ignored: tuple[bool, ...]
+    ignored: tuple[int, ...]
 
     @classmethod
     def of(
@@ -67,20 +67,8 @@ class Recording:
         shares = bool(values.sum(1).max() <= 1 + ROUNDING)
         scale = 1.0 if shares else float(values.max())
         packed = deflate(stored(values, scale, shares))
-        hidden = _flags(ignored, len(prompt))
+        hidden = _hidden(ignored, len(prompt))
         return cls(label, prompt, generated, values.shape, packed, scale, shares, hidden)
-
-    def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
-        return {
-            "label": self.label,
-            "prompt": list(self.prompt),
-            "generated": list(self.generated),
-            "shape": list(self.shape),
-            "scale": self.scale,
-            "shares": self.shares,
-            "ignored": [i for i, hidden in enumerate(self.ignored) if hidden],
-        }
 
 
 class GenerationExplorer(Asking, Examples):
@@ -329,13 +317,11 @@ def _checked(matrix: Array, generated: int, prompt: int) -> Float[np.ndarray, "g
     return values.clip(min=0)
 
 
-def _flags(ignored: Array | Sequence[bool] | None, prompt: int) -> tuple[bool, ...]:
-    if ignored is None:
-        return (False,) * prompt
-    flags = numpy_of(ignored if isinstance(ignored, torch.Tensor) else np.asarray(ignored))
+def _hidden(ignored: Array | Sequence[bool] | None, prompt: int) -> tuple[int, ...]:
+    flags = numpy_of([False] * prompt if ignored is None else ignored)
     if flags.shape != (prompt,) or flags.dtype != bool:
         raise ValueError(
             f"ignored must be bool, one for each of the {prompt} prompt tokens; got {flags.dtype} of shape "
             f"{flags.shape}. Pass ~result.informative()."
         )
-    return tuple(bool(flag) for flag in flags)
+    return tuple(np.flatnonzero(flags).tolist())

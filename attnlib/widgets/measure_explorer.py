@@ -84,19 +84,6 @@ class Question(Scored):
             dict(missing or {}),
         )
 
-    def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
-        return super().describe() | {
-            "tokens": list(self.tokens),
-            "predicted": self.predicted,
-            "expected": self.expected,
-            "truth": None if self.truth is None else list(self.truth),
-            "candidates": list(self.candidates),
-            "query": self.query,
-            "found": {name: list(places) for name, places in self.found.items()},
-            "missing": self.missing,
-        }
-
 
 class MeasureExplorer(ScoresExplorer):
     """What two measures say of the same prediction, token by token, with the sources, if known, outlined.

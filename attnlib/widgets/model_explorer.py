@@ -29,6 +29,7 @@ from attnlib.models.base import config_of
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.widgets.attention_explorer import AttentionView
 from attnlib.widgets.encoding import checked_tokens, deflate
+from attnlib.widgets.explorer import Item
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import counted, named
 
@@ -43,7 +44,7 @@ SWAPS = ("even", "program", "off")
 
 
 @dataclass(frozen=True)
-class PackedModel:
+class PackedModel(Item):
     """A model, its task, and texts to begin with, checked and packed.
 
     Attributes:
@@ -64,6 +65,8 @@ class PackedModel:
     task: dict[str, Any]
     note: str
     masks: tuple[bytes, ...] = ()
+
+    _packed = ("packed", "masks")
 
     @classmethod
     def of(
@@ -112,15 +115,7 @@ class PackedModel:
 
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
-        return {
-            "label": self.label,
-            "shape": list(self.shape),
-            "config": self.config,
-            "tensors": [list(each) for each in self.tensors],
-            "half": self.half,
-            "task": self.task,
-            "note": self.note,
-        }
+        return super().describe() | {"shape": list(self.shape)}
 
 
 class ModelExplorer(AttentionView):

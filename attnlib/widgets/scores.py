@@ -16,7 +16,7 @@ import traitlets
 from jaxtyping import Float, UInt8
 
 from attnlib.widgets.encoding import checked_tokens, deflate, numpy_of, quantise
-from attnlib.widgets.explorer import Explorer
+from attnlib.widgets.explorer import Explorer, Item
 from attnlib.widgets.naming import checked_text, checked_texts, counted
 from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps
 
@@ -77,7 +77,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(Item):
     """An item whose places have scores.
 
     Attributes:
@@ -88,6 +88,8 @@ class Scored:
     label: str
     scores: Scores
 
+    _packed = ("scores",)
+
     @property
     def packed(self) -> bytes:
         """The scores, compressed."""
@@ -95,7 +97,7 @@ class Scored:
 
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes."""
-        return {"label": self.label} | self.scores.describe()
+        return super().describe() | self.scores.describe()
 
 
 @dataclass(frozen=True)
@@ -136,15 +138,6 @@ class Document(Scored):
         values = Scores.of(scores, len(words), checkpoints, true_relevance)
         labels = checked_texts("predicted", predicted, values.checkpoints, "the scores")
         return cls(label, values, words, labels, checked_text("gold", gold), typed)
-
-    def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
-        return super().describe() | {
-            "tokens": list(self.tokens),
-            "predicted": list(self.predicted),
-            "gold": self.gold,
-            "typed": self.typed,
-        }
 
 
 class ScoresExplorer(Explorer):

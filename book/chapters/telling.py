@@ -1,4 +1,4 @@
-"""Numbers for the text of a page, which names them: `` {glue:text}`sort: accuracy:.1f` ``.
+"""Numbers for the text of a page, which names them, as in ``{glue:text}`sort: accuracy:.1f```.
 
 `tell` hands on numbers, for the text to round; `tell_in_words` says them with their interval. Both take a
 table, a number a row, or a mapping, a number a name::

@@ -7,8 +7,8 @@ import torch
 
 import tests.book.test_training_explorer_in_browser as training
 from attnlib.widgets import AlignmentExplorer
-from tests.book.test_training_explorer_in_browser import CHART, connect, on_chart, slide
-from tests.browser import canvas_hash
+from tests.book.test_training_explorer_in_browser import CHART, on_chart, slide
+from tests.browser import agrees, canvas_hash, connect
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -51,13 +51,6 @@ def point(page, at, row, column, click=False):
     place = {"x": (column + 0.5) * box["width"] / 5, "y": (row + 0.5) * box["height"] / 4}
     overlay = page.locator(".attna-map").nth(at).locator(".attnx-overlay")
     overlay.click(position=place) if click else overlay.hover(position=place)
-
-
-def agrees(text, value):
-    text = text.replace("−", "-").replace("+", "")
-    if "<" in text:
-        return abs(value) < float(text.replace("<", "").replace("-", ""))
-    return abs(float(text) - value) <= 10.0 ** -len(text.partition(".")[2])
 
 
 def test_every_score_has_a_map_that_changes_with_the_checkpoint_but_for_the_truth(opened):
@@ -153,15 +146,6 @@ def test_a_narrow_and_a_dark_page_and_hostile_tokens(opened):
     assert page.locator(".attna-name").all_inner_texts() == NAMES
 
 
-def test_scrubbing_and_hovering_move_nothing(opened):
-    page, heights = opened(explorer()), set()
-    for checkpoint in range(3):
-        slide(page, checkpoint)
-        point(page, 0, checkpoint, checkpoint)
-        heights.add(page.locator(".attnx").bounding_box()["height"])
-    assert len(heights) == 1
-
-
 RUNS = ["a run that learns", "one-that-does-not-" + "x" * 60]
 SYMBOLS = [chr(97 + 7 * i % 26) for i in range(41)]
 
@@ -252,17 +236,3 @@ def test_a_live_view_translates_at_every_checkpoint_or_says_what_was_wrong(opene
     kernel()
     assert page.locator("[role=alert]").inner_text() == "<b>?</b> is not a word."
     assert training.shown(page) == 1
-
-
-def test_what_cannot_be_shown_is_refused_by_name():
-    for changes, message in [
-        ({"targets": [TARGET] * 2}, "sentence 'A': targets must be 3 lists"),
-        ({"targets": [TARGET, TARGET, TARGET[:2]]}, "of one length"),
-        ({"scores": {"alpha": torch.zeros(3, 4, 4)}}, r"score 'alpha' has shape \(3, 4, 4\)"),
-        ({"truth": TRUTH.float()}, "truth must be bool"),
-        ({"written": ["a"]}, "written must be a list of 3 strings"),
-        ({"source": "das Haus"}, "source must be a list of strings"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            explorer({"A": sentence(**changes)})
-    assert repr(explorer()) == "AlignmentExplorer: 1 sentence, 3 checkpoints, scores alpha, beta, Delta"

@@ -13,7 +13,7 @@ import torch
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.generation_explorer import deflate, stored
-from tests.browser import canvas_hash
+from tests.browser import agrees, canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -54,11 +54,6 @@ def listed(page):
     """Places and values of the list."""
     places = page.locator(".attng-place").all_inner_texts()
     return [int(place) for place in places], page.locator(".attng-value").all_inner_texts()
-
-
-def agrees(text, truth):
-    """Whether a number is right to one unit of its last digit."""
-    return abs(float(text) - float(truth)) <= 10.0 ** -len(text.partition(".")[2])
 
 
 def tinted(page):
@@ -332,50 +327,6 @@ def test_examples_of_other_sizes_and_scales_are_switched(opened):
     assert canvas_hash(page, ALL_MAP) == before
 
 
-def test_tokens_are_shown_as_text(opened):
-    hostile = widgets.HOSTILE
-    whole = parts(prompt_words=hostile, generated_words=hostile[:4])
-    page = opened(GenerationExplorer.from_examples({hostile[0]: whole, hostile[4]: whole}, title=hostile[0]))
-    over(page, OVERLAYS[1], 0, 4, rows=4)
-    page.locator("summary").click()
-    expected = [token.replace(" ", "␣") for token in hostile]
-    assert page.locator(".attng-word[data-k]").all_inner_texts() == expected
-    assert page.locator(".attnx-title").inner_text() == hostile[0]
-    assert page.locator(".attnx img, .attnx script").count() == 0
-
-
-@pytest.mark.parametrize("count", [6, 300])
-def test_a_narrow_screen_is_not_overflowed(opened, count):
-    words = [f" word{i}" for i in range(count - 1)] + ["x" * 200]
-    page = opened(GenerationExplorer(words, [" new"] * 40 + ["y" * 200], matrix(41, count, 4)), width=400)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.locator(OVERLAYS[1]).hover(position={"x": 40, "y": 90})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_hovering_moves_nothing(opened):
-    page = opened(explorer())
-    heights = set()
-    for g in (0, 1, 2, 3):
-        page.locator(f"[data-g='{g}']").hover()
-        heights.add(page.locator(".attnx").bounding_box()["height"])
-        page.locator("[data-k='2']").first.hover()
-        heights.add(page.locator(".attnx").bounding_box()["height"])
-    assert len(heights) == 1
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_follows_the_page_into_the_dark_and_stays_legible(opened, dark):
-    page = opened(explorer(title="T"), dark=dark)
-    assert page.locator(".attnx").get_attribute("data-mode") == ("dark" if dark else "light")
-    for selector in (".attnx-title", ".attnx-readout", ".attng-place", ".attng-hidden", "button.attng-word"):
-        assert page.locator(selector).first.evaluate(widgets.CONTRAST) >= 4.5
-    before = canvas_hash(page, ALL_MAP)
-    page.emulate_media(color_scheme="light" if dark else "dark")
-    page.wait_for_timeout(100)
-    assert canvas_hash(page, ALL_MAP) != before
-
-
 def test_both_maps_are_saved_as_svg_and_png(opened, tmp_path):
     page = opened(explorer(title='<T> & "x"', generated=1))
     rows = {"the token in every layer": list("123"), "all generated tokens": ["␣is", "␣blue", ".", "⏎"]}
@@ -395,40 +346,13 @@ def test_both_maps_are_saved_as_svg_and_png(opened, tmp_path):
 
 # ---- live
 
-KERNEL = """async ([source, state]) => {
-  const bytes = (text) => {
-    const all = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
-    return new DataView(all.buffer, 3); // as a kernel's bytes come: at any offset
-  };
-  const heard = {};
-  const tell = (name, ...what) => { for (const react of [...(heard[name] ?? [])]) react(...what); };
-  state.weights = bytes(state.weights);
-  window.sent = [];
-  window.heard = heard;
-  window.model = { get: (name) => state[name], save_changes() {}, send: (message) => void sent.push(message),
-    set(name, value) { if (state[name] !== value) { state[name] = value; tell("change:" + name); } },
-    on: (event, react) => (heard[event] ??= []).push(react),
-    off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
-  window.put = (changes) => { // the kernel's state arrives whole before its changes are told
-    if (changes.weights !== undefined) changes.weights = bytes(changes.weights);
-    const names = Object.keys(changes).filter((name) => state[name] !== changes[name]);
-    Object.assign(state, changes);
-    for (const name of names) tell("change:" + name);
-  };
-  window.row = (message, text) => tell("msg:custom", message, [bytes(text)]);
-  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  const el = document.body.appendChild(document.createElement("div"));
-  window.letGo = (await import(url)).default.render({ model, el });
-}"""
-
 
 @pytest.fixture
 def live(opened):
     """A page with a live explorer, below a recorded one; its kernel is the test."""
     page = opened(explorer())
     widget = GenerationExplorer.live(torch.nn.Identity(), None, title="Live", prompt="Once")
-    state = {name: getattr(widget, name) for name in widget._state()}
-    page.evaluate(KERNEL, [str(widget._esm), state | {"weights": ""}])
+    connect(page, widget)
     return page
 
 
@@ -495,16 +419,3 @@ def test_an_error_is_shown_as_text_and_goes_with_the_next_prompt(live):
     assert box.get_by_role("button", name="Generate").is_enabled()
     live.evaluate("put({error: '', busy: true})")
     assert box.locator("[role=alert]").is_hidden()
-
-
-def test_a_view_that_is_let_go_hears_nothing_more(live):
-    shown(live, {"rollout": parts()})
-    live.evaluate("letGo()")
-    assert live.evaluate("Object.values(heard).flat().length") == 0
-
-
-def test_a_static_page_has_no_box_and_says_so_where_there_was_one(opened):
-    page = opened(explorer(), GenerationExplorer.live(torch.nn.Identity(), None))
-    assert page.locator("textarea:visible, form:visible").count() == 0
-    notes = page.locator(".attng").all_inner_texts()
-    assert ["typed here" in note for note in notes] == [False, True]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnlib.widgets import MeasureExplorer
-from tests.browser import render_live
+from tests.browser import connect
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -158,17 +158,15 @@ def test_the_models_answer_is_judged(opened):
     assert label.inner_text() == "The model says 'c'; right is 'b'."
 
 
-def test_it_follows_python_and_lets_go(opened):
+def test_it_follows_python(opened):
     page = opened("<div class='attnx-map'></div>")
-    render_live(page, explorer())
+    connect(page, explorer())
     page.evaluate("model.set('second', 'even attention')")
     assert page.locator(".attnm-found").nth(1).inner_text() == "What is needed is 4th, 4th of 4."
     page.evaluate("model.set('token', 3)")
     assert said(page).startswith("'d' (3), needed")
     page.evaluate("model.set('item', 1)")
     assert side(page, 0).locator(".attnm-token").count() == 3
-    page.evaluate("letGo()")
-    assert page.evaluate("Object.values(heard).every((each) => each.length === 0)")
 
 
 def test_hostile_words_are_text(opened):

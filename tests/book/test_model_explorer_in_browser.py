@@ -15,7 +15,7 @@ from attnlib.models.stored import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
 from book.chapters.trying import texts_for
-from tests.browser import canvas_hash, render_live
+from tests.browser import canvas_hash, connect
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -402,7 +402,6 @@ def test_it_can_be_used_by_keyboard_alone(opened):
             page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.textContent")
         )
     controls = ["cabbage", "Layer", "Head", swap := "Attention of the chosen head"]
-    controls = ["cabbage", "Layer", "Head", swap := "Attention of the chosen head"]
     assert [name for name in reached if name in controls] == controls
     page.get_by_label(swap).focus()
     page.keyboard.press("ArrowDown")
@@ -413,7 +412,7 @@ def test_the_module_renders_from_the_kernels_views(opened):
     """As anywidget calls it: weights as a DataView at any offset; what Python sets is shown."""
     widget = explorer()
     page = opened(widget)
-    render_live(page, widget)
+    connect(page, widget)
     live = f":nth-match({MAP}, 2)"
     assert canvas_hash(page, MAP) == canvas_hash(page, live)
     page.evaluate("model.set('text', 'fade'); model.set('swaps', { L0H0: 'off' })")

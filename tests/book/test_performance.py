@@ -42,7 +42,9 @@ def test_the_page_shows_every_table_once():
 
 def test_every_table_of_measurements_names_its_program():
     captions = dict(
-        re.findall(r"```\{csv-table\} (.+)\n:name: .+\n:file: performance/(\w+)\.csv$", PAGE, re.MULTILINE)
+        re.findall(
+            r"(?:```|~~~)\{csv-table\} (.+)\n:name: .+\n:file: performance/(\w+)\.csv$", PAGE, re.MULTILINE
+        )
     )
     for caption, name in captions.items():
         programs = re.findall(r"`python benchmarks/(\w+\.py)", caption)

@@ -1,6 +1,5 @@
 """The explorer of a training in Chromium, with the network off: what is drawn, said, played and asked for."""
 
-import base64
 import re
 from xml.etree import ElementTree
 
@@ -10,7 +9,7 @@ import torch
 
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import TrainingExplorer
-from tests.browser import canvas_hash
+from tests.browser import canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -262,54 +261,6 @@ def test_one_checkpoint_needs_no_slider(opened):
     assert page.locator(".attnt-step").inner_text() == "Step 7 · checkpoint 1 of 1"
 
 
-def test_everything_is_shown_as_text(opened):
-    hostile = widgets.HOSTILE
-    parts = problem(tokens=hostile[:5], answers=hostile[:5], expected=hostile[0])
-    page = opened(explorer({hostile[0]: parts, hostile[4]: parts}, {hostile[1]: EXACT}, title=hostile[0]))
-    assert page.locator(".attnt-text").inner_text() == hostile[4].replace(" ", "␣")
-    assert page.locator(".attnt-name").inner_text() == hostile[1]
-    assert page.locator(".attnx img, .attnx script").count() == 0
-
-
-def test_a_narrow_screen_is_not_overflowed(opened):
-    long = problem(
-        tokens=[f"token{i}" for i in range(30)], attentions=attention(5, 3, 8, 30), answers=["1" * 90] * 5
-    )
-    page = opened(explorer({"x" * 90: long}, {"a curve with a long name " * 3: EXACT}), width=400)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.locator(CHART).hover(position=on_chart(page, 4))
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_scrubbing_moves_nothing(opened):
-    page, heights = opened(explorer(query=1)), set()
-    for checkpoint in range(5):
-        slide(page, checkpoint)
-        heights.add(page.locator(".attnx").bounding_box()["height"])
-    assert len(heights) == 1
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_follows_the_page_into_the_dark_and_stays_legible(opened, dark):
-    page = opened(explorer(checkpoint=3), dark=dark)
-    assert page.locator(".attnx").get_attribute("data-mode") == ("dark" if dark else "light")
-    for selector in (".attnt-step", ".attnt-name", ".attnt-verdicts", ".attnt-verdict", ".attnt-answer p"):
-        assert page.locator(selector).first.evaluate(widgets.CONTRAST) >= 4.5
-    slide(page, 4)
-    assert page.locator(".attnt-verdict").evaluate(widgets.CONTRAST) >= 4.5
-    before = canvas_hash(page, CHART), canvas_hash(page, MAP)
-    page.emulate_media(color_scheme="light" if dark else "dark")
-    page.wait_for_timeout(100)
-    assert canvas_hash(page, CHART) != before[0] and canvas_hash(page, MAP) != before[1]
-
-
-def test_equal_explorers_are_turned_independently(opened):
-    page = opened(explorer(), explorer())
-    page.locator(".attnt-slider").nth(1).fill("1")
-    assert page.locator(".attnt-slider").first.input_value() == "4"
-    assert canvas_hash(page, MAP) != canvas_hash(page, f":nth-match({MAP}, 2)")
-
-
 def test_the_saved_picture_names_its_step(opened, tmp_path):
     page = opened(explorer(title="T", checkpoint=2))
     with page.expect_download() as download:
@@ -321,56 +272,6 @@ def test_the_saved_picture_names_its_step(opened, tmp_path):
 
 
 # ---- live
-
-KERNEL = """async ([source, state, binary]) => {
-  const bytes = (text) => {
-    const all = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
-    return new DataView(all.buffer, 3); // as a kernel's bytes come: at any offset
-  };
-  const heard = {};
-  const unpacked = (changes) => Object.fromEntries(Object.entries(changes)
-    .map(([name, value]) => [name, binary.includes(name) ? bytes(value) : value]));
-  state = unpacked(state);
-  window.sent = [];
-  window.heard = heard;
-  window.model = { get: (name) => state[name], save_changes() {}, send: (message) => void sent.push(message),
-    set(name, value) { if (state[name] !== value) { state[name] = value; for (const react of heard["change:" + name] ?? []) react(); } },
-    on: (event, react) => (heard[event] ??= []).push(react),
-    off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
-  window.put = (changes) => { // the kernel's state arrives whole before its changes are told
-    const names = Object.keys(changes).filter((name) => state[name] !== changes[name]);
-    Object.assign(state, unpacked(changes));
-    for (const name of names) for (const react of [...(heard["change:" + name] ?? [])]) react();
-  };
-  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  const el = document.body.appendChild(document.createElement("div"));
-  window.letGo = (await import(url)).default.render({ model, el });
-}"""  # noqa: E501
-
-
-def synced(widget):
-    """What the kernel tells a view, bytes as base64, and which traits are bytes."""
-    names = sorted(set(widget._state()) - {"_esm", "_css"})
-    state = {name: getattr(widget, name) for name in names}
-    binary = [name for name, value in state.items() if isinstance(value, bytes)]
-    return state | {name: base64.b64encode(state[name]).decode() for name in binary}, binary
-
-
-def connect(page, widget):
-    """Shows a widget as JupyterLab does; the kernel is the test. Returns how to do what the kernel does."""
-    state, binary = synced(widget)
-    page.evaluate(KERNEL, [str(widget._esm), state, binary])
-    page.wait_for_timeout(100)
-
-    def kernel(ask=True):
-        """Answers what the view asked, if it did, and tells it what changed."""
-        before, _ = synced(widget)
-        for message in page.evaluate("sent.splice(0)") if ask else []:
-            widget._handle_custom_msg(message, [])
-        after, _ = synced(widget)
-        page.evaluate("put", {name: after[name] for name in after if after[name] != before[name]})
-
-    return kernel
 
 
 def adder(text):
@@ -442,10 +343,3 @@ def test_a_view_follows_the_kernel_and_hears_nothing_more_once_it_is_let_go(open
     assert page.evaluate("Object.values(heard).flat().length") == 0
     page.wait_for_timeout(900)
     assert page.evaluate("model.get('checkpoint')") == 0
-
-
-def test_a_static_page_has_no_box_and_says_so_where_there_was_one(opened):
-    page = opened(explorer(), explorer(answer=adder))
-    assert page.locator("form:visible").count() == 0
-    notes = page.locator(".attnx").all_inner_texts()
-    assert ["typed here" in note for note in notes] == [False, True]

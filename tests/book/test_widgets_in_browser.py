@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer
-from tests.browser import canvas_hash, render_live
+from tests.browser import canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -288,27 +288,6 @@ def test_the_table_lists_every_query_of_the_head_shown(opened):
 
 # ---- tokens are text
 
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "</script>",
-    "</style>",
-    "<!--<script>",
-    "<img src=x onerror=alert(1)>",
-    "'\"`${1}",
-]
-
-
-def test_tokens_are_shown_as_text(opened):
-    weights = attention(1, 2, 6, 6)
-    example = {"tokens": HOSTILE, "attentions": weights}
-    examples = {HOSTILE[0]: example, HOSTILE[4]: example}
-    page = opened(AttentionExplorer.from_examples(examples, title=HOSTILE[0], query=0))
-    page.locator(OVERLAY).hover(position=over(page, 0, 4, of=6))
-    page.locator("summary").click()
-    assert page.locator("button.attnx-token").all_inner_texts() == [t.replace(" ", "␣") for t in HOSTILE]
-    assert page.locator(".attnx-title").inner_text() == HOSTILE[0]
-    assert page.locator(".attnx img, .attnx script").count() == 0
-
 
 def test_tokens_that_cannot_be_seen_are_made_visible(opened):
     page = opened(AttentionExplorer([" the", "\n", "\t", "", "\u200b"], attention(1, 1, 5, 5)))
@@ -354,15 +333,6 @@ def test_examples_are_switched_and_a_smaller_one_stays_inside(opened):
 # ---- the page around it
 
 
-@pytest.mark.parametrize("count", [8, 60])
-def test_a_narrow_screen_is_not_overflowed(opened, count):
-    tokens = [f" token{i}" for i in range(count)]
-    page = opened(AttentionExplorer(tokens, attention(4, 8, count, count)), width=400)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.locator(OVERLAY).hover(position={"x": 150, "y": 90})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_two_hundred_tokens_scroll_within_their_frame(opened):
     page = opened(AttentionExplorer(["t"] * 200, attention(1, 1, 200, 200)), width=700)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -370,33 +340,6 @@ def test_two_hundred_tokens_scroll_within_their_frame(opened):
     page.keyboard.press("End")
     box, stage = page.locator(MAP).bounding_box(), page.locator(".attnx-stage").bounding_box()
     assert abs(box["y"] + box["height"] - stage["y"] - stage["height"]) < 20  # the last row is in view
-
-
-CONTRAST = """(node) => {
-  const light = (colour) => {
-    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
-    const [r, g, b] = parts.map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
-  };
-  const behind = getComputedStyle(node.closest(".attnx")).backgroundColor;
-  const both = [light(getComputedStyle(node).color), light(behind)];
-  return Math.max(...both) / Math.min(...both);
-}"""
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_follows_the_page_into_the_dark_and_stays_legible(opened, dark):
-    page = opened(explorer(query=0), dark=dark)
-    assert page.locator(".attnx").get_attribute("data-mode") == ("dark" if dark else "light")
-    for selector in (".attnx-title, .attnx-readout", ".attnx-caption", "summary", ".attnx-ticks span"):
-        assert page.locator(selector).first.evaluate(CONTRAST) >= 4.5
-    before = canvas_hash(page, MAP)
-    page.emulate_media(color_scheme="light" if dark else "dark")
-    for _ in range(50):  # a busy machine takes its time
-        page.wait_for_timeout(100)
-        if canvas_hash(page, MAP) != before:
-            break
-    assert canvas_hash(page, MAP) != before
 
 
 def test_the_books_light_panel_on_a_dark_page_makes_it_light(opened):
@@ -427,23 +370,16 @@ def test_the_heat_map_is_saved_as_svg_and_png(opened, tmp_path):
     assert (tmp_path / "map.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-def test_the_module_renders_from_the_kernels_views_and_lets_go(opened):
+def test_the_module_renders_from_the_kernels_views(opened):
     """As anywidget calls it: an ES module, bytes as DataView at any offset, changes told by the model."""
     widget = explorer()
     page = opened(widget)
-    render_live(page, widget)
+    connect(page, widget)
     live = f":nth-match({MAP}, 2)"
     assert canvas_hash(page, MAP) == canvas_hash(page, live)
     page.evaluate("model.set('layer', 1)")
     page.get_by_label("Layer", exact=True).first.select_option("1")
     assert canvas_hash(page, MAP) == canvas_hash(page, live)
-    page.evaluate("letGo()")
-    assert page.evaluate("Object.values(heard).flat().length") == 0
-    before = canvas_hash(page, live)
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_timeout(100)
-    assert page.locator(".attnx").first.get_attribute("data-mode") == "dark"
-    assert canvas_hash(page, live) == before
 
 
 def test_the_page_hears_of_its_own_keys_and_of_no_others(opened):

@@ -192,14 +192,20 @@ def _twin(key: tuple[str, str], provenance: dict[str, Any], ours: dict[tuple[str
     return alike[0] if len(alike) == 1 else None
 
 
-def main() -> int:
-    """Compare a build's records with the book's, and print what came out; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Did a build give the numbers that were recorded?")
-    parser.add_argument("made", type=Path, nargs="?", default=Path("build/quick/results"), help="its records")
-    parser.add_argument("--recorded", type=Path, default=RECORDED, help="the records to compare with")
+def folders_of_records(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What the command line says, with the folders `made`, a build's records, and `recorded`, the book's."""
+    parser.add_argument("made", type=Path, nargs="?", default=Path("build/quick/results"), help="of a build")
+    parser.add_argument("--recorded", type=Path, default=RECORDED, help="the book's records")
     args = parser.parse_args()
     if not args.made.is_dir():
         parser.error(f"{args.made} is no folder; make book leaves one in build/<profile>/results")
+    return args
+
+
+def main() -> int:
+    """Compare a build's records with the book's, and print what came out; returns the exit status."""
+    about = "Did a build give the numbers that were recorded?"
+    args = folders_of_records(argparse.ArgumentParser(description=about))
     table = reproduced(args.made, args.recorded)
     if len(table):
         print(*(f"{' '.join(key)}: {words}" for key, words in summary(table).items()), sep="\n")

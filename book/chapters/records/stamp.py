@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from book.chapters.records.code import code_hash
-from book.chapters.records.reproduced import summary, twins
+from book.chapters.records.reproduced import folders_of_records, summary, twins
 from book.chapters.records.runs import RECORDED, read_all, write_provenance
 
 FOUND_AGAIN = "found again"
@@ -89,15 +89,9 @@ def main() -> int:
         description="Clear the mark 'other code' of records that were found again."
     )
     parser.add_argument(
-        "made", type=Path, nargs="?", default=Path("build/quick/results"), help="a build's records"
-    )
-    parser.add_argument("--recorded", type=Path, default=RECORDED, help="the records to stamp")
-    parser.add_argument(
         "--alike", action="store_true", help="and records of the same code with other parameters"
     )
-    args = parser.parse_args()
-    if not args.made.is_dir():
-        parser.error(f"{args.made} is no folder; make book leaves one in build/<profile>/results")
+    args = folders_of_records(parser)
     said = stamp(args.made, args.recorded, alike=args.alike)
     print(*(f"{'/'.join(key)}: {why}" for key, why in said.items()), f"{len(said)} records stamped", sep="\n")
     return 0

@@ -54,11 +54,17 @@ def test_one_text_may_be_of_all_maps_or_of_some_or_there_is_none(written):
         ({"written": {"other": ["x"] * 3}}, r"written has texts of \['other'\]; .* learns, does not"),
         ({"written": WRITTEN | {"learns": ["x"]}}, r"written of 'learns' must be a list of 3 strings"),
         ({"written": WRITTEN | {"does not": "abc"}}, r"written of 'does not' must be a list of 3 strings"),
+        ({"written": ["a"]}, "written must be a list of 3 strings"),
+        ({"targets": [SYMBOLS] * 2}, "targets must be 3 lists"),
+        ({"targets": [SYMBOLS, SYMBOLS, SYMBOLS[:2]]}, "targets .* of one length"),
+        ({"scores": {"alpha": torch.zeros(3, 4, 4)}, "written": {}}, r"score 'alpha' has .*\(3, 4, 4\)"),
+        ({"truth": torch.eye(3)}, "truth must be bool"),
+        ({"source": "das Haus"}, "source must be a list of strings"),
         ({"scores": {}, "written": {}}, "there is no score"),
         ({"scores": {"learns": RUNS["learns"][:2]}, "written": {}}, r"score 'learns' has shape \(2, 9\)"),
     ],
 )  # fmt: skip
-def test_texts_that_belong_to_no_map_or_checkpoint_are_refused_by_name(changes, message):
+def test_what_cannot_be_shown_is_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=f"sequence 'A': {message}"):
         explorer({"A": sequence(**changes)})
 

@@ -1,0 +1,260 @@
+"""What explorers have in common in Chromium, with the network off: one test, asked of each."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+import tests.book.test_alignment_explorer_in_browser as alignment
+import tests.book.test_dynamics_explorer_in_browser as dynamics
+import tests.book.test_generation_explorer_in_browser as generation
+import tests.book.test_measure_explorer_in_browser as measure
+import tests.book.test_model_explorer_in_browser as model
+import tests.book.test_training_explorer_in_browser as training
+import tests.book.test_widgets_in_browser as widgets
+from attnlib.widgets import AttentionExplorer, GenerationExplorer
+from tests.book.test_training_explorer_in_browser import slide
+from tests.browser import CONTRAST, Page, canvas_hash, connect
+
+pytestmark = pytest.mark.book
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script>",
+    "</style>",
+    "<!--<script>",
+    "<img src=x onerror=alert(1)>",
+    "'\"`${1}",
+]
+MAP = "canvas.attnx-map"
+OVERFLOWED = "document.documentElement.scrollWidth > innerWidth"
+
+
+@pytest.mark.parametrize(
+    ("made", "canvas"),
+    [
+        (widgets.explorer, MAP),
+        (training.explorer, MAP),
+        (dynamics.explorer, training.MARKER),
+        (alignment.explorer, MAP),
+        (generation.explorer, MAP),
+        (model.explorer, MAP),
+        (measure.explorer, None),
+    ],
+)
+def test_a_view_that_is_let_go_hears_nothing_more(opened: Any, made: Any, canvas: str | None) -> None:
+    page = opened("<p class='attnx-map'></p>")
+    connect(page, made())
+    before = canvas and canvas_hash(page, canvas)
+    page.evaluate("letGo()")
+    assert page.evaluate("Object.values(heard).flat().length") == 0
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(100)
+    assert not canvas or canvas_hash(page, canvas) == before
+
+
+@pytest.mark.parametrize(
+    ("recorded", "live"),
+    [
+        (training.explorer, lambda: training.explorer(answer=training.adder)),
+        (dynamics.explorer, lambda: dynamics.explorer(classify=dynamics.classify)),
+        (alignment.explorer, lambda: alignment.explorer(translate=alignment.translate)),
+        (generation.explorer, lambda: GenerationExplorer.live(torch.nn.Identity(), None)),
+    ],
+)
+def test_a_static_page_has_no_box_and_says_so_where_there_was_one(
+    opened: Any, recorded: Any, live: Any
+) -> None:
+    page = opened(recorded(), live())
+    assert page.locator("textarea:visible, form:visible").count() == 0
+    notes = page.locator("section.attnx").all_inner_texts()
+    assert ["typed here" in note for note in notes] == [False, True]
+
+
+@pytest.mark.parametrize("made", [training.explorer, dynamics.explorer, alignment.explorer])
+def test_equal_explorers_are_turned_independently(opened: Any, made: Any) -> None:
+    page = opened(made(), made())
+    sliders = page.locator(".attnt-slider")
+    last = sliders.first.input_value()
+    sliders.nth(1).fill("1")
+    assert sliders.first.input_value() == last != "1"
+    assert canvas_hash(page, training.MARKER) != canvas_hash(page, f":nth-match({training.MARKER}, 2)")
+
+
+# ---- tokens are text
+
+
+def hostile_attention() -> Any:
+    example = {"tokens": HOSTILE, "attentions": widgets.attention(1, 2, 6, 6)}
+    examples = {HOSTILE[0]: example, HOSTILE[4]: example}
+    return AttentionExplorer.from_examples(examples, title=HOSTILE[0], query=0)
+
+
+def hostile_generation() -> Any:
+    whole = generation.parts(prompt_words=HOSTILE, generated_words=HOSTILE[:4])
+    return GenerationExplorer.from_examples({HOSTILE[0]: whole, HOSTILE[4]: whole}, title=HOSTILE[0])
+
+
+def hostile_training() -> Any:
+    parts = training.problem(tokens=HOSTILE[:5], answers=HOSTILE[:5], expected=HOSTILE[0])
+    problems = {HOSTILE[0]: parts, HOSTILE[4]: parts}
+    return training.explorer(problems, {HOSTILE[1]: training.EXACT}, title=HOSTILE[0])
+
+
+def hostile_dynamics() -> Any:
+    parts = dynamics.document(tokens=[*HOSTILE, "x", "y"], predicted=HOSTILE[:5], gold=HOSTILE[0])
+    return dynamics.explorer({HOSTILE[0]: parts, HOSTILE[4]: parts}, title=HOSTILE[0])
+
+
+@pytest.mark.parametrize(
+    ("made", "pointed", "where", "texts"),
+    [
+        (hostile_attention, widgets.OVERLAY, "button.attnx-token", HOSTILE),
+        (hostile_generation, ":nth-match(.attnx-overlay, 2)", ".attng-word[data-k]", HOSTILE),
+        (hostile_training, widgets.OVERLAY, ".attnt-text, .attnt-name", [HOSTILE[4], HOSTILE[1]]),
+        (hostile_dynamics, "[data-token='4']", ".attnd-row:first-child .attnd-token", [*HOSTILE, "x", "y"]),
+    ],
+)
+def test_everything_is_shown_as_text(opened: Any, made: Any, pointed: str, where: str, texts: Any) -> None:
+    page = opened(made())
+    page.locator(pointed).first.hover()
+    page.locator("summary").click()
+    assert sorted(page.locator(where).all_inner_texts()) == sorted(text.replace(" ", "␣") for text in texts)
+    assert page.locator(".attnx-title").inner_text() == HOSTILE[0]
+    assert page.locator(".attnx img, .attnx script").count() == 0
+
+
+# ---- the page around
+
+
+def long_attention(count: int) -> Any:
+    return AttentionExplorer([f" token{i}" for i in range(count)], widgets.attention(4, 8, count, count))
+
+
+def long_generation(count: int) -> Any:
+    words = [f" word{i}" for i in range(count - 1)] + ["x" * 200]
+    new = [" new"] * 40 + ["y" * 200]
+    return GenerationExplorer(words, new, generation.matrix(41, count, 4))
+
+
+def long_training(count: int) -> Any:
+    tokens, answers = [f"token{i}" for i in range(count)], ["1" * 90] * 5
+    long = training.problem(tokens=tokens, attentions=training.attention(5, 3, 8, count), answers=answers)
+    return training.explorer({"x" * 90: long}, {"a curve with a long name " * 3: training.EXACT})
+
+
+def long_dynamics(count: int) -> Any:
+    tokens = [f"word{i}" for i in range(count - 1)] + ["x" * 200]
+    parts = {"tokens": tokens, "scores": dynamics.scores(5, count), "true_relevance": None}
+    parts = dynamics.document(predicted=["p" * 80] * 5, **parts)
+    return dynamics.explorer({"d" * 90: parts, "e": parts})
+
+
+@pytest.mark.parametrize(
+    ("made", "count", "pointed"),
+    [
+        (long_attention, 8, widgets.OVERLAY),
+        (long_attention, 60, widgets.OVERLAY),
+        (long_generation, 6, ":nth-match(.attnx-overlay, 2)"),
+        (long_generation, 300, ":nth-match(.attnx-overlay, 2)"),
+        (long_training, 30, training.CHART),
+        (long_dynamics, 8, "[data-token='3']"),
+        (long_dynamics, 300, "[data-token='3']"),
+    ],
+)
+def test_a_narrow_screen_is_not_overflowed(opened: Any, made: Any, count: int, pointed: str) -> None:
+    page = opened(made(count), width=400)
+    assert not page.evaluate(OVERFLOWED)
+    page.locator(pointed).first.hover(position={"x": 12, "y": 8})
+    assert not page.evaluate(OVERFLOWED)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Explorers on a page, texts of theirs that must be legible, and a picture."""
+
+    made: Callable[[], Sequence[Any]]
+    texts: tuple[str, ...]
+    picture: str
+
+
+VERDICTS = (".attnt-verdict >> nth=0", ".attnt-verdict >> nth=1")  # wrong, right
+IN_THE_DARK = {
+    "attention": Shown(
+        lambda: [widgets.explorer(query=0)],
+        (".attnx-title, .attnx-readout", ".attnx-caption", "summary", ".attnx-ticks span"),
+        widgets.MAP,
+    ),
+    "generation": Shown(
+        lambda: [generation.explorer(title="T")],
+        (".attnx-title", ".attnx-readout", ".attng-place", ".attng-hidden", "button.attng-word"),
+        generation.ALL_MAP,
+    ),
+    "training": Shown(
+        lambda: [training.explorer(checkpoint=3), training.explorer(checkpoint=4)],
+        (".attnt-step", ".attnt-name", ".attnt-verdicts", ".attnt-answer p", *VERDICTS),
+        training.CHART,
+    ),
+    "dynamics": Shown(
+        lambda: [dynamics.explorer()],
+        (".attnd-who", ".attnd-end", ".attnd-name", ".attnd-text"),
+        ".attnd-curve",
+    ),
+    "alignment": Shown(lambda: [alignment.explorer()], (".attna-name", ".attnx-readout"), MAP),
+}
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", IN_THE_DARK)
+def test_it_follows_the_page_into_the_dark_and_stays_legible(opened: Any, name: str, dark: bool) -> None:
+    shown = IN_THE_DARK[name]
+    page = opened(*shown.made(), dark=dark)
+    assert page.locator(".attnx").first.get_attribute("data-mode") == ("dark" if dark else "light")
+    for selector in shown.texts:
+        assert page.locator(selector).first.evaluate(CONTRAST) >= 4.5, selector
+    before = canvas_hash(page, shown.picture)
+    page.emulate_media(color_scheme="light" if dark else "dark")
+    for _ in range(50):  # a busy machine takes its time
+        page.wait_for_timeout(100)
+        if canvas_hash(page, shown.picture) != before:
+            break
+    assert canvas_hash(page, shown.picture) != before
+
+
+def generation_moves(page: Page) -> Iterator[None]:
+    for g in range(4):
+        for pointed in (f"[data-g='{g}']", "[data-k='2']"):
+            yield page.locator(pointed).first.hover()
+
+
+def training_moves(page: Page) -> Iterator[None]:
+    for checkpoint in range(5):
+        yield slide(page, checkpoint)
+
+
+def dynamics_moves(page: Page) -> Iterator[None]:
+    for checkpoint in range(5):
+        slide(page, checkpoint)
+        yield dynamics.token(page, 0, checkpoint).hover()
+
+
+def alignment_moves(page: Page) -> Iterator[None]:
+    for checkpoint in range(3):
+        slide(page, checkpoint)
+        yield alignment.point(page, 0, checkpoint, checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("made", "moves"),
+    [
+        (generation.explorer, generation_moves),
+        (lambda: training.explorer(query=1), training_moves),
+        (dynamics.explorer, dynamics_moves),
+        (alignment.explorer, alignment_moves),
+    ],
+)
+def test_scrubbing_and_hovering_move_nothing(opened: Any, made: Any, moves: Any) -> None:
+    page = opened(made())
+    assert len({page.locator(".attnx").bounding_box()["height"] for _ in moves(page)}) == 1

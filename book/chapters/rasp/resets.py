@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from attnlib.training.keeping import Keeper, load_own
 from attnlib.training.run import LAST, best_of
-from attnlib.training.runlog import log
 
 
 class ResetToBest(Keeper):
@@ -50,4 +50,6 @@ class ResetToBest(Keeper):
         fruitless = (evaluated - best_step) // self.every
         if fruitless and fruitless % (self.patience + 1) == 0:
             event.model.load_state_dict(best)
-            log.info("nothing better since step %d: its weights are taken back", best_step)
+            logging.getLogger("attnlib.training").info(
+                "nothing better since step %d: its weights are taken back", best_step
+            )

@@ -7,6 +7,7 @@ never a substitution.
 
 import inspect
 import re
+import sys
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -17,6 +18,7 @@ EQUATION = re.compile(r"^( *)\$\$(.+?)\$\$", re.MULTILINE | re.DOTALL)
 FORMULA = re.compile(r"(?<![\w$\\])\$([^$`]+?)\$(?!\$)(?=(\w?))")
 WHOLE = re.compile(r"(``.+?``|:math:`.+?`|^ *\.\. math:: .+?$)", re.DOTALL | re.MULTILINE)
 
+OURS = ("attnlib", "book")
 UNPARSABLE = [("<factory>", "..."), (r"<function (\w+) at \w+>", r"\1"), (r"<class '([\w.]+)'>", r"\1")]
 ARRAY_LIKE = r"\S*_?Buffer \| \S*_SupportsArray\[\S+\] \| \S*_NestedSequence\[\S+\]"
 ARRAY_LIKE += r" \| complex \| bytes \| str \| \S*_NestedSequence\[complex \| bytes \| str\]"
@@ -69,14 +71,21 @@ def parsable(
 def foreign(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
     """A field whose default is another project's class or function, such as `tuple`, is not that thing."""
     theirs = inspect.isclass(obj) or inspect.isroutine(obj)
-    return True if theirs and str(getattr(obj, "__module__", None)).split(".")[0] != "attnlib" else None
+    return True if theirs and str(getattr(obj, "__module__", None)).split(".")[0] not in OURS else None
+
+
+def at_home(app: Sphinx, module: str, name: str) -> str | None:
+    """An annotated type says that it is of Python's own module, which has no page; it is where it stands."""
+    value = getattr(sys.modules.get(module), name, None)
+    return module if getattr(value, "__module__", None) == "builtins" else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Hook into autodoc, and into the two places where Napoleon looks for types."""
+    """Hook into autodoc and viewcode, and into the two places where Napoleon looks for types."""
     app.connect("autodoc-process-docstring", plain, priority=100)
     app.connect("autodoc-process-signature", parsable)
     app.connect("autodoc-skip-member", foreign)
+    app.connect("viewcode-follow-imported", at_home)
     GoogleDocstring._parse_attribute_docstring = lambda self: self._consume_to_end()  # type: ignore[method-assign]
     GoogleDocstring._consume_returns_section = returns  # type: ignore[method-assign]
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -125,8 +125,8 @@ Seeds = Annotated[Different[Seed], Field(min_length=1)]
 SeveralSeeds = Annotated[Different[Seed], Field(min_length=2)]
 """The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
 
+# What something that is made of its own settings is to be made with, by their names.
 Settings = dict[Text, Annotated[Any, AfterValidator(plain)]]
-"""What something that is made of its own settings is to be made with, by their names."""
 
 Device = Annotated[Literal["auto", "cpu", "cuda"], AfterValidator(_there)]
 """What a chapter computes on."""

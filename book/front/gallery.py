@@ -12,7 +12,7 @@ import yaml
 
 from attnlib import widgets
 from book.chapters.findings.finding import slug
-from book.pipeline.stage import documents
+from book.pipeline.contents import documents
 
 CALL = re.compile(rf"^\s*(?:\w+ = )?({'|'.join(widgets.__all__)})[.(]", re.MULTILINE)
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from book.chapters.records.provenance import caveats, other_versions
 from book.chapters.records.reproduced import line, reproduced, summary
 from book.chapters.records.runs import Record, read_all
 
+from .contents import documents
 from .download import write_out
 from .execute import write_whole
 from .kept import runs_of
@@ -41,19 +41,6 @@ MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers|bounds|chart \
 
 class BookError(Exception):
     """The book could not be rendered: the message holds the warnings."""
-
-
-def documents(toc: Any) -> Iterator[str]:
-    """Every document a table of contents names, root first."""
-    if isinstance(toc, dict):
-        for key in ("root", "file"):
-            if key in toc:
-                yield toc[key]
-        for value in toc.values():
-            yield from documents(value)
-    elif isinstance(toc, list):
-        for item in toc:
-            yield from documents(item)
 
 
 def status_table(runs: list[dict[str, Any]], page: Path) -> str:

@@ -30,8 +30,8 @@ import attnlib.models
 import attnlib.stats
 from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import VERDICTS
+from book.pipeline.contents import documents
 from book.pipeline.pdf import READY
-from book.pipeline.stage import documents
 from tests.browser import canvas_hash, watched_page
 
 ROOT = Path(__file__).parents[2]

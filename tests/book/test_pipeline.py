@@ -26,10 +26,11 @@ from book.chapters.records.reproduced import reproduced
 from book.chapters.records.runs import read_all
 from book.pipeline.__main__ import take_lock
 from book.pipeline.absent import fill_absent
+from book.pipeline.contents import documents
 from book.pipeline.download import write_out
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.profiles import ProfileError
-from book.pipeline.stage import BookError, assemble, documents, records_table, status_table
+from book.pipeline.stage import BookError, assemble, records_table, status_table
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.times import set_apart
 

@@ -1,0 +1,218 @@
+r"""How far a protocol can be trusted: does it rank measures as the known answers do, and the truth before them?
+
+Beside the measures a protocol is shown a *ladder*, scores made of the answer itself: with $t$ the sources (1)
+among the candidates (0) and $\varepsilon$ noise of standard normal distribution,
+
+$$t + \sigma \varepsilon, \qquad \sigma = 0, \tfrac12, 1, 2, 4, \infty.$$
+
+Its order is known by construction, so a protocol that does not find it cannot be trusted with any other; and
+its first rung is the truth, before which no measure should come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+from scipy import stats
+from torch import Tensor
+
+from attnlib.stats.intervals import Estimate
+from attnlib.stats.plausibility import average_precision, average_precision_by_chance
+from attnlib.stats.rank_measures import kendall_tau
+from attnlib.stats.seeds import over_seeds
+from book.chapters.judging.protocols import Numbers, Protocol, Scores
+from book.chapters.judging.removal import Case
+
+PLAUSIBILITY = "plausibility"
+"""What the known answers say of a measure: average precision, 0 by chance and 1 at best."""
+
+NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, np.inf)
+"""Standard deviations of the rungs of the ladder; the last is noise alone."""
+
+RUNGS = ("the truth", *(f"the truth and {noise:g} of noise" for noise in NOISE[1:-1]), "noise alone")
+
+DIGITS = 6
+"""Numbers that are the same to so many digits have the same rank."""
+
+SPLITS = 20
+"""How often questions are split into halves."""
+
+
+class Judged(NamedTuple):
+    """What every protocol says of one model's measures, beside what is known.
+
+    Attributes:
+        setting: whose model it is.
+        seed: of the model.
+        measures: the names, the rungs of the ladder last.
+        numbers: by protocol, and by `PLAUSIBILITY`: of every question and measure.
+    """
+
+    setting: str
+    seed: int
+    measures: tuple[str, ...]
+    numbers: dict[str, Numbers]
+
+
+def judge(
+    setting: str,
+    seed: int,
+    case: Case,
+    scores: Mapping[str, Float[Tensor, "item token"]],
+    protocols: Mapping[str, Protocol],
+) -> Judged:
+    """What protocols say of measures, and of the ladder.
+
+    Args:
+        setting: the model's.
+        seed: the model's.
+        case: the model and its questions.
+        scores: by measure.
+        protocols: by name.
+    """
+    every = {name: each.detach().double().cpu().numpy() for name, each in scores.items()} | ladder(case)
+    stacked = np.stack([*every.values()], 1)
+    numbers = {PLAUSIBILITY: plausibility(case, stacked)}
+    numbers |= {name: protocol(case, stacked) for name, protocol in protocols.items()}
+    return Judged(setting, seed, tuple(every), numbers)
+
+
+def ladder(case: Case) -> dict[str, Float[np.ndarray, "item token"]]:
+    """The rungs by name; see the module."""
+    noise = np.random.default_rng([case.seed, len(NOISE)]).standard_normal((len(NOISE), *case.truth.shape))
+    return {
+        name: each if np.isinf(sd) else case.truth + sd * each
+        for name, sd, each in zip(RUNGS, NOISE, noise, strict=True)
+    }
+
+
+def plausibility(case: Case, scores: Scores) -> Numbers:
+    """Average precision of every measure, from chance (0) to perfect (1), question by question."""
+    given = case.truth, case.candidates
+    chance = average_precision_by_chance(*given)
+    found = [average_precision(scores[:, m], *given) for m in range(scores.shape[1])]
+    return np.stack([(each - chance) / (1 - chance) for each in found], 1)
+
+
+def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataFrame:
+    r"""How every protocol ranks the measures of every setting; a model's numbers are means over questions.
+
+    Args:
+        judged: models, of which a setting may have several: its numbers are means over them.
+        without: measures that are left out.
+
+    Returns:
+        A row per `setting` and `protocol`, with `tau`, Kendall's rank correlation with plausibility;
+        `somers`, Somers' D over the pairs of measures that plausibility tells apart; `ladder`, Somers' D
+        with the known order of the ladder; `above`, the share of measures that it ranks before the truth;
+        `halves`, tau between its rankings by two halves of the questions, the mean over splits; and
+        `known halves`, the same of plausibility: no protocol can agree better than both agree with themselves.
+    """
+    table = []
+    for setting, models in _by_setting(judged).items():
+        names = models[0].measures
+        measures = [m for m, name in enumerate(names) if name not in (*RUNGS, *without)]
+        rungs = [names.index(name) for name in RUNGS]
+        known = _means(models, PLAUSIBILITY)
+        known_halves = _halves(models, PLAUSIBILITY, measures)
+        for protocol in models[0].numbers:
+            if protocol == PLAUSIBILITY:
+                continue
+            found = _means(models, protocol)
+            row = {"setting": setting, "protocol": protocol}
+            numbers = {
+                "tau": _tau(known[measures], found[measures]),
+                "somers": _somers(known[measures], found[measures]),
+                "ladder": _somers(-np.arange(len(NOISE)).astype(float), found[rungs]),
+                "above": float((found[measures] > found[rungs[0]]).mean()),
+                "halves": _halves(models, protocol, measures),
+                "known halves": known_halves,
+            }
+            table.append(row | numbers)
+    return pd.DataFrame(table)
+
+
+def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
+    """What a protocol says of every measure in every setting, from noise alone (0) to the truth (1).
+
+    Args:
+        judged: models, of which a setting may have several.
+        protocol: the name; or `PLAUSIBILITY`.
+
+    Returns:
+        Columns `setting`, `method` and `value`, without settings in which it does not tell the two apart.
+    """
+    table = []
+    for setting, models in _by_setting(judged).items():
+        names, found = models[0].measures, _means(models, protocol)
+        noise, truth = (found[names.index(rung)] for rung in (RUNGS[-1], RUNGS[0]))
+        if truth > noise:
+            scaled = (found - noise) / (truth - noise)
+            table += [
+                (setting, name, value) for name, value in zip(names, scaled, strict=True) if name not in RUNGS
+            ]
+    return pd.DataFrame(table, columns=["setting", "method", "value"])
+
+
+def over_settings(table: pd.DataFrame, what: str = "tau") -> pd.DataFrame:
+    """The mean over settings of one column of `agreement`, with Student's interval; the best come first.
+
+    Returns:
+        Columns `protocol`, `value`, `low`, `high` and `n`, the settings.
+    """
+    rows = [(protocol, *estimate(part[what])) for protocol, part in table.groupby("protocol", sort=False)]
+    found = pd.DataFrame(rows, columns=["protocol", "value", "low", "high", "n"])
+    return found.sort_values("value", ascending=False, kind="stable", ignore_index=True)
+
+
+def estimate(values: pd.Series) -> Estimate:
+    """The mean over settings, with Student's interval over them; no correlation is outside of -1 and 1."""
+    values = values.dropna()
+    if values.empty:
+        return Estimate(np.nan, np.nan, np.nan, 0)
+    found = over_seeds(values.to_numpy(float))
+    return found._replace(low=max(found.low, -1.0), high=min(found.high, 1.0))
+
+
+def _by_setting(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
+    found: dict[str, list[Judged]] = {}
+    for each in judged:
+        found.setdefault(each.setting, []).append(each)
+    return found
+
+
+def _means(
+    models: Sequence[Judged], protocol: str, some: Sequence[Bool[np.ndarray, " item"]] | None = None
+) -> Float[np.ndarray, " measure"]:
+    """A setting's number of every measure: the mean over its models of means over (some of) their questions."""
+    chosen = [slice(None)] * len(models) if some is None else some
+    found = [
+        np.nanmean(each.numbers[protocol][rows], axis=0) for each, rows in zip(models, chosen, strict=True)
+    ]
+    return np.mean(found, axis=0).round(DIGITS)
+
+
+def _halves(models: Sequence[Judged], protocol: str, measures: Sequence[int]) -> float:
+    rng, taus = np.random.default_rng(0), []
+    for _ in range(SPLITS):
+        sizes = [len(each.numbers[protocol]) for each in models]
+        half = [rng.permutation(n) < n // 2 for n in sizes]
+        first = _means(models, protocol, half)
+        second = _means(models, protocol, [~each for each in half])
+        taus.append(_tau(first[measures], second[measures]))
+    return float(np.mean(taus))
+
+
+def _tau(known: Float[np.ndarray, " measure"], found: Float[np.ndarray, " measure"]) -> float:
+    """Kendall's tau-b; 0 where one side ranks nothing, and so says nothing."""
+    return float(np.nan_to_num(kendall_tau(known, found)))
+
+
+def _somers(known: Float[np.ndarray, " measure"], found: Float[np.ndarray, " measure"]) -> float:
+    if len(set(known)) < 2:
+        return 0.0
+    return float(np.nan_to_num(stats.somersd(known, found).statistic))

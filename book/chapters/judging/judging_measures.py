@@ -1,0 +1,158 @@
+"""The chapter that holds protocols of faithfulness against models whose sources are known."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+from tqdm.auto import tqdm
+
+from attnlib.attribution.prompts import Method
+from attnlib.attribution.registry import METHODS, attributions
+from book.chapters.chapter import Chapter
+from book.chapters.judging.judged import Judged, judge
+from book.chapters.judging.predictions import JUDGING
+from book.chapters.judging.protocols import PROTOCOLS, Protocol
+from book.chapters.judging.removal import OPERATORS, READINGS, Case
+from book.chapters.parameters import Count, Several, Text, among
+from book.chapters.storing import NOTEBOOKS
+from book.chapters.tells.measured import scored
+from book.chapters.tells.questions import Questions
+from book.chapters.tells.settings import SETTINGS
+
+SettingName = Annotated[str, among(JUDGING)]
+MethodName = Annotated[str, among(METHODS)]
+ProtocolName = Annotated[str, among(PROTOCOLS)]
+
+BLIND = "hist, compiled"
+"""The program whose sources carry no value: see `JudgingMeasures.blind_spot`."""
+
+
+class JudgingMeasures(Chapter):
+    """Parameters, models and record of the chapter `judging_measures`."""
+
+    settings: Several[SettingName] = Field(min_length=1)
+    methods: Several[MethodName]
+    protocols: Several[ProtocolName]
+    questions: Count = Field(ge=4, le=2000)
+    models: Text
+    train_more: bool
+    others: bool
+    seeds: Count = Field(ge=1, le=3)
+    draws: Count = Field(ge=1, le=100)
+    shown: Count = Field(ge=1, le=20)
+
+    @model_validator(mode="after")
+    def _possible(self) -> JudgingMeasures:
+        for needed in {SETTINGS[name].needs or "*" for name in self.settings}:
+            profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
+            if self.models not in profiles:
+                raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
+        if len(self.methods) == 1:
+            raise ValueError(
+                f"methods should be at least two, to be ranked, or none for all; got {self.methods}"
+            )
+        return self
+
+    @property
+    def label(self) -> str:
+        """How many settings and protocols."""
+        return f"{len(self.settings)}-settings-{len(self.asked_for)}-protocols"
+
+    @property
+    def asked_for(self) -> dict[str, Protocol]:
+        """The protocols by name: all, unless some are named."""
+        return {name: PROTOCOLS[name] for name in self.protocols or PROTOCOLS}
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures that are judged: all, unless some are named."""
+        return self.methods or [*METHODS]
+
+    def case(self, setting: str, seed: int) -> Case:
+        """A model, and the questions that it answers rightly and was trained on the like of.
+
+        Raises:
+            ValueError: it answers fewer than two of them.
+        """
+        model, questions = SETTINGS[setting].make(self, seed, others=self.others)
+        known = questions.where(questions.right & questions.in_distribution)
+        if len(known) < 2:
+            raise ValueError(
+                f"{setting}, seed {seed}: there should be at least two questions that the model answers rightly; "
+                f"got {len(known)} of {len(questions)}. Ask more, or train it longer (models=...)."
+            )
+        return Case(model.to(self.torch_device), known, draws=self.draws, seed=seed)
+
+    def cases(self, progress: bool = True) -> dict[tuple[str, int], Case]:
+        """Every model of every setting, with its questions."""
+        pairs = [(name, seed) for name in self.settings for seed in SETTINGS[name].seeds(self)[: self.seeds]]
+        return {
+            pair: self.case(*pair) for pair in tqdm(pairs, disable=not progress, desc="models", unit="model")
+        }
+
+    def judge_all(self, cases: dict[tuple[str, int], Case], progress: bool = True) -> list[Judged]:
+        """What every protocol says of every measure."""
+        found = []
+        for (setting, seed), case in tqdm(cases.items(), disable=not progress, desc="judged", unit="model"):
+            scores = scored(case.model, case.questions, self._methods(setting)).scores
+            found.append(judge(setting, seed, case, scores, self.asked_for))
+        return found
+
+    def _methods(self, setting: str) -> dict[str, str | Method]:
+        return SETTINGS[setting].methods(self.measures)
+
+    def explored(self, cases: dict[tuple[str, int], Case]) -> dict[str, dict[str, Any]]:
+        """What each way of taking one token away says of the first questions, for `widgets.MeasureExplorer`."""
+        found = dict[str, dict[str, Any]]()
+        firsts = {setting: case for (setting, _), case in reversed(cases.items())}
+        for setting in dict.fromkeys(setting for setting, _ in cases):
+            case = firsts[setting]
+            effects = single_effects(case)
+            for item in range(min(self.shown, len(case.questions))):
+                n = int(case.questions.attention_mask[item].sum())
+                found[f"{setting}, question {item + 1}"] = {
+                    "tokens": SETTINGS[setting].words(self, case.questions.input_ids[item, :n]),
+                    "scores": {name: torch.from_numpy(each[item, :n]) for name, each in effects.items()},
+                    "truth": case.questions.truth[item, :n],
+                    "candidates": case.questions.candidates[item, :n],
+                    "query": int(case.questions.query[item]),
+                }
+        return found
+
+    def blind_spot(self, methods: list[str]) -> tuple[list[str], Questions, torch.Tensor]:
+        """One question to the program that counts, and what measures say of its tokens.
+
+        Returns:
+            The tokens, the question, and the scores by measure, in absolute value.
+        """
+        model, questions = SETTINGS[BLIND].make(self, 0, others=self.others)
+        sizes = questions.truth.sum(1) * 100 - questions.attention_mask.sum(1)
+        first = questions.where(torch.arange(len(questions)) == sizes.argmax())
+        n, item = int(first.attention_mask.sum()), first.input_ids
+        found = attributions(
+            model,
+            item[:, :n],
+            methods,
+            None,
+            int(first.query),
+            first.target,
+            first.foil,
+            None if first.counterfactual is None else first.counterfactual[:, :n],
+        )
+        values = torch.stack([found[name][0].nan_to_num().abs() for name in methods])
+        return SETTINGS[BLIND].words(self, item[0, :n]), first, values
+
+
+def single_effects(case: Case) -> dict[str, np.ndarray]:
+    """What is lost when one token is taken away, by operator and reading: a number per item and token."""
+    n = case.candidates.shape[1]
+    kept = np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)])
+    found = {}
+    for operator in OPERATORS:
+        for reading in READINGS:
+            answers = case.answers(operator, reading, np.repeat(kept[None], len(case.candidates), 0))
+            found[f"{operator}, {reading}"] = np.where(case.candidates, answers[:, :1] - answers[:, 1:], 0.0)
+    return found

@@ -1,0 +1,146 @@
+"""What was laid down before the first run: which settings choose a protocol, by what rule, and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from book.chapters.judging.judged import estimate, over_settings
+from book.chapters.judging.protocols import called
+from book.chapters.tells.settings import SETTINGS
+
+NO_TRANSFORMER_TRAINED_HERE = ("needle",)
+"""Where the sources are known of one token only, and the model is large."""
+
+JUDGING = tuple(
+    name for name, each in SETTINGS.items() if each.transformer and name not in NO_TRANSFORMER_TRAINED_HERE
+)
+"""The settings that protocols can be held against: every measure can be asked of them."""
+
+DRAWN = np.random.default_rng(2026).permutation(len(JUDGING))
+
+CHOOSING = tuple(JUDGING[place] for place in sorted(DRAWN[: len(JUDGING) // 2]))
+"""The settings that the protocol is chosen by, drawn before anything was run."""
+
+CONFIRMING = tuple(name for name in JUDGING if name not in CHOOSING)
+"""Those that say what the choice is worth."""
+
+LADDER = 0.9
+"""Somers' D with the order of the ladder, the mean over settings, below which a protocol is out."""
+
+TODAY = called("comprehensiveness", "mask", "p")
+"""The judge of the chapter `where_attention_tells`, and of much of the literature."""
+
+EXPECTED = called("without the first", "replace", "log p")
+"""The judge that a trial on some of these settings suggested."""
+
+
+class Expected(NamedTuple):
+    """One protocol agrees better with the known answers than another.
+
+    Attributes:
+        words: the sentence as it was written.
+        first: the protocol that should agree better.
+        second: the other.
+    """
+
+    words: str
+    first: str
+    second: str
+
+
+PREDICTIONS = (
+    Expected(
+        "The drop of log p without the first token, replaced, agrees better than today's judge",
+        EXPECTED,
+        TODAY,
+    ),
+    Expected(
+        "Tokens are better replaced by those of the same place than masked",
+        EXPECTED,
+        called("without the first", "mask", "log p"),
+    ),
+    Expected(
+        "Tokens are better replaced by those of the same place than by random ones",
+        EXPECTED,
+        called("without the first", "random", "log p"),
+    ),
+    Expected(
+        "log p is the better reading than p against a foil",
+        EXPECTED,
+        called("without the first", "replace", "p"),
+    ),
+    Expected(
+        "The first token alone tells more than shares of the tokens",
+        EXPECTED,
+        called("comprehensiveness", "replace", "log p"),
+    ),
+    Expected(
+        "So does LDS", called("LDS", "replace", "log p"), called("comprehensiveness", "replace", "log p")
+    ),
+    Expected(
+        "Deleting tokens is better than masking them",
+        called("comprehensiveness", "delete", "p"),
+        TODAY,
+    ),
+)
+"""Written before the first run of this chapter, and not changed since."""
+
+
+def chosen(table: pd.DataFrame) -> str | None:
+    """The protocol with the highest mean tau over the settings that choose, of those that know the ladder.
+
+    Args:
+        table: of `judged.agreement`.
+
+    Returns:
+        Its name; `None` if no setting that chooses is there, or no protocol knows the ladder.
+    """
+    part = table[table["setting"].isin(CHOOSING)]
+    known = part.groupby("protocol", sort=False)["ladder"].mean()
+    part = part[part["protocol"].isin(known.index[known >= LADDER])]
+    return None if part.empty else str(over_settings(part)["protocol"].iloc[0])
+
+
+def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
+    """Tau of protocols, the mean over the settings that choose, over those that confirm, and over all.
+
+    Returns:
+        Columns `protocol`, `settings` and, with the interval over `n` settings, `value`, `low`, `high`.
+    """
+    groups = {"chosen on": CHOOSING, "confirmed on": CONFIRMING, "all": JUDGING}
+    rows = [
+        (
+            protocol,
+            name,
+            *estimate(table.loc[table["setting"].isin(some) & (table["protocol"] == protocol), "tau"]),
+        )
+        for protocol in protocols
+        for name, some in groups.items()
+    ]
+    return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"]).dropna(
+        subset="value"
+    )
+
+
+def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
+    """What came out: the difference of tau, the mean over settings, with Student's interval over them.
+
+    Returns:
+        Columns `prediction`, `came out` ("yes" or "no" where the interval leaves 0 out, else "not settled"),
+        `value`, `low`, `high` and `n`.
+    """
+    wide = table.pivot(index="setting", columns="protocol", values="tau")
+    rows = []
+    for each in PREDICTIONS:
+        if {each.first, each.second} <= set(wide):
+            found = estimate(
+                (wide[each.first] - wide[each.second]) / 2
+            )  # a difference of two is from -2 to 2
+            value, low, high = (2 * number for number in found[:3])
+            verdict = "yes" if low > 0 else "no" if high < 0 else "not settled"
+            rows.append((each.words, verdict, value, low, high, found.n))
+    return pd.DataFrame(rows, columns=["prediction", "came out", "value", "low", "high", "n"])

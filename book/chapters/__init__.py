@@ -10,6 +10,7 @@ CHAPTERS = (
     "translation",
     "copying",
     "tells",
+    "judging",
     "methods",
     "own_model",
 )

@@ -66,5 +66,6 @@ def protocol_grid(grid: pd.DataFrame) -> Drawn:
         side.set_visible(False)
     cells = grid.set_axis(columns, axis=1).rename_axis("form").reset_index()
     cells = cells.melt("form", var_name="taken away, read", value_name="value")
-    alt = f"Coloured numbers, a row per form and a column per way. {by_group(cells, 'taken away, read', 'form')}."
+    seen = by_group(cells, "taken away, read", "form")
+    alt = f"Coloured numbers, a row per form and a column per way. {seen}."
     return finished(figure, axes=False), cells, alt

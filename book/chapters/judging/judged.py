@@ -1,4 +1,4 @@
-r"""How far a protocol can be trusted: does it rank measures as the known answers do, and the truth before them?
+r"""How far a protocol can be trusted: does it rank measures as the known answers do, the truth first?
 
 Beside the measures a protocol is shown a *ladder*, scores made of the answer itself: with $t$ the sources (1)
 among the candidates (0) and $\varepsilon$ noise of standard normal distribution,
@@ -12,7 +12,7 @@ its first rung is the truth, before which no measure should come.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -110,7 +110,7 @@ def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataF
         `somers`, Somers' D over the pairs of measures that plausibility tells apart; `ladder`, Somers' D
         with the known order of the ladder; `above`, the share of measures that it ranks before the truth;
         `halves`, tau between its rankings by two halves of the questions, the mean over splits; and
-        `known halves`, the same of plausibility: no protocol can agree better than both agree with themselves.
+        `known halves`, the same of plausibility: the most that any protocol can be expected to have.
     """
     table = []
     for setting, models in _by_setting(judged).items():
@@ -188,8 +188,8 @@ def _by_setting(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
 def _means(
     models: Sequence[Judged], protocol: str, some: Sequence[Bool[np.ndarray, " item"]] | None = None
 ) -> Float[np.ndarray, " measure"]:
-    """A setting's number of every measure: the mean over its models of means over (some of) their questions."""
-    chosen = [slice(None)] * len(models) if some is None else some
+    """A setting's number of every measure: the mean over its models of means over questions, or some."""
+    chosen: Sequence[Any] = [slice(None)] * len(models) if some is None else some
     found = [
         np.nanmean(each.numbers[protocol][rows], axis=0) for each, rows in zip(models, chosen, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from attnlib.attribution.registry import METHODS, attributions
 from book.chapters.chapter import Chapter
 from book.chapters.judging.judged import Judged, judge
 from book.chapters.judging.predictions import JUDGING
-from book.chapters.judging.protocols import PROTOCOLS, Protocol
+from book.chapters.judging.protocols import FORMS, PROTOCOLS, Protocol, called
 from book.chapters.judging.removal import OPERATORS, READINGS, Case
-from book.chapters.parameters import Count, Several, Text, among
+from book.chapters.parameters import Count, Different, Several, Text, among
 from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.measured import scored
 from book.chapters.tells.questions import Questions
@@ -24,7 +25,9 @@ from book.chapters.tells.settings import SETTINGS
 
 SettingName = Annotated[str, among(JUDGING)]
 MethodName = Annotated[str, among(METHODS)]
-ProtocolName = Annotated[str, among(PROTOCOLS)]
+FormName = Annotated[str, among(FORMS)]
+OperatorName = Annotated[str, among(OPERATORS)]
+ReadingName = Annotated[str, among(READINGS)]
 
 BLIND = "hist, compiled"
 """The program whose sources carry no value: see `JudgingMeasures.blind_spot`."""
@@ -35,7 +38,9 @@ class JudgingMeasures(Chapter):
 
     settings: Several[SettingName] = Field(min_length=1)
     methods: Several[MethodName]
-    protocols: Several[ProtocolName]
+    forms: Different[FormName] = Field(min_length=1)
+    operators: Different[OperatorName] = Field(min_length=1)
+    readings: Different[ReadingName] = Field(min_length=1)
     questions: Count = Field(ge=4, le=2000)
     models: Text
     train_more: bool
@@ -63,8 +68,9 @@ class JudgingMeasures(Chapter):
 
     @property
     def asked_for(self) -> dict[str, Protocol]:
-        """The protocols by name: all, unless some are named."""
-        return {name: PROTOCOLS[name] for name in self.protocols or PROTOCOLS}
+        """The protocols of these forms, operators and readings, by name."""
+        names = (called(*parts) for parts in product(self.forms, self.operators, self.readings))
+        return {name: PROTOCOLS[name] for name in names}
 
     @property
     def measures(self) -> list[str]:
@@ -81,7 +87,7 @@ class JudgingMeasures(Chapter):
         known = questions.where(questions.right & questions.in_distribution)
         if len(known) < 2:
             raise ValueError(
-                f"{setting}, seed {seed}: there should be at least two questions that the model answers rightly; "
+                f"{setting}, seed {seed}: at least two questions should be answered rightly; "
                 f"got {len(known)} of {len(questions)}. Ask more, or train it longer (models=...)."
             )
         return Case(model.to(self.torch_device), known, draws=self.draws, seed=seed)
@@ -105,7 +111,7 @@ class JudgingMeasures(Chapter):
         return SETTINGS[setting].methods(self.measures)
 
     def explored(self, cases: dict[tuple[str, int], Case]) -> dict[str, dict[str, Any]]:
-        """What each way of taking one token away says of the first questions, for `widgets.MeasureExplorer`."""
+        """What is lost without one token of the first questions, as `widgets.MeasureExplorer` takes it."""
         found = dict[str, dict[str, Any]]()
         firsts = {setting: case for (setting, _), case in reversed(cases.items())}
         for setting in dict.fromkeys(setting for setting, _ in cases):

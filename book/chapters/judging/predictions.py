@@ -1,4 +1,4 @@
-"""What was laid down before the first run: which settings choose a protocol, by what rule, and what was expected."""
+"""What was laid down before the first run: the settings that choose, the rule, and what was expected."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ CHOOSING = tuple(JUDGING[place] for place in sorted(DRAWN[: len(JUDGING) // 2]))
 
 CONFIRMING = tuple(name for name in JUDGING if name not in CHOOSING)
 """Those that say what the choice is worth."""
+
+GROUPS = {"chosen on": CHOOSING, "confirmed on": CONFIRMING}
+"""The two halves, by what tables call them."""
 
 LADDER = 0.9
 """Somers' D with the order of the ladder, the mean over settings, below which a protocol is out."""
@@ -111,14 +114,14 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
     Returns:
         Columns `protocol`, `settings` and, with the interval over `n` settings, `value`, `low`, `high`.
     """
-    groups = {"chosen on": CHOOSING, "confirmed on": CONFIRMING, "all": JUDGING}
+    groups = GROUPS | {"all": JUDGING}
     rows = [
         (
             protocol,
             name,
             *estimate(table.loc[table["setting"].isin(some) & (table["protocol"] == protocol), "tau"]),
         )
-        for protocol in protocols
+        for protocol in dict.fromkeys(protocols)
         for name, some in groups.items()
     ]
     return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"]).dropna(

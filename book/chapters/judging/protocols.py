@@ -17,7 +17,7 @@ that say nothing alike, and give them the luck of one order.
 
 References:
     DeYoung et al. 2020, *ERASER*: comprehensiveness, sufficiency. Petsiuk et al. 2018, *RISE*: deletion and
-    insertion. Park et al. 2023, *TRAK*, section 3: the linear datamodeling score (LDS), there of training data;
+    insertion. Park et al. 2023, *TRAK*, section 3: the linear datamodeling score (LDS), of training data;
     Cohen-Wang et al. 2024, *ContextCite*, section 4: of a prompt's parts.
 """
 

@@ -1,11 +1,11 @@
-r"""What a model answers when tokens are taken from its prompt: ways to take them, and ways to read the answer.
+r"""What a model answers when tokens are taken from its prompt: ways to take them, ways to read the answer.
 
 A token is taken away by an *operator*:
 
     mask        hidden as a key, for every query in all layers; the others keep their positions
     delete      left out, and the others move together
     random      a token in its place that is a candidate somewhere in the questions
-    replace     the token in its place that stands there in another question, of the same length if there is one
+    replace     the token in its place that stands there in another question, if possible as long
     resample    the token in its place that stands there in the question's counterfactual
 
 and what is left is asked for the answer y, the foil z beside it, in one of three *readings*:
@@ -118,9 +118,9 @@ class Case:
         Raises:
             ValueError: there is no such operator or reading; or the model cannot be given a mask.
         """
-        for name, known in ((operator, OPERATORS), (reading, READINGS)):
-            if name not in known:
-                raise ValueError(f"should be one of {', '.join(known)}; got {name!r}")
+        for name, there in ((operator, OPERATORS), (reading, READINGS)):
+            if name not in there:
+                raise ValueError(f"should be one of {', '.join(there)}; got {name!r}")
         left = (kept | ~self.candidates[:, None]) & self.questions.attention_mask.numpy()[:, None]
         keys = self._keys(left)
         new, rows = np.unique(keys, return_index=True)

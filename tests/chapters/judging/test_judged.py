@@ -1,0 +1,236 @@
+"""How judges are judged: on numbers whose answers are known, and on a program."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import stats
+
+from book.chapters.judging import JudgingMeasures
+from book.chapters.judging.judged import (
+    NOISE,
+    PLAUSIBILITY,
+    RUNGS,
+    Judged,
+    agreement,
+    judge,
+    measures_by,
+    over_settings,
+)
+from book.chapters.judging.predictions import (
+    CHOOSING,
+    CONFIRMING,
+    EXPECTED,
+    JUDGING,
+    TODAY,
+    chosen,
+    halves,
+    prediction_table,
+)
+from book.chapters.judging.tables import of_record, recorded, same_as_a_judge
+from book.chapters.refusals import ParameterError
+from tests.parameters import profile, quick
+
+NAME = "judging_measures"
+MEASURES = ("a", "b", "c", "d", *RUNGS)
+
+
+def chapter(**changes):
+    return JudgingMeasures.checked(quick(NAME) | profile(NAME, "smoke") | {"device": "cpu"} | changes)
+
+
+def made_up(setting, **protocols):
+    """A model whose numbers are the same for each of ten questions."""
+    rungs = [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
+    known = {PLAUSIBILITY: [0.9, 0.5, 0.5, 0.1], **protocols}
+    return Judged(
+        setting, 0, MEASURES, {name: np.tile([*each, *rungs], (10, 1)) for name, each in known.items()}
+    )
+
+
+def test_agreement_is_kendalls_tau_and_somers_d():
+    found = agreement([made_up("s", mine=[0.7, 0.6, 0.2, 0.3], none=[0.1, 0.1, 0.1, 0.1])]).set_index(
+        "protocol"
+    )
+    known = [0.9, 0.5, 0.5, 0.1]
+    assert found.loc["mine", "tau"] == pytest.approx(stats.kendalltau(known, [0.7, 0.6, 0.2, 0.3]).statistic)
+    assert found.loc["mine", "somers"] == pytest.approx(stats.somersd(known, [0.7, 0.6, 0.2, 0.3]).statistic)
+    assert found.loc["none", ["tau", "somers"]].tolist() == [0, 0]  # a judge that tells nothing apart
+    assert found.loc["mine", "ladder"] == 1 and found.loc["mine", "above"] == 0
+    assert found.loc["mine", "halves"] == pytest.approx(1) and found.loc[
+        "mine", "known halves"
+    ] == pytest.approx(1)
+
+
+def test_measures_before_the_truth_are_counted_and_a_ladder_upside_down_is_seen():
+    wrong = made_up("s", mine=[2.0, 1.5, 0.2, 0.3])
+    assert agreement([wrong])["above"].item() == 0.5
+    upside = wrong._replace(numbers=wrong.numbers | {"mine": -wrong.numbers["mine"]})
+    assert agreement([upside])["ladder"].item() == -1
+
+
+def test_numbers_that_are_the_same_up_to_rounding_share_a_rank():
+    apart = agreement([made_up("s", mine=[0.5 + 1e-9, 0.5, 0.5, 0.1])])["tau"].item()
+    assert apart == pytest.approx(stats.kendalltau([0.9, 0.5, 0.5, 0.1], [0.5, 0.5, 0.5, 0.1]).statistic)
+
+
+def test_measures_can_be_left_out():
+    both = made_up("s", mine=[0.1, 0.6, 0.5, 0.3])
+    assert agreement([both], without=["a"])["tau"].item() > agreement([both])["tau"].item()
+
+
+def test_from_noise_to_the_truth():
+    found = measures_by([made_up("s", mine=[2.0, 1.0, 0.5, -1.0])], "mine")
+    assert found["method"].tolist() == ["a", "b", "c", "d"]
+    assert found["value"].tolist() == [2.0, 1.0, 0.5, -1.0]
+    blind = made_up("s", mine=[2.0, 1.0, 0.5, -1.0])
+    blind.numbers["mine"][:, len(MEASURES) - len(RUNGS) :] = 0.3  # the truth is not told from noise
+    assert measures_by([blind], "mine").empty
+
+
+def table(**taus):
+    """An agreement table: tau on the settings that choose, and on those that confirm; the ladder is known."""
+    rows = [
+        {"setting": setting, "protocol": name, "tau": tau[setting in CONFIRMING], "ladder": tau[2]}
+        for name, tau in taus.items()
+        for setting in JUDGING
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_halves_are_apart_and_whole():
+    assert set(CHOOSING).isdisjoint(CONFIRMING) and sorted([*CHOOSING, *CONFIRMING]) == sorted(JUDGING)
+    assert abs(len(CHOOSING) - len(CONFIRMING)) <= 1
+
+
+def test_the_choice_does_not_look_at_the_settings_that_confirm():
+    assert chosen(table(x=(0.6, -1.0, 1.0), y=(0.5, 1.0, 1.0))) == "x"
+
+
+def test_a_judge_that_does_not_know_the_ladder_is_out():
+    assert chosen(table(x=(0.6, 0.6, 0.89), y=(0.5, 0.5, 0.9))) == "y"
+    assert chosen(table(x=(0.6, 0.6, 0.5))) is None
+
+
+def test_means_of_halves_have_their_own_intervals():
+    found = halves(table(x=(0.6, 0.2, 1.0)), ["x", "x"]).set_index("settings")
+    assert found.loc["chosen on", "value"] == pytest.approx(0.6) and found.loc["chosen on", "n"] == len(
+        CHOOSING
+    )
+    assert found.loc["confirmed on", "value"] == pytest.approx(0.2)
+    assert found.loc["all", "low"] < found.loc["all", "value"] < found.loc["all", "high"]
+
+
+def test_a_prediction_comes_out_where_the_interval_leaves_zero_out():
+    rows = table(**{EXPECTED: (0.8, 0.8, 1.0), TODAY: (0.1, 0.3, 1.0)})
+    found = prediction_table(rows)
+    assert found["came out"].tolist() == ["yes"] and found["value"].item() == pytest.approx(0.6, abs=0.02)
+    assert found["low"].item() > 0.5
+
+
+def test_measures_that_do_what_a_judge_does_are_named():
+    assert "blank-out" in same_as_a_judge({"usual": TODAY})
+    assert same_as_a_judge({"x": "LDS, delete, p"}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"settings": ["chess"]}, r"settings.0: should be one of .*; got 'chess'"),
+        ({"settings": ["documents"]}, r"settings.0: should be one of .*; got 'documents'"),
+        ({"forms": ["lds"]}, r"forms.0: should be one of .*; got 'lds'"),
+        ({"operators": ["mask", "mask"]}, "operators: should be different ones"),
+        ({"readings": []}, "readings: .* at least 1 item"),
+        ({"methods": ["rollout"]}, r"at least two, to be ranked, or none for all; got \['rollout'\]"),
+        ({"models": "large"}, "models should be a profile"),
+        ({"draws": 0}, "draws: should be greater than or equal to 1; got 0"),
+    ],
+)
+def test_wrong_parameters_are_refused_with_what_was_allowed(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        chapter(**changes)
+
+
+@pytest.fixture(scope="module")
+def asked():
+    p = chapter(questions=24)
+    cases = p.cases(progress=False)
+    return p, cases, p.judge_all(cases, progress=False)
+
+
+def test_only_what_is_answered_rightly_is_asked(asked):
+    _, cases, _ = asked
+    assert [*cases] == [("reverse, compiled", 0), ("hist, compiled", 0)]
+    assert all(case.questions.right.all() and case.questions.in_distribution.all() for case in cases.values())
+
+
+def test_the_truth_and_the_ladder_are_found_by_the_judge_that_was_expected(asked):
+    _, _, judged = asked
+    table = agreement(judged).set_index(["setting", "protocol"])
+    assert (table.xs(EXPECTED, level="protocol")["ladder"] > 0.7).all()
+    assert table.loc[("reverse, compiled", EXPECTED), "tau"] > table.loc[("reverse, compiled", TODAY), "tau"]
+    assert judged[0].measures[-len(NOISE) :] == RUNGS
+    truth = judged[0].numbers[PLAUSIBILITY][:, len(judged[0].measures) - len(RUNGS)]
+    np.testing.assert_allclose(truth, 1)
+
+
+def test_a_judge_of_a_readers_own_is_as_good(asked):
+    _, cases, _ = asked
+    (setting, seed), case = next(iter(cases.items()))
+    scores = {"flat": torch.zeros(case.candidates.shape), "the truth itself": torch.from_numpy(case.truth)}
+    mine = lambda case, scores: (scores * case.truth[:, None]).sum(-1)  # noqa: E731
+    found = judge(setting, seed, case, scores, {"mine": mine})
+    assert measures_by([found], "mine").set_index("method").loc["the truth itself", "value"] == pytest.approx(
+        1
+    )
+
+
+def test_what_is_recorded_is_read_again(asked):
+    _, _, judged = asked
+    table = agreement(judged)
+    rankings = {TODAY: over_measures(judged, TODAY)}
+    rows = recorded(
+        table, agreement(judged, same_as_a_judge({"usual": TODAY})), rankings, prediction_table(table)
+    )
+    assert rows["value"].notna().all() and not rows.duplicated(["run", "metric"]).any()
+    kept = of_record(rows)
+    assert kept.judges["usual"] == TODAY and kept.judges["expected"] == EXPECTED
+    by_setting = kept.by_setting.set_index("setting")["usual"]
+    expected = table[table["protocol"] == TODAY].set_index("setting")["tau"]
+    pd.testing.assert_series_equal(by_setting, expected.loc[by_setting.index], check_names=False)
+    mean = kept.rows[(kept.rows["run"] == "all settings") & (kept.rows["metric"] == f"tau: {TODAY}")]
+    best = over_settings(table).set_index("protocol").loc[TODAY, "value"]
+    assert mean["value"].item() == pytest.approx(best)
+    assert of_record(pd.DataFrame()).judges == {}
+
+
+def over_measures(judged, protocol):
+    from book.chapters.tells.method_tables import over_settings as of_methods
+
+    return of_methods(measures_by(judged, protocol))
+
+
+def test_what_acts_through_the_denominator_carries_no_value():
+    blind = [
+        "value-weighted attention",
+        "ALTI",
+        "information flow routes",
+        "value zeroing",
+        "LRP, attention held constant",
+    ]
+    seeing = ["raw attention, last layer", "gradient x embedding", "AttnLRP", "blank-out"]
+    words, question, values = chapter().blind_spot([*blind, *seeing])
+    n = len(words)
+    share = (values / values.amax(1, keepdim=True))[:, question.truth[0, :n]].amax(1)
+    assert (share[: len(blind)] < 1e-6).all() and (share[len(blind) :] > 0.05).all()
+    assert values.shape == (9, n)
+
+
+def test_one_question_is_shown_under_every_operator_and_reading(asked):
+    p, cases, _ = asked
+    shown = p.explored(cases)
+    assert len(shown) == 2 * p.shown
+    first = shown["reverse, compiled, question 1"]
+    assert {"mask, p", "replace, log p"} <= set(first["scores"]) and len(first["scores"]) == 15
+    best = first["scores"]["replace, log p"].argmax()
+    assert first["truth"][best]

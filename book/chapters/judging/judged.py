@@ -55,7 +55,7 @@ class Judged(NamedTuple):
     setting: str
     seed: int
     measures: tuple[str, ...]
-    numbers: dict[str, Numbers]
+    numbers: dict[str, Float[np.ndarray, "item measure"]]
 
 
 def judge(

@@ -132,7 +132,7 @@ class JudgingMeasures(Chapter):
         """One question to the program that counts, and what measures say of its tokens.
 
         Returns:
-            The tokens, the question, and the scores by measure, in absolute value.
+            The tokens, the question, and the scores by measure: in absolute value, the largest of each 1.
         """
         model, questions = SETTINGS[BLIND].make(self, 0, others=self.others)
         sizes = questions.truth.sum(1) * 100 - questions.attention_mask.sum(1)
@@ -149,7 +149,7 @@ class JudgingMeasures(Chapter):
             None if first.counterfactual is None else first.counterfactual[:, :n],
         )
         values = torch.stack([found[name][0].nan_to_num().abs() for name in methods])
-        return SETTINGS[BLIND].words(self, item[0, :n]), first, values
+        return SETTINGS[BLIND].words(self, item[0, :n]), first, values / values.amax(1, keepdim=True)
 
 
 def single_effects(case: Case) -> dict[str, np.ndarray]:

@@ -225,11 +225,11 @@ def test_the_first_page_argues(html: Path) -> None:
 
 
 DYNAMICS = "notebooks/classification_dynamics"
-MEASURES = "notebooks/where_attention_tells"
-"""Its explorer chooses among measures, and has a test of its own (test_measure_explorer_in_browser)."""
+MEASURES = ("notebooks/where_attention_tells", "notebooks/judging_measures")
+"""Their explorer chooses among measures, and has a test of its own (test_measure_explorer_in_browser)."""
 
 
-@pytest.mark.parametrize("chapter", [each for each in CHAPTERS if each not in (DYNAMICS, MEASURES)])
+@pytest.mark.parametrize("chapter", [each for each in CHAPTERS if each not in (DYNAMICS, *MEASURES)])
 def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: str) -> None:
     """Layer, head and hover each change the picture, not only a number beside it."""
     with watched_page(browser) as (page, problems):

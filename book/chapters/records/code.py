@@ -29,7 +29,7 @@ _SHOWING = re.compile(  # no number depends on them,
 )
 
 _AROUND = re.compile(  # nor on these; but some do on what they call
-    r"attnlib\.training\.cache\.|book\.chapters\.refusals\."
+    r"attnlib\.training\.cache\.|book\.chapters\.(refusals\.|CHAPTERS$)"
 )
 
 _ROUNDS = 8  # definitions that differ only in what they call over more than so many calls do not occur
@@ -44,7 +44,8 @@ def code_hash(notebook: str) -> str:
     * what only shows numbers, and what only that reaches (an explorer knows of every task);
     * what only refuses parameters, and what only that reaches: types, ranges, checks and their messages (see
       `book.chapters.records.definitions.trees_reached`);
-    * where trained models are kept (but what trains them counts).
+    * where trained models are kept (but what trains them counts);
+    * which chapters there are: a new one moves no number of another.
 
     Each is a syntax tree without docstrings and types, in which what is defined here has no name: neither
     the definition itself, nor what it refers to, which is told by what *that* says (see `sayings`). So a

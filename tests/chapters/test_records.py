@@ -120,7 +120,7 @@ def test_what_is_to_be_said_against_a_record_is_said_in_tables():
 def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(monkeypatch):
     parsed = definitions._parsed
 
-    def hashed(edited="", old="", new=""):
+    def hashed(edited="", old="", new="", chapter="algorithmic_reasoning"):
         def with_edit(file, changed):
             if file != ROOT / edited:
                 return parsed(file, changed)
@@ -129,7 +129,7 @@ def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(monkeyp
             return dict(definitions._bindings(ast.parse(text.replace(old, new, 1)).body))
 
         monkeypatch.setattr(definitions, "_parsed", functools.cache(with_edit))
-        return code_hash.__wrapped__("algorithmic_reasoning")
+        return code_hash.__wrapped__(chapter)
 
     before = hashed()
     assert before == hashed("attnlib/files.py", '"""', '"""In other words: ')
@@ -159,6 +159,11 @@ def test_code_counts_and_its_comments_and_what_only_shows_numbers_do_not(monkeyp
         hashed("attnlib/training/loop.py", "model.train()", "model.eval()"),
     }
     assert len(seen) == 3 + len(files)
+
+    # A new chapter is no other's code, even of those that take their models from all of them.
+    one_more = ("book/chapters/__init__.py", "CHAPTERS = (", 'CHAPTERS = ("one more",')
+    for taking in ("where_attention_tells", "judging_measures"):
+        assert hashed(chapter=taking) == hashed(*one_more, chapter=taking)
 
 
 def test_a_file_edited_during_a_run_is_an_uncommitted_change(monkeypatch):

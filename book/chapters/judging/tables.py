@@ -56,12 +56,12 @@ def case_table(cases: Mapping[tuple[str, int], Case]) -> pd.DataFrame:
 
 
 def named_judges(table: pd.DataFrame) -> dict[str, str]:
-    """The protocols that the text speaks of, by what it calls them."""
+    """The protocols that the text speaks of, by what it calls them; the best one if none is there."""
     untold = table[~table["protocol"].str.startswith(TOLD)]
     found = {CHOSEN: chosen(table), UNTOLD: chosen(untold), "expected": EXPECTED, "usual": TODAY}
-    return {
-        name: judge for name, judge in found.items() if judge is not None and judge in set(table["protocol"])
-    }
+    asked = set(table["protocol"])
+    named = {name: judge for name, judge in found.items() if judge is not None and judge in asked}
+    return named or {"best here": str(over_settings(table)["protocol"].iloc[0])}
 
 
 def protocol_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from book.chapters.judging.predictions import (
     halves,
     prediction_table,
 )
-from book.chapters.judging.tables import of_record, recorded, same_as_a_judge
+from book.chapters.judging.tables import named_judges, of_record, recorded, same_as_a_judge
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
 
@@ -110,6 +110,12 @@ def test_the_choice_does_not_look_at_the_settings_that_confirm():
 def test_a_judge_that_does_not_know_the_ladder_is_out():
     assert chosen(table(x=(0.6, 0.6, 0.89), y=(0.5, 0.5, 0.9))) == "y"
     assert chosen(table(x=(0.6, 0.6, 0.5))) is None
+
+
+def test_the_text_speaks_of_the_best_judge_where_it_has_none_of_its_own():
+    others = table(x=(0.6, 0.6, 0.5), y=(0.7, 0.7, 0.5))
+    assert named_judges(others) == {"best here": "y"}
+    assert named_judges(pd.concat([others, table(**{TODAY: (0.1, 0.1, 0.5)})])) == {"usual": TODAY}
 
 
 def test_means_of_halves_have_their_own_intervals():

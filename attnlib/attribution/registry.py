@@ -62,6 +62,20 @@ METHODS: dict[str, Method] = {
 }
 """Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
 
+SIGNED = (
+    "gradient x embedding",
+    "integrated gradients",
+    "AttnLRP",
+    "LRP, attention held constant",
+    "blank-out",
+    "AtMan",
+    "attention knockout",
+    "attribution patching",
+    "activation patching",
+)
+"""Those whose scores may be below 0, for tokens that speak against the target. All others only say how much,
+not which way: beside them, take the absolute value of these."""
+
 Methods = str | Method | Iterable[str | Method] | Mapping[str, str | Method]
 """Names of `METHODS`, functions of a reader's own with the same signature, or both; or such by a new name."""
 

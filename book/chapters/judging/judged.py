@@ -133,7 +133,8 @@ def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataF
                 "known halves": known_halves,
             }
             table.append(row | numbers)
-    return pd.DataFrame(table)
+    columns = ["setting", "protocol", "tau", "somers", "ladder", "above", "halves", "known halves"]
+    return pd.DataFrame(table, columns=columns)
 
 
 def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
@@ -176,6 +177,12 @@ def estimate(values: pd.Series) -> Estimate:
         return Estimate(np.nan, np.nan, np.nan, 0)
     found = over_seeds(values.to_numpy(float))
     return found._replace(low=max(found.low, -1.0), high=min(found.high, 1.0))
+
+
+def difference(values: pd.Series) -> Estimate:
+    """The same of differences of two correlations, which are from -2 to 2."""
+    found = estimate(values / 2)
+    return Estimate(*(2 * number for number in found[:3]), found.n)
 
 
 def _by_setting(judged: Iterable[Judged]) -> dict[str, list[Judged]]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from pydantic import Field, model_validator
+from torch import Tensor
 from tqdm.auto import tqdm
 
-from attnlib.attribution.prompts import Method
-from attnlib.attribution.registry import METHODS, attributions
+from attnlib.attribution.registry import METHODS, SIGNED, attributions
 from book.chapters.chapter import Chapter
+from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
 from book.chapters.judging.judged import Judged, judge
 from book.chapters.judging.predictions import JUDGING
 from book.chapters.judging.protocols import FORMS, PROTOCOLS, Protocol, called
@@ -21,9 +24,16 @@ from book.chapters.parameters import Count, Different, Several, Text, among
 from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.measured import scored
 from book.chapters.tells.questions import Questions
-from book.chapters.tells.settings import SETTINGS
+from book.chapters.tells.settings import SETTINGS, Setting
+
+Cases = dict[tuple[str, int], Case]
+"""By setting and seed."""
+
+Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
+"""What measures say of the questions of these, by name."""
 
 SettingName = Annotated[str, among(JUDGING)]
+RetrainedName = Annotated[str, among(RETRAINED)]
 MethodName = Annotated[str, among(METHODS)]
 FormName = Annotated[str, among(FORMS)]
 OperatorName = Annotated[str, among(OPERATORS)]
@@ -45,16 +55,19 @@ class JudgingMeasures(Chapter):
     models: Text
     train_more: bool
     others: bool
+    retrained: Different[RetrainedName]
     seeds: Count = Field(ge=1, le=3)
     draws: Count = Field(ge=1, le=100)
     shown: Count = Field(ge=1, le=20)
 
     @model_validator(mode="after")
     def _possible(self) -> JudgingMeasures:
-        for needed in {SETTINGS[name].needs or "*" for name in self.settings}:
+        for needed in {SETTINGS[name].needs or "*" for name in [*self.settings, *self.retrained]}:
             profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
             if self.models not in profiles:
                 raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
+        if apart := [name for name in self.retrained if name not in self.settings]:
+            raise ValueError(f"retrained should be among the settings, to be compared; got {apart}")
         if len(self.methods) == 1:
             raise ValueError(
                 f"methods should be at least two, to be ranked, or none for all; got {self.methods}"
@@ -77,40 +90,51 @@ class JudgingMeasures(Chapter):
         """The measures that are judged: all, unless some are named."""
         return self.methods or [*METHODS]
 
-    def case(self, setting: str, seed: int) -> Case:
+    # ---- what is asked, and what measures and judges say ---------------------------------------------
+
+    def case(self, setting: Setting, seed: int) -> Case:
         """A model, and the questions that it answers rightly and was trained on the like of.
 
         Raises:
             ValueError: it answers fewer than two of them.
         """
-        model, questions = SETTINGS[setting].make(self, seed, others=self.others)
+        model, questions = setting.make(self, seed, others=self.others)
         known = questions.where(questions.right & questions.in_distribution)
         if len(known) < 2:
             raise ValueError(
-                f"{setting}, seed {seed}: at least two questions should be answered rightly; "
+                f"{setting.title}, seed {seed}: at least two questions should be answered rightly; "
                 f"got {len(known)} of {len(questions)}. Ask more, or train it longer (models=...)."
             )
         return Case(model.to(self.torch_device), known, draws=self.draws, seed=seed)
 
-    def cases(self, progress: bool = True) -> dict[tuple[str, int], Case]:
+    def cases(self, progress: bool = True) -> Cases:
         """Every model of every setting, with its questions."""
         pairs = [(name, seed) for name in self.settings for seed in SETTINGS[name].seeds(self)[: self.seeds]]
+        shown = tqdm(pairs, disable=not progress, desc="models", unit="model")
+        return {(name, seed): self.case(SETTINGS[name], seed) for name, seed in shown}
+
+    def retrained_cases(self, progress: bool = True) -> Cases:
+        """A model of each setting of `retrained`, trained with keys hidden, with its questions."""
+        shown = tqdm(self.retrained, disable=not progress, desc="trained again", unit="model")
+        return {(name, 0): self.case(keys_hidden(name), 0) for name in shown}
+
+    def scores(self, cases: Cases, progress: bool = True) -> Scores:
+        """What every measure says."""
+        shown = tqdm(cases.items(), disable=not progress, desc="measured", unit="model")
         return {
-            pair: self.case(*pair) for pair in tqdm(pairs, disable=not progress, desc="models", unit="model")
+            pair: scored(case.model, case.questions, SETTINGS[pair[0]].methods(self.measures)).scores
+            for pair, case in shown
         }
 
-    def judge_all(self, cases: dict[tuple[str, int], Case], progress: bool = True) -> list[Judged]:
-        """What every protocol says of every measure."""
-        found = []
-        for (setting, seed), case in tqdm(cases.items(), disable=not progress, desc="judged", unit="model"):
-            scores = scored(case.model, case.questions, self._methods(setting)).scores
-            found.append(judge(setting, seed, case, scores, self.asked_for))
-        return found
+    def judge_all(
+        self, cases: Cases, scores: Scores, protocols: Sequence[str] = (), progress: bool = True
+    ) -> list[Judged]:
+        """What protocols say of these scores: all that are asked for, unless some are named."""
+        some = {name: PROTOCOLS[name] for name in protocols} or self.asked_for
+        shown = tqdm(cases.items(), disable=not progress, desc="judged", unit="model")
+        return [judge(*pair, case, scores[pair], some) for pair, case in shown]
 
-    def _methods(self, setting: str) -> dict[str, str | Method]:
-        return SETTINGS[setting].methods(self.measures)
-
-    def explored(self, cases: dict[tuple[str, int], Case]) -> dict[str, dict[str, Any]]:
+    def explored(self, cases: Cases) -> dict[str, dict[str, Any]]:
         """What is lost without one token of the first questions, as `widgets.MeasureExplorer` takes it."""
         found = dict[str, dict[str, Any]]()
         firsts = {setting: case for (setting, _), case in reversed(cases.items())}
@@ -150,6 +174,14 @@ class JudgingMeasures(Chapter):
         )
         values = torch.stack([found[name][0].nan_to_num().abs() for name in methods])
         return SETTINGS[BLIND].words(self, item[0, :n]), first, values / values.amax(1, keepdim=True)
+
+
+def without_sign(scores: Scores) -> Scores:
+    """The absolute values of scores that have a sign, under their measures' names."""
+    return {
+        pair: {name: each.abs() for name, each in found.items() if name in SIGNED}
+        for pair, found in scores.items()
+    }
 
 
 def single_effects(case: Case) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from book.chapters.judging.judged import estimate, over_settings
+from book.chapters.judging.judged import difference, estimate, over_settings
 from book.chapters.judging.protocols import called
 from book.chapters.tells.settings import SETTINGS
 
@@ -92,6 +92,15 @@ PREDICTIONS = (
 )
 """Written before the first run of this chapter, and not changed since."""
 
+MASKING = called("without the first", "mask", "log p")
+"""The judge that was expected, but for what it puts in the place of a token: nothing."""
+
+RETRAINED = (
+    "The judge that masks the first token and reads log p agrees better with the known answers about models "
+    "that were trained with keys hidden"
+)
+"""Written before the first run of that part: a trial had seen it in arithmetic."""
+
 
 def chosen(table: pd.DataFrame) -> str | None:
     """The protocol with the highest mean tau over the settings that choose, of those that know the ladder.
@@ -129,6 +138,11 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
     )
 
 
+def verdict(low: float, high: float) -> str:
+    """What became of a prediction that a difference is above 0: "yes", "no", or "not settled"."""
+    return "yes" if low > 0 else "no" if high < 0 else "not settled"
+
+
 def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
     """What came out: the difference of tau, the mean over settings, with Student's interval over them.
 
@@ -140,10 +154,6 @@ def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for each in PREDICTIONS:
         if {each.first, each.second} <= set(wide):
-            found = estimate(
-                (wide[each.first] - wide[each.second]) / 2
-            )  # a difference of two is from -2 to 2
-            value, low, high = (2 * number for number in found[:3])
-            verdict = "yes" if low > 0 else "no" if high < 0 else "not settled"
-            rows.append((each.words, verdict, value, low, high, found.n))
+            found = difference(wide[each.first] - wide[each.second])
+            rows.append((each.words, verdict(found.low, found.high), *found))
     return pd.DataFrame(rows, columns=["prediction", "came out", "value", "low", "high", "n"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pandas as pd
 
-from book.chapters.judging.judged import over_settings
-from book.chapters.judging.predictions import EXPECTED, GROUPS, LADDER, TODAY, chosen, halves
+from attnlib.stats.seeds import over_seeds
+from book.chapters.judging.judged import Judged, difference, estimate, measures_by, over_settings
+from book.chapters.judging.predictions import EXPECTED, GROUPS, LADDER, MASKING, TODAY, chosen, halves
 from book.chapters.judging.removal import Case
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
@@ -24,6 +25,15 @@ TOLD = "without the first R"
 
 ALONE = "tau without measures that do the same"
 """What rows of a record are called that leave out the measures of `SHARED`."""
+
+KNOWN = "the known answers"
+"""What stands in the place of a protocol where measures are ranked by plausibility."""
+
+AS_EVER, HIDDEN, GAINED = "trained as ever", "trained with keys hidden", "gained by keys hidden"
+"""What rows about models that were trained in two ways are called, and their difference."""
+
+SIGN, NO_SIGN = "with their sign", "gained without sign"
+"""What rows about measures with a sign are called, and what the absolute value has more."""
 
 SHARED = {
     "mask": ("blank-out", "AtMan", "attention knockout"),
@@ -86,45 +96,95 @@ def by_setting(table: pd.DataFrame) -> pd.DataFrame:
     return found.assign(**{"known answers, by halves": known}).reset_index()
 
 
+def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+    """Tau about models trained as ever and with keys hidden, of the same settings, and the difference.
+
+    Args:
+        table: of `judged.agreement`.
+        again: the same of models that were trained with keys hidden.
+
+    Returns:
+        Columns `protocol`, `settings` (`AS_EVER`, `HIDDEN`, `GAINED`) and, with the interval over `n`
+        settings, `value`, `low`, `high`.
+    """
+    wide = [each.pivot(index="setting", columns="protocol", values="tau") for each in (table, again)]
+    rows = []
+    for protocol in [name for name in (TODAY, MASKING, EXPECTED) if all(name in each for each in wide)]:
+        hidden = wide[1][protocol]
+        before = wide[0][protocol].reindex(hidden.index)
+        numbers = {AS_EVER: estimate(before), HIDDEN: estimate(hidden), GAINED: difference(hidden - before)}
+        rows += [(protocol, name, *found) for name, found in numbers.items()]
+    return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"])
+
+
+def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:
+    """What measures with a sign gain if only its absolute value is taken.
+
+    Args:
+        judged: what protocols say of measures.
+        unsigned: the same of absolute values, under the same names.
+        by: protocols, by what they are called.
+
+    Returns:
+        Columns `method`, `by`, `signed`, the mean over settings, from noise alone (0) to the truth (1); and
+        what its absolute value has more: `value`, with Student's interval over `n` settings.
+    """
+    rows = []
+    for name, protocol in by.items():
+        both = measures_by(judged, protocol).merge(
+            measures_by(unsigned, protocol), on=["setting", "method"], suffixes=("", "_unsigned")
+        )
+        for method, part in both.groupby("method", sort=False):
+            gained = over_seeds((part["value_unsigned"] - part["value"]).to_numpy(float))
+            rows.append((method, name, part["value"].mean(), *gained))
+    return pd.DataFrame(rows, columns=["method", "by", "signed", "value", "low", "high", "n"])
+
+
 def recorded(
     table: pd.DataFrame,
     apart: pd.DataFrame,
     rankings: Mapping[str, pd.DataFrame],
     predictions: pd.DataFrame,
+    signs: pd.DataFrame,
+    again: pd.DataFrame,
 ) -> pd.DataFrame:
     """What is kept of a run, a row per number.
 
     Args:
         table: of `judged.agreement`.
         apart: the same without measures that do to the model what a judge does.
-        rankings: of measures, by what made them; see `tells.method_tables.over_settings`.
+        rankings: of measures, by the protocol or `KNOWN`; see `tells.method_tables.over_settings`.
         predictions: of `predictions.prediction_table`.
+        signs: of `sign_table`.
+        again: of `judged.agreement`, of models that were trained with keys hidden.
     """
+    named = named_judges(table)
     means = pd.concat(
         [over_settings(table, what).assign(run=ALL, what=what) for what in COLUMNS], ignore_index=True
     )
-    groups = halves(table, [*dict.fromkeys(named_judges(table).values())])
+    groups = halves(table, [*dict.fromkeys(named.values())])
     groups = groups[groups["settings"] != "all"].rename(columns={"settings": "run"}).assign(what="tau")
     names = pd.DataFrame(
-        [(ALL, f"{name} is", judge, 1.0, 1) for name, judge in named_judges(table).items()],
+        [(ALL, f"{name} is", judge, 1.0, 1) for name, judge in named.items()],
         columns=["run", "what", "protocol", "value", "n"],
     )
     long = table.melt(["setting", "protocol"], COLUMNS, "what", "value").rename(columns={"setting": "run"})
-    long = long[long["protocol"].isin(named_judges(table).values())].assign(n=1)
+    long = long[long["protocol"].isin(named.values())].assign(n=1)
     alone = over_settings(apart).assign(run=ALL, what=ALONE)
-    alone = alone[alone["protocol"].isin(named_judges(table).values())]
-    best = pd.concat(
-        [
-            ranking.assign(
-                run=ALL, what=f"{protocol} ranks", protocol=ranking["method"], n=ranking["settings"]
-            )
-            for protocol, ranking in rankings.items()
-        ]
-    )
+    alone = alone[alone["protocol"].isin(named.values())]
+    best = [
+        each.assign(run=ALL, what=f"{protocol} ranks", protocol=each["method"], n=each["settings"])
+        for protocol, each in rankings.items()
+    ]
     came = predictions.assign(run=ALL, what="expected", protocol=predictions["prediction"])
-    rows = pd.concat([names, means, groups, long, alone, best, came], ignore_index=True).dropna(
-        subset="value"
-    )
+    gained = signs.assign(run=ALL, what=NO_SIGN + ", by " + signs["by"], protocol=signs["method"])
+    signed = gained.assign(what=SIGN + ", by " + signs["by"], value=signs["signed"], low=None, high=None)
+    ways = retrained_table(table, again)
+    hidden = again[again["protocol"].isin(ways["protocol"])]
+    hidden = hidden.assign(run=hidden["setting"], what=HIDDEN, value=hidden["tau"], n=1)
+    ways = ways.assign(run=ALL, what=ways["settings"])
+    parts = [names, means, groups, long, alone, *best, came, signed, gained, ways, hidden]
+    rows = pd.concat([part for part in parts if len(part)], ignore_index=True).dropna(subset="value")
     rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], n=rows["n"].astype(int))
     return rows[["run", "metric", "value", "low", "high", "n"]]
 
@@ -137,14 +197,19 @@ class Kept(NamedTuple):
         judges: the protocols that the text speaks of, by what it calls them.
         halves: their tau, as `predictions.halves`, with the `judge` as the text calls it.
         by_setting: their tau by setting.
-        ranking: of measures, by the chosen judge: columns `method`, `value`, `low`, `high` and `n`.
+        rankings: of measures, by what the text calls the judge, or `KNOWN`: columns `method`, `value`, `low`,
+            `high`, `n` and `rank`, which those have that all settings have.
+        signs: of `sign_table`.
+        retrained: of `retrained_table`.
     """
 
     rows: pd.DataFrame
     judges: dict[str, str]
     halves: pd.DataFrame
     by_setting: pd.DataFrame
-    ranking: pd.DataFrame
+    rankings: dict[str, pd.DataFrame]
+    signs: pd.DataFrame
+    retrained: pd.DataFrame
 
 
 def of_record(rows: pd.DataFrame) -> Kept:
@@ -157,7 +222,8 @@ def of_record(rows: pd.DataFrame) -> Kept:
     tau = rows[(rows["what"] == "tau") & rows["protocol"].isin(judges.values())]
     groups = tau["run"].isin(GROUPS)
     settings = called_as(judges, tau[~groups & (tau["run"] != ALL)])
-    ranking = rows[rows["what"] == f"{judges.get(CHOSEN)} ranks"].assign(method=lambda some: some["protocol"])
+    whole = rows[rows["run"] == ALL]
+    ways = whole[whole["what"].isin([AS_EVER, HIDDEN, GAINED])].assign(settings=lambda some: some["what"])
     return Kept(
         rows,
         judges,
@@ -165,8 +231,27 @@ def of_record(rows: pd.DataFrame) -> Kept:
         settings.pivot(index="run", columns="judge", values="value")
         .reindex(columns=[*judges])
         .reset_index(names="setting"),
-        ranking[["method", "value", "low", "high", "n"]].reset_index(drop=True),
+        {name: _ranking(whole, protocol) for name, protocol in ({KNOWN: KNOWN} | judges).items()},
+        _signs(whole),
+        ways[["protocol", "settings", "value", "low", "high", "n"]].reset_index(drop=True),
     )
+
+
+def _ranking(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:
+    found = rows[rows["what"] == f"{protocol} ranks"].rename(columns={"protocol": "method"})
+    everywhere = found["n"] == found["n"].max()
+    found = found.assign(rank=found["value"].where(everywhere).rank(ascending=False))
+    return found[["method", "value", "low", "high", "n", "rank"]].reset_index(drop=True)
+
+
+def _signs(rows: pd.DataFrame) -> pd.DataFrame:
+    start = f"{NO_SIGN}, by "
+    gained = rows[rows["what"].str.startswith(start)]
+    gained = gained.assign(by=gained["what"].str.removeprefix(start), method=gained["protocol"])
+    signed = rows[rows["what"].str.startswith(f"{SIGN}, by ")].rename(columns={"protocol": "method"})
+    signed = signed.assign(by=signed["what"].str.removeprefix(f"{SIGN}, by "), signed=signed["value"])
+    found = gained.merge(signed[["method", "by", "signed"]], on=["method", "by"])
+    return found[["method", "by", "signed", "value", "low", "high", "n"]]
 
 
 def called_as(judges: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,9 @@
-"""The summary figure of "where attention tells", as its chapter draws it from the records."""
+"""The summary figure of "which judge can be trusted?", as its chapter's record has it."""
 
 from pathlib import Path
 
-from book.chapters.records import records
-from book.chapters.tells import figures
-from book.chapters.tells.tables import of_record, widest
+from book.chapters.judging.figures import kept_rankings
+from book.chapters.tells.figures import measures_ranked
 
 from .drawn import write_drawing
 
@@ -13,16 +12,17 @@ FIGURE = """\
 :name: front-summary
 :alt: {alt}
 
-How far each measure gets from chance (0) to perfect (1): in plausibility (circles) and in faithfulness
-(squares). Means and 95 % intervals over settings; {{numref}}`tells-recorded` shows each setting.
+How far each measure gets from noise (0) to the truth (1): in plausibility (circles), and in faithfulness
+by the judge that agrees with known answers (squares). Means and 95 % intervals over {n} settings, of
+questions that are answered rightly; {{numref}}`judging-measures` shows each setting of a smaller run.
 ```"""
 
 
 def summary(stage: Path) -> str:
     """The figure, as SVG, with its numbers; or a line that says that its run was not done."""
-    _, rankings = of_record(widest(records("where_attention_tells")))
+    rankings = kept_rankings()
     if not rankings:
-        return "*Not run yet*: `papermill` with the profile `seeds` of `where_attention_tells`."
-    drawing = figures.measures_ranked(rankings)
+        return "*Not run yet*: `papermill` with the profile `paper` of `judging_measures`."
+    drawing = measures_ranked(rankings)
     write_drawing(drawing, stage / "book/_front/summary.svg")
-    return FIGURE.format(alt=drawing.alt)
+    return FIGURE.format(alt=drawing.alt, n=int(next(iter(rankings.values()))["n"].max()))

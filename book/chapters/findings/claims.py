@@ -7,6 +7,7 @@ from book.chapters.copying import claims as copying
 from book.chapters.findings.finding import Finding, find
 from book.chapters.flow import claims as flow
 from book.chapters.generative import claims as generative
+from book.chapters.judging import claims as judging
 from book.chapters.rasp import claims as rasp
 from book.chapters.reasoning import claims as reasoning
 from book.chapters.tells import claims as tells
@@ -32,6 +33,7 @@ CLAIMS = (
     *translation.CLAIMS,
     *copying.CLAIMS,
     *tells.CLAIMS,
+    *judging.CLAIMS,
 )
 """What is judged, in the same order."""
 

@@ -11,6 +11,20 @@ from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, looks, points
 from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, signed
 from attnlib.plots.words import by_group
+from book.chapters.judging import tables
+from book.chapters.records import came_with_the_book
+
+
+def kept() -> tables.Kept:
+    """What the recorded run says, for this chapter's page and for others; empty where there is none."""
+    return tables.of_record(came_with_the_book("judging_measures", questions=120))
+
+
+def kept_rankings() -> dict[str, pd.DataFrame]:
+    """How the recorded run ranks measures by the known answers and by the judge; none where there is none."""
+    found = kept().rankings
+    called = {"plausibility": tables.KNOWN, "faithfulness": tables.UNTOLD}
+    return {name: found[by] for name, by in called.items() if by in found and len(found[by])}
 
 
 @drawing

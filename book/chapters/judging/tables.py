@@ -212,6 +212,13 @@ class Kept(NamedTuple):
     retrained: pd.DataFrame
 
 
+def widest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of all records of the chapter, the one that asked the most settings."""
+    if rows.empty:
+        return rows
+    return rows[rows["record"] == rows.groupby("record")["run"].nunique().idxmax()]
+
+
 def of_record(rows: pd.DataFrame) -> Kept:
     """What `recorded` was given, of the rows of one record; all empty where there is none."""
     rows = rows.reindex(columns=["run", "metric", "value", "low", "high", "n"])
@@ -240,7 +247,7 @@ def of_record(rows: pd.DataFrame) -> Kept:
 def _ranking(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:
     found = rows[rows["what"] == f"{protocol} ranks"].rename(columns={"protocol": "method"})
     everywhere = found["n"] == found["n"].max()
-    found = found.assign(rank=found["value"].where(everywhere).rank(ascending=False))
+    found = found.assign(rank=found["value"].where(everywhere).rank(ascending=False, method="first"))
     return found[["method", "value", "low", "high", "n", "rank"]].reset_index(drop=True)
 
 

@@ -46,5 +46,8 @@ CLAIMS = tuple(
         "Three models of every setting",
         tells(question),
     )
-    for question, who in (("plausibility", "the algorithm needs"), ("faithfulness", "the model uses"))
+    for question, who in (
+        ("plausibility", "the algorithm needs"),
+        ("faithfulness", "the model misses when they are masked"),
+    )
 )

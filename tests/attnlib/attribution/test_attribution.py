@@ -11,6 +11,7 @@ import transformers as hf
 from attnlib.attribution import METHODS, attribute, attributions
 from attnlib.attribution.attention import shares_a_pass
 from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.registry import SIGNED
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model
 from attnlib.rollout import attention_flow, null_ratio, rollout, rollout_of, uniform_causal_rollout
@@ -328,3 +329,13 @@ def test_a_method_says_why_a_model_cannot_give_it():
 def test_prompts_that_cannot_be(ids, asked, message):
     with pytest.raises(ValueError, match=message):
         attribute(_gpt2(), ids, **asked)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_measures_that_are_called_signed_are_those_with_scores_below_zero(causal) -> None:
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocabulary=12, causal=causal, n_layers=2)).eval()
+    ids, other = torch.randint(12, (2, 6, 7))
+    names = [name for name in METHODS if causal or "null" not in name]
+    found = attributions(model, ids, names, target=3, foil=4, counterfactual=other)
+    assert {name for name, scores in found.items() if bool((scores < 0).any())} == set(SIGNED)

@@ -17,6 +17,7 @@ from book.chapters.judging.judged import (
     measures_by,
     over_settings,
 )
+from book.chapters.judging.judging_measures import without_sign
 from book.chapters.judging.predictions import (
     CHOOSING,
     CONFIRMING,
@@ -27,7 +28,18 @@ from book.chapters.judging.predictions import (
     halves,
     prediction_table,
 )
-from book.chapters.judging.tables import named_judges, of_record, recorded, same_as_a_judge
+from book.chapters.judging.tables import (
+    AS_EVER,
+    GAINED,
+    HIDDEN,
+    KNOWN,
+    named_judges,
+    of_record,
+    recorded,
+    retrained_table,
+    same_as_a_judge,
+    sign_table,
+)
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
 
@@ -134,6 +146,27 @@ def test_a_prediction_comes_out_where_the_interval_leaves_zero_out():
     assert found["low"].item() > 0.5
 
 
+def test_models_trained_in_two_ways_are_compared_over_the_same_settings():
+    ever = table(**{TODAY: (0.2, 0.2, 1.0), EXPECTED: (0.8, 0.8, 1.0)})
+    again = table(**{TODAY: (0.6, 0.6, 1.0), EXPECTED: (0.7, 0.7, 1.0)})
+    again = again[again["setting"].isin(CHOOSING[:3])]
+    found = retrained_table(ever, again).set_index(["protocol", "settings"])
+    assert (found["n"] == 3).all()
+    assert found.loc[(TODAY, AS_EVER), "value"] == pytest.approx(0.2)
+    assert found.loc[(TODAY, HIDDEN), "value"] == pytest.approx(0.6)
+    assert found.loc[(TODAY, GAINED), "value"] == pytest.approx(0.4)
+    assert found.loc[(EXPECTED, GAINED), "high"] < 0
+    assert retrained_table(ever, again.iloc[:0]).empty
+
+
+def test_what_a_measure_gains_without_its_sign():
+    signed = [made_up(name, mine=[0.2, 0.5, 0.5, 0.1]) for name in ("s", "t")]
+    unsigned = [made_up(name, mine=[gained, 0.5, 0.5, 0.1]) for name, gained in (("s", 0.8), ("t", 0.6))]
+    found = sign_table(signed, unsigned, {"me": "mine"}).set_index("method")
+    assert found.loc["a", ["signed", "value", "n"]].tolist() == pytest.approx([0.2, 0.5, 2])
+    assert found.loc["a", "low"] < 0.5 < found.loc["a", "high"] and found.loc["b", "value"] == 0
+
+
 def test_measures_that_do_what_a_judge_does_are_named():
     assert "blank-out" in same_as_a_judge({"usual": TODAY})
     assert same_as_a_judge({"x": "LDS, delete, p"}) == []
@@ -149,6 +182,8 @@ def test_measures_that_do_what_a_judge_does_are_named():
         ({"readings": []}, "readings: .* at least 1 item"),
         ({"methods": ["rollout"]}, r"at least two, to be ranked, or none for all; got \['rollout'\]"),
         ({"models": "large"}, "models should be a profile"),
+        ({"retrained": ["sort"]}, r"retrained should be among the settings, to be compared; got \['sort'\]"),
+        ({"retrained": ["hist, compiled"]}, r"retrained.0: should be one of .*; got 'hist, compiled'"),
         ({"draws": 0}, "draws: should be greater than or equal to 1; got 0"),
     ],
 )
@@ -161,7 +196,7 @@ def test_wrong_parameters_are_refused_with_what_was_allowed(changes, message):
 def asked():
     p = chapter(questions=24)
     cases = p.cases(progress=False)
-    return p, cases, p.judge_all(cases, progress=False)
+    return p, cases, p.judge_all(cases, p.scores(cases, progress=False), progress=False)
 
 
 def test_only_what_is_answered_rightly_is_asked(asked):
@@ -192,12 +227,14 @@ def test_a_judge_of_a_readers_own_is_as_good(asked):
 
 
 def test_what_is_recorded_is_read_again(asked):
-    _, _, judged = asked
+    p, cases, judged = asked
     table = agreement(judged)
-    rankings = {TODAY: over_measures(judged, TODAY)}
-    rows = recorded(
-        table, agreement(judged, same_as_a_judge({"usual": TODAY})), rankings, prediction_table(table)
-    )
+    rankings = {KNOWN: over_measures(judged, PLAUSIBILITY), TODAY: over_measures(judged, TODAY)}
+    unsigned = p.judge_all(cases, without_sign(p.scores(cases, progress=False)), [TODAY], progress=False)
+    signs = sign_table(judged, unsigned, {"the answers": PLAUSIBILITY, "the judge": TODAY})
+    again = table.assign(tau=-table["tau"])
+    apart = agreement(judged, same_as_a_judge({"usual": TODAY}))
+    rows = recorded(table, apart, rankings, prediction_table(table), signs, again)
     assert rows["value"].notna().all() and not rows.duplicated(["run", "metric"]).any()
     kept = of_record(rows)
     assert kept.judges["usual"] == TODAY and kept.judges["expected"] == EXPECTED
@@ -207,7 +244,12 @@ def test_what_is_recorded_is_read_again(asked):
     mean = kept.rows[(kept.rows["run"] == "all settings") & (kept.rows["metric"] == f"tau: {TODAY}")]
     best = over_settings(table).set_index("protocol").loc[TODAY, "value"]
     assert mean["value"].item() == pytest.approx(best)
-    assert of_record(pd.DataFrame()).judges == {}
+    pd.testing.assert_frame_equal(kept.signs, signs, check_dtype=False)
+    pd.testing.assert_frame_equal(kept.retrained, retrained_table(table, again), check_dtype=False)
+    ranked = kept.rankings["usual"]
+    assert ranked["method"].tolist() == rankings[TODAY]["method"].tolist()
+    assert ranked["rank"].dropna().tolist() == [*range(1, 1 + int(ranked["rank"].notna().sum()))]
+    assert of_record(pd.DataFrame()).judges == {} and of_record(pd.DataFrame()).signs.empty
 
 
 def over_measures(judged, protocol):

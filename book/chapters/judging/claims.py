@@ -1,0 +1,64 @@
+"""What is claimed of tests of faithfulness, and of rollout by the one that was confirmed."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from book.chapters.findings.finding import Claim, Outcome, number, one, some
+from book.chapters.judging.predictions import TODAY
+from book.chapters.judging.tables import ALL, UNTOLD, of_record, widest
+
+ENOUGH = 0.7
+"""A tau with the known answers from which on a judge is said to rank measures as they do."""
+
+
+def usual_judge(rows: pd.DataFrame) -> Outcome:
+    """By tau with the known answers, the mean over settings with its interval over them.
+
+    The claim holds if the interval is above 0.7, in part if it is above 0, and else does not.
+    """
+    kept = of_record(widest(some(rows)))
+    usual = one(kept.rows, run=ALL, metric=f"tau: {TODAY}")
+    other = one(kept.halves, judge=UNTOLD, settings="confirmed on")
+    return Outcome(
+        "holds" if usual.low > ENOUGH else "in part" if usual.low > 0 else "does not",
+        f"Its ranking and that by the known answers agree with a tau of {number(usual)}, interval over "
+        f"n = {usual.n} settings; 1 is the same order, 0 none.",
+        f"That of *{kept.judges[UNTOLD]}* is {number(other)} in the n = {other.n} settings that it was not "
+        "chosen by.",
+    )
+
+
+def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
+    """By the mean over settings, with its interval over them, from noise (0) to the truth itself (1).
+
+    The claim holds if rollout's interval holds the mean of the first of all measures, in part if it is above
+    0, and else does not.
+    """
+    ranking = some(of_record(widest(some(rows))).rankings.get(UNTOLD, pd.DataFrame()))
+    whole = some(ranking[ranking["rank"].notna()])
+    first, rollout = one(whole, method=whole["method"].iloc[0]), one(whole, method="rollout")
+    reaches = rollout.high >= first.value
+    return Outcome(
+        "holds" if reaches else "in part" if rollout.low > 0 else "does not",
+        f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
+        f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
+    )
+
+
+CLAIMS = (
+    Claim(
+        "all",
+        "The usual test of faithfulness, which masks tokens, says which measure is right.",
+        "judging_measures",
+        "Which judge agrees with the known answers?",
+        usual_judge,
+    ),
+    Claim(
+        "all",
+        "Rollout finds the tokens that the model uses, by the test that agrees with known answers.",
+        "judging_measures",
+        "Which measure is the most faithful?",
+        rollout_by_the_judge,
+    ),
+)

@@ -3,6 +3,7 @@
 from attnlib.attribution.attention import from_attention
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.attribution.registry import METHODS, attribute, attributions
+from attnlib.attribution.spans import span_attributions
 
 __all__ = [
     "METHODS",
@@ -11,4 +12,5 @@ __all__ = [
     "attributions",
     "from_attention",
     "measure",
+    "span_attributions",
 ]

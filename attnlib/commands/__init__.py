@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers.logging.disable_progress_bar()
     try:
         place = checked_place(given.output)
-        how = {"chat": given.chat, "continuation": given.continuation, "say": say}
+        how = {"chat": given.chat, "continuation": given.continuation, "span": given.span, "say": say}
         seen = look(given.model, given.prompt, given.method, given.new_tokens, **how)
         print(seen.save(place))
     except REFUSALS as error:
@@ -83,6 +83,12 @@ def parser() -> argparse.ArgumentParser:
         "--continuation",
         metavar="TEXT",
         help="follow this text in place of what the model writes; where a word begins, with a blank",
+    )
+    command.add_argument(
+        "--span",
+        metavar="TEXT",
+        help="ask about this part of what is written as a whole, too: what it drew on, directly and through "
+        "what was written before it",
     )
     command.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
     command.add_argument("-o", "--output", type=Path, default=Path("look.html"), help="the page; look.html")

@@ -11,9 +11,11 @@ from __future__ import annotations
 import difflib
 import html
 import tempfile
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from attnlib.attribution import METHODS, attributions
+from attnlib.attribution import METHODS, attributions, span_attributions
 from attnlib.files import write_atomically
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
@@ -100,6 +102,7 @@ def look(
     *,
     chat: bool = False,
     continuation: str | None = None,
+    span: str | None = None,
     say: Say = print,
 ) -> Seen:
     """What the words of a model drew on, on one prompt.
@@ -112,21 +115,24 @@ def look(
         new_tokens: at most how many tokens it writes, always the likeliest; `NEW_TOKENS` by default.
         chat: whether the prompt is put into the model's chat template.
         continuation: a text to follow in place of what the model would write.
+        span: a part of what is written, asked about as a whole before its tokens are: what it drew on, and
+            what it drew on through all that was written before it (see `attnlib.attribution.spans`).
         say: told in a line what is done next.
 
     Raises:
         ValueError: there is no such method or folder; the prompt is empty, too long, or not in the alphabet;
-            the continuation is empty, or comes with a number of tokens; or the model cannot be asked so, with
+            the continuation is empty, or comes with a number of tokens; nothing of the span was written; or
+            the model cannot be asked so, with
             the reason.
         ModelUnavailable: the model is nowhere to be had.
     """
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")
     if _is_stored(name):
-        if method or new_tokens or chat or continuation is not None:
+        if method or new_tokens or chat or continuation is not None or span is not None:
             raise ValueError(
                 f"{name} came with the book and shows every head in the page itself; --method, --new-tokens, "
-                "--chat and --continuation are for language models"
+                "--chat, --continuation and --span are for language models"
             )
         return _stored(name, prompt, say)
     if continuation is not None and new_tokens is not None:
@@ -147,8 +153,8 @@ def look(
     say(f"Read: {ids.shape[1]} tokens. {doing}, and following them by {method} ...")
     shown = _short(name)
     title = f"{shown}: {method}"
-    make = _rolled if method in ROLLOUTS else _measured
-    explorer = make(model, tokenizer, ids, method, new_tokens if forced is None else forced, title)
+    asked = (model, tokenizer, ids, method, new_tokens if forced is None else forced, title)
+    explorer = _rolled(*asked) if method in ROLLOUTS and span is None else _measured(*asked, span)
     say(f"Done: {explorer.summary()}.")
     origin = "a folder" if Path(name).expanduser().is_dir() else model.loaded_from
     wrote = "it wrote the likeliest token each time" if forced is None else "its continuation was given"
@@ -191,23 +197,63 @@ def _on_cpu(result: GenerativeRollout) -> GenerativeRollout:
 
 
 def _measured(
-    model: Any, tokenizer: Any, ids: Int[Tensor, "1 prompt"], method: str, following: Following, title: str
+    model: Any,
+    tokenizer: Any,
+    ids: Int[Tensor, "1 prompt"],
+    method: str,
+    following: Following,
+    title: str,
+    span: str | None,
 ) -> MeasureExplorer:
-    """A question for each token behind the prompt: what did it draw on, of all that stands before it?"""
+    """A question for each token behind the prompt: what did it draw on, of all that stands before it?
+
+    Before them, two about a span: what it drew on, and what it drew on through what was written before it.
+    """
     if isinstance(following, int):
         every = generate(model, ids, following, {"do_sample": False})[0]
     else:
         every = torch.cat([ids[0], following])
     words, start = pieces(every.tolist(), tokenizer), ids.shape[1]
     beside, missing = _possible(model, every[:start], [name for name in BESIDE if name != method])
-    questions = {}
-    for at in tqdm(range(start, len(every)), desc="tokens", leave=False):
-        scores = attributions(model, every[:at], [method, *beside], target=int(every[at]))
+    questions = dict[str, Any]()
+
+    def ask(label: str, scores: dict[str, Tensor], predicted: str) -> None:
         moved = {name: score.detach().float().cpu() for name, score in scores.items()}
-        asked = {"tokens": words[:at], "query": at - 1, "predicted": words[at], "missing": missing}
         among = torch.stack([*moved.values()]).isfinite().all(0)  # some measures leave out what predicts
-        questions[f"{at - start + 1}: {words[at]!r}"] = asked | {"scores": moved, "candidates": among}
+        n = len(among)
+        asked = {"tokens": words[:n], "query": n - 1, "predicted": predicted, "missing": missing}
+        questions[label] = asked | {"scores": moved, "candidates": among}
+
+    measures = [method, *beside]
+    if span is not None:
+        place = tokens_of(span, words[start:], start)
+        ask(f"{span!r}, as a whole", span_attributions(model, every, place, measures), span)
+        through = span_attributions(model, every, place, measures, written=start)
+        ask(f"{span!r}, through what was written before it", through, span)
+    for at in tqdm(range(start, len(every)), desc="tokens", leave=False):
+        scores = attributions(model, every[:at], measures, target=int(every[at]))
+        ask(f"{at - start + 1}: {words[at]!r}", scores, words[at])
     return MeasureExplorer(questions, title=title, first=method)
+
+
+def tokens_of(span: str, words: list[str], start: int = 0) -> tuple[int, int]:
+    """The first of the tokens that hold a part of a text, and the one after the last.
+
+    Args:
+        span: the part; its first occurrence counts.
+        words: what each token adds to the text.
+        start: the place of the first of these.
+
+    Raises:
+        ValueError: the text does not have it.
+    """
+    text = "".join(words)
+    begin = text.find(span)
+    if begin < 0 or not span.strip():
+        raise ValueError(f"--span should be a part of what was written, {text!r}; got {span!r}")
+    ends = list(accumulate(map(len, words)))
+    first = bisect_right(ends, begin)
+    return start + first, start + bisect_left(ends, begin + len(span)) + 1
 
 
 def _possible(

@@ -221,7 +221,10 @@ def test_numbers_on_sequence_copying_are_those_of_the_files() -> None:
 
 
 def test_numbers_on_where_attention_tells_are_those_of_the_files() -> None:
-    for words, question in (("the algorithm needs", "plausibility"), ("the model uses", "faithfulness")):
+    for words, question in (
+        ("the algorithm needs", "plausibility"),
+        ("when they are masked", "faithfulness"),
+    ):
         found = rows("where_attention_tells", run="all settings")
         found = found[found["metric"].str.startswith(f"{question}: ")]
         value = found.sort_values("n").drop_duplicates("metric", keep="last").set_index("metric")["value"]
@@ -233,6 +236,19 @@ def test_numbers_on_where_attention_tells_are_those_of_the_files() -> None:
             value[f"{question}: {way}"] for way in ("raw attention, last layer", "rollout, untrained")
         )
         assert f"gets {last:.2f}, rollout of untrained models {untrained:.2f}." in said(words)
+
+
+def test_numbers_on_judges_are_those_of_the_files() -> None:
+    found = rows("judging_measures", run="all settings")
+    found = found.sort_values("n").drop_duplicates("metric", keep="last").set_index("metric")["value"]
+    assert f"a tau of {found['tau: comprehensiveness, mask, p']:.2f} [" in said("which masks tokens")
+    (half,) = rows("judging_measures", run="confirmed on", metric="tau: without the first, replace, log p")[
+        lambda some: some["n"] == some["n"].max()
+    ]["value"]
+    assert f"is {half:.2f} [" in said("which masks tokens")
+    words, ranks = "agrees with known answers", found[found.index.str.startswith(BY_THE_JUDGE)]
+    assert said(words).startswith(f"{ranks[f'{BY_THE_JUDGE}: rollout']:.2f} [")
+    assert f"gets {ranks.max():.2f} [" in said(words)
 
 
 def test_without_records_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +275,9 @@ NEEDLE = "needle in top 5 of the facts, filtered: rollout, mean over layers"
 """The claim's rule reads what the study reads, whatever rollout's last layer does."""
 
 
+BY_THE_JUDGE = "without the first, replace, log p ranks"
+
+
 @pytest.mark.parametrize(
     ("words", "metric", "change", "verdict"),
     [
@@ -267,7 +286,9 @@ NEEDLE = "needle in top 5 of the facts, filtered: rollout, mean over layers"
         ("Early layers", "claim: early layers look local", {"low": 0.01}, "in part"),
         ("learning to copy", "learned, less permutations of 40", {"low": -0.1}, "not settled"),
         ("the algorithm needs", "plausibility: rollout", {"rank_low": 1.0}, "holds"),
-        ("the model uses", "faithfulness: rollout", {"low": -0.1}, "does not"),
+        ("when they are masked", "faithfulness: rollout", {"low": -0.1}, "does not"),
+        ("which masks tokens", "tau: comprehensiveness, mask, p", {"low": 0.71}, "holds"),
+        ("agrees with known answers", f"{BY_THE_JUDGE}: rollout", {"high": 1.1}, "holds"),
     ],
 )
 def test_a_verdict_follows_the_numbers(words: str, metric: str, change: dict, verdict: str) -> None:

@@ -41,6 +41,17 @@ supervised, a hidden key would have to be looked at."""
 
 
 @dataclass(frozen=True)
+class Hidden(Batch):
+    """A batch whose mask has gaps: it says where its tokens stand, which a model would else count anew."""
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What a model is called with, by name."""
+        places = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
+        return super().inputs | {"position_ids": places.expand_as(self.input_ids)}
+
+
+@dataclass(frozen=True)
 class WithKeysHidden:
     """The same batches with some of their keys hidden; a function of the step alone.
 
@@ -52,7 +63,7 @@ class WithKeysHidden:
     batch_at: Callable[[int], Batch]
     seed: int
 
-    def __call__(self, step: int) -> Batch:
+    def __call__(self, step: int) -> Hidden:
         """The batch of a step."""
         batch = self.batch_at(step)
         rng = np.random.default_rng([self.seed, step])
@@ -60,7 +71,7 @@ class WithKeysHidden:
         shares = rng.random((shape[0], 1)) * (rng.random((shape[0], 1)) < 0.5)
         seen = torch.from_numpy(rng.random(shape) >= shares)
         seen[:, 0] = True
-        return replace(batch, attention_mask=batch.attention_mask & seen)
+        return Hidden(**vars(batch) | {"attention_mask": batch.attention_mask & seen})
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from transformers import (
 
 from attnlib.attribution import METHODS, attribute
 from attnlib.commands import main
-from attnlib.commands.looking import ROLLOUTS, Seen, look
+from attnlib.commands.looking import ROLLOUTS, Seen, look, tokens_of
 from attnlib.files import CheckpointError
 from attnlib.generators import char_tokenizer
 from attnlib.generators.prompts import continued
@@ -228,3 +228,29 @@ def test_words_that_are_given_take_the_place_of_the_models(models, method, tmp_p
     assert "at least one character" in refusal(
         capsys, str(models / "writer"), "a", "--continuation", "", "-o", page
     )
+
+
+def test_a_span_is_asked_about_as_a_whole_first(models, tmp_path, capsys) -> None:
+    writer = str(models / "writer")
+    seen = look(writer, "the cat", "gradient x embedding", continuation=" sat on it", span="at on", say=quiet)
+    labels = [item["label"] for item in seen.explorer.items]
+    assert labels[:2] == ["'at on', as a whole", "'at on', through what was written before it"]
+    assert len(labels) == 2 + len(" sat on it")
+    whole, through = seen.explorer.items[:2]
+    assert "".join(whole["tokens"]) == "<bos>the cat s" and "".join(through["tokens"]) == "<bos>the cat"
+    assert whole["predicted"] == through["predicted"] == "at on"
+    page = str(tmp_path / "page.html")
+    asked = (writer, "the cat", "--continuation", " sat", "-o", page, "--span")
+    assert main(["look", *asked, "at"]) == 0  # rollout, too
+    assert "as a whole" in Path(page).read_text()
+    capsys.readouterr()
+    assert "should be a part of what was written, ' sat'; got 'dog'" in refusal(capsys, *asked, "dog")
+
+
+@pytest.mark.parametrize(
+    ("span", "place"), [("a", (0, 1)), (" dog", (1, 3)), ("o", (2, 3)), ("do", (1, 3)), ("ag", (3, 5))]
+)
+def test_the_tokens_of_a_span_are_those_that_hold_any_of_it(span, place) -> None:
+    words = ["a cat", " d", "og", " wa", "gs"]
+    first, stop = tokens_of(span, words, start=10)
+    assert (first - 10, stop - 10) == place

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import torch
 
 from attnlib.generators.base import Batch
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import History
 from book.chapters.judging import hidden_keys
 from book.chapters.judging.hidden_keys import LONGER, RETRAINED, WithKeysHidden, keys_hidden
@@ -30,6 +31,17 @@ def test_half_of_the_sequences_miss_a_share_of_their_keys() -> None:
     assert 0.5 < (hidden == 0).float().mean() < 0.6  # half, and those of the others whose share is small
     shares = hidden[hidden > 0]
     assert 0.48 < shares.mean() < 0.62 and shares.max() == 1 and shares.std() > 0.2
+
+
+def test_tokens_keep_their_places_where_keys_before_them_are_hidden() -> None:
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(10, causal=True, n_layers=1)).eval()
+    batch = WithKeysHidden(batch_at, seed=0)(1)
+    row = int((~batch.attention_mask[:, 1:9]).any(1).nonzero()[0])
+    seen = batch.attention_mask[row].nonzero()[:, 0]
+    found = model(**batch.inputs).logits[row, seen[-1]]
+    alone = model(batch.input_ids[row, seen][None], position_ids=seen[None]).logits[0, -1]
+    torch.testing.assert_close(found, alone)
 
 
 def test_what_is_hidden_is_a_function_of_seed_and_step() -> None:

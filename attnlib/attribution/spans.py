@@ -1,0 +1,124 @@
+r"""What a whole answer drew on: any measure, of a span of tokens in place of one.
+
+With `t_1 ... t_n` the tokens, of which those from `w` on were written, `a_i(k)` what a measure says of token
+`k` for the prediction of token `i`, and `S` the span,
+
+    directly        1/|S| sum over i in S of a_i(k)                   k before the span
+    through hops    1/|S| sum over i in S of P_i(k)                   k in the prompt
+
+For measures in nats that is the log-probability of the whole span, per token. A written token itself drew on
+the prompt. Hops pass on what an answer drew on it: of the shares `b_i(k) = |a_i(k)| / sum of |a_i|`, without
+the token that stands where `i` is predicted (a residual connection puts it first),
+
+    P_i(k) = b_i(k) + sum over written j before i of b_i(j) P_j(k),
+
+so that an answer's shares of the prompt sum to 1, whatever was written in between. With `B` the shares of the
+prompt and `L` those of what was written, `P = (I - L)^-1 B`: all chains at once.
+
+Source:
+    Pan et al. 2026, *Towards Long-Horizon Interpretability* (FlashTrace): spans, and hops, there of the span
+    as a whole and a chosen number of them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnlib.attribution.attention import one_pass, scores_of, shares_a_pass
+from attnlib.attribution.prompts import Method, Prompts
+from attnlib.attribution.registry import Methods, named
+from attnlib.models.attention.forward import check_prompt
+from attnlib.models.causal import is_causal
+
+
+def span_attributions(
+    model: nn.Module,
+    input_ids: Int[Tensor, " token"],
+    span: tuple[int, int],
+    methods: Methods,
+    *,
+    written: int | None = None,
+) -> dict[str, Float[Tensor, " key"]]:
+    """What a span of a text drew on, by many methods; those that only watch attention share one pass.
+
+    Args:
+        model: causal, as in `attributions`.
+        input_ids: the prompt and what was written.
+        span: its first token, and the one after its last.
+        methods: as in `attributions`, but for such as need a counterfactual.
+        written: where the written text begins: then through hops, and scores are of the prompt; by default
+            directly, and scores are of all tokens before the span.
+
+    Returns:
+        A score per token, by method: see the module.
+
+    Raises:
+        ValueError: there is no such span, or nothing before it; the written text begins behind the span; the
+            model is not causal; or as in `attributions`.
+    """
+    start, stop = span
+    first = start if written is None else written
+    if not 0 < start < stop <= len(input_ids):
+        raise ValueError(
+            f"span should be (first, one after the last), from 1 to {len(input_ids)}; got {span}: something "
+            "has to stand before it"
+        )
+    if not 0 < first <= start:
+        raise ValueError(f"written should be from 1 to the span's first token, {start}; got {written}")
+    if not is_causal(model):
+        raise ValueError(
+            f"{type(model).__name__} looks at what comes later, too: it does not write one by one"
+        )
+    ids = input_ids[None, :stop]
+    check_prompt(model, ids, None)
+    rows = _rows(model, ids, list(range(first, stop)), named(methods))
+    if written is None:
+        return {name: each[:, :start].mean(0) for name, each in rows.items()}
+    return {name: through_hops(each, written)[start - written :].mean(0) for name, each in rows.items()}
+
+
+def through_hops(rows: Float[Tensor, "written token"], written: int) -> Float[Tensor, "written prompt"]:
+    """What each written token drew on the prompt, through all that was written before: `P` of the module.
+
+    Args:
+        rows: what a measure says of every token before it.
+        written: where the written text begins.
+    """
+    shares = rows.double().nan_to_num().abs().tril(written - 2)  # up to the one before that which predicts
+    shares = shares / shares.sum(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
+    chains = torch.eye(len(shares), device=rows.device, dtype=shares.dtype) - shares[:, written:].tril(-1)
+    return torch.linalg.solve_triangular(chains, shares[:, :written], upper=False).to(rows.dtype)
+
+
+def _rows(
+    model: nn.Module, ids: Int[Tensor, "1 token"], predicted: list[int], methods: dict[str, Method]
+) -> dict[str, Float[Tensor, "row token"]]:
+    """What methods say of the tokens before each of some predicted ones, and 0 from it on."""
+    n = ids.shape[1]
+    together = {
+        name: SimpleNamespace(of_attention=partial(_of_rows, method, predicted))
+        for name, method in methods.items()
+        if shares_a_pass(method)
+    }
+    found = one_pass(model, Prompts(ids[:, :-1], n - 2), together)[0] if together else {}
+    alone = {name: method for name, method in methods.items() if name not in together}
+    each: dict[str, list[Tensor]] = {name: [] for name in alone}
+    for at in predicted if alone else ():
+        for name, scores in scores_of(model, Prompts(ids[:, :at], at - 1, ids[:, at]), alone).items():
+            each[name].append(nn.functional.pad(scores[0], (0, n - at)))
+    found |= {name: torch.stack(rows) for name, rows in each.items()}
+    return {name: found[name].detach() for name in methods}
+
+
+def _of_rows(
+    method: Method, predicted: list[int], attention: Float[Tensor, "1 layer query key"], query: int
+) -> Float[Tensor, "row token"]:
+    """What a method that only watches attention says of each prediction, from one pass over the text."""
+    n = attention.shape[-1] + 1
+    parts = [method.of_attention(attention[:, :, :at, :at], at - 1)[0] for at in predicted]  # type: ignore[attr-defined]
+    return torch.stack([nn.functional.pad(part, (0, n - len(part))) for part in parts])

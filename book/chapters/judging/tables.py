@@ -9,7 +9,16 @@ import pandas as pd
 
 from attnlib.stats.seeds import over_seeds
 from book.chapters.judging.judged import Judged, difference, estimate, measures_by, over_settings
-from book.chapters.judging.predictions import EXPECTED, GROUPS, LADDER, MASKING, TODAY, chosen, halves
+from book.chapters.judging.predictions import (
+    CONFIRMING,
+    EXPECTED,
+    GROUPS,
+    LADDER,
+    MASKING,
+    TODAY,
+    chosen,
+    halves,
+)
 from book.chapters.judging.removal import Case
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
@@ -25,6 +34,17 @@ TOLD = "without the first R"
 
 ALONE = "tau without measures that do the same"
 """What rows of a record are called that leave out the measures of `SHARED`."""
+
+NEEDS = {
+    "nothing but the prompt": ("mask", "delete"),
+    "tokens that such prompts have": ("random",),
+    "other prompts of the same form": ("replace",),
+    "a counterfactual of each prompt": ("resample",),
+}
+"""What one has to have for an operator."""
+
+USED = "to be used with "
+"""How rows begin that say which judge the rule chooses of those that one can ask."""
 
 KNOWN = "the known answers"
 """What stands in the place of a protocol where measures are ranked by plausibility."""
@@ -94,6 +114,24 @@ def by_setting(table: pd.DataFrame) -> pd.DataFrame:
     found = pd.DataFrame({name: wide[judge] for name, judge in named_judges(table).items()})
     known = table.drop_duplicates("setting").set_index("setting")["known halves"]
     return found.assign(**{"known answers, by halves": known}).reset_index()
+
+
+def decision_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Which judge to use with what one has: of those that are not told R, chosen by the rule.
+
+    Returns:
+        Columns `there` (of `NEEDS`), `protocol` and, over the `n` settings that did not choose, its tau:
+        `value`, `low`, `high`.
+    """
+    rows = []
+    operators = table["protocol"].str.rsplit(", ", n=2).str[1]
+    for there, among in NEEDS.items():
+        some = table[operators.isin(among) & ~table["protocol"].str.startswith(TOLD)]
+        judge = chosen(some)
+        confirmed = some[some["setting"].isin(CONFIRMING) & (some["protocol"] == judge)]
+        if len(confirmed):
+            rows.append((there, judge, *estimate(confirmed["tau"])))
+    return pd.DataFrame(rows, columns=["there", "protocol", "value", "low", "high", "n"])
 
 
 def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
@@ -183,7 +221,9 @@ def recorded(
     hidden = again[again["protocol"].isin(ways["protocol"])]
     hidden = hidden.assign(run=hidden["setting"], what=HIDDEN, value=hidden["tau"], n=1)
     ways = ways.assign(run=ALL, what=ways["settings"])
-    parts = [names, means, groups, long, alone, *best, came, signed, gained, ways, hidden]
+    decided = decision_table(table)
+    decided = decided.assign(run=ALL, what=USED + decided["there"])
+    parts = [names, means, groups, long, alone, *best, came, signed, gained, ways, hidden, decided]
     rows = pd.concat([part for part in parts if len(part)], ignore_index=True).dropna(subset="value")
     rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], n=rows["n"].astype(int))
     return rows[["run", "metric", "value", "low", "high", "n"]]
@@ -201,6 +241,7 @@ class Kept(NamedTuple):
             `high`, `n` and `rank`, which those have that all settings have.
         signs: of `sign_table`.
         retrained: of `retrained_table`.
+        decision: of `decision_table`.
     """
 
     rows: pd.DataFrame
@@ -210,6 +251,7 @@ class Kept(NamedTuple):
     rankings: dict[str, pd.DataFrame]
     signs: pd.DataFrame
     retrained: pd.DataFrame
+    decision: pd.DataFrame
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -231,6 +273,8 @@ def of_record(rows: pd.DataFrame) -> Kept:
     settings = called_as(judges, tau[~groups & (tau["run"] != ALL)])
     whole = rows[rows["run"] == ALL]
     ways = whole[whole["what"].isin([AS_EVER, HIDDEN, GAINED])].assign(settings=lambda some: some["what"])
+    used = whole[whole["what"].str.startswith(USED)]
+    used = used.assign(there=used["what"].str.removeprefix(USED))
     return Kept(
         rows,
         judges,
@@ -241,6 +285,7 @@ def of_record(rows: pd.DataFrame) -> Kept:
         {name: _ranking(whole, protocol) for name, protocol in ({KNOWN: KNOWN} | judges).items()},
         _signs(whole),
         ways[["protocol", "settings", "value", "low", "high", "n"]].reset_index(drop=True),
+        used[["there", "protocol", "value", "low", "high", "n"]].reset_index(drop=True),
     )
 
 

@@ -33,6 +33,7 @@ from book.chapters.judging.tables import (
     GAINED,
     HIDDEN,
     KNOWN,
+    decision_table,
     named_judges,
     of_record,
     recorded,
@@ -167,6 +168,22 @@ def test_what_a_measure_gains_without_its_sign():
     assert found.loc["a", "low"] < 0.5 < found.loc["a", "high"] and found.loc["b", "value"] == 0
 
 
+def test_the_judge_to_use_is_chosen_by_one_half_of_what_one_can_ask():
+    rows = table(
+        **{
+            TODAY: (0.2, 0.9, 1.0),
+            "without the first, delete, log p": (0.5, 0.3, 1.0),
+            "without the first R, replace, log p": (1.0, 1.0, 1.0),
+            EXPECTED: (0.8, 0.7, 1.0),
+            "LDS, resample, p": (0.9, 0.9, 0.1),
+        }
+    )
+    found = decision_table(rows).set_index("there")
+    assert found["protocol"].tolist() == ["without the first, delete, log p", EXPECTED]
+    assert found["value"].tolist() == pytest.approx([0.3, 0.7]) and (found["n"] == len(CONFIRMING)).all()
+    assert decision_table(rows[rows["setting"].isin(CONFIRMING)]).empty
+
+
 def test_measures_that_do_what_a_judge_does_are_named():
     assert "blank-out" in same_as_a_judge({"usual": TODAY})
     assert same_as_a_judge({"x": "LDS, delete, p"}) == []
@@ -246,6 +263,7 @@ def test_what_is_recorded_is_read_again(asked):
     assert mean["value"].item() == pytest.approx(best)
     pd.testing.assert_frame_equal(kept.signs, signs, check_dtype=False)
     pd.testing.assert_frame_equal(kept.retrained, retrained_table(table, again), check_dtype=False)
+    pd.testing.assert_frame_equal(kept.decision, decision_table(table), check_dtype=False)
     ranked = kept.rankings["usual"]
     assert ranked["method"].tolist() == rankings[TODAY]["method"].tolist()
     assert ranked["rank"].dropna().tolist() == [*range(1, 1 + int(ranked["rank"].notna().sum()))]

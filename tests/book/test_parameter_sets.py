@@ -17,7 +17,7 @@ from tests.notebooks.one_kernel import chapter_with, one_kernel
 from tests.parameters import profile
 
 FAR: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("far.yaml").read_text())
-BUILDS = range(max(map(len, FAR.values())) if os.environ.get("ATTNLIB_ALL_SETS") else 1)
+BUILDS = range(max(map(len, FAR.values())))
 ELSEWHERE = re.compile(r"\{(doc|func|class|data|mod)\}(?=`)")  # links to pages that these builds leave out
 
 pytestmark = pytest.mark.book

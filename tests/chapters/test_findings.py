@@ -275,7 +275,7 @@ NEEDLE = "needle in top 5 of the facts, filtered: rollout, mean over layers"
 """The claim's rule reads what the study reads, whatever rollout's last layer does."""
 
 
-BY_THE_JUDGE = "without the first, replace, log p ranks"
+BY_THE_JUDGE = "without the first R, replace, log p ranks"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pandas as pd
 
 from book.chapters.findings.finding import Claim, Outcome, number, one, some
 from book.chapters.judging.predictions import TODAY
-from book.chapters.judging.tables import ALL, UNTOLD, of_record, widest
+from book.chapters.judging.tables import ALL, CHOSEN, UNTOLD, of_record, widest
 
 ENOUGH = 0.7
 """A tau with the known answers from which on a judge is said to rank measures as they do."""
@@ -35,7 +35,7 @@ def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
     The claim holds if rollout's interval holds the mean of the first of all measures, in part if it is above
     0, and else does not.
     """
-    ranking = some(of_record(widest(some(rows))).rankings.get(UNTOLD, pd.DataFrame()))
+    ranking = some(of_record(widest(some(rows))).rankings.get(CHOSEN, pd.DataFrame()))
     whole = some(ranking[ranking["rank"].notna()])
     first, rollout = one(whole, method=whole["method"].iloc[0]), one(whole, method="rollout")
     reaches = rollout.high >= first.value

@@ -23,7 +23,7 @@ def kept() -> tables.Kept:
 def kept_rankings() -> dict[str, pd.DataFrame]:
     """How the recorded run ranks measures by the known answers and by the judge; none where there is none."""
     found = kept().rankings
-    called = {"plausibility": tables.KNOWN, "faithfulness": tables.UNTOLD}
+    called = {"plausibility": tables.KNOWN, "faithfulness": tables.CHOSEN}
     return {name: found[by] for name, by in called.items() if by in found and len(found[by])}
 
 

@@ -181,8 +181,8 @@ def estimate(values: pd.Series) -> Estimate:
 
 def difference(values: pd.Series) -> Estimate:
     """The same of differences of two correlations, which are from -2 to 2."""
-    found = estimate(values / 2)
-    return Estimate(*(2 * number for number in found[:3]), found.n)
+    value, low, high, n = estimate(values / 2)
+    return Estimate(2 * value, 2 * low, 2 * high, n)
 
 
 def _by_setting(judged: Iterable[Judged]) -> dict[str, list[Judged]]:

@@ -66,8 +66,6 @@ class JudgingMeasures(Chapter):
             profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
             if self.models not in profiles:
                 raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
-        if apart := [name for name in self.retrained if name not in self.settings]:
-            raise ValueError(f"retrained should be among the settings, to be compared; got {apart}")
         if len(self.methods) == 1:
             raise ValueError(
                 f"methods should be at least two, to be ranked, or none for all; got {self.methods}"
@@ -92,7 +90,7 @@ class JudgingMeasures(Chapter):
 
     # ---- what is asked, and what measures and judges say ---------------------------------------------
 
-    def case(self, setting: Setting, seed: int) -> Case:
+    def _case(self, setting: Setting, seed: int) -> Case:
         """A model, and the questions that it answers rightly and was trained on the like of.
 
         Raises:
@@ -111,12 +109,13 @@ class JudgingMeasures(Chapter):
         """Every model of every setting, with its questions."""
         pairs = [(name, seed) for name in self.settings for seed in SETTINGS[name].seeds(self)[: self.seeds]]
         shown = tqdm(pairs, disable=not progress, desc="models", unit="model")
-        return {(name, seed): self.case(SETTINGS[name], seed) for name, seed in shown}
+        return {(name, seed): self._case(SETTINGS[name], seed) for name, seed in shown}
 
     def retrained_cases(self, progress: bool = True) -> Cases:
-        """A model of each setting of `retrained`, trained with keys hidden, with its questions."""
-        shown = tqdm(self.retrained, disable=not progress, desc="trained again", unit="model")
-        return {(name, 0): self.case(keys_hidden(name), 0) for name in shown}
+        """A model of each of the settings that is to be `retrained`, with keys hidden, with its questions."""
+        both = [name for name in self.retrained if name in self.settings]
+        shown = tqdm(both, disable=not progress, desc="trained again", unit="model")
+        return {(name, 0): self._case(keys_hidden(name), 0) for name in shown}
 
     def scores(self, cases: Cases, progress: bool = True) -> Scores:
         """What every measure says."""

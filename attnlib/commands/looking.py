@@ -122,8 +122,7 @@ def look(
     Raises:
         ValueError: there is no such method or folder; the prompt is empty, too long, or not in the alphabet;
             the continuation is empty, or comes with a number of tokens; nothing of the span was written; or
-            the model cannot be asked so, with
-            the reason.
+            the model cannot be asked so, with the reason.
         ModelUnavailable: the model is nowhere to be had.
     """
     if not prompt.strip():

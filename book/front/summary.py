@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from book.chapters.judging.figures import kept_rankings
+from book.chapters.judging.figures import kept, kept_rankings
 from book.chapters.tells.figures import measures_ranked
 
 from .drawn import write_drawing
@@ -20,7 +20,7 @@ questions that are answered rightly; {{numref}}`judging-measures` shows each set
 
 def summary(stage: Path) -> str:
     """The figure, as SVG, with its numbers; or a line that says that its run was not done."""
-    rankings = kept_rankings()
+    rankings = kept_rankings(kept())
     if not rankings:
         return "*Not run yet*: `papermill` with the profile `paper` of `judging_measures`."
     drawing = measures_ranked(rankings)

@@ -20,11 +20,11 @@ def kept() -> tables.Kept:
     return tables.of_record(came_with_the_book("judging_measures", questions=120))
 
 
-def kept_rankings() -> dict[str, pd.DataFrame]:
-    """How the recorded run ranks measures by the known answers and by the judge; none where there is none."""
-    found = kept().rankings
+def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
+    """How a record ranks measures by the known answers and by the chosen judge; none where it is empty."""
     called = {"plausibility": tables.KNOWN, "faithfulness": tables.CHOSEN}
-    return {name: found[by] for name, by in called.items() if by in found and len(found[by])}
+    rankings = {name: found.rankings.get(by, pd.DataFrame()) for name, by in called.items()}
+    return {name: ranking for name, ranking in rankings.items() if len(ranking)}
 
 
 @drawing

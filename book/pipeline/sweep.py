@@ -1,4 +1,4 @@
-"""`python -m book.pipeline.sweep FILE`: one chapter with every combination of some parameters, and one table.
+"""`python -m book.pipeline.sweep FILE`: many runs of one chapter, and one table.
 
 The file says which chapter, what all runs share, and the lists::
 
@@ -9,8 +9,18 @@ The file says which chapter, what all runs share, and the lists::
       language: [sort, reverse]
       seeds: [[0], [1], [2]]
 
+or, in place of lists, its runs one by one, each with what it is of, the minutes of a core that it takes, and
+its own profile and parameters::
+
+    record: true                    # optional: keep what comes out among the records of the book
+    runs:
+      - of: dyck6, three seeds
+        minutes: 6
+        parameters: {language: dyck6_ptf, seeds: [0, 1, 2]}
+
 Each run is a job of the Snakefile and leaves its executed notebook and its record under
-`build/sweeps/<file>/`; what is there already is not run again.
+`build/sweeps/<file>/`; what is there already is not run again. With `record`, nor is what `results/` holds a
+record of, and records are copied there.
 """
 
 import argparse
@@ -20,23 +30,59 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import yaml
 
+from attnlib.files import write_atomically
+from attnlib.sealing import read_sealed
+
 from .__main__ import take_lock
 from .execute import write_whole
 from .kept import discard_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
 
-SAID = {"chapter", "profile", "parameters", "lists"}
+SAID = {"chapter", "profile", "parameters", "lists", "runs", "record"}
+SAID_OF_A_RUN = {"of", "minutes", "profile", "parameters"}
 
 
-def planned(path: Path) -> tuple[str, list[str], dict[str, dict[str, Any]]]:
-    """What a file asks for: the chapter, the parameters with lists, and those of every run by its name.
+@dataclass(frozen=True)
+class Planned:
+    """One run of a sweep.
+
+    Attributes:
+        parameters: its profile's and its own.
+        shown: what tells it from the others, in the columns of the table.
+        minutes: of one core that it takes; 0 where the file does not say.
+    """
+
+    parameters: dict[str, Any]
+    shown: dict[str, Any]
+    minutes: float = 0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a file asks for.
+
+    Attributes:
+        chapter: the name of its notebook.
+        runs: by name.
+        record: whether records are kept in `results/`.
+    """
+
+    chapter: str
+    runs: dict[str, Planned]
+    record: bool = False
+
+
+def planned(path: Path) -> Sweep:
+    """What a file asks for.
 
     Raises:
         ProfileError: the file says something else, or names what is not there.
@@ -47,25 +93,56 @@ def planned(path: Path) -> tuple[str, list[str], dict[str, dict[str, Any]]]:
             f"{path} should say {', '.join(sorted(SAID))}; it says {', '.join(sorted(unknown))}"
         )
     chapters = sorted(file.stem for file in Path("notebooks").glob("*.ipynb"))
-    chapter, lists, common = (told.get(name) for name in ("chapter", "lists", "parameters"))
+    chapter, lists, record = told.get("chapter"), told.get("lists"), told.get("record", False)
     if chapter not in chapters:
         raise ProfileError(f"{path}: chapter should be one of {', '.join(chapters)}; got {chapter!r}")
-    notebook = Path(f"notebooks/{chapter}.ipynb")
+    if not isinstance(record, bool):
+        raise ProfileError(f"{path}: record should be true or false; got {record!r}")
+    if "runs" in told and "lists" in told:
+        raise ProfileError(f"{path} should say either lists or runs; it says both")
+    shared = _parameters_of(told, chapter, path)
+    if "runs" in told:
+        runs = [_one_run(run, shared, chapter, path) for run in _checked_runs(told["runs"], path)]
+        return Sweep(chapter, {name_of(run.parameters): run for run in runs}, record)
     if (
         not isinstance(lists, dict)
         or not lists
         or not all(isinstance(each, list) and each for each in lists.values())
     ):
         raise ProfileError(f"{path}: lists should name parameters, each with a list of values; got {lists!r}")
-    if not isinstance(common or {}, dict):
-        raise ProfileError(f"{path}: parameters should map names to values; got {common!r}")
-    shared = dict(common or {})
-    if "profile" in told:
-        profile = Path(f"notebooks/profiles/{chapter}/{told['profile']}.yaml")
-        shared = read_profile(profile, notebook) | shared
-    checked(shared | lists, notebook, path)
-    runs = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
-    return chapter, list(lists), {name_of(shared | run): shared | run for run in runs}
+    checked(lists, Path(f"notebooks/{chapter}.ipynb"), path)
+    combined = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+    every = [Planned(shared | run, run) for run in combined]
+    return Sweep(chapter, {name_of(run.parameters): run for run in every}, record)
+
+
+def _parameters_of(told: Mapping[str, Any], chapter: str, path: Path) -> dict[str, Any]:
+    """The parameters of a profile, where one is named, and those that stand beside it."""
+    given, notebook = told.get("parameters") or {}, Path(f"notebooks/{chapter}.ipynb")
+    if not isinstance(given, dict):
+        raise ProfileError(f"{path}: parameters should map names to values; got {given!r}")
+    profile = Path(f"notebooks/profiles/{chapter}/{told.get('profile')}.yaml")
+    return (read_profile(profile, notebook) if "profile" in told else {}) | checked(given, notebook, path)
+
+
+def _checked_runs(runs: Any, path: Path) -> list[dict[str, Any]]:
+    if not isinstance(runs, list) or not runs or not all(isinstance(run, dict) for run in runs):
+        raise ProfileError(f"{path}: runs should be a list, each with {', '.join(sorted(SAID_OF_A_RUN))}")
+    for run in runs:
+        if (unknown := run.keys() - SAID_OF_A_RUN) or not isinstance(run.get("of"), str):
+            said = ", ".join(sorted(unknown)) or f"of: {run.get('of')!r}"
+            raise ProfileError(
+                f"{path}: a run should say what it is `of`, and may say {', '.join(sorted(SAID_OF_A_RUN))}; "
+                f"one says {said}"
+            )
+        if not isinstance(run.get("minutes", 0), int | float):
+            raise ProfileError(f"{path}: minutes should be a number; got {run['minutes']!r}")
+    return runs
+
+
+def _one_run(run: Mapping[str, Any], shared: Mapping[str, Any], chapter: str, path: Path) -> Planned:
+    own = dict(shared) | _parameters_of(run, chapter, path)
+    return Planned(own, {"of": run["of"]}, run.get("minutes", 0))
 
 
 def name_of(parameters: Mapping[str, Any]) -> str:
@@ -73,19 +150,53 @@ def name_of(parameters: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parameters, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 
-def lay_out(build: Path, chapter: str, runs: Mapping[str, Mapping[str, Any]]) -> None:
+def recorded(sweep: Sweep) -> dict[str, str]:
+    """Those of the runs that `results/` has a record of, with the record's name.
+
+    A record is of a run if its chapter takes both for the same parameters. Of a parameter that came later,
+    the notebook's own value counts.
+
+    Raises:
+        ParameterError: a run's parameters are refused by its chapter.
+    """
+    from book.chapters.refusals import ParameterError  # seconds, and only where records are kept
+    from book.chapters.storing import all_chapters, defaults_of
+
+    kind, own = all_chapters()[sweep.chapter], defaults_of(sweep.chapter)
+
+    def whole(given: dict[str, Any]) -> dict[str, Any]:
+        return kind.checked({**own, **given}).model_dump(mode="json")
+
+    asked = {name: whole(run.parameters) for name, run in sweep.runs.items()}
+    found = dict[str, str]()
+    for path in sorted(Path("results", sweep.chapter).glob("*.json")):
+        told = read_sealed(path)["parameters"]
+        with suppress(ParameterError):  # what can no longer be asked for is no run of today's
+            kept = whole({key: value for key, value in told.items() if key in own})
+            found |= {name: path.stem for name, each in asked.items() if each == kept}
+    return found
+
+
+def keep_records(build: Path, sweep: Sweep) -> None:
+    """Copy the records of the runs that are done to `results/`: rows and provenance, as they are."""
+    folder = Path("results", sweep.chapter)
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in sweep.runs:
+        for path in sorted((build / "results" / run / sweep.chapter).glob("[!.]*")):
+            write_atomically(folder / path.name, path.read_bytes())
+
+
+def lay_out(build: Path, sweep: Sweep) -> None:
     """Write every run's parameters where the Snakefile finds them."""
-    for name, parameters in runs.items():
-        file = build / "parameters" / chapter / f"{name}.yaml"
-        text = yaml.safe_dump(dict(parameters), sort_keys=False)
+    for name, run in sweep.runs.items():
+        file = build / "parameters" / sweep.chapter / f"{name}.yaml"
+        text = yaml.safe_dump(run.parameters, sort_keys=False)
         if not file.exists() or file.read_text() != text:  # a newer file would be a reason to run again
             write_whole(file, text)
 
 
-def table(
-    build: Path, chapter: str, listed: Sequence[str], runs: Mapping[str, Mapping[str, Any]]
-) -> pd.DataFrame:
-    """The rows of every run's record, with the parameters that have lists in front.
+def table(build: Path, sweep: Sweep) -> pd.DataFrame:
+    """The rows of every run's record, with what tells the runs apart in front.
 
     Raises:
         ValueError: a record is damaged.
@@ -93,12 +204,20 @@ def table(
     from book.chapters.records.runs import read_all  # seconds, and only needed once the runs are done
 
     tables = []
-    for name, parameters in runs.items():
-        for rows, _ in read_all(build / "results" / name, chapter).values():
-            texts = {key: json.dumps(parameters[key]).strip('"') for key in listed}
+    for name, run in sweep.runs.items():
+        for rows, _ in read_all(build / "results" / name, sweep.chapter).values():
+            texts = {key: json.dumps(value).strip('"') for key, value in run.shown.items()}
             words = pd.DataFrame(texts, index=rows.index)
-            tables.append(pd.concat([words, rows.drop(columns=listed, errors="ignore")], axis=1))
+            tables.append(pd.concat([words, rows.drop(columns=[*run.shown], errors="ignore")], axis=1))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def said_before(sweep: Sweep, before: Mapping[str, str], left: Collection[str]) -> str:
+    """What is about to be run, in a line."""
+    minutes = sum(sweep.runs[name].minutes for name in left)
+    known = f", about {minutes:.0f} minutes of one core" if minutes else ""
+    kept = f", {len(before)} recorded already" if before else ""
+    return f"{len(sweep.runs)} runs of {sweep.chapter}{kept}; {len(left)} to be done{known}"
 
 
 def main() -> int:
@@ -110,30 +229,35 @@ def main() -> int:
 
     build = Path("build/sweeps", args.file.stem)
     try:
-        chapter, listed, runs = planned(args.file)
+        sweep = planned(args.file)
     except ProfileError as error:
         print(error, file=sys.stderr)
         return 2
     lock = take_lock(Path("build/.lock"))
     for line in discard_damaged(build):
         print(line, flush=True)
-    lay_out(build, chapter, runs)
-    targets = [f"{build}/runs/{name}.json" for name in runs]
+    before = {}
+    if sweep.record:
+        keep_records(build, sweep)
+        before = recorded(sweep)
+    left = [name for name in sweep.runs if name not in before]
+    print(said_before(sweep, before, left), flush=True)
+    lay_out(build, sweep)
+    targets = [f"{build}/runs/{name}.json" for name in left]
     options = ["--cores", str(args.cores), "--rerun-incomplete", "--nolock", "--keep-going"]
     quiet = ["--quiet", "rules", "host"]  # what is left is how many runs of how many are done
     signal.signal(signal.SIGINT, lambda *_: None)  # as in `make book`: Snakemake stops its jobs in order
-    status = subprocess.run(
-        [sys.executable, "-m", "snakemake", *targets, *options, *quiet, *extra],
-        pass_fds=(lock.fileno(),),
-        check=False,
-    ).returncode
-    done = [name for name in runs if (build / f"runs/{name}.json").exists()]
-    found = table(build, chapter, listed, runs)
+    command = [sys.executable, "-m", "snakemake", *targets, *options, *quiet, *extra]
+    status = subprocess.run(command, pass_fds=(lock.fileno(),), check=False).returncode if left else 0
+    if sweep.record:
+        keep_records(build, sweep)
+    done = [name for name in sweep.runs if name in before or (build / f"runs/{name}.json").exists()]
+    found = table(build, sweep)
     write_whole(build / "table.csv", found.to_csv(index=False))
-    print(f"{len(done)} of {len(runs)} runs done; {len(found)} rows in {build}/table.csv")
-    for name in runs:
+    print(f"{len(done)} of {len(sweep.runs)} runs done; {len(found)} rows in {build}/table.csv")
+    for name in sweep.runs:
         if name not in done:
-            print(f"not done: {name}, with parameters/{chapter}/{name}.yaml; see logs/{name}.txt")
+            print(f"not done: {name}, with parameters/{sweep.chapter}/{name}.yaml; see logs/{name}.txt")
     return status
 
 

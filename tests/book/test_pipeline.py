@@ -31,6 +31,7 @@ from book.pipeline.download import write_out
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.profiles import ProfileError
 from book.pipeline.stage import BookError, assemble, records_table, status_table
+from book.pipeline.sweep import Planned, Sweep, keep_records, recorded, said_before
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.times import set_apart
 
@@ -538,6 +539,13 @@ def test_a_sweep_does_what_is_left_and_its_table_has_what_is_there(project: Path
         ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
         ("chapter: first\nlist: {seconds: [0]}\n", "it says list"),
         ("- 1\n", "many.yaml should be YAML that maps names to values"),
+        ("chapter: first\nrecord: maybe\nruns: []\n", "record should be true or false; got 'maybe'"),
+        ("chapter: first\nruns: []\n", "runs should be a list, each with minutes, of, parameters, profile"),
+        ("chapter: first\nlists: {seconds: [0]}\nruns: [{of: x}]\n", "either lists or runs; it says both"),
+        ("chapter: first\nruns: [{parameters: {seconds: 1}}]\n", "one says of: None"),
+        ("chapter: first\nruns: [{of: x, steps: 1}]\n", "one says steps"),
+        ("chapter: first\nruns: [{of: x, minutes: long}]\n", "minutes should be a number; got 'long'"),
+        ("chapter: first\nruns: [{of: x, parameters: {secs: 1}}]\n", "did you mean 'seconds'?"),
     ],
 )
 def test_a_sweep_that_cannot_be_says_why(
@@ -548,6 +556,57 @@ def test_a_sweep_that_cannot_be_says_why(
     with pytest.raises(ProfileError, match=re.escape(message)):
         sweep_of(Path("many.yaml"))
     assert not (project / "build").exists()
+
+
+def test_a_sweep_of_runs_one_by_one_says_what_each_is_of_and_how_long_it_takes(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "many.yaml").write_text(
+        "chapter: first\nparameters: {seconds: 1}\nruns:\n- {of: short, minutes: 2}\n"
+        "- {of: long, minutes: 40, parameters: {seconds: 3}}\n"
+    )
+    asked = sweep_of(Path("many.yaml"))
+    assert [(run.shown["of"], run.parameters["seconds"]) for run in asked.runs.values()] == [
+        ("short", 1),
+        ("long", 3),
+    ]
+    short, long = asked.runs
+    assert (
+        said_before(asked, {}, [short, long]) == "2 runs of first; 2 to be done, about 42 minutes of one core"
+    )
+    assert "1 recorded already; 1 to be done, about 40 minutes" in said_before(asked, {short: "a"}, [long])
+
+
+def test_what_is_recorded_is_not_run_again(tmp_path: Path) -> None:
+    of_records = tmp_path / "recorded.yaml"
+    of_records.write_text(
+        "chapter: algorithmic_reasoning\nrecord: true\nruns:\n- {of: as it is, profile: pretrained}\n"
+        "- {of: with examples, profile: pretrained, parameters: {few_shot: true}}\n"
+        "- {of: never run, profile: pretrained, parameters: {test_samples: 23}}\n"
+    )
+    asked = sweep_of(of_records)
+    found = recorded(asked)
+    assert [asked.runs[name].shown["of"] for name in found] == ["as it is", "with examples"]
+    assert all(Path(f"results/{asked.chapter}/{record}.parquet").exists() for record in found.values())
+
+
+def test_records_of_a_sweep_are_kept_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = Sweep("first", {"0a": Planned({}, {}), "0b": Planned({}, {})}, record=True)
+    made = tmp_path / "build/results/0a/first"
+    made.mkdir(parents=True)
+    (made / "x.json").write_bytes(b"made")
+    (made / ".snakemake_timestamp").touch()
+    keep_records(tmp_path / "build", asked)
+    assert {path.name: path.read_bytes() for path in Path("results/first").iterdir()} == {"x.json": b"made"}
+
+
+@pytest.mark.parametrize("file", sorted(Path("sweeps").glob("*.yaml")), ids=lambda file: file.stem)
+def test_the_sweeps_of_the_book_can_be_run(file: Path) -> None:
+    asked = sweep_of(file)
+    assert asked.record and all(run.minutes for run in asked.runs.values())
+    recorded(asked)  # raises where a chapter refuses what a run asks for
 
 
 # ---- numbers inside prose

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.classification import DocumentBatch
 from attnlib.models.base import Saved, evaluating
+from attnlib.models.lstm_precision import lstm_precision
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -77,8 +78,9 @@ class BiLSTM(nn.Module):
         ends = lengths[:, None]
         # Each document's words in reverse, padding where it was: its own inverse.
         reverse = torch.where(columns < ends, ends - 1 - columns, columns)[..., None]
-        there = self.forwards(x)[0]
-        back = self.backwards(x.gather(1, reverse.expand_as(x)))[0]
+        with lstm_precision(x.device):
+            there = self.forwards(x)[0]
+            back = self.backwards(x.gather(1, reverse.expand_as(x)))[0]
         return torch.cat([there, back.gather(1, reverse.expand_as(back))], dim=-1)
 
 

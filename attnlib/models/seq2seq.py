@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from attnlib.generators.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from attnlib.generators.translation import PairBatch
 from attnlib.models.base import Saved, evaluating
+from attnlib.models.lstm_precision import lstm_precision
 
 # Hidden state and cell of every layer of the decoder.
 State = tuple[Float[Tensor, "layer batch hidden"], Float[Tensor, "layer batch hidden"]]
@@ -118,9 +119,18 @@ class BiLSTM(nn.LSTM):
                 part = f"l{layer}{direction}"
                 weights.append(torch.cat([getattr(self, f"weight_ih_{part}"), self.get_buffer("keeps")], 1))
                 weights += [getattr(self, f"{name}_{part}") for name in ("weight_hh", "bias_ih", "bias_hh")]
-            x, last, cell = torch.lstm(
-                torch.cat([x, padding], -1), (zero, zero), weights, True, 1, 0.0, self.training, True, True
-            )
+            with lstm_precision(x.device):
+                x, last, cell = torch.lstm(
+                    torch.cat([x, padding], -1),
+                    (zero, zero),
+                    weights,
+                    True,
+                    1,
+                    0.0,
+                    self.training,
+                    True,
+                    True,
+                )
             forwards = x[..., : self.hidden_size].gather(1, ends)[:, 0]  # padding changes it, not its cell
             hidden.append((forwards + last[1]) / 2)
             cells.append(cell.mean(0))
@@ -187,7 +197,8 @@ class Seq2Seq(Saved):
     ) -> Decoded:
         """Read target tokens, from the start or on from where `state` left off."""
         hidden, cell = state or encoded.state
-        states, state = self.decoder(self.embedding(tokens), (hidden.contiguous(), cell.contiguous()))
+        with lstm_precision(tokens.device):
+            states, state = self.decoder(self.embedding(tokens), (hidden.contiguous(), cell.contiguous()))
         alpha = self._attention(states, encoded)
         return Decoded(states, alpha, self.join(states, alpha @ encoded.context), state)
 

@@ -19,6 +19,7 @@ from attnlib.models import (
     TransformerConfig,
     document_loss,
     document_scores,
+    lstm_precision,
 )
 from attnlib.training import Plan, fit
 
@@ -184,3 +185,21 @@ def test_wrong_settings_say_what_is_allowed() -> None:
         ClassifierConfig(0)
     with pytest.raises(ValueError, match="widht"):
         ClassifierConfig(5, widht=3)
+
+
+def test_bf16_trains_where_the_processor_has_no_such_lstm(monkeypatch) -> None:
+    monkeypatch.setattr(lstm_precision, "_on_cpu", lambda dtype: False)
+    corpus = planted(train_documents=8, validation_documents=4, test_documents=4, planting=FEW)
+    net, batch = model(vocabulary=len(corpus.vocabulary)), corpus.train.batch(torch.arange(8))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = document_loss(net, batch)
+    loss.backward()
+    exact = document_loss(net, batch).item()
+    assert loss.item() != exact and abs(loss.item() - exact) < 0.01
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in net.parameters())
+
+
+def test_asking_for_an_lstm_in_bf16_draws_nothing() -> None:
+    before = torch.get_rng_state()
+    lstm_precision._on_cpu.__wrapped__(torch.bfloat16)
+    assert torch.equal(before, torch.get_rng_state())

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attnlib.generators.translation import Pairs
+from attnlib.models import lstm_precision
 from attnlib.models.seq2seq import (
     BiLSTM,
     Seq2Seq,
@@ -195,3 +196,15 @@ def test_scores_come_back_in_the_order_of_the_sentences():
     with pytest.raises(ValueError, match="there are none"):
         source_scores(model, pairs[:0])
     assert source_scores(model, pairs, beta=False).beta.isnan().all()
+
+
+def test_bf16_trains_where_the_processor_has_no_such_lstm(monkeypatch):
+    monkeypatch.setattr(lstm_precision, "_on_cpu", lambda dtype: False)
+    case = GOLDEN[0]
+    model, pairs = golden_model(case), golden_pairs(case)
+    batch = pairs.batch(torch.arange(len(pairs)))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = translation_loss(model, batch)
+    loss.backward()
+    exact = translation_loss(model, batch).item()
+    assert loss.item() != exact and abs(loss.item() - exact) < 0.03 * exact

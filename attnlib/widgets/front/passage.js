@@ -5,7 +5,7 @@
 
 import { make, written } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
-import { number, order, tokenName } from "./generation_data.js";
+import { order, tokenName } from "./generation_data.js";
 
 const TOP = 8; // entries of the list
 
@@ -56,9 +56,9 @@ export class Passage {
 
   /** `values` of the prompt tokens; `top`, the value of the strongest colour; `hidden` tokens are faint. */
   tint(values, top, k, hidden, theme) {
-    this.promptCaption.textContent = `Prompt; the strongest colour is ${number(top, this.data)}`;
+    this.promptCaption.textContent = `Prompt; the strongest colour is ${this.data.number(top)}`;
     this.promptNodes.forEach((node, i) => {
-      tintNode(node, values[i] > 0 ? theme.above[shade(values[i], top)] : BLANK);
+      tintNode(node, values[i] ? theme[values[i] < 0 ? "below" : "above"][shade(Math.abs(values[i]), top)] : BLANK);
       node.classList.toggle("attng-hidden", Boolean(hidden?.[i]));
       node.classList.toggle("attnx-chosen", i === k);
     });
@@ -82,6 +82,6 @@ export class Passage {
     this.list.replaceChildren(...places.map((k) => make("li", { "data-k": k },
       make("span", { class: "attng-name", title: data.keys[k] }, data.keys[k]), make("span", { class: "attng-place" }, String(k)),
       make("span", { class: "attng-bar", "aria-hidden": "true", style: `--part: ${values[k] / top}` }),
-      make("span", { class: "attng-value" }, number(values[k], data)))));
+      make("span", { class: "attng-value" }, data.number(values[k])))));
   }
 }

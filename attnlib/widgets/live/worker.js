@@ -1,0 +1,115 @@
+// A worker with one model: answers questions {id, kind, ...}, one at a time, each with {id, value} or {id, error}.
+// The page leads: what takes long is asked for in parts (a chunk of a prompt, a word, a few tokens blanked), so that
+// to stop is to ask no further.
+//
+// May be touched for: another question that a page may ask.
+
+import { readHeader, llamaOf } from "./gguf.js";
+import { Tokenizer } from "./tokenizer.js";
+import { Engine, ROWS } from "./engine.js";
+import { chosen, random, surprise } from "./choosing.js";
+
+const TRIAL = 32, TASK = 256; // rows: to know this machine's speed; of a blank-out at once, as model.js asks
+let engine, tokenizer, text = null;
+const told = { rate: 0 }; // rows a second
+
+function read(rows) {
+  const start = performance.now();
+  engine.read(rows);
+  if (rows.length >= TRIAL) told.rate = (1000 * rows.length) / (performance.now() - start);
+}
+function checked(ids, more) {
+  const { longest, sizes } = engine;
+  if (!ids.length) throw new Error("the prompt is empty");
+  if (ids.some((id) => !(id >= 0 && id < sizes.vocabulary))) throw new Error(`there are tokens that the model does not know: ids go from 0 to ${sizes.vocabulary - 1}`);
+  if (ids.length + more > longest) throw new Error(`the prompt has ${ids.length} tokens, and ${more} more are asked for: this page computes at most ${longest} in all`);
+  return Array.from(ids);
+}
+
+const answers = {
+  async open({ blob, engines, id }) {
+    const header = await readHeader(blob), sizes = llamaOf(header, blob.size), wasm = engines.find((bytes) => WebAssembly.validate(bytes));
+    if (!wasm) throw new Error("this browser cannot run the engine: it has no WebAssembly with SIMD (Chrome 91, Firefox 89 and Safari 16.4 have)");
+    tokenizer = new Tokenizer(header.meta);
+    engine = await Engine.load(wasm, blob, header, sizes, (share) => postMessage({ id, progress: share }));
+    engine.begin(TRIAL, false);
+    for (let i = 0; i < 2; i++) read(Array.from({ length: TRIAL }, (_, p) => [0, p, p, 0, 0])); // the second time is measured
+    const { layers, heads, keyHeads, context, vocabulary, name } = sizes;
+    return { name, layers, heads, keyHeads, context, vocabulary, longest: engine.longest, bytes: blob.size, chat: tokenizer.chat, end: tokenizer.end };
+  },
+  encode({ words, chat }) {
+    const ids = tokenizer.encode(words, chat);
+    return { ids, texts: tokenizer.texts(ids), special: tokenizer.special(ids) };
+  },
+  texts: ({ ids }) => tokenizer.texts(ids),
+
+  // a text that is written: begin, read until all is read, then word after word
+  begin({ ids, newTokens, changes, blanked, temperature, seed }) {
+    const given = checked(ids, newTokens), last = given.length - 1, { layers, heads } = engine.sizes;
+    const gone = new Set(blanked);
+    if (gone.has(last)) throw new Error("the prompt's last token cannot be blanked: it is the one that is asked");
+    const places = [...given.keys()].filter((place) => !gone.has(place)); // of the slots; behind the prompt all go on by one
+    for (const { layer, head, kind, token } of changes) {
+      if (!(layer >= 0 && layer < layers && head >= 0 && head < heads)) throw new Error(`there is no head ${head} in a layer ${layer}: this model has ${layers} layers of ${heads} heads, counted from 0`);
+      if (!["off", "even", "push"].includes(kind)) throw new Error(`a head can be "off", "even" or "push"; got "${kind}"`);
+      if (kind === "push" && !places.includes(token)) throw new Error(`a head can be pushed to a token of the prompt that is not blanked; got ${token}`);
+    }
+    engine.begin(places.length + newTokens, true, changes.map((change) => ({ ...change, token: places.indexOf(change.token) })));
+    text = { kind: "written", ids: given, places, read: 0, temperature, random: random(seed) };
+  },
+  read() {
+    const { ids, places } = text, some = places.slice(text.read, text.read + ROWS);
+    read(some.map((place, r) => [ids[place], place, text.read + r, 0, 0]));
+    text.read += some.length;
+    text.row = some.length - 1;
+    return text.read / places.length;
+  },
+  word({ forced }) {
+    const { ids, places } = text, n = ids.length;
+    while (text.read < places.length) answers.read();
+    const logits = engine.scores([text.row]), id = forced ?? chosen(logits, text.temperature, text.random), logp = -surprise(logits, id);
+    const rows = engine.rows(places.length);
+    for (const name of Object.keys(rows)) rows[name] = spread(rows[name], places, n);
+    ids.push(id);
+    places.push(n);
+    return { id, text: tokenizer.texts(ids, n)[0], logp, n, ...rows };
+  },
+
+  // how likely the token at a place is with each of some tokens left out; without any, for a gap that is no place
+  blank({ ids, at, gaps }) {
+    const given = checked(ids.slice(0, at), 0), target = ids[at];
+    if (text?.kind !== "blanked" || String(text.ids) !== String(given)) {
+      engine.begin(at + Math.max(at, TASK), false);
+      for (let p = 0; p < at; p += ROWS) read(given.slice(p, p + ROWS).map((id, r) => [id, p + r, p + r, 0, 0]));
+      text = { kind: "blanked", ids: given, whole: engine.scores([(at - 1) % ROWS]).slice() };
+    }
+    const rows = [], found = [];
+    for (const gap of gaps) {
+      const start = at + rows.length;
+      for (let p = gap + 1; p < at; p++) rows.push([given[p], p, start + p - gap - 1, gap, start]);
+    }
+    for (let i = 0; i < rows.length; i += ROWS) {
+      const some = rows.slice(i, i + ROWS), ends = some.flatMap(([, position], r) => (position === at - 1 ? [r] : []));
+      read(some);
+      if (!ends.length) continue;
+      const logits = engine.scores(ends), each = logits.length / ends.length;
+      ends.forEach((_, e) => found.push(surprise(logits.subarray(e * each, (e + 1) * each), target) - surprise(text.whole, target)));
+    }
+    return found;
+  },
+};
+/** Rows over slots as rows over all `n` places: 0 where a token was blanked. */
+function spread(values, places, n) {
+  const columns = places.length, all = new Float32Array((values.length / columns) * n);
+  for (let i = 0; i < values.length; i++) all[Math.floor(i / columns) * n + places[i % columns]] = values[i];
+  return all;
+}
+
+self.onmessage = async ({ data }) => {
+  try {
+    const value = await answers[data.kind](data);
+    postMessage({ id: data.id, value, rate: told.rate });
+  } catch (error) {
+    postMessage({ id: data.id, error: error.message ?? String(error) });
+  }
+};

@@ -24,12 +24,15 @@ def shows_sources(rows: pd.DataFrame) -> Outcome:
     sink = rows[rows["metric"].str.fullmatch(r"trained, first token, layer \d+")]
     middle = one(rows, metric=f"trained, first token, layer {(len(sink) + 1) // 2}")
     even = one(rows, metric=middle.metric.replace("trained", "uniform"))
+    named, told = (one(rows, metric=f"one name, first: {way}") for way in (MEAN_ROLLOUT, "AttnLRP"))
     return Outcome(
         against(rollout.low, rollout.high, chance.value),
         f"Where one fact among others holds the answer, a token of it is in the top 5 of rollout, read as in "
         f"the study (mean over layers, filtered), in {percent(rollout)} of {rollout.n} items; by chance in "
         f"{100 * chance.value:.0f} %.",
-        f"By rollout's last layer, in {percent(last)}; by plain mean attention, in {percent(mean)}. Half-way "
+        f"By rollout's last layer, in {percent(last)}; by plain mean attention, in {percent(mean)}. Of texts "
+        f"like *My name is Putin, I am from*, rollout puts the name first in {percent(named)} of {named.n}, "
+        f"AttnLRP in {percent(told)}. Half-way "
         f"through the layers {middle.value:.2f} of rollout is on the first token; of attention that looks "
         f"everywhere equally, {even.value:.2f}.",
     )

@@ -17,6 +17,7 @@ from attnlib.rollout import UNINFORMATIVE
 from attnlib.rollout.generative import informative
 from attnlib.stats import summarise
 from book.chapters.chapter import Chapter
+from book.chapters.generative.names import FORMS, MOST, items, name_rows
 from book.chapters.generative.needle import (
     AMONG,
     COMPARED,
@@ -43,6 +44,7 @@ class GenerativeRollout(Chapter):
     needles: Count = Field(le=2000)
     facts: Several[Count] = Field(min_length=1)
     blank_outs: Count
+    names: Count = Field(le=MOST)
     seed: Seed
 
     @model_validator(mode="after")
@@ -92,6 +94,13 @@ class GenerativeRollout(Chapter):
             informative=lambda ids: informative(ids, tokenizer, filtered_by_study),
         )
 
+    def name_rows(self, model: Any, tokenizer: Any) -> pd.DataFrame:
+        """What every measure says of the texts of names, each form's below the other's; see `names`."""
+        asked = [items(tokenizer, self.names, form) for form in FORMS]
+        return pd.concat(
+            [name_rows(model, each, only_answered=self.model != TINY) for each in asked], ignore_index=True
+        )
+
 
 def needle_shares(run: NeedleRun) -> pd.DataFrame:
     """`needle_table` for every set of candidates, `among`: the prompt, the facts, and each filtered."""
@@ -100,8 +109,10 @@ def needle_shares(run: NeedleRun) -> pd.DataFrame:
     return pd.concat(tables, names=["among"]).reset_index("among").reset_index(drop=True)
 
 
-def measured(masses: pd.DataFrame, shares: pd.DataFrame | None) -> pd.DataFrame:
-    """What is recorded: of masses a mean per model, kind and layer, and its ends; the needle's shares.
+def measured(
+    masses: pd.DataFrame, shares: pd.DataFrame | None, names: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """What is recorded: masses, a mean per model, kind and layer, and its ends; shares of needles and names.
 
     The ends are the least and the largest share of the first token among the prompts, half-way through the
     layers: an interval of three prompts could say no more.
@@ -120,6 +131,8 @@ def measured(masses: pd.DataFrame, shares: pd.DataFrame | None) -> pd.DataFrame:
     if shares is not None:
         asked = "needle in top " + shares["k"].astype(str) + " of the " + shares["among"]
         parts.append(shares.assign(metric=asked + ": " + shares["method"]))
+    if names is not None:
+        parts.append(names.assign(metric=names["form"] + ", " + names["asked"] + ": " + names["method"]))
     return pd.concat(parts, ignore_index=True)[["metric", "value", "low", "high", "n"]]
 
 

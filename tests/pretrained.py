@@ -6,7 +6,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from attnlib.models.pretrained import DEFAULT
+from attnlib.models.pretrained import DEFAULT, gguf_of_default
 from tests.conftest import FETCHED
 
 
@@ -21,3 +21,12 @@ def trained_model(small: str = "stories260k") -> Path:
         if (folder / "config.json").exists():
             return folder
     pytest.skip(f"no trained language model in $ATTNLIB_DATA/models, nor in {kept}: `make book` fetches one")
+
+
+def books_file() -> Path:
+    """The file of the book's language model; skips the calling test where it was never fetched."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNLIB_CACHE", FETCHED or "")
+        if (path := gguf_of_default()) is not None:
+            return path
+    pytest.skip("the file of the book's language model is not in the cache: `make book` fetches it")

@@ -17,8 +17,8 @@ from attnlib.colours import INKS, THEMES
 
 FRONT = Path(__file__).parent / "front"
 IMPORT = re.compile(r'^import (?:\{([\w\s,]+)\} from )?"\./([^"]+)";\n', re.MULTILINE)
-EXPORT = re.compile(r"^export (?=(?:const|function|class) (\w+))", re.MULTILINE)
-DEFINED = re.compile(r"^(?:const|let|function|class) (\w+)", re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:const|(?:async )?function|class) (\w+))", re.MULTILINE)
+DEFINED = re.compile(r"^(?:const|let|(?:async )?function|class) (\w+)", re.MULTILINE)
 
 
 def front_end(explorer: str, folder: Path = FRONT) -> tuple[str, str]:

@@ -5,7 +5,7 @@
 // rows, of every generated token the values [layer prompt]; layers and columns; ignored, a flag for every prompt token that
 // the filter hides; shares, whether values are shares of a whole; signed, whether they can be below zero; scale, the value of
 // the strongest colour when the scale is not stretched; measure, what a value is; number(value), and at(layer), which names a
-// layer, or for -1 their mean.
+// layer, or for -1 their mean; and, where it is known, likely(g), the probability that the model gave a generated token.
 //
 // May be touched for: another form of what attnlib.widgets.generation_explorer stores, or its numbers in words. Nothing here
 // is drawn.
@@ -84,5 +84,6 @@ export function describe(data, g, layer, k, hidden) {
   const filter = lost > 0 ? `, ${lost.toFixed(2)} of it on hidden tokens` : "";
   const rest = all < 0.995 ? "; the rest is on tokens generated before" : "";
   const share = data.shares ? `${tokenName(data, g)}, ${data.at(layer)}: ${all.toFixed(2)} is on the prompt${filter}${rest}. ` : "";
-  return share + (k < 0 ? "" : `On '${data.keys[k]}' (${k}): ${data.number(row[k])}.`);
+  const likely = data.likely ? `Its probability was ${data.likely(g).toPrecision(2)}. ` : "";
+  return share + likely + (k < 0 ? "" : `On '${data.keys[k]}' (${k}): ${data.number(row[k])}.`);
 }

@@ -16,7 +16,7 @@ import "./generation_view.css";
 
 /**
  * What an explorer that extends it says: `read`, where an item comes from (see generation_data.js); `above`, what stands
- * above the controls; `writing`, whether rows are still coming; `told`, called when there are more of them or none to come.
+ * above the controls; `kind` and `noun`, its name and that of an item; `writing`, whether rows are still coming; `told`, called when there are more of them or none to come.
  */
 export class GenerationView extends View {
   constructor(model, el) {
@@ -36,6 +36,7 @@ export class GenerationView extends View {
   get hidden() { return this.model.get("filtered") ? this.data.ignored : null; }
 
   get kind() { return "Generation explorer"; }
+  get noun() { return "Example"; }
 
   // ---- built once
 
@@ -78,20 +79,20 @@ export class GenerationView extends View {
     this.scale = dropDown("What the strongest colour stands for", (value) => { this.stretched = value === "largest"; this.show(); });
     this.filterName = make("span", {});
     [this.filterBox, this.filterField] = checkbox((on) => this.choose({ filtered: on }), {}, this.filterName);
-    return make("div", { class: "attnx-controls" }, this.buildItems("Example"), field("Layer", this.slider, this.layerName),
+    return make("div", { class: "attnx-controls" }, this.buildItems(this.noun), field("Layer", this.slider, this.layerName),
       field("Colours", this.scale), this.filterField);
   }
 
   // ---- built for every item
 
   load() {
-    const index = this.chosenItem(), data = (this.data = index < 0 ? null : this.read(index));
+    const before = this.data, index = this.chosenItem(), data = (this.data = index < 0 ? null : this.read(index));
     this.picture.hidden = !data;
     this.told();
     if (!data) return void this.dress();
     if (this.writing && data.rows.length === 1) this.followed = 0;
     this.hover = {};
-    this.key = -1;
+    if (data.prompt !== before?.prompt) this.key = -1;
     this.name = [this.model.get("title"), this.itemName].filter(Boolean).join(": ");
     offer(this.scale, [["largest", "0 to largest"], ["all", data.shares ? "0 to 1" : `0 to ${data.number(data.scale)}`]]);
     this.scale.value = this.stretched ? "largest" : "all";
@@ -266,12 +267,11 @@ export class GenerationView extends View {
     this.told();
   }
 
-  /** No more rows come: the newest, if it was followed, is chosen. */
-  settle() {
+  /** No more rows come: if the newest was followed, it is chosen, or another one. */
+  settle(generated = this.generated) {
     if (this.followed >= 0) {
-      const newest = this.generated;
       this.followed = -1;
-      this.choose({ generated: newest });
+      this.choose({ generated });
     }
     this.told();
   }

@@ -18,9 +18,11 @@ export class View {
 
   /** The drop-down of items and its name, in a field. */
   buildItems(noun) {
-    this.itemSelect = dropDown(noun, (value) => this.choose({ item: Number(value) }), [], { title: noun });
+    this.itemSelect = dropDown(noun, (value) => this.chooseItem(value), [], { title: noun });
     return (this.itemField = field(noun, this.itemSelect));
   }
+
+  chooseItem(value) { this.choose({ item: Number(value) }); }
 
   /** The index of the item shown, which the drop-down says where there is another. The model may be ahead of its items. */
   chosenItem() {

@@ -1,0 +1,257 @@
+// LanguageModelExplorer: a GenerationView of what a language model writes in the page itself, as it writes; and of what
+// was recorded, which stays where no model is loaded.
+//
+// May be touched for: how the model, the box, the switches and the picture follow each other. The model is
+// ../live/model.js; what is read from its words, live_run.js.
+
+import { make, range } from "./common.js";
+import { connect, dropDown, field, offer, tableHead } from "./view.js";
+import { GenerationView } from "./generation_view.js";
+import { tokenName, unpack } from "./generation_data.js";
+import { LiveBox } from "./live_box.js";
+import { LiveRun } from "./live_run.js";
+import { LiveSwitches } from "./live_switches.js";
+import { LiveModel } from "./../live/model.js";
+import "./language_model_explorer.css";
+
+const SPECIAL = /^<\|.*\|>$/s;
+const OWN = "as it is", CHANGED = "with switches"; // the two texts that stand beside each other
+
+class LanguageModelView extends GenerationView {
+  get kind() { return "Language model explorer"; }
+  get noun() { return "Text"; }
+  get writing() { return Boolean(this.run && this.run === this.writer); }
+
+  // ---- built once
+
+  above() {
+    const get = (name) => this.model.get(name);
+    this.runs = {}; // by name: what was written last
+    this.reading = "rollout";
+    this.head = -1;
+    this.ignore = new Set(get("ignore"));
+    this.box = new LiveBox({ file: get("file"), trials: get("trials"), asked: get("asked") }, {
+      open: (blob, how) => this.open(blob, how), write: () => this.write(), measure: () => this.measure(), anew: () => this.switches.clear() });
+    this.switches = new LiveSwitches({ change: () => this.write() });
+    this.texts = make("tbody");
+    this.both = make("table", { class: "attnw-texts" }, tableHead("the model", "writes", "with probability"), this.texts);
+    this.measures = make("table", { class: "attnw-measures" });
+    this.panel = make("div", { class: "attnw-panel", hidden: "" }, this.switches.node,
+      make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "What it writes" }, this.both));
+    this.besides = make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Measures beside each other" }, this.measures);
+    return [...this.box.nodes, this.panel];
+  }
+
+  buildControls() {
+    const controls = super.buildControls();
+    this.readingSelect = dropDown("What is shown of every word", (reading) => this.chooseReading(reading));
+    this.readingField = field("Show", this.readingSelect);
+    this.headSelect = dropDown("Head", (head) => { this.head = Number(head); this.load(); });
+    this.headField = field("Head", this.headSelect);
+    this.asker = make("button", { type: "button", class: "attnx-save", click: () => this.blankOut() });
+    this.itemField.after(this.readingField, this.headField);
+    controls.append(this.asker);
+    return controls;
+  }
+
+  build(el) {
+    super.build(el);
+    this.details.after(this.besides);
+  }
+
+  // ---- a text of the reader's, or one that was recorded
+
+  /** The drop-down of texts has what was written here before what was recorded. */
+  chosenItem() {
+    const index = super.chosenItem(), names = Object.keys(this.runs);
+    if (!names.length) return index;
+    this.itemField.hidden = false;
+    this.itemSelect.prepend(...names.map((name) => make("option", { value: name }, `yours, ${name}`)));
+    if (!this.run) return index;
+    this.itemSelect.value = this.runName;
+    this.itemName = this.itemSelect.selectedOptions[0].textContent;
+    return 0;
+  }
+
+  chooseItem(value) {
+    this.runName = value in this.runs ? value : "";
+    if (this.runName) this.load();
+    else if (Number(value) === this.model.get("item")) this.load();
+    else super.chooseItem(value);
+  }
+
+  /** What was written here and is shown, if it is. */
+  get run() { return this.runs[this.runName]; }
+
+  read(index) {
+    const { run } = this;
+    if (run && !run.readings.some(([key]) => key === this.reading)) this.reading = "rollout";
+    return run ? run.data(this.reading, this.head) : unpack(this.model, index);
+  }
+
+  load() {
+    super.load();
+    const { run } = this;
+    for (const node of [this.readingField, this.besides, this.asker]) node.hidden = !run;
+    this.tokenMap.node.hidden = Boolean(run) && this.reading === "blankOut"; // it has no layers
+    this.headField.hidden = !run || this.reading !== "attention";
+    if (!run) return;
+    offer(this.readingSelect, run.readings);
+    this.readingSelect.value = this.reading;
+    offer(this.headSelect, [[-1, "mean of heads"], ...range(run.about.heads).map((head) => [head, head + 1])]);
+    this.headSelect.value = this.head;
+  }
+
+  chooseReading(reading) {
+    this.reading = reading;
+    this.load();
+    this.announce();
+  }
+
+  // ---- the model
+
+  async open(blob, how) {
+    this.engine?.close();
+    this.engine = await LiveModel.open(blob, { parts: this.model.get("parts"), ...how });
+    this.box.chatField.hidden = !this.engine.about.chat;
+    this.switches.take(this.engine.about);
+    this.panel.hidden = false;
+    this.measure();
+  }
+
+  /** Says how long what is typed takes to be read, where that is long. */
+  async measure() {
+    const { text, chat } = this.box.request;
+    if (!text || this.box.busy) return;
+    const { ids } = await this.engine.encode(text, { chat }), seconds = this.engine.seconds(ids.length);
+    if (text === this.box.request.text) this.box.size.textContent = `${ids.length} tokens${seconds > 1.5 ? `; about ${Math.round(seconds)} s until the first word` : ""}`;
+  }
+
+  /** What is typed, as tokens: of the prompt, and of what is to follow it. */
+  async tokens({ text, chat, continuation, newTokens }) {
+    if (!text) throw new Error("There is no prompt. Type one first.");
+    const prompt = await this.engine.encode(text, { chat }), before = prompt.ids.length, { longest } = this.engine.about;
+    prompt.special ??= prompt.texts.map((each) => SPECIAL.test(each));
+    let forced = null;
+    if (continuation) {
+      const { ids } = await this.engine.encode(chat ? continuation : text + continuation, { chat: false });
+      forced = chat ? ids : ids.slice(before);
+      if (!forced.length || (!chat && prompt.ids.some((id, k) => id !== ids[k]))) {
+        throw new Error(`The continuation does not begin a word of its own behind the prompt: put a blank before it, or take one from the prompt's end.`);
+      }
+    }
+    const all = before + (forced?.length ?? newTokens);
+    if (all > longest) throw new Error(`${before} tokens of the prompt and ${all - before} more are ${all}; this page reads ${longest} at most. Shorten the prompt.`);
+    return { prompt, forced };
+  }
+
+  /** Writes what is asked: as the model is, if that is not there yet, and then with the switches, if there are any. */
+  async write() {
+    const { request } = this.box, { switches } = this, key = JSON.stringify(request);
+    await this.box.goes("Reading the prompt", async (signal, onProgress) => {
+      const { prompt, forced } = await this.tokens(request), typed = JSON.stringify([request.text, request.chat]);
+      signal.throwIfAborted();
+      if (this.typed !== typed) switches.forget();
+      this.typed = typed;
+      const how = { newTokens: request.newTokens, temperature: request.temperature, seed: request.seed, forced, signal, onProgress };
+      if (this.runs[OWN]?.key !== key) {
+        await this.follow(OWN, prompt, how);
+        this.runs[OWN].key = key; // it is whole
+      }
+      if (switches.some) return this.follow(CHANGED, this.runs[OWN].prompt, { ...how, changes: switches.changes, blanked: switches.blanked });
+      delete this.runs[CHANGED];
+      if (this.runName !== OWN) this.chooseItem(OWN);
+    });
+    this.compareTexts();
+    if (this.run) this.offerBlankOut();
+  }
+
+  /** Shows words as they are made; what was shown stays until the first is there. */
+  async follow(name, prompt, how) {
+    const label = name === OWN ? OWN : `with ${this.switches.words}`;
+    const run = (this.writer = new LiveRun(this.engine.about, prompt, this.ignore, { label, forced: Boolean(how.forced) }));
+    try {
+      for await (const word of this.engine.write(prompt.ids, how)) {
+        run.words.push(word);
+        if (run.words.length === 1) {
+          this.runs = { ...(name === OWN ? {} : this.runs), [name]: run };
+          this.runName = name;
+          this.load();
+        } else if (this.run === run) {
+          this.grow(word.text, run.row(this.reading, run.words.length - 1, this.head));
+        }
+        this.compareTexts();
+      }
+    } finally {
+      if (this.writer === run) this.writer = null;
+      if (this.run === run) {
+        this.settle(name === OWN ? this.box.placeOf(this.data.generated) : undefined);
+        this.announce();
+      }
+    }
+  }
+
+  /** What the model does without each token of the prompt, for the word that is chosen. */
+  async blankOut() {
+    const { run, engine } = this, g = this.generated, name = tokenName(this.data, g);
+    this.asker.disabled = true;
+    const done = await this.box.goes(`Leaving out one token after the other, for ${name}`, async (signal, onProgress) => {
+      run.blankOuts.set(g, await engine.blankOut(run.idsUpTo(g), run.columns + g, { signal, onProgress }));
+    });
+    if (done && this.run === run) this.chooseReading("blankOut");
+    else this.offerBlankOut();
+  }
+
+  // ---- drawn for every token in focus
+
+  told() {
+    if (this.writing) this.box.tell(`Writing: ${this.run.words.length} token${this.run.words.length > 1 ? "s" : ""} …`);
+  }
+
+  showFocus() {
+    super.showFocus();
+    this.switches.point(this.run ? this.key : -1, this.data.keys);
+    if (!this.run) return;
+    this.offerBlankOut();
+    this.showMeasures(this.focus.g);
+  }
+
+  offerBlankOut() {
+    const { run, generated: g } = this, own = this.runName === OWN;
+    this.asker.disabled = !own || run.blankOuts.has(g) || this.box.busy;
+    this.asker.title = own ? "How much less likely the word gets without each token of the prompt" : "Of what the model writes as it is";
+    this.asker.textContent = `blank-out for ${tokenName(this.data, g)}, about ${Math.max(1, Math.round(this.engine.seconds(run.columns + g, { blank: true })))} s`;
+  }
+
+  showMeasures(g) {
+    const { names, rows } = this.run.beside(g, this.hidden), { keys } = this.data;
+    this.measures.replaceChildren(make("caption", { class: "attnx-caption" }, `Beside each other, for ${tokenName(this.data, g)}: means over layers`),
+      tableHead("the largest", ...names), make("tbody", {}, ...rows.map(({ k, values }) => make("tr", {}, make("th", { scope: "row" }, `${keys[k]} (${k})`),
+        ...values.map(([value, most]) => make("td", most ? { class: "attnw-most" } : {}, value))))));
+  }
+
+  /** What the model writes as it is, and with the switches: from where they part, in another ink. */
+  compareTexts() {
+    const { [OWN]: own, [CHANGED]: changed } = this.runs;
+    const parted = own && changed ? own.words.findIndex(({ id }, g) => id !== changed.words[g]?.id) : -1;
+    const line = (run) => {
+      const texts = run.words.map(({ text }) => text), from = parted < 0 ? texts.length : parted;
+      return make("tr", {}, make("th", { scope: "row" }, run.label), make("td", { class: "attnw-text" }, texts.slice(0, from).join(""), make("span", { class: "attnw-parted" }, texts.slice(from).join(""))),
+        make("td", {}, Math.exp(run.logp).toPrecision(2)));
+    };
+    this.texts.replaceChildren(...[own, changed].filter(Boolean).map(line));
+    this.both.hidden = !changed && !own?.forced;
+  }
+}
+
+/** What anywidget and the static page call. Returns how to let go of the page again. */
+function render({ model, el }) {
+  const explorer = new LanguageModelView(model, el), letGo = connect(explorer, explorer.reactions());
+  return () => {
+    explorer.box.stop();
+    explorer.engine?.close();
+    letGo();
+  };
+}
+
+export default { render };

@@ -1,0 +1,89 @@
+// LiveSwitches: what is changed in a model before it writes: heads whose attention is off, even or pushed to a token, and
+// tokens that are left out.
+//
+// May be touched for: how changes are chosen and listed. What they do is ../live/model.js.
+
+import { make, range } from "./common.js";
+import { dropDown, field, offer } from "./view.js";
+import { layerNumber } from "./generation_data.js";
+import "./live_switches.css";
+
+const ALL = -1, KINDS = [["off", "off"], ["even", "even"], ["push", "pushed to the chosen token"]];
+
+export class LiveSwitches {
+  /** `react` holds what the owner does: change(), when there are other changes than before. */
+  constructor(react) {
+    this.react = react;
+    this.chosen = -1; // a prompt token
+    this.all = []; // {name, and changes of a head, or blank, a token}
+    this.layer = dropDown("Layer of the switch", () => {});
+    this.head = dropDown("Head of the switch", () => {});
+    this.kind = dropDown("What its attention becomes", () => this.dress(), KINDS);
+    this.adder = make("button", { type: "button", class: "attnx-save", click: () => this.addHead() }, "switch");
+    this.blanker = make("button", { type: "button", class: "attnx-save", click: () => this.addToken() });
+    this.resetter = make("button", { type: "button", class: "attnx-save", click: () => this.clear().changed() }, "as it is");
+    this.list = make("span", { class: "attnw-chips", role: "group", "aria-label": "Switches; press one to take it back" });
+    this.node = make("div", { class: "attnx-controls attnw-switches", role: "group", "aria-label": "Switches" },
+      field("Layer", this.layer), field("Head", this.head), field("Its attention", this.kind), this.adder, this.blanker, this.list);
+  }
+
+  /** The model's layers and heads. */
+  take({ layers, heads }) {
+    offer(this.layer, range(layers).map((layer) => [layer, layerNumber(layer)]));
+    offer(this.head, [[ALL, "all"], ...range(heads).map((head) => [head, layerNumber(head)])]);
+    this.heads = heads;
+    this.dress();
+  }
+
+  /** Takes all back; or, of another prompt, those that name a token. */
+  clear(some = () => true) {
+    this.all = this.all.filter((one) => !some(one));
+    this.dress();
+    return this;
+  }
+  forget() { this.clear((one) => one.blank !== undefined || one.changes[0].kind === "push"); }
+
+  get some() { return this.all.length > 0; }
+  get changes() { return this.all.flatMap(({ changes = [] }) => changes); }
+  get blanked() { return this.all.filter(({ blank }) => blank !== undefined).map(({ blank }) => blank); }
+  get words() { return this.all.map(({ name }) => name).join(", "); }
+
+  /** Another prompt token is chosen, of these; -1 is none. */
+  point(chosen, keys) {
+    Object.assign(this, { chosen, keys });
+    this.dress();
+  }
+
+  get token() { return this.chosen < 0 ? "a token" : `'${this.keys[this.chosen]}' (${this.chosen})`; }
+
+  dress() {
+    const none = this.chosen < 0, last = this.chosen === this.keys?.length - 1;
+    this.adder.disabled = this.kind.value === "push" && none;
+    this.blanker.disabled = none || last || this.blanked.includes(this.chosen);
+    this.blanker.textContent = `blank ${this.token}`;
+    this.blanker.title = none ? "Choose a token of the prompt first" : last ? "The last token predicts the first word: it stays" : "The model reads the prompt without it";
+    this.list.replaceChildren(...this.all.map((one) =>
+      make("button", { type: "button", class: "attnx-save attnw-chip", title: "Take this back", click: () => this.drop(one) }, `${one.name} ×`)), ...(this.some ? [this.resetter] : []));
+  }
+
+  addHead() {
+    const layer = Number(this.layer.value), head = Number(this.head.value), kind = this.kind.value;
+    const push = kind === "push" ? { token: this.chosen } : {}, place = `layer ${layerNumber(layer)}, ${head === ALL ? "all heads" : `head ${layerNumber(head)}`}`;
+    const changes = (head === ALL ? range(this.heads) : [head]).map((each) => ({ layer, head: each, kind, ...push }));
+    const same = (one) => one.changes?.[0].layer === layer && (one.head === head || one.head === ALL || head === ALL);
+    this.all = [...this.all.filter((one) => !same(one)), { head, changes, name: `${place} ${kind === "push" ? `pushed to ${this.token}` : kind}` }];
+    this.changed();
+  }
+
+  addToken() {
+    this.all = [...this.all, { blank: this.chosen, name: `${this.token} blank` }];
+    this.changed();
+  }
+
+  drop(one) { this.clear((other) => other === one).changed(); }
+
+  changed() {
+    this.dress();
+    this.react.change();
+  }
+}

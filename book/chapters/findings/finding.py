@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from attnlib.stats import with_interval
-from book.chapters.records import records
+from book.chapters.records import one_number, records
 
 VERDICTS = ("holds", "in part", "does not", "not settled", "not run")
 """What can become of a claim."""
@@ -127,6 +127,18 @@ def one(rows: pd.DataFrame, **where: object) -> Any:
     if len(some(rows)) > 1:
         raise ValueError(f"{len(rows)} rows have {where}: say which is meant")
     return next(rows.itertuples())
+
+
+def of_largest(rows: pd.DataFrame, **where: object) -> pd.DataFrame:
+    """The rows of the record whose such number rests on the most units, of equals the latest: as on pages.
+
+    Raises:
+        NotRunError: no record has such a number.
+    """
+    found = one_number(rows, **where)
+    if found is None:
+        raise NotRunError
+    return rows[rows["record"] == found["record"]]
 
 
 def how_many(hold: pd.Series) -> str:

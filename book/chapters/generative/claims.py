@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.findings.finding import Claim, Outcome, against, one, percent
+from book.chapters.findings.finding import Claim, Outcome, against, of_largest, one, percent
 from book.chapters.generative.needle import MEAN_ROLLOUT
 
 NEEDLE = "needle in top 5 of the facts, filtered: "
@@ -13,11 +13,12 @@ the study's uninformative tokens are filtered out?"""
 
 
 def shows_sources(rows: pd.DataFrame) -> Outcome:
-    """It does if the interval of the share of needles found is above a blind draw.
+    """It does if the interval of the share of needles found is above a blind draw, in the largest record.
 
     Rollout is read as the study reads it: the mean over layers, of tokens that pass its filter; the draw is
     of the same tokens.
     """
+    rows = of_largest(rows, metric=NEEDLE + MEAN_ROLLOUT)
     rollout, last, mean, chance = (
         one(rows, metric=NEEDLE + way) for way in (MEAN_ROLLOUT, "rollout", "mean attention", "chance")
     )

@@ -237,11 +237,12 @@ static void attend(const Model *m, const Batch *b, int l, int r) {
 // R_l[q] = (A R_(l-1) + R_(l-1)[q]) / (t + 1), t the sum of A; without the sink's key, A has as much on the others
 static void follow(const Model *m, const Batch *b, float *rollout, int l, int q, int sink) {
   const long triangle = (long)b->slots * (b->slots + 1) / 2;
-  float *A = m->mean, *to = rollout + l * triangle + (long)q * (q + 1) / 2, sum = 0, factor = 1;
-  for (int k = 0; k <= q; k++) sum += A[k], to[k] = 0;
+  float *A = m->mean, *to = rollout + l * triangle + (long)q * (q + 1) / 2, rest = 0, factor = 1;
+  for (int k = 1; k <= q; k++) rest += A[k];
+  const float sum = rest + A[0];
+  for (int k = 0; k <= q; k++) to[k] = 0;
   if (sink) {
-    const float rest = sum - A[0];
-    if (q && rest > 0) A[0] = 0, factor = sum / rest;
+    if (rest > 0) A[0] = 0, factor = sum / rest;
     else for (int k = 0; k <= q; k++) A[k] = k == q ? sum : 0;
   }
   for (int k = 0; k <= q; k++) {

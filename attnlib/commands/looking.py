@@ -66,11 +66,13 @@ class Seen:
         explorer: of it.
         title: of the page.
         note: a line below: of which model this is, and how it was asked.
+        folder: where files lie that `save` puts into the page, as long as this is there.
     """
 
     explorer: Explorer
     title: str
     note: str
+    folder: tempfile.TemporaryDirectory[str] | None = None
 
     def save(self, path: str | Path) -> Path:
         """Writes the page; an older one of the same name is replaced once all of this one is there.
@@ -127,7 +129,7 @@ def look(
     """
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")
-    if _is_stored(name):
+    if is_stored(name):
         if method or new_tokens or chat or continuation is not None or span is not None:
             raise ValueError(
                 f"{name} came with the book and shows every head in the page itself; --method, --new-tokens, "
@@ -139,7 +141,7 @@ def look(
     method, new_tokens = _known(method or "rollout"), NEW_TOKENS if new_tokens is None else new_tokens
     if new_tokens < 1:
         raise ValueError(f"a model writes at least one token here (--new-tokens 1); got {new_tokens}")
-    _refuse_missing_folder(name)
+    refuse_missing_folder(name)
     say(f"Loading {name} ...")
     model, tokenizer = load_language_model(name)
     ids, forced = encode(prompt, tokenizer, chat).to(model.device), None
@@ -150,7 +152,7 @@ def look(
     refuse_bidirectional(model, ids)
     doing = f"Writing up to {new_tokens}" if forced is None else f"Given: {new_tokens} more"
     say(f"Read: {ids.shape[1]} tokens. {doing}, and following them by {method} ...")
-    shown = _short(name)
+    shown = short(name)
     title = f"{shown}: {method}"
     asked = (model, tokenizer, ids, method, new_tokens if forced is None else forced, title)
     explorer = _rolled(*asked) if method in ROLLOUTS and span is None else _measured(*asked, span)
@@ -278,7 +280,7 @@ def _stored(name: str, prompt: str, say: Say) -> Seen:
     return Seen(explorer, f"{name}: {prompt}", f"The model {kept.name!r} of the chapter {chapter}.")
 
 
-def _is_stored(name: str) -> bool:
+def is_stored(name: str) -> bool:
     """Whether the name begins with a chapter that has stored models, and no folder of that name lies here."""
     chapters = {path.parent.name for path in STORED.glob("*/*.safetensors")}
     return name.partition("/")[0] in chapters and not Path(name).expanduser().is_dir()
@@ -292,7 +294,7 @@ def _known(method: str) -> str:
     return method
 
 
-def _refuse_missing_folder(name: str) -> None:
+def refuse_missing_folder(name: str) -> None:
     """Raise a `ValueError` for a path that leads to no model; a name on the hub has one slash at most."""
     folder = Path(name).expanduser()
     is_path = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or folder.is_file()
@@ -307,7 +309,7 @@ def _refuse_missing_folder(name: str) -> None:
         )
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """A folder's own name, without the way to it; any other name as it is."""
     folder = Path(name).expanduser()
     return folder.resolve().name if folder.is_dir() else name

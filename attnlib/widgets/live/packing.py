@@ -29,6 +29,9 @@ SPLITTINGS = {
 }
 """How a page splits text before it merges bytes: what GGUF calls it, and the steps of `tokenizers`."""
 
+LICENCE = "Apache License 2.0 (apache.org/licenses/LICENSE-2.0), by Hugging Face; weights rounded to 4 bits"
+"""Of the book's language model: goes with every copy of it."""
+
 MOST = 330_000_000
 """Bytes of the largest file that goes into a page: 150 million weights of 16 bits, and a little more."""
 
@@ -36,8 +39,8 @@ _NORMAL, _CONTROL, _GIVEN, _UNUSED = 1, 3, 4, 5
 """GGUF's kinds of tokens."""
 
 
-def model_file(name: str, folder: Path) -> Path:
-    """A file of a model that a page computes.
+def model_file(name: str, folder: Path) -> tuple[Path, str]:
+    """A file of a model that a page computes, and the model's licence, as far as it is known.
 
     Args:
         name: the book's model; the path of a GGUF file; or, as in `load_language_model`, a folder or a name
@@ -51,17 +54,19 @@ def model_file(name: str, folder: Path) -> Path:
     if name == DEFAULT:
         path = gguf_of_default(fetch=True)
         assert path is not None
-        return path
+        return path, LICENCE
     path = Path(name).expanduser()
     if path.suffix != ".gguf":
         path = folder / "model.gguf"
         pack(*load_language_model(name, device="cpu"), path)
-    check(path)
-    return path
+    return path, check(path)
 
 
-def check(path: Path) -> None:
+def check(path: Path) -> str:
     """Refuse a GGUF file that a page cannot compute.
+
+    Returns:
+        The licence that the file names.
 
     Raises:
         ValueError: it is none, is damaged, holds another kind of model, of tokenizer or of weights, or is too
@@ -97,6 +102,7 @@ def check(path: Path) -> None:
             f"{path.name} has the tokenizer {tokenizer!r} with the splitting {splitting!r}; a page reads "
             f"'gpt2' with {' or '.join(map(repr, SPLITTINGS))}"
         )
+    return given.get("general.license") or "see where the model is from"
 
 
 def pack(model: Any, tokenizer: Any, path: Path) -> None:

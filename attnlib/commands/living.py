@@ -1,0 +1,51 @@
+"""`attnlib look --live`: one page with the model in it, to which whoever opens it can type."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from attnlib.commands.looking import Say, Seen, is_stored, refuse_missing_folder, short
+from attnlib.widgets import LanguageModelExplorer
+from attnlib.widgets.language_model_explorer import ModelFile, Trial
+from attnlib.widgets.live.packing import model_file
+
+PACKED = 1.26
+"""Bytes of a page for every byte of a file with weights of 4 bits, by gzip and base64."""
+
+
+def look_live(
+    name: str, prompt: str, *, chat: bool = False, continuation: str | None = None, say: Say = print
+) -> Seen:
+    """A page that holds a model and computes it, with a prompt to begin with: any other can be typed.
+
+    Args:
+        name: of a model that a page can compute, as `attnlib.widgets.live.packing.model_file` takes it.
+        prompt: the text that stands in the box at first.
+        chat: whether it is put into the model's chat template.
+        continuation: a text that is forced behind it at first.
+        say: told in a line what is done next.
+
+    Raises:
+        ValueError: the prompt is empty; there is no such file or folder; or a page cannot compute the model,
+            with the reason.
+        ModelUnavailable: the model is nowhere to be had.
+    """
+    if not prompt.strip():
+        raise ValueError("the prompt is empty; give the text that the model is to continue")
+    if is_stored(name):
+        raise ValueError(f"{name} came with the book, and every page of it computes it: leave out --live")
+    if not name.endswith(".gguf"):
+        refuse_missing_folder(name)
+    say(f"Loading {name} ...")
+    folder = tempfile.TemporaryDirectory(prefix="attnlib-live-")
+    path, licence = model_file(name, Path(folder.name))
+    shown = Path(name).stem if name.endswith(".gguf") else short(name)
+    file = ModelFile.of(path, shown)
+    say(f"Packing {file.bytes / 1e6:.0f} MB into a page of about {PACKED * file.bytes / 1e6:.0f} MB ...")
+    asked = Trial("the prompt", prompt, continuation or "", chat=chat)
+    explorer = LanguageModelExplorer(file=file, inside=path, trials=[asked], title=shown)
+    note = (
+        f"The model is in this page and runs in it: nothing is sent anywhere. Licence of {shown}: {licence}."
+    )
+    return Seen(explorer, f"{shown}, live", note, folder)

@@ -1,0 +1,123 @@
+"""`attnlib look --live`: a page that holds a model, and one line for each that it cannot hold."""
+
+import re
+
+import gguf
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from attnlib.commands import main
+from attnlib.generators.prompts import encode
+from attnlib.rollout import generate_with_rollout
+from attnlib.widgets.generation_explorer import pieces
+from attnlib.widgets.live import packing
+from tests.browser import open_browser, watched_page
+from tests.explorers import HOSTILE
+from tests.live_page import small_llama, small_tokenizer
+
+TEXT = "The ferry to the island"
+
+
+def saved(model, folder, tokenizer=None):
+    model.save_pretrained(folder)
+    (tokenizer or small_tokenizer()).save_pretrained(folder)
+    return str(folder)
+
+
+def refusal(capsys, *arguments) -> str:
+    assert main(["look", *map(str, arguments), "--live"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "Traceback" not in err
+    return err.strip().splitlines()[-1]
+
+
+@pytest.mark.book
+@pytest.mark.parametrize("kind", ["folder", "GGUF"])
+def test_who_is_sent_the_page_sees_what_python_computes(kind, tmp_path, capsys):
+    model, tokenizer = small_llama(), small_tokenizer()
+    name, page_file = saved(model, tmp_path / "ferry"), tmp_path / "sent.html"
+    if kind == "GGUF":
+        name = str(tmp_path / "ferry.gguf")
+        packing.pack(model, tokenizer, tmp_path / "ferry.gguf")
+    assert main(["look", name, TEXT, "--live", "-o", str(page_file)]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{page_file}\n" and re.search(r"Packing \d+ MB into a page", err)
+    assert str(tmp_path) not in page_file.read_text()
+    ids = encode(TEXT, tokenizer)
+    result = generate_with_rollout(model, ids, 24, do_sample=False)
+    expected = pieces([*ids[0].tolist(), *result.tokens.tolist()], tokenizer)[ids.shape[1] :]
+    with open_browser() as browser, watched_page(browser) as (page, problems):
+        page.goto(page_file.as_uri())
+        page.wait_for_selector("[data-g='0']")
+        page.wait_for_function("document.querySelector('.attnw-going').hidden")
+        shown = page.locator("[data-g]").all_inner_texts()
+        both = [pair for pair in zip(shown, expected, strict=True) if pair[1].strip().isalnum()]
+        assert len(both) > 5 and all(seen.strip() == word.strip() for seen, word in both)
+        assert "runs in it: nothing is sent anywhere" in page.locator("body").inner_text()
+        assert problems == []
+
+
+@pytest.mark.book
+def test_markup_in_prompt_and_name_stays_text(tmp_path, capsys):
+    name, page_file = saved(small_llama(), tmp_path / "a<b>c"), tmp_path / "sent.html"
+    assert main(["look", name, " ".join(HOSTILE), "--live", "-o", str(page_file)]) == 0
+    with open_browser() as browser, watched_page(browser) as (page, problems):
+        page.goto(page_file.as_uri())
+        page.wait_for_selector("[data-g='0']")
+        assert page.locator("b, img").count() == 0
+        assert problems == []
+
+
+def test_options_that_are_asked_in_the_page_are_refused_before_it(capsys):
+    for option in (["--method", "blank-out"], ["--new-tokens", "3"], ["--span", "x"]):
+        assert "are asked in a live page, not before it" in refusal(capsys, "tiny-random", "a", *option)
+
+
+def test_what_is_no_such_model_gets_one_line(tmp_path, capsys):
+    torch.manual_seed(0)
+    other = GPT2LMHeadModel(GPT2Config(vocab_size=400, n_embd=32, n_layer=1, n_head=2))
+    stretched = {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0}
+    (tmp_path / "page.gguf").write_text("<!DOCTYPE html>" + "x" * 100)
+    long = small_llama(hidden_size=2048, intermediate_size=8192, num_hidden_layers=3)
+    for name, said in (
+        (saved(other, tmp_path / "gpt2"), "a page computes models of Llama's shape"),
+        (saved(small_llama(rope_parameters=stretched), tmp_path / "stretched"), "rotary positions 'linear'"),
+        (
+            saved(small_llama(attention_bias=True), tmp_path / "biased"),
+            "biases, which a page does not compute",
+        ),
+        (saved(long, tmp_path / "long"), "a page can hold about 150 million"),
+        ("tiny-random", "a page reads byte-level BPE"),
+        ("rasp_languages/sort", "leave out --live"),
+        (tmp_path / "nothing.gguf", "there is no file"),
+        (tmp_path / "nothing", "there is no folder"),
+        (tmp_path / "page.gguf", "page.gguf is no whole GGUF file"),
+    ):
+        assert said in refusal(capsys, name, TEXT)
+    assert "the prompt is empty" in refusal(capsys, "tiny-random", " ")
+
+
+@pytest.mark.parametrize(
+    ("add", "said"),
+    [
+        (lambda writer: writer.add_tokenizer_pre("qwen2"), "the splitting 'qwen2'"),
+        (lambda writer: writer.add_tensor("x", torch.zeros(8).double().numpy()), "stores weights as F64"),
+    ],
+    ids=["tokenizer", "weights"],
+)
+def test_a_file_of_another_kind_says_which(add, said, tmp_path, capsys):
+    writer = gguf.GGUFWriter(tmp_path / "other.gguf", "llama")
+    writer.add_tokenizer_model("gpt2")
+    add(writer)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert said in refusal(capsys, tmp_path / "other.gguf", TEXT)
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, capsys):
+    with (tmp_path / "large.gguf").open("wb") as file:
+        file.truncate(packing.MOST + 1)
+    assert "large.gguf has 330 MB; a page can hold" in refusal(capsys, tmp_path / "large.gguf", TEXT)

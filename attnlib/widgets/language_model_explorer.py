@@ -93,7 +93,7 @@ class LanguageModelExplorer(GenerationExplorer):
         file: of the model that the page loads.
         inside: the path of that file, to put it into the page itself: of 98 MB, 124 in the page.
         trials: prompts that are offered.
-        asked: a prompt to begin with, written as soon as the model is there; the first trial's by default.
+        asked: a prompt to begin with, continued as soon as the model is there; the first trial by default.
         ignore: the words and signs that the filter hides; see `GenerativeRollout.informative`.
         title: a line of text above the picture.
 
@@ -121,12 +121,10 @@ class LanguageModelExplorer(GenerationExplorer):
         file: ModelFile = BOOK,
         inside: Path | None = None,
         trials: Sequence[Trial] = (),
-        asked: str | None = None,
+        asked: str = "",
         ignore: Collection[str] = UNINFORMATIVE,
         title: str = "",
     ) -> None:
-        if asked is None:
-            asked = trials[0].text if trials else ""
         super(GenerationExplorer, self).__init__(
             title=title,
             asked=asked,

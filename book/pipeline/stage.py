@@ -39,6 +39,12 @@ REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
 MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers|bounds|chart \w+)$", re.MULTILINE)
 
 
+NOTICE = """{file}: the weights of {name} (Allal et al. 2025, SmolLM2: When Smol Goes Big), rounded to
+4 bits, unchanged from the Python package {source}. Licensed under the Apache License, Version 2.0:
+https://www.apache.org/licenses/LICENSE-2.0
+"""
+
+
 class BookError(Exception):
     """The book could not be rendered: the message holds the warnings."""
 
@@ -168,8 +174,30 @@ def publish(pages: Path, html: Path) -> None:
         for path in pages.rglob(pattern):
             path.unlink()
     write_out(pages)
+    put_model(pages)
     shutil.rmtree(html, ignore_errors=True)
     pages.replace(html)
+
+
+def put_model(pages: Path) -> None:
+    """Lays the language model's file beside pages that compute it, in the folder where they look for it.
+
+    Where the cache does not have it, a page says so when it is asked, and takes a file of the reader's.
+    """
+    from attnlib.models.pretrained import WHEEL, gguf_of_default  # seconds, as it loads torch
+    from attnlib.widgets.language_model_explorer import BOOK
+
+    if not any(BOOK.file in page.read_text(encoding="utf-8") for page in pages.glob("notebooks/*.html")):
+        return
+    if (kept := gguf_of_default()) is None:
+        print(f"book  without {BOOK.file}: gguf_of_default(fetch=True) of attnlib.models.pretrained gets it")
+        return
+    folder = pages / "models"
+    folder.mkdir()
+    shutil.copyfile(kept, folder / BOOK.file)
+    (folder / "NOTICE.txt").write_text(
+        NOTICE.format(file=BOOK.file, name=BOOK.name, source=WHEEL.requirement)
+    )
 
 
 def main() -> int:

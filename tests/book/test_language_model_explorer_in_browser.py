@@ -84,6 +84,7 @@ def test_before_a_model_is_chosen_what_was_recorded_is_there_and_nothing_else_ru
 def test_a_file_that_is_none_is_refused_as_text_and_can_be_chosen_again(opened):
     page = opened(explorer())
     choose(page, "<b>x</b>")
+    done(page)
     assert page.locator("[role=alert]").inner_text() == "This is no GGUF file: it begins with '<b>x</b>'"
     choose(page)
     page.wait_for_selector("[data-g='23']")
@@ -262,9 +263,9 @@ def test_prompts_that_are_offered_are_written_at_once(opened):
     ]
     page = opened(explorer(trials=trials, asked=""))
     choose(page)
-    done(page)
-    page.get_by_role("button", name="one", exact=True).click()
     page.wait_for_selector("[data-g='23']")
+    done(page)
+    assert page.locator(".attng-text").first.inner_text() == "A b c"  # the first at once
     assert page.locator(".attnw-note").inner_text() == "<i>Look</i>"
     page.get_by_role("button", name="two", exact=True).click()
     page.wait_for_function("document.querySelectorAll('[data-g]').length === 3")

@@ -21,6 +21,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from attnlib.plots.drawing import CSV, DARK
 from attnlib.sealing import sealed
+from attnlib.widgets.language_model_explorer import BOOK, LanguageModelExplorer
 from book.chapters.records import record
 from book.chapters.records.reproduced import reproduced
 from book.chapters.records.runs import read_all
@@ -30,7 +31,7 @@ from book.pipeline.contents import documents
 from book.pipeline.download import write_out
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.profiles import ProfileError
-from book.pipeline.stage import BookError, assemble, records_table, status_table
+from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
 from book.pipeline.sweep import Planned, Sweep, keep_records, recorded, said_before
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.times import set_apart
@@ -391,6 +392,25 @@ def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> No
     data = shown.outputs[-1].data
     assert data.keys() == {"image/svg+xml", CSV, "text/html"}, "a notebook has no use for the dark one"
     assert data["text/html"] == '<caption><b id="rows">Table 3.2.</b> Table rows.</caption>'
+
+
+def test_a_model_lies_beside_pages_that_compute_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notebooks").mkdir()
+    page, kept = tmp_path / "notebooks/a.html", tmp_path / "kept.gguf"
+    page.write_text("no model")
+    put_model(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notebooks"]
+    page.write_text(LanguageModelExplorer().to_html())
+    monkeypatch.setattr("attnlib.models.pretrained.gguf_of_default", lambda: None)
+    put_model(tmp_path)
+    assert not (tmp_path / "models").exists() and "fetch=True" in capsys.readouterr().out
+    kept.write_bytes(b"GGUF")
+    monkeypatch.setattr("attnlib.models.pretrained.gguf_of_default", lambda: kept)
+    put_model(tmp_path)
+    assert (tmp_path / "models" / BOOK.file).read_bytes() == b"GGUF"
+    assert "Apache License" in (tmp_path / "models/NOTICE.txt").read_text()
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

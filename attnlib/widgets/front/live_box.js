@@ -85,6 +85,7 @@ export class LiveBox {
     this.picker.value = "";
     if (!done) return;
     if (this.text.value) this.write();
+    else if (this.trials.length) this.try(this.trials[0]);
     else this.text.focus();
   }
 

@@ -58,6 +58,11 @@ def done(page):
     page.wait_for_function("document.querySelector('.attnw-going').hidden")
 
 
+def asker(page):
+    """The button that asks for blank-out."""
+    return page.locator(".attnx-controls > button", has_text="blank-out for")
+
+
 @pytest.fixture
 def live(opened):
     """A page whose model has written."""
@@ -298,7 +303,7 @@ def test_switches_change_what_is_written_beside_what_it_writes_as_it_is(live):
     texts = live.locator(".attnw-parted").all_inner_texts()
     assert texts[0].startswith(" word2") and texts[1].startswith(" other2")
     assert live.locator("[data-g='2']").inner_text() == "other2"
-    assert live.locator(".attnx-controls > button", has_text="blank-out for").is_disabled()
+    assert asker(live).is_disabled()
     live.get_by_label("Text", exact=True).select_option("as it is")
     assert live.locator("[data-g='2']").inner_text() == "word2"
     live.get_by_role("button", name=f"{name} ×").click()
@@ -336,7 +341,7 @@ def test_a_layer_of_heads_is_switched_together_and_tokens_of_another_prompt_are_
 def test_blank_out_is_asked_for_one_word_and_stands_beside_the_other_measures(live):
     live.get_by_label("hide 2 uninformative tokens").uncheck()
     live.locator("[data-g='1']").click()
-    ask = live.locator(".attnx-controls > button", has_text="blank-out for")
+    ask = asker(live)
     assert ask.inner_text() == "blank-out for '␣word1' (1), about 7 s"
     ask.click()
     live.wait_for_function("document.querySelector('.attnx-legend span').textContent === 'nats'")
@@ -361,15 +366,12 @@ def test_blank_out_is_asked_for_one_word_and_stands_beside_the_other_measures(li
 
 def test_blank_out_can_be_stopped(live):
     live.evaluate("window.pause = 60000")
-    live.locator(".attnx-controls > button", has_text="blank-out for").click()
+    asker(live).click()
     live.wait_for_function("document.querySelector('progress').value === 0.25")
     live.get_by_role("button", name="Stop").click()
     done(live)
     options = live.get_by_label("What is shown of every word").locator("option").all_inner_texts()
-    assert (
-        "blank-out" not in options
-        and live.locator(".attnx-controls > button", has_text="blank-out for").is_enabled()
-    )
+    assert "blank-out" not in options and asker(live).is_enabled()
 
 
 # ---- the page around
@@ -394,7 +396,7 @@ def test_axe_finds_nothing(opened, dark, width):
     page.get_by_role("button", name="blank '␣sky' (1)").click()
     done(page)
     page.get_by_label("Text", exact=True).select_option("as it is")
-    page.locator(".attnx-controls > button", has_text="blank-out for").click()
+    asker(page).click()
     page.wait_for_function("document.querySelector('.attnx-legend span').textContent === 'nats'")
     assert violations(page) == []
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")

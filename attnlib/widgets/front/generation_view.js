@@ -271,7 +271,8 @@ export class GenerationView extends View {
   settle(generated = this.generated) {
     if (this.followed >= 0) {
       this.followed = -1;
-      this.choose({ generated });
+      if (this.model.get("generated") === generated) this.onChoice(); // of an earlier text
+      else this.choose({ generated });
     }
     this.told();
   }

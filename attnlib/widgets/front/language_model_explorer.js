@@ -9,6 +9,7 @@ import { connect, dropDown, field, offer, tableHead } from "./view.js";
 import { GenerationView } from "./generation_view.js";
 import { tokenName, unpack } from "./generation_data.js";
 import { LiveBox } from "./live_box.js";
+import { lasting } from "./live_file.js";
 import { LiveRun } from "./live_run.js";
 import { LiveSwitches } from "./live_switches.js";
 import { LiveModel } from "./../live/model.js";
@@ -34,10 +35,10 @@ class LanguageModelView extends GenerationView {
       open: (blob, how) => this.open(blob, how), write: () => this.write(), measure: () => this.measure(), anew: () => this.switches.clear() });
     this.switches = new LiveSwitches({ change: () => this.write() });
     this.texts = make("tbody");
-    this.both = make("table", { class: "attnw-texts" }, tableHead("the model", "writes", "with probability"), this.texts);
+    this.both = make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "What it writes", hidden: "" },
+      make("table", { class: "attnw-texts" }, tableHead("the model", "writes", "with probability"), this.texts));
     this.measures = make("table", { class: "attnw-measures" });
-    this.panel = make("div", { class: "attnw-panel", hidden: "" }, this.switches.node,
-      make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "What it writes" }, this.both));
+    this.panel = make("div", { class: "attnw-panel", hidden: "" }, this.switches.node, this.both);
     this.besides = make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Measures beside each other" }, this.measures);
     return [...this.box.nodes, this.panel];
   }
@@ -124,7 +125,7 @@ class LanguageModelView extends GenerationView {
     const { text, chat } = this.box.request;
     if (!text || this.box.busy) return;
     const { ids } = await this.engine.encode(text, { chat }), seconds = this.engine.seconds(ids.length);
-    if (text === this.box.request.text) this.box.size.textContent = `${ids.length} tokens${seconds > 1.5 ? `; about ${Math.round(seconds)} s until the first word` : ""}`;
+    if (text === this.box.request.text) this.box.size.textContent = `${ids.length} tokens${seconds > 1.5 ? `; about ${lasting(seconds)} until the first word` : ""}`;
   }
 
   /** What is typed, as tokens: of the prompt, and of what is to follow it. */
@@ -185,7 +186,7 @@ class LanguageModelView extends GenerationView {
     } finally {
       if (this.writer === run) this.writer = null;
       if (this.run === run) {
-        this.settle(name === OWN ? this.box.placeOf(this.data.generated) : undefined);
+        this.settle(name === OWN ? this.box.placeOf(this.data.generated) : this.model.get("generated")); // the same word of both
         this.announce();
       }
     }
@@ -220,7 +221,7 @@ class LanguageModelView extends GenerationView {
     const { run, generated: g } = this, own = this.runName === OWN;
     this.asker.disabled = !own || run.blankOuts.has(g) || this.box.busy;
     this.asker.title = own ? "How much less likely the word gets without each token of the prompt" : "Of what the model writes as it is";
-    this.asker.textContent = `blank-out for ${tokenName(this.data, g)}, about ${Math.max(1, Math.round(this.engine.seconds(run.columns + g, { blank: true })))} s`;
+    this.asker.textContent = `blank-out for ${tokenName(this.data, g)}, about ${lasting(this.engine.seconds(run.columns + g, { blank: true }))}`;
   }
 
   showMeasures(g) {

@@ -92,12 +92,12 @@ export class LiveBox {
   // ---- the form: what is asked
 
   buildForm() {
-    this.text = make("textarea", { rows: 3, "aria-label": "Your prompt", placeholder: "A prompt to continue", input: () => this.onInput(),
+    this.text = make("textarea", { rows: 3, "aria-label": "Your prompt", placeholder: "A prompt to continue", input: () => this.onInput("", ""),
       keydown: (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.submit(event); } });
     this.text.value = this.asked;
     this.forced = make("input", { type: "text", "aria-label": "Continuation to force", autocomplete: "off", spellcheck: "false",
       placeholder: "words of yours in place of the model's; begin with a blank where a word begins" });
-    [this.chat, this.chatField] = checkbox(() => this.onInput(), { title: "In the form in which the model was taught to answer" }, make("span", {}, "as a chat"));
+    [this.chat, this.chatField] = checkbox(() => this.onInput(this.note.textContent, this.word), { title: "In the form in which the model was taught to answer" }, make("span", {}, "as a chat"));
     this.count = number("Words to write at most", { min: 1, max: 512, value: 24 });
     this.temperature = number("Temperature; 0 takes the likeliest word", { min: 0, max: 5, step: 0.1, value: 0 });
     this.seed = number("Seed of the draws", { min: 0, max: 4294967295, value: 0 });
@@ -121,12 +121,10 @@ export class LiveBox {
 
   /** A prompt that is offered takes the place of what was typed, and is written at once. */
   try({ text, continuation, chat, note, word }) {
-    this.word = word;
     this.text.value = text;
     this.forced.value = continuation;
     this.chat.checked = chat && !this.chatField.hidden;
-    this.note.textContent = note;
-    this.onInput();
+    this.onInput(note, word);
     this.react.anew();
     this.write();
   }
@@ -134,7 +132,10 @@ export class LiveBox {
   /** The place of the word that the prompt is about, among words as texts: the first if it is about none. */
   placeOf(words) { return Math.max(words.findIndex((text) => this.word && text.trim() === this.word), 0); }
 
-  onInput() {
+  /** Another prompt: what there is to see in it, and the word that it is about. */
+  onInput(note, word) {
+    this.note.textContent = note;
+    this.word = word;
     this.size.textContent = "";
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.react.measure(), 300);

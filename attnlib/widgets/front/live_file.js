@@ -23,6 +23,12 @@ export const isPhone = () => matchMedia("(pointer: coarse) and (max-width: 900px
 
 export const sizeOf = (bytes) => (bytes < 9.5e8 ? `${Math.round(bytes / 1e6)} MB` : `${(bytes / 1e9).toFixed(1)} GB`);
 
+/** A time that is known roughly, in words. */
+export function lasting(seconds) {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`;
+}
+
 const inside = () => [...document.querySelectorAll('script[type="text/x-attnlib-model"]')];
 
 /** Where a file can come from without the reader's choosing it: "page", "http", or "" from a page on disk. */

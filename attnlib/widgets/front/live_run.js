@@ -3,7 +3,7 @@
 //
 // May be touched for: another reading of what ../live/model.js yields. Nothing here is drawn.
 
-import { format, largestOf, range, visible } from "./common.js";
+import { largestOf, range, visible } from "./common.js";
 import { afterLayer, layerNumber, order, rowOf } from "./generation_data.js";
 
 const inLayer = (layer) => (layer < 0 ? "mean over layers" : `in layer ${layerNumber(layer)}`);
@@ -17,8 +17,9 @@ const READINGS = {
   blankOut: { name: "blank-out", measure: "nats", at: () => "blank-out" },
 };
 
-/** Numbers that were computed here, not stored: three digits. */
-const three = (value) => (value ? String(Number(value.toPrecision(3))) : "0");
+// Numbers that were computed here, not stored in a byte: two or three digits of each.
+const liveShare = (value) => (value >= 0.1 ? value.toFixed(2) : value >= 1e-4 ? String(Number(value.toPrecision(2))) : value > 0 ? "<0.0001" : "0");
+const liveRatio = (value) => (value ? String(Number(value.toPrecision(3))) : "0");
 const nats = (value) => value.toFixed(2).replace("-", "−");
 
 export class LiveRun {
@@ -51,7 +52,7 @@ export class LiveRun {
       prompt: prompt.texts, generated, keys: prompt.texts.map(visible), queries: generated.map(visible), columns, rows, ignored, measure, at,
       layers: reading === "blankOut" ? 1 : this.about.layers, shares: measure === "share", signed: measure === "nats",
       scale: measure === "share" ? 1 : largestOf(rows.map((row) => largestOf(row.map(Math.abs)))) || 1,
-      number: { share: format, ratio: three, nats }[measure], likely: (g) => Math.exp(words[g].logp),
+      number: { share: liveShare, ratio: liveRatio, nats }[measure], likely: (g) => Math.exp(words[g].logp),
     };
   }
 
@@ -97,7 +98,7 @@ export class LiveRun {
     const ranked = columns.map((values) => order(values, BESIDE)), places = new Set();
     for (let rank = 0; rank < BESIDE; rank++) for (const best of ranked) if (places.size < BESIDE && rank < best.length) places.add(best[rank]);
     return { names: Object.keys(measures), rows: [...places].sort((a, b) => a - b).map((k) =>
-      ({ k, values: columns.map((values, i) => [(i === 3 ? nats : format)(values[k]), ranked[i][0] === k]) })) };
+      ({ k, values: columns.map((values, i) => [(i === 3 ? nats : liveShare)(values[k]), ranked[i][0] === k]) })) };
   }
 }
 

@@ -12,7 +12,7 @@ NOTES = {
     "Putin": "Forced, the study's words. Rollout ranks 'Putin' low for 'Russia'; ask blank-out for it, too.",
     "Abdul": "Forced, the study's words: 'Pakistan' is not what this model would write. Empty the box "
     "'Force' to see what it would.",
-    "weather": "Forced, the study's words. Blank the token 'sunny' of the context: what is the weather then?",
+    "weather": "Forced, the study's words. Blank the token 'sunny' of the context: how likely is it then?",
     "Colosseum": "Forced, the study's words: 'David' stands in the prompt, and blank-out knows it.",
 }
 

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before torch is imported anywhere: two workers side by side, one thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -14,6 +15,9 @@ FETCHED = os.environ.get("ATTNLIB_CACHE")
 """Where models that the book has fetched are, if not in this system's own cache: see `tests.pretrained`."""
 
 ROOT = Path(__file__).parents[1]
+
+settings.register_profile("no deadline", settings.default, deadline=None)  # tests never measure time
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -26,7 +30,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
 def pytest_collection_finish() -> None:
     """What is imported by now stays: no collection of garbage looks at it again.
 
-    statsmodels asks for one with every correction by Holm: a tenth of a second, 600 times in one test.
+    statsmodels asks for one with every correction by Holm: a tenth of a second.
     """
     gc.collect()
     gc.freeze()

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 
@@ -9,7 +10,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from attnlib import files
 from attnlib.files import CheckpointError, load_tensors, save_tensors, write_atomically
@@ -68,13 +68,6 @@ def test_parts_of_one_tensor_are_saved_by_themselves(tmp_path):
     assert all(torch.equal(found[name], part) for name, part in parts.items())
 
 
-def test_tied_weights_can_be_saved(tmp_path):
-    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
-    model[1].weight = model[0].weight
-    save_tensors(tmp_path / "a", model.state_dict(), {})
-    model.load_state_dict(load_tensors(tmp_path / "a")[0])
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("flips") / "a.safetensors"
@@ -82,7 +75,7 @@ def written(tmp_path_factory):
     return path, path.read_bytes()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_flipped_bit_is_found(written, data):
     path, whole = written
@@ -94,7 +87,7 @@ def test_every_flipped_bit_is_found(written, data):
         load_tensors(path)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_truncation_is_found(written, data):
     path, whole = written
@@ -151,21 +144,14 @@ def test_ctrl_c_while_writing_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_a_real_write_failure_leaves_the_old_file_and_nothing_else(tmp_path):
-    script = """if True:
-        import resource, sys, pathlib
-        from attnlib.files import write_atomically, CheckpointError
-        path = pathlib.Path(sys.argv[1])
-        write_atomically(path, b"x" * 1000)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-        try:
-            write_atomically(path, b"y" * 5000)
-        except CheckpointError as error:
-            print(error)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True, check=True
-    )
-    assert "could not be written (File too large; 5,000 bytes). The previous version is intact" in done.stdout
+    write_atomically(tmp_path / "a", b"x" * 1000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    try:
+        with pytest.raises(CheckpointError, match=r"File too large; 5,000 bytes\)\. The previous version is"):
+            write_atomically(tmp_path / "a", b"y" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (tmp_path / "a").read_bytes() == b"x" * 1000
     assert os.listdir(tmp_path) == ["a"]
 

@@ -8,10 +8,9 @@ import torch
 
 from attnlib.generators import IGNORE
 from attnlib.generators.base import Batch
-from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import watching
-from attnlib.training import Plan, fit, token_loss
+from attnlib.training import token_loss
 from attnlib.training.packed import PackedLoss, Packing, packed_pass
 
 LENGTHS = [3, 9, 1, 9, 5, 2, 7]
@@ -88,19 +87,6 @@ def test_bf16_is_the_plain_pass_to_its_precision():
         rough, found = gradients(model, PackedLoss(group=3), samples)
     torch.testing.assert_close(rough["loss"], exact["loss"], atol=0.02, rtol=0.02)
     assert all(gradient.dtype == torch.float32 for gradient in found.values())
-
-
-def test_a_run_of_training_has_the_plain_runs_losses():
-    lang = language("reverse", 10)
-    batches = lang.batches(lang.sequences(200, max_length=30), 20)
-    histories = []
-    for loss in (token_loss(), PackedLoss()):
-        torch.manual_seed(0)
-        model = Transformer(TransformerConfig(len(lang.tokenizer), 10, width=16, max_length=30))
-        plan = Plan(steps=30, evaluate_every=10, device="cpu")
-        histories.append(fit(model, batches, loss, plan, progress=False).table["loss"])
-    assert histories[0].iloc[-1] < histories[0].iloc[0]
-    torch.testing.assert_close(torch.tensor(histories[0]), torch.tensor(histories[1]), atol=1e-4, rtol=1e-4)
 
 
 def test_dropout_is_drawn_in_training_only():

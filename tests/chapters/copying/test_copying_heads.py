@@ -38,13 +38,6 @@ ALL = (
 )
 
 
-def test_the_papers_scale_is_the_studys():
-    p = SequenceCopying.checked(QUICK | profile("sequence_copying", "paper"))
-    assert (p.heads_wanted, p.heads_together, p.heads_models, p.heads_sequences) == (20, 8, 50, 400)
-    assert p.heads_task.name == "permutations of 40"
-    assert p.heads_setting.startswith("permutations of 40; GRU; hidden 256, batch 128; learning rate 0.001")
-
-
 def test_heads_go_on_as_long_as_their_runs_agree(monkeypatch):
     """As in the original, a run that settles that a head is neither is its last; three grade it."""
     p = SequenceCopying.checked(SMALL | {"heads_wanted": 2, "heads_drawn": 45})

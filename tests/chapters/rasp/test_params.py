@@ -1,7 +1,6 @@
 """Parameters: what is allowed passes, and everything else is told what was."""
 
 import json
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -51,17 +50,14 @@ def test_a_model_without_room_for_the_program_is_trained_unsupervised():
     ("change", "message"),
     [
         ({"language": "srot"}, r"got 'srot'; did you mean 'sort'\?"),
-        ({"also": ["hist", "revers"]}, r"did you mean 'reverse'\?"),
         ({"lenght": 5}, r"no parameter 'lenght'; did you mean 'length'\?"),
         ({"colour": "red"}, "no parameter 'colour'; there are device, language, language_file, also"),
         ({"n_layers": "two"}, "n_layers: should be a valid integer; got 'two'"),
-        ({"n_layers": 1.5}, "n_layers: should be a valid integer"),
         ({"bos": "yes"}, "bos: should be True or False; got 'yes'"),
         ({"length": 0}, "length: should be greater than or equal to 1; got 0"),
         ({"n_heads": 3}, "got width 64 and n_heads 3 for sort .n_heads may be 1, 2, 4, 8, 16"),
         ({"alphabet_size": 11}, "should be 10, 26, 52 or 100; got 11"),
         ({"supervision": -1}, "supervision: should be greater than 0; got -1"),
-        ({"schedule": "linear"}, "'onecycle', 'exponential' or 'constant'; got 'linear'"),
         ({"sequence": "cat"}, "symbols 'abcdefghij'; 'cat' has 't'"),
         ({"length": 3, "sequence": "abcd"}, "at most length = 3 symbols; got 'abcd'"),
         ({"supervised": ["sort"], "n_layers": 1}, "leave room for the heads that sort supervises"),
@@ -72,12 +68,6 @@ def test_what_is_not_allowed_is_told_what_is(change, message):
     with pytest.raises(ParameterError, match=message) as caught:
         RaspLanguages.checked(QUICK | change)
     assert caught.value.__cause__ is None and caught.value.__context__ is None  # no traceback of pydantic's
-
-
-def test_all_problems_are_told_at_once():
-    with pytest.raises(ParameterError) as caught:
-        RaspLanguages.checked(QUICK | {"length": 0, "width": "big", "colour": 1})
-    assert str(caught.value).count("\n  - ") == 3
 
 
 def test_missing_parameters_are_named():
@@ -181,22 +171,6 @@ def test_a_chapter_trains_all_its_runs_and_records_what_was_found(tmp_path, monk
     assert told["training"] == provenance["training"] and told["seconds"] == provenance["seconds"]
 
 
-def test_an_interrupted_training_is_not_recorded(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
-    p = small(width=20, n_heads=2)
-    run = p.runs()[0]
-    setup = p.setup(run)
-
-    def interrupt(event):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(RaspLanguages, "setup", lambda self, run: replace(setup, hooks=[interrupt]))
-    assert p.train(run).history.interrupted
-    rows = pd.DataFrame({"metric": ["accuracy"], "value": [0.5], "low": [0.4], "high": [0.6], "n": [20]})
-    assert p.record(rows) is None and not list(tmp_path.iterdir())
-    assert "not recorded: training was interrupted (sort after 1 steps)" in caplog.text
-
-
 # ---- as a command says them --------------------------------------------------------------------------
 
 
@@ -232,8 +206,6 @@ def test_a_command_says_booleans_and_lists_in_words(name, parameter, text, meant
         ({"also": "[hist]"}, r"also: should be a valid list, .*; got '\[hist\]'$"),
         ({"also": "[" * 999}, "also: should be a valid list"),
         ({"seeds": "[0, Infinity]"}, "seeds.1: should be a valid integer; got inf"),
-        ({"seeds": "[0, 0]"}, r"seeds: should be different ones; got \[0, 0\]"),
-        ({"n_layers": "2"}, "n_layers: should be a valid integer; got '2'"),
     ],
 )  # fmt: skip
 def test_what_is_neither_is_refused_as_it_was_given(change, message):

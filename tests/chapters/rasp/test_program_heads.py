@@ -99,10 +99,6 @@ def test_there_must_be_a_program():
         program_agreement(transformer(), batches)
 
 
-def test_names_of_heads():
-    assert name_of((3, 11)) == "L3H11" and head_of("L3H11") == (3, 11)
-
-
 # ---- assignment -----------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ def test_a_budget_that_is_none_is_refused(budget):
         tokens_of(budget, CANDIDATES)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 1000), budgets=st.lists(st.sampled_from([0.1, 0.3, 0.5, 1, 4]), min_size=1))
 def test_every_score_gets_the_same_number_of_tokens_and_the_largest(seed, budgets):
     rng = np.random.default_rng(seed)

@@ -189,17 +189,6 @@ def test_predictions_say_what_came_out():
     assert found["value"][0] == pytest.approx(-found["value"][1]) and found["n"].tolist() == [8, 8, 8, 0, 0]
 
 
-def test_of_predictions_without_a_difference_one_in_twenty_comes_out():
-    names = [f"{name} {number}" for number in range(300) for name in "ab"]
-    table = invented(np.random.default_rng(0), dict.fromkeys(names, 0.5))
-    said = [
-        Prediction(first, PLAUSIBILITY, first, other)
-        for first, other in zip(names[::2], names[1::2], strict=True)
-    ]
-    settled = prediction_table(table, said)["came out"].isin(["yes", "no"])
-    assert 0.02 <= settled.mean() <= 0.09
-
-
 def test_predictions_are_about_two_questions_and_each_is_made_once():
     assert {each.metric for each in PREDICTIONS} == {PLAUSIBILITY, FAITHFULNESS}
     assert len({each.words for each in PREDICTIONS}) == len(PREDICTIONS)

@@ -18,7 +18,8 @@ from attnlib.rollout import UNINFORMATIVE
 from attnlib.rollout.generative import _ignored
 from attnlib.rollout.null import uniform_causal_rollout
 from attnlib.widgets import LanguageModelExplorer
-from attnlib.widgets.language_model_explorer import ModelFile, Trial
+from attnlib.widgets.generation_explorer import Recording
+from attnlib.widgets.language_model_explorer import BOOK, ModelFile, Trial
 from tests.book.test_generation_explorer_in_browser import STATUS, listed, parts
 from tests.browser import agrees, watched_page
 
@@ -106,15 +107,42 @@ def test_loading_can_be_stopped(opened):
     assert page.evaluate("window.opened") is None
 
 
-def test_a_browser_that_cannot_says_why_and_leaves_what_was_recorded(opened, browser, tmp_path):
-    (tmp_path / "x.html").write_text(f"<script>delete window.Worker;</script>{explorer().to_html()}")
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [
+        ("delete window.Worker;", "this browser has no workers, which it needs."),
+        ("WebAssembly.validate = () => false;", "this browser has no WebAssembly with vectors (SIMD)"),
+        (
+            'Object.defineProperty(navigator, "deviceMemory", { value: 2 });',
+            "this device has 2 GB of memory, too little beside all else for 590 MB",
+        ),
+    ],
+)
+def test_a_browser_that_cannot_says_why_and_leaves_what_was_recorded(browser, tmp_path, lacking, said):
+    widget = explorer(file=BOOK)
+    widget._show([Recording.of("kept", **parts())])
+    (tmp_path / "x.html").write_text(f"<script>{lacking}</script>{widget.to_html()}")
     with watched_page(browser) as (page, problems):
         page.goto((tmp_path / "x.html").as_uri())
-        said = page.locator(".attnw-door")
-        assert said.inner_text().endswith(
-            "But this browser has no workers, which it needs. What was recorded is below."
-        )
-        assert said.locator("button, input").count() == 0 and problems == []
+        door = page.locator(".attnw-door")
+        assert said in door.inner_text() and door.locator("button, input").count() == 0
+        assert page.locator("[data-g]").count() == 4 and problems == []
+
+
+def test_a_phone_is_told_what_it_takes_and_begins_when_asked(browser, tmp_path):
+    phone = """<script>const asked = matchMedia;
+      matchMedia = (query) => (query.includes("coarse") ? { matches: true } : asked(query));</script>"""
+    (tmp_path / "made-up.gguf").write_text("GGUF")
+    path = tmp_path / "made-up.gguf"
+    (tmp_path / "x.html").write_text(phone + explorer(file=ModelFile.of(path), inside=path).to_html())
+    with watched_page(browser, width=400) as (page, problems):
+        page.goto((tmp_path / "x.html").as_uri())
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.opened") is None
+        assert "a phone may not have that" in page.locator(".attnw-door").inner_text()
+        page.get_by_role("button", name="Start made-up").click()
+        page.wait_for_selector("[data-g='23']")
+        assert problems == []
 
 
 # ---- what is shown
@@ -201,8 +229,6 @@ def test_markup_stays_text(opened):
 
 def test_what_was_recorded_is_one_text_among_the_readers(opened):
     widget = explorer()
-    from attnlib.widgets.generation_explorer import Recording
-
     widget._show([Recording.of("kept", **parts())])
     page = opened(widget)
     assert page.locator("[data-g]").count() == 4

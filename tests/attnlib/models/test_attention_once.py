@@ -1,28 +1,21 @@
 """Attention formed once, by head, in blocks of queries: the same rollout, and the model's own output."""
 
+from functools import partial
+
 import pytest
 import torch
-import transformers as hf
 
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import Affine, Wanted, changing, once
 from attnlib.models.attention.kernels import OwnCall
 from attnlib.models.transformer import attend
 from attnlib.rollout import rollout, rollout_of, value_slot
+from tests.attnlib import small_models
+from tests.attnlib.small_models import sharpened
 
 N = 37  # no multiple of a block or a tile
-SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
-SIZE |= {"vocab_size": 97, "max_position_embeddings": 64}
-GROUPED = SIZE | {"num_key_value_heads": 2}
-WINDOWS = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
-MODELS = {
-    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**GROUPED)),
-    "mistral": lambda: hf.MistralForCausalLM(hf.MistralConfig(**GROUPED, sliding_window=6)),
-    "gemma3": lambda: hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(**GROUPED, **WINDOWS, head_dim=8)),
-    "bert": lambda: hf.BertForMaskedLM(hf.BertConfig(**SIZE)),
-    "ours": lambda: Transformer(TransformerConfig(97, n_layers=3, n_heads=4, width=32, causal=True)),
-    "ours, all ways": lambda: Transformer(TransformerConfig(97, n_layers=3, n_heads=4, width=32)),
-}
+OURS = {"ours": True, "ours, all ways": False}
+MODELS = ("llama", "mistral", "gemma3", "bert", *OURS)
 LAYERS = dict.fromkeys(MODELS, "layers") | {"bert": "encoder.layer"}
 OPTIONS = [
     {},
@@ -33,6 +26,8 @@ OPTIONS = [
     {"head_weights": torch.arange(12.0).view(3, 4) / 12, "sink": [2], "cumulative": True},
     {"head_weights": torch.tensor([[1.0, -0.2, 0.5, 1.0]] * 3), "residual": False},
 ]
+PLACES = [(None, None), (None, [5, 0, 33, -3]), ([-1, 9, 16], None), ([2], [0, 30])]
+"""Queries and keys that are asked about."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,23 +43,15 @@ def formed(monkeypatch):
 
 
 def build(name, dtype=torch.float32):
+    if name not in OURS:
+        return small_models.build(name, 8).to(dtype)
     torch.manual_seed(0)
-    model = MODELS[name]().eval()
-    with torch.no_grad():  # attention that has something to say
-        for weight in model.parameters():
-            weight.mul_((2 if name.startswith("ours") else 8) if weight.ndim > 1 else 1)
-    return model.to(dtype)
+    config = TransformerConfig(97, n_layers=3, n_heads=4, width=32, causal=OURS[name])
+    return sharpened(Transformer(config).eval(), 2).to(dtype)
 
 
-def tokens(n=N):
-    return torch.randint(3, 97, (2, n), generator=torch.Generator().manual_seed(1))
-
-
-def padding(side):
-    mask = torch.ones(2, N, dtype=torch.long)
-    if side != "none":
-        mask[0, slice(None, 20) if side == "left" else slice(-20, None)] = 0
-    return mask
+tokens = partial(small_models.tokens, n=N)
+padding = partial(small_models.padding, n=N, missing=20)
 
 
 def attentions_of(model, ids, mask):
@@ -86,10 +73,11 @@ def test_equals_the_dense_way(name, side, formed):
     seen = mask.bool()[:, :, None] & mask.bool()[:, None]
     attentions = attentions_of(model, ids, mask)
     assert attentions.amax(-1).mean() > 2.5 / N  # rows are not uniform
-    for options in OPTIONS:
+    for number, options in enumerate(OPTIONS):
         expected = rollout(attentions.double(), **options)
         expected = torch.where(seen if expected.ndim == 3 else seen[:, None], expected, 0)
-        for rows, keys in ((None, None), (None, [5, 0, 33, -3]), ([-1, 9, 16], None), ([2], [0, 30])):
+        for place in range(4 if side == "none" else 1):  # else each with one option or two
+            rows, keys = PLACES[(number + place) % 4]
             part = expected if rows is None else expected[..., rows, :]
             part = part if keys is None else part[..., keys]
             formed.clear()

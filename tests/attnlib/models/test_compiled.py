@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from attnlib.generators import IGNORE
 from attnlib.generators.rasp import language
-from attnlib.models import Transformer
 from attnlib.models.compiled import PROGRAMS, compiled
 from attnlib.models.compiled.weights import CONFIDENCE, WIDEST, Stream
 
@@ -56,7 +55,7 @@ def test_every_short_sequence(models, name, bos):
 
 
 @each_kind
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_long_sequence(models, name, bos, data):
     texts = data.draw(st.lists(st.text("abcdefghij", min_size=1, max_size=30), min_size=1, max_size=4))
@@ -86,16 +85,6 @@ def test_another_alphabet_is_sorted_by_code_points():
 
 
 @each_kind
-def test_it_is_our_own_transformer(models, name, bos, tmp_path):
-    model = models[name, bos].model
-    assert type(model) is Transformer and not model.training
-    model.save(tmp_path / "exact.safetensors")
-    again = Transformer.load(tmp_path / "exact.safetensors")
-    ids = models[name, bos].language.annotate("decade").input_ids[None]
-    assert torch.equal(again(ids).logits, model(ids).logits)
-
-
-@each_kind
 def test_normalisation_leaves_the_stream_as_it_is(models, name, bos):
     """What every block reads is what was written, to rounding: the scale is known, and the mean is 0."""
     which, seen = models[name, bos], []
@@ -112,14 +101,6 @@ def test_normalisation_leaves_the_stream_as_it_is(models, name, bos):
     which.model(which.language.annotate("badcafe").input_ids[None])
     for hook in seen:
         hook.remove()
-
-
-def test_shares_become_numbers():
-    """N = 1 + sum_j 2 h_j and N^2 = 1 + sum_j 6 j h_j, with h_j = max(0, 1 - j / N)."""
-    n, j = torch.arange(1, 40.0).double(), torch.arange(1, 50.0).double()
-    hidden = (1 - j / n[:, None]).clamp(min=0)
-    torch.testing.assert_close(1 + 2 * hidden.sum(1), n)
-    torch.testing.assert_close(1 + (6 * j * hidden).sum(1), n**2)
 
 
 def test_logits_are_as_confident_as_said(models):
@@ -144,12 +125,6 @@ def test_logits_are_as_confident_as_said(models):
 def test_what_cannot_be_built_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_a_longer_sequence_is_refused(models):
-    lang = models["hist", True].language
-    with pytest.raises(ValueError, match="at most max_length=31"):
-        models["hist", True].model(lang.annotate("a" * 31).input_ids[None])
 
 
 def test_all_programs_are_tested():

@@ -1,12 +1,10 @@
 """The copier: the original's numbers, gradients of the recurrence, models that know nothing of each other."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from attnlib.generators.copying import CopyBatch, Copying
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores, initial_weights
@@ -128,40 +126,6 @@ def test_the_originals_training():
     assert losses == pytest.approx(there["losses"], abs=1e-5)
 
 
-@pytest.mark.parametrize("models", [1, 3])
-def test_the_recurrence_is_torchs(models):
-    torch.manual_seed(0)
-    ids = torch.randint(7, (models, 2, 5))
-    for layer, ours in ((nn.LSTM, lstm), (nn.GRU, gru)):
-        modules = [layer(4, 4) for _ in range(models)]
-        x, start = torch.randn(models, 7, 4), torch.randn(models, 2, 4)
-        weights = {
-            name: torch.stack([getattr(each, f"{name}_l0").detach() for each in modules]).requires_grad_()
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        }
-        table = x @ weights["weight_ih"].mT + weights["bias_ih"][:, None]
-        if layer is nn.LSTM:
-            table = table + weights["bias_hh"][:, None]
-            states, cell = ours(table, ids, weights["weight_hh"], start, start.cos())
-            total = states.sin().sum() + cell.sin().sum()
-        else:
-            both = torch.cat([weights["bias_hh"][:, :8], torch.zeros(models, 4)], 1)
-            states = ours(table + both[:, None], ids, weights["weight_hh"], weights["bias_hh"][:, 8:], start)
-            total = states.sin().sum()
-        total.backward()
-        for place, module in enumerate(modules):
-            beginning = start[place][None]
-            if layer is nn.LSTM:
-                theirs, (_, last) = module(x[place][ids[place]].transpose(0, 1), (beginning, beginning.cos()))
-                (theirs.sin().sum() + last.sin().sum()).backward()
-            else:
-                theirs, _ = module(x[place][ids[place]].transpose(0, 1), beginning)
-                theirs.sin().sum().backward()
-            torch.testing.assert_close(states[:, place], theirs, atol=1e-6, rtol=0)
-            for name, weight in weights.items():
-                torch.testing.assert_close(weight.grad[place], getattr(module, f"{name}_l0").grad)
-
-
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_the_recurrences_gradient_is_the_slope(cell):
     torch.manual_seed(1)
@@ -259,7 +223,3 @@ def test_bf16_is_close(setting):
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
         CopierConfig(7, **wrong)
-
-
-def test_settings_can_be_changed():
-    assert replace(CopierConfig(7), bidirectional=True).both == 512

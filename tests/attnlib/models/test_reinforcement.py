@@ -48,21 +48,7 @@ def test_strength_0_changes_nothing(kind):
         torch.testing.assert_close(same, attentions, atol=1e-7, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_strength_1_leaves_nothing_but_the_reference(kind):
-    model, (ids, reference) = build(kind), example()
-    _, before = run(model, ids)
-    with reinforced(model, [(0, 1), (1, 3)], reference, 1):
-        _, after = run(model, ids)
-    has = reference.any(-1)
-    wanted = reference / reference.sum(-1, keepdim=True).clamp(min=1)
-    for place in ((0, 1), (1, 3)):
-        torch.testing.assert_close(after[:, *place][has], wanted[has])
-    torch.testing.assert_close(after[:, 0, 1][~has], before[:, 0, 1][~has])  # rows without one are left alone
-    torch.testing.assert_close(after[:, 0, [0, 2, 3]], before[:, 0, [0, 2, 3]])  # and so are other heads
-
-
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(strength=st.floats(0, 1), seed=st.integers(0, 1000), kind=st.sampled_from(KINDS))
 def test_a_mixture_is_attention_and_what_was_published_is_not(strength, seed, kind):
     model, (ids, reference) = build(kind, seed), example(seed)
@@ -145,16 +131,6 @@ def test_afterwards_everything_is_as_before_even_after_an_error():
     assert [layer.attention.attend for layer in own.layers] == functions
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_inside_another_acts_on_what_the_first_left(kind):
-    model, (ids, reference) = build(kind), example()
-    with reinforced(model, None, reference, 0.5), reinforced(model, None, reference, 0.5):
-        twice, _ = run(model, ids)
-    with reinforced(model, None, reference, 0.75):
-        once, _ = run(model, ids)
-    torch.testing.assert_close(twice, once, atol=1e-5, rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -204,7 +180,7 @@ def test_the_names_of_attention_functions_are_given_back():
     assert head_names(1, 2) == ["L0H0", "L0H1"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
 def test_the_control_draws_as_many_keys_and_none_from_the_future(seed, n):
     _, reference = example(seed, n=n) if n > 2 else example(seed, n=3)

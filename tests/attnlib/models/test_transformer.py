@@ -107,7 +107,7 @@ cases = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases, st.integers(1, 9), st.integers(0, 5), st.sampled_from(["left", "right"]), st.integers(0, 99))
 def test_padding_changes_nothing_at_real_tokens(case, length, padding, side, seed):
     model = build(seed, **case)
@@ -129,7 +129,7 @@ def test_padding_changes_nothing_at_real_tokens(case, length, padding, side, see
     assert fused.isfinite().all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cases, st.integers(1, 9), st.integers(0, 99))
 def test_attention_rows_are_distributions_and_causal_ones_never_look_ahead(case, length, seed):
     model = build(seed, **case)
@@ -139,15 +139,6 @@ def test_attention_rows_are_distributions_and_causal_ones_never_look_ahead(case,
     assert (attentions >= 0).all()
     ahead = attentions[..., torch.ones(length, length, dtype=torch.bool).triu(1)]
     assert (ahead == 0).all() if case["causal"] else (ahead > 0).all()
-
-
-def test_a_causal_model_does_not_read_later_tokens():
-    model = build(causal=True)
-    ids = torch.randint(0, VOCABULARY, (1, 8))
-    changed = ids.clone()
-    changed[0, 5:] = (changed[0, 5:] + 1) % VOCABULARY
-    torch.testing.assert_close(model(ids).logits[:, :5], model(changed).logits[:, :5])
-    assert not torch.allclose(model(ids).logits[:, 5:], model(changed).logits[:, 5:])
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
@@ -222,8 +213,6 @@ def test_heads_have_names():
     [
         ({"n_heads": 3}, r"n_heads must divide width=16: one of \[1, 2, 4, 8, 16\], not 3"),
         ({"width": 15, "n_heads": 3}, "sinusoidal positions need an even width"),
-        ({"norm": "middle"}, "'post' or 'pre'"),
-        ({"activation": "tanh"}, "'relu' or 'gelu'"),
         ({"positions": "relative"}, "'sinusoidal', 'learned', 'rotary' or 'none'"),
         ({"width": 6, "positions": "rotary"}, "rotary .* even number of channels per head .* not 3 = width"),
         ({"dropout": 1.0}, "less than 1"),

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.rollout import attention_flow, flow, rollout
+from attnlib.rollout import attention_flow, flow
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "attention_flow.json").read_text())["cases"]
 
@@ -55,7 +55,7 @@ def test_matches_the_published_code(case):
             torch.testing.assert_close(got, torch.tensor(expected).double(), atol=1e-6, rtol=0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     layers=st.integers(1, 5),
     n=st.integers(1, 7),
@@ -73,12 +73,6 @@ def test_equals_igraph(layers, n, causal, seed, sharpness):
     assert (raw <= 1 + 1e-6).all()
     if causal:
         assert (raw.triu(1) == 0).all()
-
-
-def test_flow_is_at_least_what_rollout_moves():
-    attention = random_attention(5, 9)
-    raw = attention_flow(attention, normalise=False)
-    assert (raw >= rollout(attention) - 1e-6).all()  # rollout's own paths are one way to fill the graph
 
 
 def test_more_tokens_than_one_call_of_scipy_takes():

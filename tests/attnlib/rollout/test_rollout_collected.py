@@ -53,7 +53,7 @@ def test_a_second_pass_where_steps_are_no_part_of_one(name, options, passes):
 
 
 def test_a_cache_that_was_filled_before_is_no_part_of_the_steps(passes):
-    model, cache = build(), hf.DynamicCache()
+    model, cache = build("llama"), hf.DynamicCache()
     with torch.no_grad():
         model(PROMPT[:, :4], past_key_values=cache)
     result = generate_with_rollout(model, PROMPT, 4, do_sample=False, past_key_values=cache)
@@ -62,7 +62,7 @@ def test_a_cache_that_was_filled_before_is_no_part_of_the_steps(passes):
 
 
 def test_attention_that_is_changed_from_outside(passes):
-    model = build()
+    model = build("llama")
     with heads_ablated(model, [(1, 0)], "uniform"):
         result = generate_with_rollout(model, PROMPT, 4, do_sample=False)
         expected = naively(model, PROMPT, result.tokens)
@@ -75,7 +75,7 @@ def test_what_is_kept_is_no_part_of_the_models_cache(monkeypatch):
     kept = []
     collected = generative.Collected()
     monkeypatch.setattr(generative, "Collected", lambda: kept.append(collected) or collected)
-    generate_with_rollout(build(), PROMPT, 5, do_sample=False)
+    generate_with_rollout(build("llama"), PROMPT, 5, do_sample=False)
     for steps in collected.steps.values():
         assert [step.keys for step in steps] == [9, 10, 11, 12, 13]
         assert all(step.key.untyped_storage().nbytes() == step.key.nbytes for step in steps)

@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -20,35 +21,14 @@ from attnlib.rollout import (
     uniform_causal_rollout,
 )
 from attnlib.rollout.generative import check_continuation
+from tests.attnlib import small_models
 from tests.pretrained import trained_model
 
-SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
-SIZE |= {"vocab_size": 97, "num_key_value_heads": 2, "max_position_embeddings": 64, "eos_token_id": None}
-MODELS = {
-    "llama": (hf.LlamaForCausalLM, hf.LlamaConfig, SIZE),
-    "mistral": (
-        hf.MistralForCausalLM,
-        hf.MistralConfig,
-        SIZE | {"sliding_window": 6},
-    ),  # shorter than the prompt
-    "gemma2": (hf.Gemma2ForCausalLM, hf.Gemma2Config, SIZE | {"head_dim": 8, "sliding_window": 6}),
-    "gpt2": (
-        hf.GPT2LMHeadModel,
-        hf.GPT2Config,
-        {"vocab_size": 97, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64, "eos_token_id": None},
-    ),
-}
+MODELS = ("llama", "mistral", "gemma2", "gpt2")
 PROMPT = torch.tensor([[5, 17, 3, 60, 44, 8, 23, 9, 71]])
 
 
-def build(name="llama"):
-    torch.manual_seed(0)
-    model_class, config_class, settings = MODELS[name]
-    model = model_class(config_class(**settings)).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(10 if weight.ndim > 1 else 1)
-    return model
+build = partial(small_models.build, eos_token_id=None)
 
 
 def naively(model, prompt, tokens, **options):
@@ -82,7 +62,7 @@ def test_rows_are_those_of_the_naive_way(name, options):
 
 
 def test_first_row_is_the_last_token_of_the_prompt():
-    model = build()
+    model = build("llama")
     result = generate_with_rollout(model, PROMPT, 3, do_sample=False)
     torch.testing.assert_close(result.matrix[0].sum(0), torch.ones(3))  # it has seen nothing but the prompt
     assert (result.matrix[1:].sum(1) < 1).all()
@@ -116,7 +96,7 @@ def test_head_weights_and_padding():
     ids=str,
 )
 def test_any_decoding_strategy_but_beams(strategy):
-    model = build()
+    model = build("llama")
     torch.manual_seed(3)
     result = generate_with_rollout(model, PROMPT, 6, **strategy)
     expected = naively(model, PROMPT, result.tokens)
@@ -132,7 +112,7 @@ def test_any_decoding_strategy_but_beams(strategy):
 
 
 def test_generation_may_end_early():
-    model = build()
+    model = build("llama")
     first = generate_with_rollout(model, PROMPT, 5, do_sample=False).tokens
     result = generate_with_rollout(model, PROMPT, 5, do_sample=False, eos_token_id=int(first[2]))
     ends = first.tolist().index(int(first[2])) + 1
@@ -141,7 +121,7 @@ def test_generation_may_end_early():
 
 
 def test_leaving_the_stream_stops_generation():
-    model = build()
+    model = build("llama")
     seen = []
     model.model.register_forward_hook(lambda *args: seen.append(1))
     rows = stream_with_rollout(model, PROMPT, 50, do_sample=False)
@@ -153,7 +133,7 @@ def test_leaving_the_stream_stops_generation():
 
 
 def test_what_happens_in_the_thread_is_told():
-    model = build()
+    model = build("llama")
     handle = model.model.layers[1].register_forward_pre_hook(lambda module, given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(stream_with_rollout(model, PROMPT, 3))
@@ -197,7 +177,7 @@ def test_top_tokens_and_the_filter():
 
 
 def test_over_null():
-    model = build()
+    model = build("llama")
     for sink in (None, [0]):
         result = generate_with_rollout(model, PROMPT, 4, do_sample=False, sink=sink)
         null = uniform_causal_rollout(12, 3, cumulative=True, sink=sink)[:, 8:, :9].permute(1, 2, 0)
@@ -211,7 +191,7 @@ def test_over_null():
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("scale", [None, 0.25, 1.0, 3.0])  # 0.25 of four heads: weights that sum to 1 or so
 def test_even_attention_is_1_over_null_whatever_the_options(sink, residual, scale):
-    model = build()
+    model = build("llama")
     with torch.no_grad():
         for layer in model.model.layers:
             layer.self_attn.q_proj.weight.zero_()
@@ -233,7 +213,7 @@ def test_even_attention_is_1_over_null_whatever_the_options(sink, residual, scal
 
 def test_text_of_the_prompt():
     tokenizer = SimpleNamespace(all_special_ids=[5], decode=lambda ids: f"w{ids[0]}")
-    result = generate_with_rollout(build(), PROMPT, 2, tokenizer=tokenizer)
+    result = generate_with_rollout(build("llama"), PROMPT, 2, tokenizer=tokenizer)
     assert result.words[:3] == ("w5", "w17", "w3")
     assert result.special == (True,) + (False,) * 8
 
@@ -254,7 +234,7 @@ def test_text_of_the_prompt():
 )
 def test_refuses(function, prompt, new, options, message):
     with pytest.raises(ValueError, match=message):
-        function(build(), prompt, new, **options)
+        function(build("llama"), prompt, new, **options)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +288,7 @@ def test_a_given_continuation_takes_the_place_of_the_models_words(name):
 
 
 def test_a_continuation_behind_padding():
-    model, forced = build(), torch.tensor([60, 2, 11])
+    model, forced = build("llama"), torch.tensor([60, 2, 11])
     padded = torch.cat([torch.zeros(1, 4, dtype=torch.long), PROMPT], 1)
     mask = (torch.arange(13) >= 4).long()[None]
     result = generate_with_rollout(model, padded, continuation=forced, attention_mask=mask)
@@ -330,7 +310,7 @@ def test_a_continuation_behind_padding():
 )
 def test_a_wrong_continuation_is_refused_in_words(options, message):
     with pytest.raises(ValueError, match=message):
-        generate_with_rollout(build(), PROMPT, **options)
+        generate_with_rollout(build("llama"), PROMPT, **options)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +323,7 @@ def test_a_wrong_continuation_is_refused_in_words(options, message):
 )
 def test_what_is_no_row_of_tokens_is_refused_in_words(given, message):  # types are checked in tests only
     with pytest.raises(ValueError, match=message):
-        check_continuation(build(), given, {})
+        check_continuation(build("llama"), given, {})
 
 
 @pytest.mark.parametrize("name", MODELS)

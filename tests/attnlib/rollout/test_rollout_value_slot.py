@@ -14,85 +14,15 @@ from attnlib.models.attention import Wanted, interface, watching
 from attnlib.models.attention import call as attention_call
 from attnlib.models.attention.kernels import EagerCall
 from attnlib.rollout import rollout, rollout_of
+from tests.attnlib.small_models import GROUPED, MODELS, build, padding, tokens
 from tests.pretrained import trained_model
 
-SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 3}
-SIZE |= {"vocab_size": 97, "max_position_embeddings": 64}
-GROUPED = SIZE | {"num_key_value_heads": 2}
-HEADS_OF_8 = GROUPED | {"head_dim": 8}
-MIXED_WINDOWS = {
-    "sliding_window": 6,
-    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-}
-
-MODELS = {
-    "llama": (hf.LlamaForCausalLM, hf.LlamaConfig, GROUPED),
-    "gpt2": (
-        hf.GPT2LMHeadModel,
-        hf.GPT2Config,
-        {"vocab_size": 97, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 64},
-    ),
-    "qwen2": (
-        hf.Qwen2ForCausalLM,
-        hf.Qwen2Config,
-        GROUPED | {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
-    ),
-    "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config, HEADS_OF_8),
-    "mistral": (hf.MistralForCausalLM, hf.MistralConfig, GROUPED | {"sliding_window": 6}),
-    "gemma": (hf.GemmaForCausalLM, hf.GemmaConfig, HEADS_OF_8),
-    "gemma2": (
-        hf.Gemma2ForCausalLM,
-        hf.Gemma2Config,
-        HEADS_OF_8 | {"sliding_window": 6, "attn_logit_softcapping": 0.5, "query_pre_attn_scalar": 2},
-    ),
-    "gemma3": (hf.Gemma3ForCausalLM, hf.Gemma3TextConfig, HEADS_OF_8 | MIXED_WINDOWS),
-    "gpt_oss": (
-        hf.GptOssForCausalLM,
-        hf.GptOssConfig,
-        HEADS_OF_8 | {"sliding_window": 6, "num_local_experts": 2, "num_experts_per_tok": 1},
-    ),
-    "phi": (hf.PhiForCausalLM, hf.PhiConfig, SIZE),
-    "bert": (hf.BertForMaskedLM, hf.BertConfig, SIZE),
-    "distilbert": (
-        hf.DistilBertForMaskedLM,
-        hf.DistilBertConfig,
-        {"vocab_size": 97, "dim": 32, "hidden_dim": 48, "n_layers": 3, "n_heads": 4},
-    ),
-    "albert": (hf.AlbertForMaskedLM, hf.AlbertConfig, SIZE | {"embedding_size": 16}),
-    "modernbert": (
-        hf.ModernBertForMaskedLM,
-        hf.ModernBertConfig,
-        SIZE | {"pad_token_id": 0, "local_attention": 6, "global_attn_every_n_layers": 2},
-    ),
-}
 N = 17
-
-
-def build(name, **changes):
-    torch.manual_seed(0)
-    model_class, config_class, settings = MODELS[name]
-    model = model_class(config_class(**settings | changes)).eval()
-    with torch.no_grad():  # attention that has something to say: fresh weights give nearly uniform rows
-        for weight in model.parameters():
-            weight.mul_(10 if weight.ndim > 1 else 1)
-    return model
 
 
 @pytest.fixture(scope="module")
 def llama():
     return build("llama")
-
-
-def tokens(batch=2, n=N):
-    return torch.randint(3, 97, (batch, n), generator=torch.Generator().manual_seed(1))
-
-
-def padding(side):
-    if side == "none":
-        return None
-    mask = torch.ones(2, N, dtype=torch.long)
-    mask[0, slice(None, 4) if side == "left" else slice(-4, None)] = 0
-    return mask
 
 
 def eager_attentions(model, ids, mask=None):
@@ -120,7 +50,8 @@ def assert_equal_where_real(got, expected, mask):
     "ignore:Attention rows"
 )  # GPT-OSS gives some to its own sinks; padding may look nowhere
 def test_equals_eager_attention_and_dense_rollout(name, side):
-    model, ids, mask = build(name), tokens(), padding(side)
+    model, ids = build(name), tokens()
+    mask = None if side == "none" else padding(side)
     own = model.config._attn_implementation
     attentions = eager_attentions(model, ids, mask)
     assert max(a.amax(-1).mean() for a in attentions) > 2.5 / N  # rows are not uniform
@@ -312,7 +243,7 @@ def test_our_own_transformer(causal, side):
     )
     for layer in model.layers:
         layer.attention.qkv.weight.data.mul_(3)
-    ids, mask = tokens(), padding(side)
+    ids, mask = tokens(), None if side == "none" else padding(side)
     real = None if mask is None else mask.bool()
     attends = [layer.attention.attend for layer in model.layers]
     model.eval()

@@ -68,7 +68,7 @@ def test_matches_are_what_the_definition_says(lengths, seed, ties, fraction):
     np.testing.assert_array_equal(found, plainly)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows_of_lengths, st.integers(0, 10**6), st.booleans(), st.sampled_from(["f4", "f8"]))
 def test_correlations_are_scipys(lengths, seed, ties, dtype):
     x, y = ragged(seed, lengths, ties, dtype=dtype), ragged(seed + 1, lengths, ties, dtype=dtype)
@@ -92,7 +92,7 @@ def test_long_rows_are_scipys_too():
     np.testing.assert_allclose(kendall_tau(x, y), theirs, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rows_of_lengths, st.integers(0, 10**6), st.booleans())
 def test_checkpoints_at_once_are_checkpoints_one_by_one(lengths, seed, ties):
     x, y = ragged(seed, lengths, ties), ragged(seed + 1, lengths, ties, checkpoints=3)
@@ -103,7 +103,7 @@ def test_checkpoints_at_once_are_checkpoints_one_by_one(lengths, seed, ties):
     np.testing.assert_array_equal(top_match(y, y), [top_match(y.at(t), y.at(t)) for t in range(3)])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(rows_of_lengths, st.integers(0, 10**6))
 def test_rows_do_not_care_about_their_neighbours_padding_or_order(lengths, seed):
     x, y = ragged(seed, lengths), ragged(seed + 1, lengths)
@@ -176,11 +176,6 @@ def test_rank_correlations_are_zero_by_chance(measure):
     assert not expected_chance(y, measure).any()
 
 
-def test_chance_without_ties_is_the_share_of_places():
-    y = ragged(3, [1, 19, 20, 21, 200])
-    np.testing.assert_allclose(match_chance_rows(y), [1, 1 / 19, 1 / 20, 2 / 21, 10 / 200])
-
-
 def test_intervals_of_groups_are_wider_where_groups_agree_among_themselves():
     groups = np.repeat(np.arange(50), 8)
     values = np.random.default_rng(0).random(50)[groups, None]
@@ -189,16 +184,6 @@ def test_intervals_of_groups_are_wider_where_groups_agree_among_themselves():
     width = together.high - together.low
     assert width == pytest.approx(np.sqrt(8) * (alone.high - alone.low), rel=0.15)
     assert width == pytest.approx(2 * 1.96 * np.sqrt(1 / 12 / 50), rel=0.2)
-
-
-def test_the_agreements_interval_covers_as_often_as_it_says():
-    covered = 0
-    for trial in range(100):
-        rows = ragged(trial, [3] * 120)
-        noise = ragged(10_000 + trial, [3] * 120)
-        estimate = agreement(rows, noise, seed=trial)
-        covered += estimate.low <= 1 / 3 <= estimate.high
-    assert 88 <= covered <= 100
 
 
 @pytest.mark.parametrize(

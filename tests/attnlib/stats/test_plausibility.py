@@ -4,9 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score
 
 from attnlib.stats.plausibility import (
     average_precision,
@@ -43,7 +42,6 @@ def ranked_items(draw):
     return scores, truth
 
 
-@settings(deadline=None)
 @given(item=ranked_items(), k=st.integers(1, 7))
 def test_ties_count_as_the_mean_over_all_their_orders(item, k):
     scores, truth = item
@@ -52,7 +50,6 @@ def test_ties_count_as_the_mean_over_all_their_orders(item, k):
     assert average_precision(*given_)[0] == pytest.approx(every_order(scores, truth, precision))
 
 
-@settings(deadline=None)
 @given(item=ranked_items(), k=st.integers(1, 7))
 def test_chance_is_what_a_constant_score_gets(item, k):
     truth = np.array([item[1]])
@@ -76,31 +73,6 @@ def test_chance_is_the_mean_over_random_orders(n, right):
         hit = hit_at_k(scores, every, candidates, k)
         assert set(hit) <= {0.0, 1.0}
         assert hit_at_k_by_chance(truth[None], candidates[:1], k)[0] == pytest.approx(hit.mean(), abs=0.04)
-
-
-def test_without_ties_average_precision_is_scikit_learns():
-    rng = np.random.default_rng(0)
-    scores, truth = rng.normal(size=(50, 20)), rng.random((50, 20)) < 0.2
-    truth[:, 3] = True
-    found = average_precision(scores, truth, np.ones_like(truth))
-    expected = [average_precision_score(t, s) for s, t in zip(scores, truth, strict=True)]
-    np.testing.assert_allclose(found, expected)
-
-
-def test_perfect_is_one_reversed_is_below_chance_and_random_near_it():
-    rng = np.random.default_rng(1)
-    truth = np.zeros((400, 15), bool)
-    truth[np.arange(400), rng.integers(0, 15, 400)] = True
-    truth[:, 0] = True
-    candidates = np.ones_like(truth)
-    for measure, chance in (
-        (lambda s: average_precision(s, truth, candidates), average_precision_by_chance(truth, candidates)),
-        (lambda s: hit_at_k(s, truth, candidates, 2), hit_at_k_by_chance(truth, candidates, 2)),
-    ):
-        assert measure(truth + 0.0) == pytest.approx(1)
-        assert (measure(0.0 - truth) < chance).all()
-        assert (measure(rng.random(truth.shape)) - chance).mean() == pytest.approx(0, abs=0.1)
-        assert measure(np.zeros(truth.shape)) == pytest.approx(chance)
 
 
 def test_what_is_no_candidate_is_not_ranked():

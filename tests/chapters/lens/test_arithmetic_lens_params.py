@@ -5,7 +5,7 @@ import pytest
 from book.chapters.lens import ArithmeticLens
 from book.chapters.lens.arithmetic_lens import LensRun
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick
+from tests.parameters import quick
 
 QUICK = quick("arithmetic_lens")
 
@@ -44,23 +44,13 @@ def test_the_model_has_room_for_every_problem_of_its_task():
         assert p.config(run).causal and p.config(run).norm == "post" and p.config(run).activation == "gelu"
 
 
-@pytest.mark.parametrize("which", ["smoke", "quick", "paper"])
-def test_profiles_can_run(which):
-    p = params(**profile("arithmetic_lens", which))
-    for run in p.runs():
-        p.plan(run)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"problem": "12++3"}, "there should be a number at character 4"),
-        ({"problem": "1200+3"}, "1200 is not from 1 to 99"),
-        ({"problem": "12*3"}, r"\* was not asked for"),
         ({"highest": 20}, "cannot be disjoint: there are 400 problems"),
         ({"also": ["/"]}, "operators should be some of"),
         ({"published": [100, 5, 100]}, "three numbers of at least 10"),
-        ({"published": [100]}, "three numbers of at least 10"),
         ({"n_operands": 3, "problem": "1+2+3"}, r"say published=\[\]"),
         ({"n_heads": 5}, "n_heads must divide width=64"),
     ],

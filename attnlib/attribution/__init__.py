@@ -1,6 +1,7 @@
 """What a prediction drew on: every answer to that question, in one registry."""
 
 from attnlib.attribution.attention import from_attention
+from attnlib.attribution.learned import learned_heads
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.attribution.registry import METHODS, attribute, attributions
 from attnlib.attribution.spans import span_attributions
@@ -11,6 +12,7 @@ __all__ = [
     "attribute",
     "attributions",
     "from_attention",
+    "learned_heads",
     "measure",
     "span_attributions",
 ]

@@ -25,14 +25,21 @@ With `C_l[i, j]` the share of token `j` in what token `i` is made of after layer
 which is `attnlib.rollout.rollout` with `residual=False` (the residual connection is in `C` already), made
 from the top: of the last layer one row is needed, and in a causal model no row after the query's.
 
+ALTI-Logit also asks what is carried. With `d_l` the direction of `m_q` in layer `l` in which the target's
+logit (or its margin over a foil) grows along the residual connection, every norm on the way made linear,
+
+    ALTI-Logit    sum_l D_l C_(l-1) ... C_1,        D_l[j] = d_l . sum_h A_h[q, j] L_q(u_h(j))
+
+What the query's own embedding and feed-forward blocks add to the logit is not shared out among tokens.
+
 References:
     Kobayashi et al. 2020, *Attention is not only a weight: analyzing transformers with vector norms*,
     section 3. Ferrando, Gallego and Costa-jussa 2022, *Measuring the mixing of contextual information in the
-    transformer*, section 3; for pre-norm decoders, Ferrando et al. 2023, *Explaining how transformers use
-    context to build predictions*. Ferrando and Voita 2024, *Information flow routes: automatically
-    interpreting language models at scale*, section 2. Mohebbi et al. 2023, *Quantifying context mixing in
-    transformers*, section 3; rolled out as in section 5, without another residual connection, which is in `y`
-    already.
+    transformer*, section 3; for pre-norm decoders, and ALTI-Logit, Ferrando et al. 2023, *Explaining how
+    transformers use context to build predictions*, section 3. Ferrando and Voita 2024, *Information flow
+    routes: automatically interpreting language models at scale*, section 2. Mohebbi et al. 2023, *Quantifying
+    context mixing in transformers*, section 3; rolled out as in section 5, without another residual
+    connection, which is in `y` already.
 """
 
 from __future__ import annotations
@@ -44,8 +51,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from attnlib.attribution.lrp import rules
 from attnlib.attribution.parts import LayerParts, brought, parts_of
 from attnlib.attribution.prompts import Prompts, measure
+from attnlib.attribution.stream import slope
 from attnlib.models.attention import evaluating
 
 ROOM = 2**18
@@ -149,6 +158,42 @@ def information_flow_routes(
     """
     rows = route_rows_by_head if by_head else route_rows
     return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, rows)
+
+
+@measure
+def alti_logit(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+    """ALTI-Logit, in units of the logit; positive for tokens that speak for the target.
+
+    Raises:
+        ValueError: as in `attnlib.attribution.parts.parts_of`, or in `attention_constant_lrp`, by whose rule
+            norms are linear.
+    """
+    layers, query = parts_of(model, prompts.ids, check=prompts.query), prompts.query
+    with rules(model):
+        _, gradient = slope(model, prompts, len(layers), of=Prompts.margin)
+    direction, needed, found = gradient[:, [query]], _needed(layers, query), None
+    with torch.no_grad(), evaluating(model):
+        while layers:
+            layer = layers.pop()
+            here, direction = layer.led_down(direction, query)
+            to_logit = _along(layer, here, query)
+            if found is not None:
+                to_logit = to_logit + found[:, :, needed] @ shares(layer, needed, alti_rows)
+            found = to_logit
+    assert found is not None
+    return found[:, 0]
+
+
+def _along(
+    layer: LayerParts, direction: Float[Tensor, "batch 1 width"], query: int
+) -> Float[Tensor, "batch 1 key"]:
+    """`D`."""
+    at = slice(query, query + 1)
+    keys, found = layer.keys(at), layer.stream.new_zeros(layer.stream.shape[:2])
+    weights = layer.scaled(layer.attention(at), at)[:, :, 0]
+    vectors = layer.through_norm[keys]
+    found[:, keys] = torch.einsum("bhk,kbhw,bw->bk", weights, vectors, direction[:, 0].to(vectors))
+    return found[:, None]
 
 
 def alti_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
@@ -257,12 +302,17 @@ def followed_down(layers: list[LayerParts], query: int, rows: Rows) -> Float[Ten
 
     `layers` is empty after that: what is worked out of a layer is forgotten as soon as it was used.
     """
-    reach, n = max(layer.keys(slice(0, query + 1)).stop for layer in layers), layers[0].stream.shape[1]
-    needed = slice(0, query + 1 if reach <= query + 1 else n)
+    needed = _needed(layers, query)
     found = shares(layers.pop(), slice(query, query + 1), rows)
     while layers:
         found = found[..., needed] @ shares(layers.pop(), needed, rows)
     return found[:, 0]
+
+
+def _needed(layers: list[LayerParts], query: int) -> slice:
+    """The tokens of which a layer's rows are needed: in a causal model, none after the query."""
+    reach, n = max(layer.keys(slice(0, query + 1)).stop for layer in layers), layers[0].stream.shape[1]
+    return slice(0, query + 1 if reach <= query + 1 else n)
 
 
 def shares(layer: LayerParts, queries: slice, rows: Rows) -> Float[Tensor, "batch query key"]:

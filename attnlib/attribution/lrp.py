@@ -66,7 +66,7 @@ def attention_constant_lrp(model: nn.Module, prompts: Prompts) -> Scores:
 
 
 def _relevance(model: nn.Module, prompts: Prompts, attention: Callable[..., Inputs]) -> Scores:
-    with _rules(model), inputs_changed(model, attention):
+    with rules(model), inputs_changed(model, attention):
         embedded, gradient = slope(model, prompts, of=Prompts.margin)
     return (embedded * gradient).sum(-1)
 
@@ -117,7 +117,7 @@ class _LayerNorm(Function):
 
 
 @contextmanager
-def _rules(model: nn.Module) -> Iterator[None]:
+def rules(model: nn.Module) -> Iterator[None]:
     """This thread's passes of the model have the backward pass of norms, activations and gates."""
     activations = 0
     with ExitStack() as hooks:

@@ -74,6 +74,11 @@ class Linear(NamedTuple):
             parts = parts - parts.mean(-1, keepdim=True)
         return parts if isinstance(self.gain, float) else parts * self.gain
 
+    def back(self, direction: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
+        """The direction in the norm's input that is this one in its output: `scale G` transposed."""
+        direction = direction * self.gain * self.scale
+        return direction - direction.mean(-1, keepdim=True) if self.centred else direction
+
 
 class LayerParts:
     """One layer of one forward pass, apart; symbols as in the module's docstring. In float32 or better.
@@ -148,6 +153,18 @@ class LayerParts:
     def _shape(self, parts: Float[Tensor, "*parts width"]) -> Float[Tensor, "*parts width"]:
         """`G`."""
         return self._outer.shape(self._inner.shape(parts))
+
+    def led_down(
+        self, direction: Float[Tensor, "batch 1 width"], token: int
+    ) -> tuple[Float[Tensor, "batch 1 width"], Float[Tensor, "batch 1 width"]]:
+        """A direction in a token's output, as one in its `m`, and in its `x`, by the residual connection."""
+        here = slice(token, token + 1)
+        after, dtype = self.after_attention[:, here], self.anatomy.weight.dtype
+        summed = after + self.anatomy.feed_forward(after.to(dtype)).to(after)
+        direction = Linear.of(self.anatomy.on_output, summed).back(direction.to(after))
+        outer, scale = self._outer, self._outer.scale
+        at_token = outer if isinstance(scale, float) else outer._replace(scale=scale[:, here])
+        return direction, at_token.back(direction)
 
     def check(self, token: int) -> None:
         """Raise a `ValueError` unless the parts of a token sum to what the layer computed."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnlib.attribution.ablating import context_cite, kernel_shap
 from attnlib.attribution.attention import (
     ask,
     flow,
@@ -18,6 +19,7 @@ from attnlib.attribution.attention import (
 )
 from attnlib.attribution.decomposition import (
     alti,
+    alti_logit,
     information_flow_routes,
     mean_value_weighted,
     value_weighted,
@@ -47,6 +49,7 @@ METHODS: dict[str, Method] = {
     "mean value-weighted attention": mean_value_weighted,
     "rollout of value-weighted attention": value_weighted_rollout,
     "ALTI": alti,
+    "ALTI-Logit": alti_logit,
     "information flow routes": information_flow_routes,
     "value zeroing": value_zeroing,
     "gradient x embedding": gradient_x_embedding,
@@ -59,10 +62,13 @@ METHODS: dict[str, Method] = {
     "attention knockout": attention_knockout,
     "attribution patching": attribution_patching,
     "activation patching": activation_patching,
+    "ContextCite": context_cite,
+    "KernelSHAP": kernel_shap,
 }
 """Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
 
 SIGNED = (
+    "ALTI-Logit",
     "gradient x embedding",
     "integrated gradients",
     "AttnLRP",
@@ -72,6 +78,8 @@ SIGNED = (
     "attention knockout",
     "attribution patching",
     "activation patching",
+    "ContextCite",
+    "KernelSHAP",
 )
 """Those whose scores may be below 0, for tokens that speak against the target. All others only say how much,
 not which way: beside them, take the absolute value of these."""

@@ -22,7 +22,7 @@ from book.chapters.judging.protocols import FORMS, PROTOCOLS, Protocol, called
 from book.chapters.judging.removal import OPERATORS, READINGS, Case
 from book.chapters.parameters import Count, Different, Several, Text, among
 from book.chapters.storing import NOTEBOOKS
-from book.chapters.tells.measured import scored
+from book.chapters.tells.measured import ASKED, scored
 from book.chapters.tells.questions import Questions
 from book.chapters.tells.settings import SETTINGS, Setting
 
@@ -85,8 +85,8 @@ class JudgingMeasures(Chapter):
 
     @property
     def measures(self) -> list[str]:
-        """The measures that are judged: all, unless some are named."""
-        return self.methods or [*METHODS]
+        """The measures that are judged: `ASKED`, unless some are named."""
+        return self.methods or [*ASKED]
 
     # ---- what is asked, and what measures and judges say ---------------------------------------------
 

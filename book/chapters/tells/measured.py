@@ -36,6 +36,12 @@ from book.chapters.tells.single_head import SingleHead
 
 AVERAGE_PRECISION = "average precision"
 
+LATER = ("ALTI-Logit", "ContextCite", "KernelSHAP")
+"""Measures that came after the records of chapters: they are asked by name."""
+
+ASKED = tuple(name for name in METHODS if name not in LATER)
+"""What chapters ask where no measures are named."""
+
 
 class Scored(NamedTuple):
     """What measures say of questions.

@@ -20,7 +20,7 @@ from book.chapters.parameters import Amount, Count, Several, Text, among
 from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.costs import cost_table
 from book.chapters.tells.faithfulness import faithfulness_rows
-from book.chapters.tells.measured import BASELINES, Scored, plausibility_rows, scored, untrained
+from book.chapters.tells.measured import ASKED, BASELINES, Scored, plausibility_rows, scored, untrained
 from book.chapters.tells.questions import ID, OOD, Questions
 from book.chapters.tells.settings import SETTINGS
 
@@ -96,8 +96,8 @@ class WhereAttentionTells(Chapter):
 
     @property
     def asked_for(self) -> list[str]:
-        """The measures that are asked for: all, unless some are named."""
-        return self.methods or [*METHODS]
+        """The measures that are asked for: `ASKED`, unless some are named."""
+        return self.methods or [*ASKED]
 
     @property
     def transformers(self) -> list[str]:

@@ -277,6 +277,62 @@ def test_alti_is_what_the_paper_says(model):
     close(METHODS["ALTI"](model, IDS, query=QUERY), rolled_out(matrices))
 
 
+def frozen(norm, at, part):
+    """A part of what a norm is given, in its output: all but the bias, with the number that it divides by."""
+    if isinstance(norm, torch.nn.LayerNorm):
+        return norm.weight * (part - part.mean(-1, keepdim=True)) / (at.var(correction=0) + norm.eps).sqrt()
+    return part if norm is None or isinstance(norm, torch.nn.Identity) else part * norm(at) / at
+
+
+def up_to_the_margin(model, layers, number, part, after_attention=True):
+    """What a part of the query's stream in a layer adds to the margin of 7 over 9, past all later blocks."""
+    for at, layer in enumerate(layers[number:]):
+        m, anatomy = layer.after_attention[0, QUERY], layer.anatomy
+        if at or not after_attention:
+            o = layer.attended[0, QUERY]
+            inner = o if anatomy.on_attention is None else anatomy.on_attention(o)
+            part = frozen(anatomy.on_sum, layer.stream[0, QUERY] + inner, part)
+        part = frozen(anatomy.on_output, m + anatomy.feed_forward(m[None, None])[0, 0], part)
+    if isinstance(model, Transformer):
+        norm, head = model.norm, model.classify
+    else:
+        norm = getattr(model.base_model, "ln_f", None) or model.base_model.norm
+        head = model.get_output_embeddings()
+    last = layers[-1].output[0, QUERY]
+    weight, cap = head.weight[[7, 9]], getattr(model.config, "final_logit_softcapping", None)
+    if cap:
+        weight = weight * (1 - (norm(last) @ weight.T / cap).tanh().square())[:, None]
+    return frozen(norm, last, part) @ (weight[0] - weight[1])
+
+
+@torch.no_grad()
+def test_alti_logit_is_what_attention_adds_to_the_logit_followed_down(model):
+    layers, expected, below = parts_of(model, IDS[:1]), torch.zeros(N), torch.eye(N)
+    for number, layer in enumerate(layers):
+        weights, vectors = weights_and_vectors(layer)
+        carried = vectors[0].transpose(0, 1)
+        by_key = (weights[0, :, QUERY, :, None] * carried).sum(0)
+        expected += up_to_the_margin(model, layers, number, by_key) @ below
+        below = naive_alti(layer)[0] @ below
+    found = METHODS["ALTI-Logit"](model, IDS[:1], query=QUERY, target=7, foil=9)[0]
+    close(found, expected, atol=1e-4)
+
+
+@torch.no_grad()
+def test_alti_logit_and_what_is_not_shared_out_are_the_logit():
+    model = llama()
+    for name, bias in model.named_parameters():  # which no part would bring
+        bias.mul_("bias" not in name)
+    layers = parts_of(model, IDS[:1])
+    others = up_to_the_margin(model, layers, 0, layers[0].stream[0, QUERY], after_attention=False)
+    for number, layer in enumerate(layers):
+        block = layer.anatomy.feed_forward(layer.after_attention[:, [QUERY]])[0, 0]
+        others += up_to_the_margin(model, layers, number + 1, block, after_attention=False)
+    logits = model(IDS[:1]).logits[0, QUERY]
+    found = METHODS["ALTI-Logit"](model, IDS[:1], query=QUERY, target=7, foil=9)[0]
+    close(found.sum() + others, logits[7] - logits[9], atol=1e-3)
+
+
 @pytest.mark.parametrize("by_head", [False, True])
 @torch.no_grad()
 def test_information_flow_routes_are_what_the_paper_says(model, by_head):

@@ -33,7 +33,7 @@ def model(request):
 
 TAKEN_APART = {
     *("value-weighted attention", "mean value-weighted attention", "rollout of value-weighted attention"),
-    *("ALTI", "information flow routes", "value zeroing"),
+    *("ALTI", "ALTI-Logit", "information flow routes", "value zeroing"),
 }
 
 

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from attnlib.attribution import METHODS
 from attnlib.widgets import MeasureExplorer
 from book.chapters.refusals import ParameterError
 from book.chapters.tells import WhereAttentionTells
+from book.chapters.tells.measured import ASKED
 from book.chapters.tells.method_tables import method_comparisons
 from book.chapters.tells.predictions import (
     FAITHFULNESS,
@@ -70,7 +70,7 @@ def test_wrong_parameters_are_refused_with_what_was_allowed(changes, message):
 
 
 def test_without_names_every_measure_is_asked_for():
-    assert chapter(methods=[]).asked_for == [*METHODS]
+    assert chapter(methods=[]).asked_for == [*ASKED]
 
 
 def test_every_setting_is_asked_and_what_is_missing_has_a_reason(asked):

@@ -1,0 +1,222 @@
+r"""Measures that hide many tokens at once, again and again, and fit a sum of scores to what is answered.
+
+A token that is left out is hidden as a key from every other token, in all layers, and the others keep their
+positions: of one token alone, that is blank-out. With `v(S)` the answer on the tokens `S`, `N` the `n` that
+can be left out (what the query sees, but for itself) and `1_S` their row of ones and zeros,
+
+    ContextCite    argmin_a,b    mean_S (v(S) - b - 1_S . a)^2 / 2 + c |sd a|_1           S random halves
+    KernelSHAP     argmin_a      sum_S w(S) (v(S) - v({}) - 1_S . a)^2,   sum a = v(N) - v({})
+
+    w(S) = (n - 1) / (C(n, |S|) |S| (n - |S|)),  C a binomial coefficient
+
+Most of ContextCite's scores are 0: its penalty is for contexts of which few parts matter. `sd` is the
+deviation of each column of `1_S`, and `c` a share of that of the answers, so that their unit changes no order
+(the authors' `c` is a number). Its `v` is a logit, log p - log(1 - p), or the margin over a foil. That of
+KernelSHAP is the score `s` of all measures. Of all subsets it gives Shapley values: the mean over all orders
+of what a token adds to those before it. Where there are too many, sizes are drawn in proportion to what the
+kernel gives all sets of a size, and every set comes with its complement; then all weigh the same.
+
+References:
+    Cohen-Wang et al. 2024, *ContextCite: attributing model generation to context*, section 3 (there, parts
+    are deleted). Lundberg and Lee 2017, *A unified approach to interpreting model predictions*, section 4.1.
+    Covert and Lee 2021, *Improving KernelSHAP*: complements, and the sum as a constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from scipy.special import comb
+from sklearn.linear_model import Lasso  # type: ignore[import-untyped]
+from torch import Tensor, nn
+
+from attnlib.attribution.prompts import Prompts, measure
+from attnlib.models.attention import AttentionCall, evaluating
+from attnlib.models.attention.forward import logits_of
+from attnlib.models.attention.inputs import keys_hidden
+from attnlib.models.causal import is_causal
+
+Scores = Float[Tensor, "batch key"]
+
+Kept = Bool[np.ndarray, "variant player"]
+"""Which of the tokens that can be left out stay."""
+
+Answer = Callable[[Prompts, Tensor], Float[Tensor, " batch"]]
+"""`v`, of prompts that are aimed, and logits."""
+
+
+@measure
+def context_cite(
+    model: nn.Module,
+    prompts: Prompts,
+    *,
+    ablations: int = 64,
+    penalty: float = 0.01,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> Scores:
+    """ContextCite, in nats of the logit; positive for tokens that speak for the target.
+
+    Args:
+        model: as in `keys_hidden`.
+        prompts: what is asked.
+        ablations: how many random halves.
+        penalty: `c`, in deviations of the answers.
+        seed: of the halves, which are the same for all prompts of a length.
+        batch_size: how many at once; memory goes with it.
+
+    Raises:
+        ValueError: the query can see no token but itself; the model's kernel takes no such mask; or it
+            predicts no token.
+    """
+    seen = players(model, prompts)
+    kept = halves(ablations, len(seen), seed)
+    found = answers(model, prompts, seen, kept, logit, batch_size=batch_size)
+    return _in_place(
+        prompts, seen, found, [sparse(kept, row, penalty) for row in found.double().cpu().numpy()]
+    )
+
+
+@measure
+def kernel_shap(
+    model: nn.Module, prompts: Prompts, *, samples: int = 128, seed: int = 0, batch_size: int = 32
+) -> Scores:
+    """KernelSHAP, in nats; positive for tokens that speak for the target.
+
+    Args:
+        model: as in `context_cite`, and so are errors.
+        prompts: what is asked.
+        samples: how many subsets beside none and all of the tokens; all of them, if there are no more.
+        seed: of the subsets, which are the same for all prompts of a length.
+        batch_size: how many at once.
+
+    Returns:
+        Scores whose sum is what all tokens together add.
+    """
+    seen = players(model, prompts)
+    kept, weights = coalitions(samples, len(seen), seed)
+    found = answers(model, prompts, seen, kept, batch_size=batch_size)
+    return _in_place(
+        prompts, seen, found, [shapley(kept, row, weights) for row in found.double().cpu().numpy()]
+    )
+
+
+def _in_place(prompts: Prompts, seen: list[int], like: Tensor, scores: list[np.ndarray]) -> Scores:
+    found = like.new_zeros(prompts.ids.shape)
+    found[:, seen] = torch.as_tensor(np.stack(scores)).to(like)
+    return found
+
+
+def players(model: nn.Module, prompts: Prompts) -> list[int]:
+    """`N`: the places of the tokens that can be left out.
+
+    Raises:
+        ValueError: there is none.
+    """
+    stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
+    found = [place for place in range(stop) if place != prompts.query]
+    if not found:
+        raise ValueError("ablations need at least 2 tokens, one to leave out and one to ask at. Got one.")
+    return found
+
+
+@torch.no_grad()
+def answers(
+    model: nn.Module,
+    prompts: Prompts,
+    seen: list[int],
+    kept: Kept,
+    of: Answer = Prompts.score,
+    *,
+    batch_size: int = 32,
+) -> Float[Tensor, "batch variant"]:
+    """`v(S)` of every prompt; arguments and errors as in `context_cite`.
+
+    Args:
+        model: which answers.
+        prompts: what is asked.
+        seen: `N`, of `players`.
+        kept: `S`.
+        of: what is read off the logits.
+        batch_size: how many variants at once.
+    """
+    stop = max([*seen, prompts.query]) + 1
+    ids, found = prompts.ids[:, :stop], list[Tensor]()
+    gone = torch.zeros(len(kept), stop, dtype=torch.bool, device=ids.device)
+    gone[:, seen] = torch.from_numpy(~kept).to(ids.device)
+    with evaluating(model):
+        aimed = prompts.aimed(logits_of(model, ids, start=prompts.query)[:, 0])
+        for one in range(len(ids)):
+            for some in gone.split(batch_size):
+                with keys_hidden(model, partial(_from_others, some)):
+                    logits = logits_of(model, ids[one].expand(len(some), -1), start=prompts.query)[:, 0]
+                found.append(of(aimed.rows([one] * len(some)), logits))
+    return torch.cat(found).view(len(ids), -1)
+
+
+def _from_others(gone: Bool[Tensor, "copy key"], call: AttentionCall) -> Bool[Tensor, "copy 1 query key"]:
+    """Tokens that are gone see themselves, so that every query has a key; nobody else sees them."""
+    itself = torch.eye(gone.shape[1], dtype=torch.bool, device=gone.device)
+    return (gone[:, None] & ~itself)[:, None]
+
+
+def logit(prompts: Prompts, logits: Float[Tensor, "batch vocabulary"]) -> Float[Tensor, " batch"]:
+    """ContextCite's `v`."""
+    assert prompts.target is not None
+    if prompts.foil is not None:
+        return prompts.score(logits)
+    others = logits.scatter(1, prompts.target[:, None], -torch.inf)
+    return prompts.margin(logits) - others.logsumexp(-1)
+
+
+def halves(count: int, n: int, seed: int) -> Kept:
+    """Random halves: every one of `n` tokens stays in each of them with a chance of 1/2."""
+    return np.random.default_rng([seed, n]).random((count, n)) < 0.5
+
+
+def sparse(kept: Kept, v: Float[np.ndarray, " variant"], penalty: float) -> Float[np.ndarray, " player"]:
+    """ContextCite's scores of one prompt; see the module."""
+    sd = kept.std(0)
+    scale = np.where(sd > 0, sd, 1.0)
+    if not v.std() > 1e-9 * np.abs(v).max():
+        return np.zeros(kept.shape[1])  # rounding is no answer
+    lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000)
+    lasso.fit((kept - kept.mean(0)) / scale, (v - v.mean()) / v.std())
+    return lasso.coef_ * v.std() / scale
+
+
+def coalitions(samples: int, n: int, seed: int) -> tuple[Kept, Float[np.ndarray, " between"]]:
+    """Subsets for KernelSHAP, none and all of the tokens first, and what each of the others weighs."""
+    ends = np.array([[False], [True]]).repeat(n, 1)
+    size = np.arange(1, n)
+    if n < 2:
+        return ends, np.zeros(0)
+    if 2**n - 2 <= samples:
+        every = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) % 2 == 1
+        by_size = (n - 1) / (size * (n - size)) / comb(n, size)
+        return np.concatenate([ends, every]), by_size[every.sum(1) - 1]
+    rng, chance = np.random.default_rng([seed, n]), 1 / (size * (n - size))
+    sizes = rng.choice(size, samples // 2, p=chance / chance.sum())
+    drawn = rng.random((len(sizes), n)).argsort(1) < sizes[:, None]
+    return np.concatenate([ends, drawn, ~drawn]), np.ones(2 * len(drawn))
+
+
+def shapley(
+    kept: Kept, v: Float[np.ndarray, " variant"], weights: Float[np.ndarray, " between"]
+) -> Float[np.ndarray, " player"]:
+    """KernelSHAP's scores of one prompt: least squares under the constraint, by a Lagrange multiplier.
+
+    Args:
+        kept: of `coalitions`.
+        v: the answers.
+        weights: of `coalitions`, of all but none and all of the tokens.
+    """
+    n, rows = kept.shape[1], kept[2:].astype(float)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n], system[n, n] = rows.T @ (weights[:, None] * rows), 0
+    right = np.append(rows.T @ (weights * (v[2:] - v[0])), v[1] - v[0])
+    return np.linalg.lstsq(system, right, rcond=None)[0][:n]

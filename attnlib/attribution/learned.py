@@ -1,0 +1,97 @@
+r"""A measure that is learned: one weight per attention head, fitted to what ablations do to other questions.
+
+With `A_h[q, k]` the attention of head `h` (of any layer) from the query and `w_h` its weight,
+
+    score of k = sum_h w_h A_h[q, k],        w = argmin  sum_i mean_S (v_i(S) - 1_S . A_i w)^2 + r |w|^2
+
+over questions `i` and random halves `S` of their tokens (`attnlib.attribution.ablating`). Answers `v_i` and
+sums `1_S . A_i w` are taken from their means over `S`, and answers divided by their deviation, so that every
+question counts the same: up to the penalty, that is the linear prediction which correlates best with what was
+answered. Some 32 passes per question to learn from; then one per question, as for plain attention.
+
+References:
+    Cohen-Wang et al. 2025, *Learning to attribute with attention* (AT2): there by gradients on Pearson's
+    correlation, with attention from every written token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from attnlib.attribution.ablating import answers, halves, players
+from attnlib.attribution.prompts import Method, Prompts, measure
+from attnlib.models.attention import AttentionCall
+from attnlib.models.attention.forward import watched_pass
+
+
+@torch.no_grad()
+def attention_of_heads(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch head key"]:
+    """The query's attention in every head, layer by layer.
+
+    Raises:
+        ValueError: as in `rollout_of`; or the model's kernel forms no attention weights.
+    """
+    calls, at, n = list[AttentionCall](), slice(prompts.query, prompts.query + 1), prompts.ids.shape[1]
+    watched_pass(model, [calls.append], prompts.ids)
+    rows = list[Tensor]()
+    for call in calls:
+        low, high = call.keys_of(at.start, at.stop)
+        rows.append(pad(call.changed_rows(at)[:, :, 0], (low, n - high)))
+    return torch.cat(rows, 1)
+
+
+def learned_heads(
+    model: nn.Module,
+    questions: Iterable[Prompts],
+    *,
+    ablations: int = 32,
+    penalty: float = 0.01,
+    seed: int = 0,
+) -> Method:
+    """Learn the weights, of questions that are not those to be explained.
+
+    Args:
+        model: as in `attention_of_heads` and `keys_hidden`.
+        questions: what is learned from, prompts of one length and query at a time.
+        ablations: random halves of each.
+        penalty: `r`, as a share of the mean over heads of what the squares of their sums come to.
+        seed: of the halves.
+
+    Returns:
+        A measure as those of `METHODS`; its scores have a sign. `method.weights` are the weights.
+
+    Raises:
+        ValueError: there is no question to learn from: none whose answer changes.
+    """
+    squares, products = 0.0, 0.0
+    for some in questions:
+        seen = players(model, some)
+        kept = halves(ablations, len(seen), seed)
+        heads = attention_of_heads(model, some)[:, :, seen].double().cpu().numpy()
+        for row, v in zip(heads, answers(model, some, seen, kept).double().cpu().numpy(), strict=True):
+            if v.std() > 1e-9 * np.abs(v).max():
+                sums = kept @ row.T
+                sums = sums - sums.mean(0)
+                squares, products = squares + sums.T @ sums, products + sums.T @ (v - v.mean()) / v.std()
+    if isinstance(squares, float):
+        raise ValueError("there should be a question to learn from, whose answer changes with its tokens")
+    ridge = penalty * np.trace(squares) / len(squares) * np.eye(len(squares))
+    return of_weights(torch.from_numpy(np.linalg.solve(squares + ridge, products)))
+
+
+def of_weights(weights: Float[Tensor, " head"]) -> Method:
+    """The measure of given weights, `w_h` layer by layer."""
+
+    @measure
+    def learned(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
+        heads = attention_of_heads(model, prompts)
+        return torch.einsum("h,bhk->bk", weights.to(heads), heads)
+
+    learned.weights = weights  # type: ignore[attr-defined]
+    return learned

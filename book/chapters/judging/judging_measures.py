@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float
-from pydantic import Field, model_validator
+from jaxtyping import Bool, Float
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from attnlib.attribution.registry import METHODS, SIGNED, attributions
 from book.chapters.chapter import Chapter
+from book.chapters.judging.fitted import LEARNED, cross_fitted
 from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
-from book.chapters.judging.judged import Judged, judge
+from book.chapters.judging.judged import Judged, agreement, judge
 from book.chapters.judging.predictions import JUDGING
 from book.chapters.judging.protocols import FORMS, PROTOCOLS, Protocol, called
 from book.chapters.judging.removal import OPERATORS, READINGS, Case
+from book.chapters.judging.soft import SOFT
 from book.chapters.parameters import Count, Different, Several, Text, among
 from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.measured import ASKED, scored
@@ -32,12 +35,25 @@ Cases = dict[tuple[str, int], Case]
 Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
 """What measures say of the questions of these, by name."""
 
+PARTS = ("apart",)
+"""What else can be asked; see the method of that name."""
+
 SettingName = Annotated[str, among(JUDGING)]
 RetrainedName = Annotated[str, among(RETRAINED)]
-MethodName = Annotated[str, among(METHODS)]
-FormName = Annotated[str, among(FORMS)]
+MethodName = Annotated[str, among((*METHODS, LEARNED))]
+FormName = Annotated[str, among((*FORMS, *SOFT))]
 OperatorName = Annotated[str, among(OPERATORS)]
 ReadingName = Annotated[str, among(READINGS)]
+PartName = Annotated[str, among(PARTS)]
+
+APART: dict[str, Callable[[Questions], Bool[Tensor, " item"]]] = {
+    "out of distribution": lambda q: q.right & ~q.in_distribution,
+    "answered wrongly": lambda q: ~q.right,
+}
+"""Questions that a judge is not to be held by, apart: which they are."""
+
+FEWEST = 8
+"""Questions of a kind, below which they are not judged by apart."""
 
 BLIND = "hist, compiled"
 """The program whose sources carry no value: see `JudgingMeasures.blind_spot`."""
@@ -59,6 +75,7 @@ class JudgingMeasures(Chapter):
     seeds: Count = Field(ge=1, le=3)
     draws: Count = Field(ge=1, le=100)
     shown: Count = Field(ge=1, le=20)
+    parts: Different[PartName]
 
     @model_validator(mode="after")
     def _possible(self) -> JudgingMeasures:
@@ -72,6 +89,11 @@ class JudgingMeasures(Chapter):
             )
         return self
 
+    @model_serializer(mode="wrap")
+    def _told(self, told: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The parameters that a record is of: `parts`, which came after some, only where there are any."""
+        return {name: value for name, value in told(self).items() if name != "parts" or value}
+
     @property
     def label(self) -> str:
         """How many settings and protocols."""
@@ -80,7 +102,9 @@ class JudgingMeasures(Chapter):
     @property
     def asked_for(self) -> dict[str, Protocol]:
         """The protocols of these forms, operators and readings, by name."""
-        names = (called(*parts) for parts in product(self.forms, self.operators, self.readings))
+        forms = [form for form in self.forms if form not in SOFT]
+        names = [called(*parts) for parts in product(forms, self.operators, self.readings)]
+        names += [form for form in self.forms if form in SOFT]
         return {name: PROTOCOLS[name] for name in names}
 
     @property
@@ -117,13 +141,33 @@ class JudgingMeasures(Chapter):
         shown = tqdm(both, disable=not progress, desc="trained again", unit="model")
         return {(name, 0): self._case(keys_hidden(name), 0) for name in shown}
 
+    def cases_apart(self, kind: str, cases: Cases, progress: bool = True) -> Cases:
+        """The questions of one kind of `APART` to the same models, where there are enough of them."""
+        found = Cases()
+        for name, seed in tqdm(cases, disable=not progress, desc=kind, unit="model"):
+            _, questions = SETTINGS[name].make(self, seed, others=self.others)
+            some = questions.where(APART[kind](questions))
+            if len(some) >= FEWEST:
+                found[name, seed] = Case(cases[name, seed].model, some, draws=self.draws, seed=seed)
+        return found
+
+    def apart(self, cases: Cases, protocols: Sequence[str], progress: bool = True) -> dict[str, pd.DataFrame]:
+        """How protocols agree with the known answers, of every kind of `APART`; if that is asked for."""
+        found = dict[str, pd.DataFrame]()
+        for kind in APART if "apart" in self.parts else ():
+            some = self.cases_apart(kind, cases, progress)
+            found[kind] = agreement(self.judge_all(some, self.scores(some, progress), protocols, progress))
+        return found
+
     def scores(self, cases: Cases, progress: bool = True) -> Scores:
-        """What every measure says."""
-        shown = tqdm(cases.items(), disable=not progress, desc="measured", unit="model")
-        return {
-            pair: scored(case.model, case.questions, SETTINGS[pair[0]].methods(self.measures)).scores
-            for pair, case in shown
-        }
+        """What every measure says; one that has to be learned, by what it learned of other questions."""
+        plain = [name for name in self.measures if name != LEARNED]
+        found = Scores()
+        for pair, case in tqdm(cases.items(), disable=not progress, desc="measured", unit="model"):
+            found[pair] = scored(case.model, case.questions, SETTINGS[pair[0]].methods(plain)).scores
+            if LEARNED in self.measures:
+                found[pair][LEARNED] = cross_fitted(case.model, case.questions)
+        return found
 
     def judge_all(
         self, cases: Cases, scores: Scores, protocols: Sequence[str] = (), progress: bool = True
@@ -178,7 +222,7 @@ class JudgingMeasures(Chapter):
 def without_sign(scores: Scores) -> Scores:
     """The absolute values of scores that have a sign, under their measures' names."""
     return {
-        pair: {name: each.abs() for name, each in found.items() if name in SIGNED}
+        pair: {name: each.abs() for name, each in found.items() if name in (*SIGNED, LEARNED)}
         for pair, found in scores.items()
     }
 

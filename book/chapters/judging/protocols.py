@@ -11,6 +11,14 @@ first $n$ by a measure, a *form* makes a number of it:
     deletion               minus the area under v(C without T_n), n from none to all in steps of 20 %
     insertion              the area under v(T_n), in the same steps
     LDS                    Spearman's correlation of v(S) with the sum of scores over S, over random halves S
+    MAS                    insertion minus deletion, of v and of the scores themselves; see below
+
+MAS asks for more than an order. With $r_n = (v(T_n) - v(\emptyset)) / (v(C) - v(\emptyset))$ from 0 to 1,
+made so that it never falls, and $d_n$ the share of all scores above 0 that $T_n$ has, its curve is
+$\max(0, r_n - |d_n - r_n|)$, from its lowest (0) to its highest (1). For deletion $r_n$ is of
+$v(C \setminus T_n)$ and never rises, $d_n$ the share of what is left, and the curve
+$\min(1, r_n + |d_n - r_n|)$. One that is the same everywhere counts as 1/2. (Scores below 0, of which the
+authors' images have none, count as 0.)
 
 Tokens of equal score are ordered by a coin of the measure's own: one coin for all would rank all measures
 that say nothing alike, and give them the luck of one order.
@@ -18,7 +26,8 @@ that say nothing alike, and give them the luck of one order.
 References:
     DeYoung et al. 2020, *ERASER*: comprehensiveness, sufficiency. Petsiuk et al. 2018, *RISE*: deletion and
     insertion. Park et al. 2023, *TRAK*, section 3: the linear datamodeling score (LDS), of training data;
-    Cohen-Wang et al. 2024, *ContextCite*, section 4: of a prompt's parts.
+    Cohen-Wang et al. 2024, *ContextCite*, section 4: of a prompt's parts. Walker et al. 2024, *Attribution
+    quality metrics with magnitude alignment* (MAS), section 4, and their code.
 """
 
 from __future__ import annotations
@@ -33,6 +42,7 @@ from jaxtyping import Bool, Float, Int
 from attnlib.stats.ragged import Ragged
 from attnlib.stats.rank_measures import spearman_rows
 from book.chapters.judging.removal import OPERATORS, READINGS, Case, Kept
+from book.chapters.judging.soft import SOFT
 from book.chapters.tells.faithfulness import order_of, tokens_of
 
 Scores = Float[np.ndarray, "item measure token"]
@@ -115,6 +125,39 @@ def _area(whole: Numbers, nothing: Numbers, between: Numbers) -> Numbers:
     return ((whole + nothing) / 2 + n * between) / (n + 1)
 
 
+def mas(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
+    """Magnitude aligned scoring, insertion minus deletion; see the module."""
+    counts = np.concatenate([_shares(case, STEPS), case.candidates.sum(1)[:, None]], 1)
+    first = first_tokens(case, scores, counts)
+    whole, nothing = _ends(case, operator, reading)
+    positive = np.where(case.candidates[:, None], np.nan_to_num(scores), 0).clip(0)
+    even = case.candidates[:, None] / case.candidates.sum(1)[:, None, None]
+    total = positive.sum(-1, keepdims=True)
+    share = np.where(total > 0, positive / np.where(total > 0, total, 1), even)
+    there = np.einsum("imbt,imt->imb", first.astype(float), share)
+    shown = np.concatenate([np.zeros((*there.shape[:2], 1)), there], 2)
+    change = (whole - nothing)[..., None]
+
+    def response(kept: Bool[np.ndarray, "item measure step token"], start: Numbers) -> np.ndarray:
+        v = case.answers(operator, reading, _flat(kept)).reshape(there.shape)
+        v = np.concatenate([np.broadcast_to(start[..., None], (*v.shape[:2], 1)), v], 2)
+        return ((v - nothing[..., None]) / np.where(change == 0, np.inf, change)).clip(0, 1)
+
+    up = np.maximum.accumulate(response(first, nothing), -1)
+    down = np.minimum.accumulate(response(~first, whole), -1)
+    inserted = (up - np.abs(shown - up)).clip(0, 1)
+    deleted = (down + np.abs(1 - shown - down)).clip(0, 1)
+    return _area_of(inserted) - _area_of(deleted)
+
+
+def _area_of(curve: Float[np.ndarray, "item measure step"]) -> Numbers:
+    """The area under a curve between its lowest and its highest point, by the trapezoid rule."""
+    low, high = curve.min(-1, keepdims=True), curve.max(-1, keepdims=True)
+    flat = high - low < 1e-9
+    scaled = np.where(flat, 0.5, (curve - low) / np.where(flat, 1, high - low))
+    return np.trapezoid(scaled, dx=1 / (curve.shape[-1] - 1), axis=-1)
+
+
 def lds(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """Whether sums of scores rank random halves of the candidates as the model does; see the module.
 
@@ -142,6 +185,7 @@ FORMS: dict[str, Callable[[str, str, Case, Scores], Numbers]] = {
     "deletion": deletion,
     "insertion": insertion,
     "LDS": lds,
+    "MAS": mas,
 }
 """What is made of the readings: name -> function; see the module."""
 
@@ -154,5 +198,5 @@ def called(form: str, operator: str, reading: str) -> str:
 PROTOCOLS: dict[str, Protocol] = {
     called(form, operator, reading): partial(FORMS[form], operator, reading)
     for form, operator, reading in product(FORMS, OPERATORS, READINGS)
-}
+} | SOFT
 """Name -> function; one of a reader's own is as good."""

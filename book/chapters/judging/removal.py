@@ -146,27 +146,27 @@ class Case:
         q, which = self.questions, torch.from_numpy(item)
         ids, query, seen = q.input_ids[which], q.query[which], torch.from_numpy(left)
         if operator == MASK:
-            return self._readings(ids, self._ends(which), query, which, seen)
+            return self.readings(ids, self.ends(which), query, which, seen)
         if operator == DELETE:
             order = (~seen).int().argsort(dim=1, stable=True)  # what is left moves to the beginning
             before = seen & (torch.arange(seen.shape[1]) < query[:, None])
             packed, moved = ids.gather(1, order), before.sum(1)
-            return self._readings(packed, moved + 1 if self._causal else seen.sum(1), moved, which)
+            return self.readings(packed, moved + 1 if self._causal else seen.sum(1), moved, which)
         rng, once = np.random.default_rng(self.seed), operator == "resample"
         found = [
             torch.where(seen, ids, torch.from_numpy(FILLINGS[operator](q, rng))[which])
             for _ in range(1 if once else self.draws)
         ]
-        ends = self._ends(which)
-        return np.mean([self._readings(each, ends, query, which) for each in found], axis=0)
+        ends = self.ends(which)
+        return np.mean([self.readings(each, ends, query, which) for each in found], axis=0)
 
-    def _ends(self, which: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
+    def ends(self, which: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
         """How many tokens are read: all, or those that the query of a causal model sees."""
         q = self.questions
         return (q.query + 1 if self._causal else q.attention_mask.sum(1))[which]
 
     @torch.no_grad()
-    def _readings(
+    def readings(
         self,
         ids: Int[Tensor, "row token"],
         ends: Int[Tensor, " row"],
@@ -178,7 +178,7 @@ class Case:
         q, found = self.questions, torch.zeros(len(ids), len(READINGS), dtype=torch.float64)
         assert q.foil is not None
         with evaluating(self.model):
-            for end, rows in _of_one_length(ends, self.batch_size):
+            for end, rows in of_one_length(ends, self.batch_size):
                 logits = self._logits(
                     ids[rows, :end], query[rows], None if seen is None else seen[rows, :end]
                 )
@@ -208,7 +208,8 @@ class Case:
         return logits[torch.arange(len(ids)), query.to(logits.device) - first]
 
 
-def _of_one_length(ends: Int[Tensor, " row"], batch_size: int) -> Iterator[tuple[int, Int[Tensor, " some"]]]:
+def of_one_length(ends: Int[Tensor, " row"], batch_size: int) -> Iterator[tuple[int, Int[Tensor, " some"]]]:
+    """Rows that end at the same place, so many at a time; and where."""
     for end in ends.unique().tolist():
         for rows in (ends == end).nonzero()[:, 0].split(batch_size):
             yield end, rows

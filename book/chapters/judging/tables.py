@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from book.chapters.judging.predictions import (
     halves,
 )
 from book.chapters.judging.removal import Case
+from book.chapters.judging.soft import SOFT
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
@@ -102,7 +103,7 @@ def protocol_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def grid(table: pd.DataFrame) -> pd.DataFrame:
     """Mean tau over settings: a row per form, a column per operator and reading."""
-    means = over_settings(table)
+    means = over_settings(table[~table["protocol"].isin(SOFT)])
     parts = means["protocol"].str.rsplit(", ", n=2, expand=True)
     means = means.assign(form=parts[0], operator=parts[1], reading=parts[2])
     return means.pivot_table(index="form", columns=["operator", "reading"], values="value", sort=False)
@@ -155,6 +156,26 @@ def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"])
 
 
+def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tau about questions of a kind, and what that is more than about those answered rightly in distribution.
+
+    Args:
+        table: of `judged.agreement`, of the latter.
+        apart: the same by kind, of some of the protocols and settings.
+
+    Returns:
+        Columns `kind`, `protocol`, `usual`, the mean of `table` over the same settings; and the difference:
+        `value`, with Student's interval over `n` settings.
+    """
+    rows, columns = [], ["kind", "protocol", "usual", "value", "low", "high", "n"]
+    for kind, there in apart.items():
+        for protocol, part in there.groupby("protocol", sort=False):
+            both = part.merge(table[["setting", "protocol", "tau"]], on=["setting", "protocol"])
+            gained = difference(both["tau_x"] - both["tau_y"])
+            rows.append((kind, protocol, both["tau_y"].mean(), *gained))
+    return pd.DataFrame(rows, columns=columns)
+
+
 def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:
     """What measures with a sign gain if only its absolute value is taken.
 
@@ -185,6 +206,7 @@ def recorded(
     predictions: pd.DataFrame,
     signs: pd.DataFrame,
     again: pd.DataFrame,
+    more: Mapping[str, pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """What is kept of a run, a row per number.
 
@@ -195,6 +217,7 @@ def recorded(
         predictions: of `predictions.prediction_table`.
         signs: of `sign_table`.
         again: of `judged.agreement`, of models that were trained with keys hidden.
+        more: what else was asked, as `part_rows` takes it.
     """
     named = named_judges(table)
     means = pd.concat(
@@ -223,10 +246,78 @@ def recorded(
     ways = ways.assign(run=ALL, what=ways["settings"])
     decided = decision_table(table)
     decided = decided.assign(run=ALL, what=USED + decided["there"])
-    parts = [names, means, groups, long, alone, *best, came, signed, gained, ways, hidden, decided]
+    parts = [
+        names,
+        means,
+        groups,
+        long,
+        alone,
+        *best,
+        came,
+        signed,
+        gained,
+        ways,
+        hidden,
+        decided,
+        part_rows(more or {}),
+    ]
     rows = pd.concat([part for part in parts if len(part)], ignore_index=True).dropna(subset="value")
     rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], n=rows["n"].astype(int))
     return rows[["run", "metric", "value", "low", "high", "n"]]
+
+
+PART = "part"
+"""What rows about what else was asked begin with."""
+
+
+def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tables of what else was asked, a row per number.
+
+    Args:
+        more: by what they are about: `value`, with an interval over `n`, and texts that tell rows apart.
+    """
+    tables = []
+    for part, table in more.items():
+        texts = [name for name in table if name not in ("usual", "value", "low", "high", "n")]
+        of: Any = table[texts].agg("; ".join, axis=1) if len(table) else []
+        tables.append(table.assign(run=ALL, what=f"{PART} {part}", protocol=of))
+        if "usual" in table:
+            tables.append(
+                table.assign(
+                    run=ALL,
+                    what=f"{PART} {part}, usual",
+                    protocol=of,
+                    value=table["usual"],
+                    low=None,
+                    high=None,
+                )
+            )
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFrame:
+    """The table of `part_rows` again, of the record that asked the most settings of those that have it.
+
+    Args:
+        rows: of all records of the chapter.
+        part: what it is about.
+        texts: the columns that told its rows apart.
+    """
+    start = f"{PART} {part}: "
+    columns = [*texts, "value", "low", "high", "n"]
+    if rows.empty or not (there := rows[rows["metric"].str.startswith(start)])["record"].nunique():
+        return pd.DataFrame(columns=columns)
+    there = widest(rows[rows["record"].isin(there["record"])])
+    found = there[there["metric"].str.startswith(start)]
+    parts = found["metric"].str.removeprefix(start).str.split("; ", expand=True)
+    found = found.assign(**{name: parts[i] for i, name in enumerate(texts)})
+    before = there[there["metric"].str.startswith(f"{PART} {part}, usual: ")]
+    if len(before):
+        found, columns = (
+            found.assign(usual=before["value"].to_numpy()),
+            [*texts, "usual", *columns[len(texts) :]],
+        )
+    return found[columns].reset_index(drop=True)
 
 
 class Kept(NamedTuple):

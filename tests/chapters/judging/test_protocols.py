@@ -6,6 +6,7 @@ from scipy import stats
 
 from book.chapters.judging.protocols import BUDGETS, FORMS, HALVES, PROTOCOLS, STEPS, called, first_tokens
 from book.chapters.judging.removal import OPERATORS, READINGS
+from book.chapters.judging.soft import SOFT
 
 ITEMS, TOKENS = 6, 10
 
@@ -43,7 +44,7 @@ def sums_of_first(case, scores, n):
 
 
 def test_every_form_operator_and_reading_has_a_protocol():
-    assert len(PROTOCOLS) == len(FORMS) * len(OPERATORS) * len(READINGS) == 120
+    assert len(PROTOCOLS) == len(FORMS) * len(OPERATORS) * len(READINGS) + len(SOFT) == 139
     assert called("LDS", "replace", "log p") in PROTOCOLS
 
 
@@ -75,6 +76,50 @@ def test_deletion_and_insertion_are_areas_by_the_trapezoid_rule(case):
     np.testing.assert_allclose(
         numbers(case, "deletion", scores[:, None])[:, 0], -np.trapezoid(whole - there, steps, axis=0)
     )
+
+
+def mas_by_hand(case, scores, item, inserted):
+    """One curve of one question, point by point."""
+    order = [k for k in np.argsort(-scores) if case.candidates[item, k]]
+    weights, share = case.weights[item], scores.clip(0) / scores[order].clip(0).sum()
+    total, best, curve = weights[order].sum(), float(not inserted), []
+    for n in [0, *(int(np.ceil(round(part * 9, 9))) for part in STEPS), 9]:
+        there = weights[order[:n]].sum() if inserted else weights[order[n:]].sum()
+        response = min(1, max(0, there / total))
+        best = max(best, response) if inserted else min(best, response)
+        shown = share[order[:n]].sum() if inserted else share[order[n:]].sum()
+        off = abs(shown - best)
+        curve.append(max(0, best - off) if inserted else min(1, best + off))
+    curve = np.array(curve)
+    if curve.max() > curve.min():
+        curve = (curve - curve.min()) / (curve.max() - curve.min())
+    else:
+        curve = curve * 0 + 0.5
+    return np.trapezoid(curve, dx=1 / 5)
+
+
+def test_mas_is_two_areas_with_a_penalty_for_what_magnitudes_do_not_say(case):
+    case.weights = np.abs(case.weights)
+    scores = np.random.default_rng(1).standard_normal((ITEMS, TOKENS))
+    found = numbers(case, "MAS", scores[:, None])[:, 0]
+    for item in range(ITEMS):
+        curves = [mas_by_hand(case, scores[item], item, inserted) for inserted in (True, False)]
+        assert found[item] == pytest.approx(curves[0] - curves[1], abs=1e-9)
+
+
+def test_mas_prefers_magnitudes_that_are_those_of_the_answer(case):
+    case.weights = np.abs(case.weights)
+    right, flatter = case.weights, case.weights**0.1  # one order
+    found = numbers(case, "MAS", np.stack([right, flatter], 1))
+    assert (found[:, 0] > found[:, 1]).all()
+    order_only = numbers(case, "insertion", np.stack([right, flatter], 1))
+    np.testing.assert_allclose(order_only[:, 0], order_only[:, 1])
+
+
+def test_mas_of_an_answer_that_needs_no_token_is_nothing(case):
+    case.weights = np.zeros_like(case.weights)
+    found = numbers(case, "MAS", np.random.default_rng(1).random((ITEMS, 2, TOKENS)))
+    assert np.isfinite(found).all()
 
 
 def test_lds_is_spearmans_correlation_over_random_halves(case):

@@ -1,0 +1,73 @@
+"""What was asked after the recorded run: a learned measure, questions apart; records keep their names."""
+
+import pandas as pd
+import pytest
+import torch
+
+from attnlib.attribution import learned_heads
+from book.chapters.judging import JudgingMeasures, judging_measures, tables
+from book.chapters.judging.fitted import LEARNED, cross_fitted, prompts_of
+from book.chapters.judging.judged import agreement
+from book.chapters.judging.predictions import TODAY
+from book.chapters.judging.tables import ALL, apart_table, part_rows, part_table
+from book.chapters.records.runs import RECORDED, _file_name
+from book.chapters.tells.measured import ASKED
+from tests.parameters import profile, quick
+
+NAME = "judging_measures"
+
+
+def chapter(**changes):
+    smoke = quick(NAME) | profile(NAME, "smoke") | {"device": "cpu", "settings": ["hist, compiled"]}
+    return JudgingMeasures.checked(smoke | changes)
+
+
+@pytest.mark.parametrize("which", ["quick", "paper"])
+def test_records_of_before_keep_their_names(which):
+    p = JudgingMeasures.checked(quick(NAME) | profile(NAME, which) | {"device": "auto"})
+    name = _file_name(p.label, p.model_dump(mode="json"))
+    assert (RECORDED / NAME / f"{name}.parquet").is_file()
+    assert p.measures == [*ASKED] and LEARNED not in p.measures
+    assert "parts" in chapter(parts=["apart"]).model_dump(mode="json")
+
+
+def test_weights_are_learned_from_the_other_half():
+    p = chapter(questions=10)
+    (case,) = p.cases(progress=False).values()
+    found, q = cross_fitted(case.model, case.questions), case.questions
+    even = torch.arange(len(q)) % 2 == 0
+    method = learned_heads(case.model, prompts_of(q.where(~even)))
+    for item in range(0, len(q), 2):
+        n = int(q.attention_mask[item].sum())
+        expected = method(case.model, q.input_ids[item, None, :n], query=int(q.query[item]))
+        torch.testing.assert_close(found[item, :n], expected[0], atol=1e-5, rtol=1e-4)
+        assert not found[item, n:].any()
+
+
+def test_questions_apart_are_held_against_the_usual_ones_of_the_same_settings(monkeypatch):
+    monkeypatch.setattr(
+        judging_measures, "APART", {"the same": lambda q: q.right, "none": lambda q: ~q.right}
+    )
+    p = chapter(questions=10, methods=["rollout", "blank-out", "gradient x embedding", LEARNED])
+    cases = p.cases(progress=False)
+    table = agreement(p.judge_all(cases, p.scores(cases, False), [TODAY, "MAS, mask, p", "Soft-NC"], False))
+    assert p.apart(cases, [TODAY], False) == {}
+    apart = p.model_copy(update={"parts": ["apart"]}).apart(cases, [TODAY], False)
+    found = apart_table(table, apart)  # a compiled program answers nothing wrongly
+    assert found[["kind", "protocol", "value", "n"]].values.tolist() == [["the same", TODAY, 0.0, 1]]
+    assert found["usual"].item() == table.set_index("protocol").loc[TODAY, "tau"]
+
+
+def test_what_was_asked_later_is_recorded_and_read_again():
+    columns = ["kind", "protocol", "usual", "value", "low", "high", "n"]
+    table = pd.DataFrame(
+        [("wrong", TODAY, 0.5, -0.1, -0.3, 0.1, 7), ("far", "x, y, z", 0.4, 0.0, -1.0, 1.0, 3)],
+        columns=columns,
+    )
+    rows = part_rows({"apart": table})
+    assert set(rows["run"]) == {ALL}
+    rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], record="r")
+    pd.testing.assert_frame_equal(part_table(rows, "apart", ["kind", "protocol"]), table, check_dtype=False)
+    assert part_table(pd.DataFrame(), "apart", ["kind", "protocol"]).empty and part_rows({}).empty
+    assert part_table(rows.assign(metric="tau"), "apart", ["kind", "protocol"]).empty
+    assert tables.PART == "part"

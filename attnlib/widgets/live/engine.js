@@ -68,17 +68,19 @@ export class Engine {
   }
   /** The longest text whose cache and two rollouts have room. */
   reach() {
-    const { layers, heads, keyHeads, size, context } = this.sizes;
+    const { layers, heads, context } = this.sizes;
     let n = 1;
-    const bytes = (tokens) => 4 * layers * (tokens * (2 * keyHeads * size + heads) + tokens * (tokens + 1));
+    const bytes = (tokens) => tokens * (this.slotBytes + 4 * layers * (heads + tokens + 1));
     while (n < context && bytes(n + 1) <= ROOM) n++;
     return n;
   }
+  /** Bytes of the cache that a token takes. */
+  get slotBytes() { return 4 * this.sizes.layers * 2 * this.sizes.keyHeads * this.sizes.size; }
   /** Begins a text of at most `slots` tokens; with `rolls`, its rollout is followed and its last rows are kept. */
   begin(slots, rolls, changes = []) {
-    const { layers, heads, keyHeads, size } = this.sizes, triangle = (slots * (slots + 1)) / 2;
+    const { layers, heads } = this.sizes, triangle = (slots * (slots + 1)) / 2;
     this.top = this.free;
-    const lists = this.take(4 * 5 * ROWS), change = this.take(4 * layers * heads), cache = this.take(4 * layers * slots * 2 * keyHeads * size);
+    const lists = this.take(4 * 5 * ROWS), change = this.take(4 * layers * heads), cache = this.take(slots * this.slotBytes);
     const kept = [4 * layers * triangle, 4 * layers * triangle, 4 * layers * heads * slots].map((bytes) => (rolls ? this.take(bytes + 4 * PAD) : 0));
     Object.assign(this, { slots, lists, triangle, kept });
     this.ints(change, layers * heads).fill(0);

@@ -134,27 +134,30 @@ export class LiveModel {
    * speak for it, NaN for the one that is asked. Takes seconds to minutes: see `seconds`.
    */
   async blankOut(ids, at, { signal = null, onProgress = null } = {}) {
-    const result = new Float32Array(at).fill(NaN), given = Int32Array.from(ids).subarray(0, at + 1), tasks = [];
+    const result = new Float32Array(at).fill(NaN), given = Int32Array.from(ids).subarray(0, at + 1);
     if (!(at >= 2 && at < ids.length)) throw new Error(`a word can be asked about from place 2 to the last, ${ids.length - 1}; got ${at}`);
-    for (let gap = at - 2, rows = LIVE_TASK; gap >= 0; gap--) {
-      if (rows + at - 1 - gap > LIVE_TASK) { tasks.push([]); rows = 0; }
-      tasks.at(-1).push(gap);
-      rows += at - 1 - gap;
-    }
-    const all = (at * (at - 1)) / 2;
+    const before = this.blanked, known = before?.ids.subarray(0, at).every((id, p) => id === given[p]);
+    const homes = known ? before.homes : new Map(); // by token left out: the worker that has read what is left
+    const cost = (gap) => (homes.has(gap) ? 1 : at - 1 - gap), places = Array.from({ length: at - 1 }, (_, gap) => gap); // early ones take longest
+    const all = places.reduce((sum, gap) => sum + cost(gap), 0);
+    this.blanked = { ids: known && before.ids.length > at ? before.ids : given.slice(0, at), homes };
     let done = 0;
-    const work = async (number) => {
-      const worker = await this.helper(number);
-      while (tasks.length && !(number === 0 && this.writing)) {
+    const work = async (number, any = false) => {
+      const worker = await this.helper(number), mine = (gap) => any || (homes.get(gap) ?? number) === number;
+      while (places.some(mine) && (any || number !== 0 || !this.writing)) {
         signal?.throwIfAborted();
-        const gaps = tasks.pop(); // the early tokens first: these take longest
+        const gaps = [];
+        for (let rows = 0, next; rows < LIVE_TASK && (next = places.findIndex(mine)) >= 0; rows += cost(gaps.at(-1))) gaps.push(...places.splice(next, 1));
         const found = await worker.ask("blank", { ids: given, at, gaps });
+        places.unshift(...gaps.splice(found.length)); // more than a task: asked for again
         gaps.forEach((gap, i) => { result[gap] = found[i]; });
-        done += gaps.reduce((sum, gap) => sum + at - 1 - gap, 0);
+        done += gaps.reduce((sum, gap) => sum + cost(gap), 0);
+        for (const gap of gaps) homes.set(gap, number);
         onProgress?.(done / all);
       }
     };
     await Promise.all([work(1), work(0)]);
+    await work(1, true); // what a worker left that began to write
     signal?.throwIfAborted();
     return result;
   }

@@ -10,6 +10,7 @@ import { Engine, ROWS } from "./engine.js";
 import { chosen, random, surprise } from "./choosing.js";
 
 const TRIAL = 32, TASK = 256; // rows: to know this machine's speed; of a blank-out at once, as model.js asks
+const KEPT = 2 ** 27, FURTHER = 24; // bytes of what a blank-out keeps for words further on; how many of these
 let engine, tokenizer, text = null;
 const told = { rate: 0 }; // rows a second
 
@@ -75,25 +76,44 @@ const answers = {
     return { id, text: tokenizer.texts(ids, n)[0], logp, n, ...rows };
   },
 
-  // how likely the token at a place is with each of some tokens left out; without any, for a gap that is no place
+  // how much less likely the token at a place is with each of some tokens left out, of the first of them that are a
+  // task, in nats. What was read without a token stays while there is room: a word further on takes one row for each.
   blank({ ids, at, gaps }) {
     const given = checked(ids.slice(0, at), 0), target = ids[at];
-    if (text?.kind !== "blanked" || String(text.ids) !== String(given)) {
-      engine.begin(at + Math.max(at, TASK), false);
-      for (let p = 0; p < at; p += ROWS) read(given.slice(p, p + ROWS).map((id, r) => [id, p + r, p + r, 0, 0]));
-      text = { kind: "blanked", ids: given, whole: engine.scores([(at - 1) % ROWS]).slice() };
+    if (text?.kind !== "blanked" || at > text.room || given.some((id, p) => p < text.ids.length && id !== text.ids[p])) {
+      const room = at + FURTHER, kept = Math.floor(KEPT / engine.slotBytes), loose = room + kept;
+      engine.begin(loose + Math.max(TASK, room), false);
+      text = { kind: "blanked", ids: [], room, loose, next: room, without: new Map() };
     }
-    const rows = [], found = [];
+    let last = 0;
+    for (let p = Math.min(text.ids.length, at - 1); p < at; p += ROWS) {
+      const some = given.slice(p, p + ROWS);
+      read(some.map((id, r) => [id, p + r, p + r, 0, 0]));
+      last = some.length - 1;
+    }
+    if (at > text.ids.length) text.ids = given;
+    const whole = surprise(engine.scores([last]), target), rows = [], found = [];
+    let loose = text.loose;
     for (const gap of gaps) {
-      const start = at + rows.length;
-      for (let p = gap + 1; p < at; p++) rows.push([given[p], p, start + p - gap - 1, gap, start]);
+      let variant = text.without.get(gap) ?? { start: text.next, read: gap + 1 };
+      const stays = variant.start + text.room - gap - 1 <= text.loose, from = Math.min(stays ? variant.read : gap + 1, at - 1);
+      if (rows.length && rows.length + at - from > TASK) break; // the page asks for the rest again
+      if (!stays) {
+        variant = { start: loose };
+        loose += at - gap - 1;
+      } else if (!text.without.has(gap)) {
+        text.without.set(gap, variant);
+        text.next += text.room - gap - 1;
+      }
+      variant.read = Math.max(variant.read ?? 0, at);
+      for (let p = from; p < at; p++) rows.push([given[p], p, variant.start + p - gap - 1, gap, variant.start]);
     }
     for (let i = 0; i < rows.length; i += ROWS) {
       const some = rows.slice(i, i + ROWS), ends = some.flatMap(([, position], r) => (position === at - 1 ? [r] : []));
       read(some);
       if (!ends.length) continue;
       const logits = engine.scores(ends), each = logits.length / ends.length;
-      ends.forEach((_, e) => found.push(surprise(logits.subarray(e * each, (e + 1) * each), target) - surprise(text.whole, target)));
+      ends.forEach((_, e) => found.push(surprise(logits.subarray(e * each, (e + 1) * each), target) - whole));
     }
     return found;
   },

@@ -40,11 +40,11 @@ def test_who_is_sent_the_page_sees_what_python_computes(kind, tmp_path, capsys):
     if kind == "GGUF":
         name = str(tmp_path / "ferry.gguf")
         packing.pack(model, tokenizer, tmp_path / "ferry.gguf")
-    assert main(["look", name, TEXT, "--live", "-o", str(page_file)]) == 0
+    assert main(["look", name, TEXT, "--live", "--chat", "-o", str(page_file)]) == 0
     out, err = capsys.readouterr()
     assert out == f"{page_file}\n" and re.search(r"Packing \d+ MB into a page", err)
     assert str(tmp_path) not in page_file.read_text()
-    ids = encode(TEXT, tokenizer)
+    ids = encode(TEXT, tokenizer, True)
     result = generate_with_rollout(model, ids, 24, do_sample=False)
     expected = pieces([*ids[0].tolist(), *result.tokens.tolist()], tokenizer)[ids.shape[1] :]
     with open_browser() as browser, watched_page(browser) as (page, problems):

@@ -115,8 +115,23 @@ def test_blank_out_of_more_rows_than_are_asked_for_at_once(page, small):
     listen = (
         "(ids) => { const shares = []; return live.blankOut(ids, 146, { onProgress: (s) => shares.push(s) })"
     )
-    shares = page.evaluate(f"{listen}.then(() => shares); }}", ids.tolist())
+    shares = page.evaluate(
+        f"{listen}.then(() => shares); }}", [9, *ids[1:].tolist()]
+    )  # nothing is known of it
     assert shares == sorted(shares) and shares[-1] == 1 and len(shares) > 20
+
+
+def test_words_further_on_and_back_and_while_another_text_is_written(page, small, ids):
+    every = torch.cat([ids[0], torch.arange(40, 80)]).tolist()
+    for at in (50, 51, 58, 50, 30, 85):  # kept, a little further, back, within, and further than is kept
+        expected = blank_out(small[0], torch.tensor([every[:at]]), target=torch.tensor([every[at]]))[0]
+        close(blanked(page, every, at), expected, 1e-4)
+    both = "async (ids) => { const found = blanked(ids, 80); await written(ids.slice(0, 9)); return found; }"
+    expected = blank_out(small[0], torch.tensor([every[:80]]), target=torch.tensor([every[80]]))[0]
+    close(torch.tensor([float(nats) for nats in page.evaluate(both, every)]), expected, 1e-4)
+    other = [3, *every[1:]]
+    expected = blank_out(small[0], torch.tensor([other[:50]]), target=torch.tensor([other[50]]))[0]
+    close(blanked(page, other, 50), expected, 1e-4)
 
 
 CHANGED = [(0, 1), (2, 3)]

@@ -4,6 +4,10 @@
 `model.js` is what a page's own script imports: `LiveModel` opens a file in workers of the page, writes text
 word by word, each with the rollout and attention of the row that predicts it, and blanks tokens out. The
 workers' script and the engine travel in the page as `parts`; the model's file is the reader's or the page's.
+
+The coefficients of the engine's exponential are those of Cephes (S. Moshier, public), its random numbers
+mulberry32 (T. Ettinger, public domain); the rest is this project's. A model's weights have a licence of their
+own, which a page that holds them names.
 """
 
 import base64

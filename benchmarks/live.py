@@ -1,0 +1,168 @@
+"""The book's language model in a page: how large, how soon, how fast, beside Python on one thread.
+
+    python benchmarks/live.py [--record]
+
+In headless Chromium (`$CHROMIUM`, or /usr/bin/chromium). By the clock, as a reader waits, and in processor
+time of the whole browser, which leaves out the waiting for other programs: two workers spend two seconds of
+it in one. Each is the best of a few turns. The model's file is fetched once (98 MB).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import torch
+from playwright.sync_api import Page, sync_playwright
+from timing import Line, common_options, report, shown
+
+from attnlib.attribution.disturbing import blank_out
+from attnlib.commands.living import look_live
+from attnlib.generators.prompts import EXAMPLES, encode
+from attnlib.models.pretrained import DEFAULT, gguf_of_default, load_language_model
+from attnlib.rollout import generate_with_rollout
+from attnlib.widgets.front_end import front_end
+from attnlib.widgets.live import LIVE, parts
+
+TOKENS, WORDS, TURNS = 64, 24, 3
+OPEN = "LiveModel.open(document.querySelector('input').files[0], { parts: PARTS })"
+WRITE = "(async (count) => { for await (const word of live.write(ids, { newTokens: count })); })"
+READY = "document.querySelector('.attnw-going').hidden && document.querySelector('[data-g]')"
+
+
+def of_browser(what: Callable[[psutil.Process], float]) -> float:
+    """The sum over the processes of the browser."""
+    return sum(what(each) for each in psutil.Process().children(recursive=True) if "chrom" in each.name())
+
+
+def processor(process: psutil.Process) -> float:
+    """Seconds of processor time."""
+    return sum(process.cpu_times()[:2])
+
+
+def memory(process: psutil.Process) -> float:
+    """Bytes, those that it shares with others divided among them."""
+    return process.memory_full_info().pss
+
+
+def timed(work: Callable[[], object], clock: Callable[[], float], turns: int = TURNS) -> tuple[float, float]:
+    """The best turn's seconds by the clock, and of the processor."""
+    taken = list[tuple[float, float]]()
+    for _ in range(turns):
+        start, spent = time.perf_counter(), clock()
+        work()
+        taken.append((time.perf_counter() - start, clock() - spent))
+    by_clock, by_processor = zip(*taken, strict=True)
+    return min(by_clock), min(by_processor)
+
+
+@contextmanager
+def browser_page() -> Iterator[Page]:
+    """A page of a browser of its own, which lets go of all memory at its end."""
+    with sync_playwright() as playwright:
+        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
+        yield browser.new_page()
+        browser.close()
+
+
+def line(what: str, wanted: str, here: str, spent: float | str = "", python: float | str = "") -> Line:
+    """A row of the table."""
+    return {
+        "what": what,
+        "wanted": wanted,
+        "here, by the clock": here,
+        "processor seconds": spent,
+        "processor seconds in Python": python,
+    }
+
+
+def whole_file(folder: Path) -> Iterator[Line]:
+    """The page that `attnlib look --live` writes."""
+    page_file = look_live(DEFAULT, "The sky is", say=lambda _: None).save(folder / "look.html")
+    yield line("one file with the model inside", "<= 130 MB", f"{page_file.stat().st_size / 1e6:.1f} MB")
+    with browser_page() as page:
+        page.goto("about:blank")
+
+        def opened() -> None:
+            page.goto(page_file.as_uri())
+            page.wait_for_selector("[data-g]", timeout=120_000)
+
+        taken, spent = timed(opened, lambda: of_browser(processor), 2)
+        yield line("that file, from disk to the first word", "<= 6 s", f"{shown(taken)} s", spent)
+
+
+def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[Line]:
+    """The engine by itself, in a page that takes the model's file from the reader."""
+    script = f"{front_end('model.js', LIVE)[0]}\nconst PARTS = {json.dumps(parts())};".replace("</", "<\\/")
+    (folder / "page.html").write_text(f"<!DOCTYPE html><input type=file><script>{script}</script>")
+    with browser_page() as page:
+        page.goto((folder / "page.html").as_uri())
+        page.set_input_files("input", gguf_of_default())
+        empty = of_browser(memory)
+
+        def run(script: str) -> tuple[float, float]:
+            return timed(lambda: page.evaluate(script), lambda: of_browser(processor))
+
+        taken, spent = run(f"window.live?.close(); {OPEN}.then((model) => {{ window.live = model; }})")
+        yield line(
+            "a file beside the page, until it is ready", "<= 2 s", f"{shown(taken)} s", spent, python["load"]
+        )
+        page.evaluate(f"window.ids = {ids}")
+        taken, spent = run(f"{WRITE}(1)")
+        what = f"a prompt of {len(ids)} tokens to its first word"
+        yield line(what, "<= 1 s", f"{shown(taken)} s", spent, python["first"])
+        more, each = run(f"{WRITE}({WORDS + 1})")
+        each, rate = (each - spent) / WORDS, WORDS / (more - taken)
+        what = "a further word, greedy, with its rollout and attention"
+        yield line(what, ">= 15 a second", f"{shown(rate)} a second", each, python["word"])
+        page.evaluate("window.asked = 0; window.further = 0;")
+        other = "ids[0] = 1000 + asked++"  # so that nothing is known of the text
+        taken, spent = run(f"{other}; live.blankOut([...ids, 504], ids.length).then(() => null)")
+        what = f"blank-out of {len(ids)} tokens for a word, two workers"
+        yield line(what, "<= 8 s", f"{shown(taken)} s", spent, python["blank"])
+        more = "[...ids, 504, 505, 506, 507], ids.length + ++further"
+        taken, spent = run(f"live.blankOut({more}).then(() => null)")
+        yield line("blank-out for each further word", "", f"{shown(taken)} s", spent, python["blank"])
+        held = of_browser(memory) - empty
+        yield line("memory above the empty page, after all this", "<= 600 MB", f"{held / 1e6:.0f} MB")
+
+
+def in_python(ids: torch.Tensor) -> dict[str, float]:
+    """Processor seconds of the same by torch."""
+
+    def spent(work: Callable[[], object]) -> float:
+        return timed(work, time.process_time)[1]
+
+    found = {"load": spent(lambda: load_language_model(device="cpu"))}
+    model, _ = load_language_model(device="cpu")
+    found["first"] = spent(lambda: generate_with_rollout(model, ids, 1, do_sample=False))
+    many = spent(
+        lambda: generate_with_rollout(model, ids, WORDS + 1, do_sample=False, min_new_tokens=WORDS + 1)
+    )
+    found["word"] = (many - found["first"]) / WORDS
+    found["blank"] = spent(lambda: blank_out(model, ids, target=torch.tensor([504])))
+    return found
+
+
+def main() -> None:
+    """Print what was wanted and what is so."""
+    options = common_options(__doc__).parse_args()
+    torch.set_num_threads(1)
+    gguf_of_default(fetch=True)
+    _, tokenizer = load_language_model(device="cpu")
+    ids = encode(EXAMPLES["a long passage with a question"], tokenizer)[:, :TOKENS]
+    python = in_python(ids)
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [*engine(Path(folder), ids[0].tolist(), python), *whole_file(Path(folder))]
+    report("live", lines, options.record)
+
+
+if __name__ == "__main__":
+    main()

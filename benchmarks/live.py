@@ -72,7 +72,7 @@ def browser_page() -> Iterator[Page]:
         browser.close()
 
 
-def line(what: str, wanted: str, here: str, spent: float | str = "", python: float | str = "") -> Line:
+def line(what: str, wanted: str, here: str, spent: float | str = "-", python: float | str = "-") -> Line:
     """A row of the table."""
     return {
         "what": what,
@@ -129,7 +129,7 @@ def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[L
         yield line(what, "<= 8 s", f"{shown(taken)} s", spent, python["blank"])
         more = "[...ids, 504, 505, 506, 507], ids.length + ++further"
         taken, spent = run(f"live.blankOut({more}).then(() => null)")
-        yield line("blank-out for each further word", "", f"{shown(taken)} s", spent, python["blank"])
+        yield line("blank-out for each further word", "-", f"{shown(taken)} s", spent, python["blank"])
         held = of_browser(memory) - empty
         yield line("memory above the empty page, after all this", "<= 600 MB", f"{held / 1e6:.0f} MB")
 

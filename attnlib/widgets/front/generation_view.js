@@ -268,8 +268,9 @@ export class GenerationView extends View {
   }
 
   /** No more rows come: if the newest was followed, it is chosen, or another one. */
-  settle(generated = this.generated) {
+  settle(chosen = null) {
     if (this.followed >= 0) {
+      const generated = chosen ?? this.generated;
       this.followed = -1;
       if (this.model.get("generated") === generated) this.onChoice(); // of an earlier text
       else this.choose({ generated });

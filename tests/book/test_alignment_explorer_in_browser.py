@@ -96,19 +96,6 @@ def test_cells_are_chosen_by_click_and_walked_through_by_the_arrow_keys(opened):
     assert " with " not in status.inner_text()
 
 
-def test_scores_are_hidden_and_shown_and_the_scale_is_chosen(opened):
-    page = opened(explorer(shown=["alpha", "Delta", "truth"]))
-    names = page.locator(".attna-name")
-    assert names.all_inner_texts() == ["alpha", "Delta", "truth"]
-    page.get_by_role("checkbox", name="beta").check()
-    page.get_by_role("checkbox", name="alpha").uncheck()
-    assert names.all_inner_texts() == ["beta", "Delta", "truth"]
-    slide(page, 0)
-    before = canvas_hash(page, cells(page, 0))
-    page.get_by_label("What the strongest colour stands for").select_option("now")
-    assert canvas_hash(page, cells(page, 0)) != before
-
-
 def test_negative_scores_are_of_the_other_colour(opened):
     values = torch.tensor([[[-1.0, 1.0], [0.0, -0.5]]])
     one = {"source": ["a", "b"], "targets": [["c", "d"]], "scores": {"Delta": values}, "written": ["c"]}

@@ -224,15 +224,6 @@ def test_the_prediction_is_told_and_judged_and_the_chart_leads_to_it(opened):
     assert unlabelled.locator(".attnt-verdict").inner_text() == ""
 
 
-def test_playing_runs_through_the_training(opened):
-    page = opened(explorer(checkpoint=3))
-    before = picture(page, 0)
-    page.get_by_role("button", name="Play the training").click()
-    page.get_by_role("button", name="Play the training").wait_for(timeout=5000)
-    page.wait_for_function("document.querySelector('.attnt-slider').value === '4'")
-    assert picture(page, 0) != before
-
-
 def test_documents_of_other_sizes_are_switched(opened):
     short = {"tokens": ["x", "y"], "scores": {"alpha": torch.tensor([[0.25, 0.75]])}, "predicted": ["bad"]}
     page = opened(explorer({"A": document(), "B": short}, token=7, checkpoint=1))
@@ -325,11 +316,3 @@ def test_a_live_view_asks_and_shows_the_scores_or_what_was_wrong(opened):
     kernel()
     assert page.locator("[role=alert]").inner_text() == "<b> is not in the vocabulary."
     assert documents.locator("option").count() == 2
-
-
-def test_a_view_follows_the_kernel(opened):
-    page = opened("<p class='attnx-map'></p>")
-    connect(page, explorer())
-    before = picture(page, 0)
-    page.evaluate("put({checkpoint: 1, token: 2, shown: ['beta', 'alpha']})")
-    assert picture(page, 0) != before and "attnx-chosen" in token(page, 0, 2).get_attribute("class")

@@ -29,6 +29,9 @@ HOSTILE = [
     "'\"`${1}",
 ]
 MAP = "canvas.attnx-map"
+LOOKS = """view => [...view.querySelectorAll("canvas, .attnx-readout, .attnm-found, .attno-said")]
+  .map(each => each.toDataURL?.() ?? each.innerText).join()"""
+"""All that a view shows of its numbers, as one text."""
 OVERFLOWED = "document.documentElement.scrollWidth > innerWidth"
 
 
@@ -81,6 +84,29 @@ def test_equal_explorers_are_turned_independently(opened: Any, made: Any) -> Non
     sliders.nth(1).fill("1")
     assert sliders.first.input_value() == last != "1"
     assert canvas_hash(page, training.MARKER) != canvas_hash(page, f":nth-match({training.MARKER}, 2)")
+
+
+@pytest.mark.parametrize(
+    ("made", "changes"),
+    [
+        (widgets.explorer, {"layer": 1}),
+        (training.explorer, {"checkpoint": 0}),
+        (dynamics.explorer, {"checkpoint": 1, "token": 2, "shown": ["beta", "alpha"]}),
+        (alignment.explorer, {"checkpoint": 0}),
+        (generation.explorer, {"layer": 0}),
+        (model.explorer, {"text": "fade", "swaps": {"L0H0": "off"}}),
+        (measure.explorer, {"item": 1}),
+    ],
+)
+def test_what_python_sets_is_shown_as_the_static_page_shows_it(opened: Any, made: Any, changes: Any) -> None:
+    """As anywidget calls it: an ES module, bytes as DataView at any offset, changes told by the model."""
+    page = opened(made(), made(**changes))
+    connect(page, made())
+    views = page.locator("section.attnx")
+    before, after, live = (views.nth(i).evaluate(LOOKS) for i in range(3))
+    assert live == before != after
+    page.evaluate("put", changes)
+    assert views.nth(2).evaluate(LOOKS) == after
 
 
 # ---- tokens are text

@@ -409,13 +409,3 @@ def test_a_token_chosen_while_the_model_writes_stays_chosen(live):
     shown(live, {"rollout": parts()})
     live.evaluate("put({busy: false})")
     assert box.locator("[data-g][aria-pressed='true']").get_attribute("data-g") == "1"
-
-
-def test_an_error_is_shown_as_text_and_goes_with_the_next_prompt(live):
-    box = live.locator(".attng").nth(1)
-    assert box.locator("[role=alert]").is_hidden()
-    live.evaluate("put({busy: true}); put({error: 'Too long <b>'}); put({busy: false})")
-    assert box.locator("[role=alert]").inner_text() == "Too long <b>"
-    assert box.get_by_role("button", name="Generate").is_enabled()
-    live.evaluate("put({error: '', busy: true})")
-    assert box.locator("[role=alert]").is_hidden()

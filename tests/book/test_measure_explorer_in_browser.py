@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from attnlib.widgets import MeasureExplorer
-from tests.browser import connect
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -156,17 +155,6 @@ def test_the_models_answer_is_judged(opened):
     assert label.inner_text() == "The model says 'b', which is right."
     page.get_by_label("Question", exact=True).select_option("wrong")
     assert label.inner_text() == "The model says 'c'; right is 'b'."
-
-
-def test_it_follows_python(opened):
-    page = opened("<div class='attnx-map'></div>")
-    connect(page, explorer())
-    page.evaluate("model.set('second', 'even attention')")
-    assert page.locator(".attnm-found").nth(1).inner_text() == "What is needed is 4th, 4th of 4."
-    page.evaluate("model.set('token', 3)")
-    assert said(page).startswith("'d' (3), needed")
-    page.evaluate("model.set('item', 1)")
-    assert side(page, 0).locator(".attnm-token").count() == 3
 
 
 def test_hostile_words_are_text(opened):

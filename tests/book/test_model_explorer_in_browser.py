@@ -15,7 +15,7 @@ from attnlib.models.stored import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
 from book.chapters.trying import texts_for
-from tests.browser import canvas_hash, connect
+from tests.browser import canvas_hash
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -138,19 +138,12 @@ def test_a_sum_is_typed_and_the_model_adds(opened):
     assert canvas_hash(page, MAP) != before
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "There is nothing to read. Type up to 30 of the symbols abcdefghij."),
-        ("x<b>", "'x', '<', '>' are not in this model's alphabet. Type up to 30 of the symbols abcdefghij."),
-        ("a" * 31, "That is 31 symbols; this model has positions for 30. Type 30 or fewer."),
-    ],
-)
-def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened, text, message):
+def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened):
+    message = "'x', '<', '>' are not in this model's alphabet. Type up to 30 of the symbols abcdefghij."
     page = opened(explorer())
     before = canvas_hash(page, MAP)
     assert page.locator("[role=alert]").is_hidden()
-    typed(page, text)
+    typed(page, "x<b>")
     assert page.locator("[role=alert]").inner_text() == message
     assert page.locator("input[type=text]").get_attribute("aria-invalid") == "true"
     assert line(page, "reads") == list("cabbage") and canvas_hash(page, MAP) == before
@@ -162,41 +155,10 @@ def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened, te
 def bad_texts(good, n=100):
     """Texts that one might type or paste: markup, numbers that overflow, characters that cannot be seen."""
     rng = random.Random(0)
-    odd = [
-        *HOSTILE,
-        "\u202e" + good,
-        "\0",
-        "\t",
-        "a" * 100_000,
-        "9" * 400 + "+1",
-        "1e308+1",
-        "0x1+1",
-        "-1+-1",
-    ]
-    odd += [
-        "1+1=3",
-        "+",
-        "=",
-        "==",
-        "1+",
-        "٣+٤",
-        "１+１",
-        "𝟙+𝟙",
-        "e\u0301",
-        "\u200b",
-        "\ufeff" + good,
-        " " * 40,
-    ]
-    odd += [
-        "__proto__",
-        "constructor",
-        "toString",
-        "[object Object]",
-        "null",
-        "NaN+NaN",
-        "Infinity+1",
-        "${1+1}",
-    ]
+    odd = [*HOSTILE, "\u202e" + good, "\ufeff" + good, "\0", "\t", " " * 40, "a" * 100_000, "9" * 400 + "+1"]
+    odd += ["1e308+1", "0x1+1", "-1+-1", "1+1=3", "+", "=", "==", "1+", "NaN+NaN", "Infinity+1", "${1+1}"]
+    odd += ["٣+٤", "１+１", "𝟙+𝟙", "e\u0301", "\u200b", "[object Object]", "null"]
+    odd += ["__proto__", "constructor", "toString"]
     symbols = good + "<>&\"'`$\\{}()=+- \u202e\u0000é漢𝒳😀"
     while len(odd) < n:
         odd.append("".join(rng.choices(symbols, k=rng.randrange(1, 40))))
@@ -227,17 +189,6 @@ def test_bad_texts_are_refused_or_read_and_break_nothing(opened, name, chapter, 
         assert page.locator(MARKUP).count() == markup, ascii(text)
     typed(page, good)
     assert (said(page), canvas_hash(page, MAP)) == (expected, picture)
-
-
-def test_a_wrong_sum_is_refused_with_the_reason(opened):
-    page = opened(explorer("addition, seed 0", "arithmetic_lens"))
-    typed(page, "5+100")
-    assert (
-        page.locator("[role=alert]")
-        .inner_text()
-        .startswith("100 is not from 1 to 99. Type a problem such as")
-    )
-    assert said(page) == "58+67=125, right"
 
 
 # ---- swapping
@@ -406,15 +357,3 @@ def test_it_can_be_used_by_keyboard_alone(opened):
     page.get_by_label(swap).focus()
     page.keyboard.press("ArrowDown")
     assert "With L0H0 even" in said(page)
-
-
-def test_the_module_renders_from_the_kernels_views(opened):
-    """As anywidget calls it: weights as a DataView at any offset; what Python sets is shown."""
-    widget = explorer()
-    page = opened(widget)
-    connect(page, widget)
-    live = f":nth-match({MAP}, 2)"
-    assert canvas_hash(page, MAP) == canvas_hash(page, live)
-    page.evaluate("model.set('text', 'fade'); model.set('swaps', { L0H0: 'off' })")
-    second = page.locator(".attno-said").nth(1).inner_text()
-    assert second.startswith("With L0H0 off: ") and " of 4 outputs right" in second

@@ -184,19 +184,3 @@ def test_what_cannot_be_asked_is_refused_with_the_reason(page, task, text, messa
     first, found = asked(page, task, [fine, text], longest=longest)
     assert first["refused"] == ""
     assert found["refused"].startswith(message)
-
-
-def test_what_the_page_does_not_know_it_says(page):
-    task = rasp.language("sort", 10)
-    told = PackedModel.of("", small(task), task, ["cab"]).task
-    said = page.evaluate(
-        """([told, ...changes]) => changes.map((change) => {
-          try { taskOf({ ...told, ...change }, { max_length: 9 }); } catch ({ message }) { return message; }
-        })""",
-        [told, {"kind": "chess"}, {"program": "shuffle"}, {}],
-    )
-    assert said == [
-        'this page knows no task "chess", only language, arithmetic, reversal',
-        f'this page knows no language "shuffle", only {", ".join(rasp.LANGUAGES)}',
-        None,
-    ]

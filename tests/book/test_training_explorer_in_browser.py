@@ -104,14 +104,6 @@ def test_a_stretched_scale_ends_at_the_largest_weight_of_the_whole_training(open
         assert last == pytest.approx(attention()[:, 0, 0].max().item() / 4, abs=0.006)
 
 
-def test_references_can_be_hidden(opened):
-    page = opened(explorer({"p": problem(references={(0, 0): torch.eye(5).bool()})}))
-    outlined = canvas_hash(page, MAP)
-    page.locator(".attnx-check input").click()
-    assert canvas_hash(page, MAP) != outlined
-    assert opened(explorer()).locator(".attnx-check").is_hidden()
-
-
 # ---- the chart
 
 
@@ -329,17 +321,10 @@ def test_the_trained_model_alone_pins_the_slider(opened):
     assert slider.is_enabled() and slider.input_value() == "1"
 
 
-def test_a_view_follows_the_kernel_and_hears_nothing_more_once_it_is_let_go(opened):
-    widget = explorer()
+def test_playing_ends_with_the_view(opened):
     page = opened("<div class='attnx-map'></div>")
-    kernel = connect(page, widget)
-    before = canvas_hash(page, f"canvas{MAP}")
-    widget.checkpoint = 0
-    page.evaluate("put({checkpoint: 0})")
-    assert canvas_hash(page, f"canvas{MAP}") != before and shown(page) == 0
-    kernel(ask=False)
+    connect(page, explorer(checkpoint=0))
     page.get_by_role("button", name="Play the training").click()
     page.evaluate("letGo()")
-    assert page.evaluate("Object.values(heard).flat().length") == 0
     page.wait_for_timeout(900)
     assert page.evaluate("model.get('checkpoint')") == 0

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer
-from tests.browser import canvas_hash, connect
+from tests.browser import canvas_hash
 
 pytestmark = pytest.mark.book
 
@@ -368,18 +368,6 @@ def test_the_heat_map_is_saved_as_svg_and_png(opened, tmp_path):
         page.get_by_role("button", name="as PNG").click()
     download.value.save_as(tmp_path / "map.png")
     assert (tmp_path / "map.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-
-
-def test_the_module_renders_from_the_kernels_views(opened):
-    """As anywidget calls it: an ES module, bytes as DataView at any offset, changes told by the model."""
-    widget = explorer()
-    page = opened(widget)
-    connect(page, widget)
-    live = f":nth-match({MAP}, 2)"
-    assert canvas_hash(page, MAP) == canvas_hash(page, live)
-    page.evaluate("model.set('layer', 1)")
-    page.get_by_label("Layer", exact=True).first.select_option("1")
-    assert canvas_hash(page, MAP) == canvas_hash(page, live)
 
 
 def test_the_page_hears_of_its_own_keys_and_of_no_others(opened):

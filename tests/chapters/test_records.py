@@ -214,12 +214,6 @@ def test_a_kill_between_two_files_leaves_a_record_or_none(folder, monkeypatch, n
     assert records("chapter")["value"].tolist() == [0.5]
 
 
-def test_other_parameters_are_another_run():
-    other = {"params": PARAMS | {"steps": 7}}
-    assert record(ROWS, seconds=1.0, **WHO) != record(ROWS, seconds=1.0, **WHO | other)
-    assert len(records("chapter")) == 2
-
-
 def test_a_run_made_here_stands_in_place_of_the_books_own(monkeypatch, tmp_path):
     monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path / "recorded"))
     record(ROWS, seconds=1.0, **WHO)
@@ -316,21 +310,6 @@ def test_what_is_no_result_is_not_recorded(rows, message, folder):
     with pytest.raises(ValueError, match=message):
         record(rows, seconds=1.0, **WHO)
     assert not folder.exists()
-
-
-def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch):
-    import os
-
-    record(ROWS, seconds=1.0, **WHO)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError, match="No space left"):
-        record(ROWS.assign(value=0.1), seconds=1.0, **WHO)
-    assert records("chapter")["value"].tolist() == [0.9]
-    assert len(list((folder / "chapter").iterdir())) == 2
 
 
 def test_no_records_is_an_empty_table_and_shows_as_not_run():

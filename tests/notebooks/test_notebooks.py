@@ -9,6 +9,7 @@ import nbformat
 import papermill.cli
 import pytest
 
+from book.chapters import demands
 from book.chapters.storing import all_chapters
 from tests.parameters import profile, quick
 
@@ -24,6 +25,11 @@ each_study = pytest.mark.parametrize("name", [name for name in CHAPTERS if name 
 
 def notebook(name: str) -> Path:
     return ROOT / f"notebooks/{name}.ipynb"
+
+
+def profiles(name: str) -> list[str]:
+    """A chapter may have more than the three."""
+    return [path.stem for path in (ROOT / f"notebooks/profiles/{name}").glob("*.yaml")]
 
 
 def parameters(name: str) -> dict:
@@ -85,11 +91,14 @@ def test_quick_is_what_the_notebook_does_by_itself(name: str) -> None:
 
 
 @each_study
-def test_its_class_is_in_the_file_of_its_name_and_takes_its_parameters(name: str) -> None:
+def test_its_class_is_in_the_file_of_its_name_and_takes_every_profile(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demands, "memory_here", lambda: 64 * 10**9)
     chapter = all_chapters()[name]
     defaults = quick(name)
     assert set(chapter.model_fields) == set(defaults)
-    for which in ("smoke", "quick", "paper"):
+    for which in profiles(name):
         p = chapter.checked(defaults | profile(name, which))
         assert p.notebook == name and p.label
         assert len({run.name for run in p.runs()}) == len(p.runs())
@@ -97,9 +106,8 @@ def test_its_class_is_in_the_file_of_its_name_and_takes_its_parameters(name: str
 
 @each_chapter
 def test_profiles_name_only_parameters(name: str) -> None:
-    found = [path.stem for path in (ROOT / f"notebooks/profiles/{name}").glob("*.yaml")]
-    assert set(PROFILES) <= set(found)
-    for which in found:  # a chapter may have more than the three
+    assert set(PROFILES) <= set(profiles(name))
+    for which in profiles(name):
         assert set(profile(name, which)) <= set(parameters(name)), which
 
 

@@ -181,7 +181,7 @@ def test_samples_are_what_the_plainest_code_says(name, form):
         }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 @pytest.mark.parametrize("name", TASKS)
 def test_samples_are_right_whatever_the_settings(name, data):
@@ -222,12 +222,6 @@ def test_numbers_have_exactly_the_digits_asked_for():
     three = LongAdditionGenerator(tokenizer=CHARACTERS, length=(3, 3), pad_with_zeros=False).samples(600)
     operands = [int(one[::-1]) for sample in three for one in sample.prompt[:-1].split("+")]
     assert min(operands) >= 100 and max(operands) <= 999 and len(set(operands)) > 500
-
-
-def test_the_published_example_has_its_answer():
-    sample = LongAdditionGenerator(tokenizer=CHARACTERS, length=(1, 4)).annotate("1240+4335=5575")
-    assert sample.answer == "5575"
-    assert sorted(positions(sample.reference)) == [[9 + i, start + i] for i in range(4) for start in (0, 5)]
 
 
 def test_the_multiplication_shift_moves_the_first_numbers_digit():

@@ -31,7 +31,7 @@ TASKS = st.builds(
     operands_too=st.booleans(),
 )
 
-FEW = settings(deadline=None, max_examples=30, phases=[Phase.explicit, Phase.generate])
+FEW = settings(max_examples=30, phases=[Phase.explicit, Phase.generate])
 
 
 def drawn(task, n=12, seed=0):
@@ -136,14 +136,6 @@ def test_the_reference_is_the_columns_that_a_digit_is_made_from(task):
             assert sample.evaluated[query].nonzero().flatten().tolist() == list(range(1, query + 1))
 
 
-def test_the_reference_of_a_sum_one_can_read():
-    sample = arithmetic().annotate("58+67=")
-    assert sample.text == "58+67=125"
-    shown = {query: sample.reference[query].nonzero().flatten().tolist() for query in (6, 7, 8)}
-    # BOS 5 8 + 6 7 = 1 2 5: the hundreds come from the carry of the tens, the tens from both, the units alone
-    assert shown == {6: [1, 4], 7: [1, 2, 4, 5], 8: [2, 5]}
-
-
 def test_kinds_cover_operator_and_neighbour():
     task = arithmetic()
     kinds = task.kinds(task.parse("58+67="))
@@ -156,9 +148,6 @@ def test_kinds_cover_operator_and_neighbour():
 @pytest.mark.parametrize(
     ("text", "carries"),
     [
-        ("58+67=", 2),
-        ("12+34=", 0),
-        ("99+1=", 2),
         ("52-17=", 1),
         ("17-52=", 1),
         ("12*12=", 0),
@@ -203,14 +192,6 @@ def test_both_orders_of_a_sum_are_seen_and_one_of_a_difference():
     train, test = Problems(np.array([0, 1, 2]), np.array([[1, 2], [9, 4], [3, 5]])), np.array([0, 1, 1, 2, 2])
     test = Problems(test, np.array([[2, 1], [4, 9], [9, 4], [5, 3], [3, 6]]))
     assert Splits(train, train, test).seen().tolist() == [True, False, True, True, False]
-
-
-def test_seen_is_what_disjoint_splits_exclude():
-    task = arithmetic()
-    published = task.splits(20000, 200, 1000, as_published=True)
-    trained = {tuple(sorted(row)) for row in published.train.operands.tolist()}
-    right = [tuple(sorted(row)) in trained for row in published.test.operands.tolist()]
-    assert published.seen().tolist() == right and right.count(False) < 40
 
 
 def test_test_problems_do_not_depend_on_how_many_are_trained_on():
@@ -259,9 +240,6 @@ def test_batches_are_a_function_of_the_step_and_cover_each_epoch():
         ("12+3=16", "is wrong: the answer is '15'"),
         ("012+3=", "should be written '12\\+3=15' here"),
         ("1+2+3=", "there should be 2 numbers"),
-        ("12+x=", "it holds 'x'"),
-        ("", "it should have one ="),
-        ("=", "there should be a number at character 1"),
     ],
 )
 def test_what_is_not_a_problem_is_refused_with_a_reason(text, message):

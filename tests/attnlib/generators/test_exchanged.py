@@ -20,7 +20,7 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.sampled_from(["reverse", "sort", "hist"]), st.text("abcdefghij", min_size=2, max_size=9), st.data())
 def test_only_symbols_at_the_places_change_or_all_like_them(name, text, data):
     lang = language(name, 10, bos=False)
@@ -42,7 +42,7 @@ def test_where_all_symbols_stand_there_is_no_other():
     assert lang.exchanged(lang.encode("abcdefghij"), 0, everywhere, rng()) is None
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.sampled_from([*TASKS]), st.integers(0, 2**20))
 def test_a_text_with_another_answer_is_as_long_and_right(name, seed):
     generator = task(name, char_tokenizer(), length=(2, 4), seed=seed)

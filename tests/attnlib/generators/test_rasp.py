@@ -114,17 +114,6 @@ def test_attention_without_bos_is_attention_with_bos_without_its_row_and_column(
         assert with_bos[head][0].tolist() == [True] + [False] * 8
 
 
-def test_sort_attention_is_the_permutation_that_sorts():
-    text = "hgfedcba"
-    permutation = language("sort", 10).target_attention(text)[1, 0]
-    assert "".join(text[row.nonzero().item()] for row in permutation) == "abcdefgh"
-
-
-def test_hist_attention_gives_the_count():
-    heads = language("hist", 10).target_attention("cabbage")
-    assert heads[0, 0].sum(1).tolist() == language("hist", 10).outputs("cabbage")
-
-
 # ---- sampling ------------------------------------------------------------------------------------------
 
 
@@ -161,17 +150,6 @@ def test_dyck_samples_show_all_classes():
     balanced = lang.sequences(3000, max_length=30)
     final = lang.definition.outputs(balanced).gather(1, balanced.lengths[:, None] - 1)[:, 0]
     assert (final[::3] == 1).float().mean() > 0.3
-
-
-def test_balanced_growth_is_balanced_and_of_the_length_asked_for():
-    from attnlib.generators.rasp.dyck import _balanced
-
-    lengths = np.arange(1, 60)
-    grown = _balanced(np.random.default_rng(0), lengths, n_pairs=3)
-    lang = language("dyck3_ptf")
-    for symbols, length in zip(grown, lengths, strict=True):
-        text = "".join(lang.alphabet[symbol] for symbol in symbols[:length])
-        assert dyck_oracle(text)[-1] == "T", text
 
 
 @pytest.mark.parametrize("longest", [1, 2, 9, 60, 300])

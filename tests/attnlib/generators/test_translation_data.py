@@ -221,7 +221,7 @@ def random_pairs(n=7, seed=0):
     return pairs.with_alignment(torch.from_numpy(rng.random(int(pairs.pair_counts.sum())) < 0.5))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 9), st.integers(0, 99))
 def test_what_is_said_of_pairs_of_tokens_stays_with_them(n, seed):
     pairs = random_pairs(n, seed)

@@ -89,17 +89,6 @@ def _logit(net: Classifier, batch: Any, scale: torch.Tensor) -> torch.Tensor:
     return (alpha * net.to_beta(states)[..., 0]).sum()
 
 
-def test_the_true_keywords_raise_the_log_probability_of_the_label(
-    trained: Classifier, corpus: Corpus
-) -> None:
-    found = relevance(trained, corpus.test)
-    truth = corpus.test.toward_label(corpus.test.relevance)
-    for values in (found.beta, found.delta):
-        assert values[truth > 0].mean() > values[truth == 0].mean()
-    # The original turns the sign round once more: then keywords would seem to speak against their class.
-    assert found.delta[truth > 0].mean() > 0
-
-
 def test_a_saturated_model_has_finite_values_and_neither_weights_nor_mode_change(corpus: Corpus) -> None:
     torch.manual_seed(0)
     net = Classifier(ClassifierConfig(len(corpus.vocabulary), embedding=4, hidden=4, intermediate=4)).eval()
@@ -119,14 +108,6 @@ def test_without_delta_the_rest_is_the_same(trained: Classifier, corpus: Corpus)
     assert without.delta is None and set(without.of(0)) == {"alpha", "beta"}
     torch.testing.assert_close(with_it.alpha, without.alpha, atol=1e-6, rtol=0)
     torch.testing.assert_close(with_it.beta, without.beta, atol=1e-5, rtol=0)
-
-
-def test_uniform_attention_is_recorded_as_such(corpus: Corpus) -> None:
-    found = relevance(train(corpus, steps=20, uniform=True), corpus.test)
-    for row in (0, 7):
-        length = int(corpus.test.lengths[row])
-        torch.testing.assert_close(found.of(row)["alpha"], torch.full((length,), 1 / length))
-        assert int(found.of(row)["alpha"].argmax()) == 0  # the convention: the first word, <bos>
 
 
 def test_the_steps_are_the_originals() -> None:

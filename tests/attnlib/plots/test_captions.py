@@ -69,8 +69,7 @@ def test_a_formula_is_told_without_its_marks():
     assert words.plain(r"agreement $A(\alpha_t, \beta^{\mathrm{uf}})$") == "agreement A(alpha_t, beta uf)"
 
 
-@pytest.mark.parametrize("n", [5, 30, 80])
-@pytest.mark.parametrize("word", ["a", "word"])
+@pytest.mark.parametrize(("n", "word"), [(5, "word"), (30, "a"), (80, "word")])
 def test_lettering_of_heat_maps_is_never_small_and_labels_never_meet(n, word):
     tokens, maps = [word] * n, torch.rand(2, 2, n, n).softmax(-1)
     for drawn in (

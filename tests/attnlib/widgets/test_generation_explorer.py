@@ -89,12 +89,6 @@ def test_values_below_one_that_are_no_shares_get_their_own_scale():
     assert unpacked(explorer) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("convert", [torch.Tensor.numpy, torch.Tensor.bfloat16, torch.Tensor.requires_grad_])
-def test_matrices_of_any_kind_are_accepted(convert):
-    explorer = GenerationExplorer(WORDS, NEW, convert(shares()))
-    assert np.abs(unpacked(explorer) - shares().numpy()).max() < 0.01
-
-
 def test_a_long_passage_stays_under_600_kb_even_where_nothing_can_be_compressed(tmp_path):
     noise = torch.rand(40, 300, 30)
     explorer = GenerationExplorer([" word"] * 300, [" new"] * 40, noise)
@@ -353,17 +347,6 @@ def test_options_reach_the_model_and_the_null_model(sink):
     truth = generate_with_rollout(explorer.model, explorer.encode("the sky of Rome"), 3, **options)
     assert unpacked(explorer, 1) == pytest.approx(truth.over_null().matrix.numpy(), rel=0.06, abs=0.01)
     assert explorer.items[0]["ignored"] == []
-
-
-def test_the_static_page_of_a_live_explorer_has_its_rows_but_not_its_box(live):
-    explorer, _ = live
-    explorer.busy = True
-    empty = state_of(explorer.to_html())
-    assert (empty["asks"], empty["recorded"], empty["busy"], empty["items"]) == (False, True, False, [])
-    explorer.busy = False
-    press(explorer, "the sky")
-    assert len(state_of(explorer.to_html())["items"]) == 2
-    assert explorer.asks
 
 
 def test_the_arguments_for_an_explorer_can_be_had_from_a_result_without_text():

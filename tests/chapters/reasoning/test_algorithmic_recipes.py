@@ -1,7 +1,6 @@
 """How the algorithmic tasks are learned: recipes, curricula, and what stands in their place if asked."""
 
 import pytest
-import torch
 
 from attnlib.generators.algorithmic import TASKS
 from attnlib.generators.order import in_stages
@@ -62,22 +61,6 @@ def test_every_recipe_is_possible_and_ends_with_all_of_the_ranges(name):
     assert stages["to step"].iloc[-1] == recipe.steps and recipe.ends[-1:] <= [recipe.steps]
     assert stages["texts"].iloc[-1] == p.described(name, "train")
     assert (stages["from step"].iloc[1:].array == stages["to step"].iloc[:-1].array).all()
-
-
-def test_the_tables_of_value_assignment_grow():
-    p = of_one("value_assignment")
-    early, late = texts(p, "value_assignment", 0), texts(p, "value_assignment", 3799)
-    keys = {symbol for text in early for symbol in text.split(" ")[0][::2]}
-    assert keys == set("abc") and all(len(text.split("=")[0].split(" ")[1]) in (3, 4, 5) for text in early)
-    assert len({symbol for text in late for symbol in text.split(" ")[0][::2]}) > 40
-    assert max(len(text.split("=")[0].split(" ")[1]) for text in late) == 5
-
-
-def test_flip_flop_begins_with_short_texts():
-    p = of_one("flip_flop")
-    lengths = [{len(text) // 3 for text in texts(p, "flip_flop", step)} for step in (0, 300, 3399)]
-    assert [(min(each), max(each)) for each in lengths[:2]] == [(2, 5), (5, 10)]
-    assert min(lengths[2]) < 4 and max(lengths[2]) == 10
 
 
 # ---- what a reader says instead -------------------------------------------------------------------------
@@ -173,30 +156,6 @@ def test_reversal_in_the_studys_own_direction():
     other = params(override={"string_reversal": {"ood": {"length": [30, 30]}}})
     assert other.settings("string_reversal", "ood")["length"] == (30, 30)
     assert other.settings("string_reversal", "train")["length"] == (1, 10)
-
-
-def test_the_plans_of_the_quick_profile():
-    p = params()
-    plans = {run.name: p.plan(run) for run in p.runs()}
-    found = {
-        name: (plan.steps, plan.warmup, plan.evaluate_every, plan.weight_decay, plan.learning_rate)
-        for name, plan in plans.items()
-    }
-    assert found == {
-        "long addition": (1600, 160, 160, 0.0, 0.002),
-        "string reversal": (700, 70, 70, 0.0, 0.002),
-        "string reversal, supervised": (700, 70, 70, 0.0, 0.002),
-        "successor": (700, 70, 70, 0.3, 0.002),
-        "value assignment": (3800, 50, 100, 0.0, 0.0015),
-        "flip flop": (3400, 340, 113, 0.0, 0.003),
-    }
-    sizes = {name: (p.sizes(name).n_layers, p.sizes(name).width, p.sizes(name).n_heads) for name in p.tasks}
-    small = dict.fromkeys(["value_assignment", "flip_flop"], (3, 64, 4))
-    assert sizes == {"long_addition": (3, 96, 4)} | small | dict.fromkeys(
-        ["string_reversal", "successor"], (2, 128, 4)
-    )
-    batch_at, alone = p.setup(p.runs()[0]).batches, p.generator("long_addition", "train").batches(64)
-    assert all(torch.equal(batch_at(s).input_ids, alone(s).input_ids) for s in (0, 700, 1599))
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -59,8 +59,6 @@ def test_without_a_choice_models_are_as_they_were():
             {"model": "llama", "positions": ["rotary"]},
             r"only \(model='transformer'\); got \['rotary'\] for llama",
         ),
-        ({"positions": ["rotary", "rotary"]}, "positions: should be different ones"),
-        ({"positions": ["absolute"]}, "'learned', 'sinusoidal', 'rotary' or 'none'"),
         ({"positions": ["rotary"], "width": 12}, "rotary positions need an even width / n_heads; got 12 / 4"),
         ({"longest": 50.0}, "less than or equal to 20"),
     ],

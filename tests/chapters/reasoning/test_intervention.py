@@ -1,7 +1,6 @@
 """Pushing attention in evaluation: what is counted is what the model said."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -11,7 +10,7 @@ from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures import evaluate_rows
 from attnlib.models import CausalSizes
 from attnlib.models.attention import reinforced
-from attnlib.stats import answer_accuracy, reference_mass, summarise
+from attnlib.stats import reference_mass, summarise
 from attnlib.training.objectives import stacked_attentions
 from book.chapters.reasoning.intervention import RANDOM, REFERENCE, head_masses, reinforcement_rows
 
@@ -98,13 +97,6 @@ def test_head_masses_are_those_of_each_head(model, batches):
     assert len(table) == 4 and (table["n"] == 10).all()
     uniform = evaluate_rows(model, batches, follow=("mean attention",))["uniform attention"].mean()
     np.testing.assert_allclose(table["uniform"], uniform, atol=1e-6)
-
-
-def test_accuracy_tables_take_the_rows(model, batches):
-    rows = reinforcement_rows(model, batches, [(0, 0)], [0.0, 1.0])
-    table = answer_accuracy(rows, ["onto", "strength"])
-    assert len(table) == 2 * 2 * 2
-    assert (table["n"] == 10).all() and pd.to_numeric(table["value"]).between(0, 1).all()
 
 
 def test_batches_without_a_reference_are_refused(model, batches):

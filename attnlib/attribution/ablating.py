@@ -24,14 +24,13 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from scipy.special import comb
-from sklearn.linear_model import Lasso  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from attnlib.attribution.prompts import Prompts, measure
@@ -184,6 +183,8 @@ def sparse(kept: Kept, v: Float[np.ndarray, " variant"], penalty: float) -> Floa
     scale = np.where(sd > 0, sd, 1.0)
     if not v.std() > 1e-9 * np.abs(v).max():
         return np.zeros(kept.shape[1])  # rounding is no answer
+    from sklearn.linear_model import Lasso  # type: ignore[import-untyped]
+
     lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000)
     lasso.fit((kept - kept.mean(0)) / scale, (v - v.mean()) / v.std())
     return lasso.coef_ * v.std() / scale
@@ -197,7 +198,7 @@ def coalitions(samples: int, n: int, seed: int) -> tuple[Kept, Float[np.ndarray,
         return ends, np.zeros(0)
     if 2**n - 2 <= samples:
         every = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) % 2 == 1
-        by_size = (n - 1) / (size * (n - size)) / comb(n, size)
+        by_size = (n - 1) / (size * (n - size)) / [math.comb(n, each) for each in size.tolist()]
         return np.concatenate([ends, every]), by_size[every.sum(1) - 1]
     rng, chance = np.random.default_rng([seed, n]), 1 / (size * (n - size))
     sizes = rng.choice(size, samples // 2, p=chance / chance.sum())

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from attnlib.widgets.choice import Choice
     from attnlib.widgets.dynamics_explorer import DynamicsExplorer
     from attnlib.widgets.generation_explorer import GenerationExplorer, LiveGenerationExplorer
-    from attnlib.widgets.language_model_explorer import LanguageModelExplorer
+    from attnlib.widgets.language_model_explorer import LanguageModelExplorer, ModelFile, Trial
     from attnlib.widgets.measure_explorer import MeasureExplorer
     from attnlib.widgets.model_explorer import ModelExplorer
     from attnlib.widgets.training_explorer import TrainingExplorer
@@ -25,14 +25,17 @@ __all__ = [
     "LiveGenerationExplorer",
     "MeasureExplorer",
     "ModelExplorer",
+    "ModelFile",
     "TrainingExplorer",
+    "Trial",
 ]
 
 if not TYPE_CHECKING:
     _HOMES = {
         name: f"{name.removeprefix('Live').removesuffix('Explorer').lower()}_explorer" for name in __all__
     }
-    _HOMES |= {"Choice": "choice", "LanguageModelExplorer": "language_model_explorer"}
+    _HOMES |= {"Choice": "choice"}
+    _HOMES |= dict.fromkeys(("LanguageModelExplorer", "ModelFile", "Trial"), "language_model_explorer")
     __getattr__, __dir__ = lazily(
         __name__, {name: f"attnlib.widgets.{home}" for name, home in _HOMES.items()}
     )

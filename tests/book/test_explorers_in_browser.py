@@ -106,6 +106,7 @@ def test_what_python_sets_is_shown_as_the_static_page_shows_it(opened: Any, made
     before, after, live = (views.nth(i).evaluate(LOOKS) for i in range(3))
     assert live == before != after
     page.evaluate("put", changes)
+    page.wait_for_timeout(100)  # what changes may be drawn with the next frame
     assert views.nth(2).evaluate(LOOKS) == after
 
 

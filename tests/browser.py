@@ -15,6 +15,7 @@ calling test is skipped, and the reason says so. Where the variable ``CI`` is se
 import base64
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,7 +174,7 @@ def connect(page: Page, widget: AnyWidget) -> Callable[..., None]:
     """
     state, binary = _synced(widget)
     page.evaluate(KERNEL, [str(widget._esm), state, binary])
-    page.wait_for_timeout(100)
+    drawn(page)
 
     def kernel(ask: bool = True) -> None:
         """Answers what the view asked, if it did, and tells it what changed."""
@@ -192,6 +193,19 @@ def _synced(widget: AnyWidget) -> tuple[dict[str, Any], list[str]]:
     state = {name: getattr(widget, name) for name in names}
     binary = [name for name, value in state.items() if isinstance(value, bytes)]
     return state | {name: base64.b64encode(state[name]).decode() for name in binary}, binary
+
+
+def drawn(page: Page) -> None:
+    """Wait until the page has drawn what it was told: two of its frames, however long they take."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def becomes(page: Page, read: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float = 10) -> Any:
+    """What is read once it is as wanted; where it never is, what is read last, for the test to show."""
+    end = time.monotonic() + seconds
+    while not wanted(found := read()) and time.monotonic() < end:
+        page.wait_for_timeout(50)
+    return found
 
 
 def canvas_hash(page: Page, selector: str) -> str:

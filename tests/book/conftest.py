@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from attnlib.widgets.static import whole_page
-from tests.browser import Page, open_browser, watched_page
+from tests.browser import Page, drawn, open_browser, watched_page
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
             everything.append(problems)
             page.goto(path.as_uri())
             page.wait_for_function("document.querySelector('.attnx, .attnx-map')")
-            page.wait_for_timeout(100)  # the size observer draws once more
+            drawn(page)  # the size observer draws once more
             return page
 
         yield opened

@@ -7,7 +7,7 @@ import pytest
 from attnlib.widgets import AttentionExplorer, ModelExplorer
 from tests.book.test_model_explorer_in_browser import line, shown, typed
 from tests.book.test_widgets_in_browser import LETTERS, MAP, attention
-from tests.browser import canvas_hash, watched_page
+from tests.browser import becomes, canvas_hash, watched_page
 
 pytestmark = pytest.mark.book
 
@@ -29,17 +29,19 @@ def test_the_address_holds_the_choice_of_one_explorer_among_several(opened, brow
     assert re.search(r"#explorer=1&layer=1&head=2&query=3$", address)
     with watched_page(browser) as (other, problems):
         other.goto(address)
-        other.wait_for_timeout(200)
-        places = [
-            [each.get_by_label(name, exact=True).input_value() for name in ("Layer", "Head")]
-            for each in other.locator("section.attnx").all()
-        ]
-        assert places == [["0", "0"], ["1", "2"]]
+
+        def places():
+            return [
+                [each.get_by_label(name, exact=True).input_value() for name in ("Layer", "Head")]
+                for each in other.locator("section.attnx").all()
+            ]
+
+        wanted = [["0", "0"], ["1", "2"]]
+        assert becomes(other, places, lambda now: now == wanted) == wanted
         assert "'d' (3)" in other.locator(".attnx-readout").nth(1).inner_text()
         assert other.locator("section.attnx").nth(1).bounding_box()["y"] < 720
         other.evaluate("location.hash = '#explorer=1&layer=0&head=-1'")  # an address typed into an open page
-        other.wait_for_timeout(100)
-        assert other.locator("section.attnx").nth(1).get_by_label("Layer", exact=True).input_value() == "0"
+        assert becomes(other, lambda: places()[1][0], lambda layer: layer == "0") == "0"
         assert problems == []
 
 
@@ -68,6 +70,6 @@ def test_a_typed_sequence_can_be_sent(opened, browser):
     wrote = line(page, "writes")
     with watched_page(browser) as (other, problems):
         other.goto(address)
-        other.wait_for_timeout(300)
-        assert other.locator("input[type=text]").input_value() == "hgfeda"
+        box = other.locator("input[type=text]")
+        assert becomes(other, box.input_value, lambda typed: typed == "hgfeda") == "hgfeda"
         assert line(other, "writes") == wrote == list("adefgh") and problems == []

@@ -32,7 +32,7 @@ from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import VERDICTS
 from book.pipeline.contents import documents
 from book.pipeline.pdf import READY
-from tests.browser import canvas_hash, watched_page
+from tests.browser import canvas_hash, drawn, watched_page
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
@@ -182,7 +182,7 @@ def test_a_page_opens_without_a_word_or_the_network_and_shuts_no_reader_out(
         assert written > 0 and page.locator("mjx-container svg").first.bounding_box()["width"] > 5
     wide = page.viewport_size
     page.set_viewport_size({"width": 390, "height": wide["height"]})
-    page.wait_for_timeout(150)  # what observes its size draws again
+    drawn(page)  # what observes its size draws again
     narrow = page.evaluate("document.documentElement.scrollWidth")
     page.set_viewport_size(wide)
     assert narrow <= 390
@@ -249,7 +249,7 @@ def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: st
         before = canvas_hash(page, overlay)
         box = page.locator(overlay).first.bounding_box()
         page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7)
-        page.wait_for_timeout(200)
+        drawn(page)
         assert canvas_hash(page, overlay) != before
         assert problems == []
 

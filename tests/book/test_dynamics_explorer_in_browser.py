@@ -9,7 +9,7 @@ import torch
 import tests.book.test_training_explorer_in_browser as training
 from attnlib.widgets import DynamicsExplorer
 from tests.book.test_training_explorer_in_browser import CHART, on_chart, slide
-from tests.browser import CONTRAST, agrees, canvas_hash, connect
+from tests.browser import CONTRAST, agrees, becomes, canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -255,8 +255,7 @@ def test_the_rows_of_a_long_document_scroll_together(opened):
     page = opened(explorer({"A": document(tokens=tokens, scores=scores(5, 300), true_relevance=None)}))
     texts = page.locator(".attnd-text")
     texts.first.evaluate("text => { text.scrollTop = 200; }")
-    page.wait_for_timeout(100)
-    assert texts.nth(2).evaluate("text => text.scrollTop") == 200
+    assert becomes(page, lambda: texts.nth(2).evaluate("text => text.scrollTop"), lambda top: top > 0) == 200
 
 
 ON_ITSELF = CONTRAST.replace('node.closest(".attnx")', "node")

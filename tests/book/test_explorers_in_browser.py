@@ -16,7 +16,7 @@ import tests.book.test_training_explorer_in_browser as training
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import AttentionExplorer, GenerationExplorer
 from tests.book.test_training_explorer_in_browser import slide
-from tests.browser import CONTRAST, Page, canvas_hash, connect
+from tests.browser import CONTRAST, Page, becomes, canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -106,8 +106,7 @@ def test_what_python_sets_is_shown_as_the_static_page_shows_it(opened: Any, made
     before, after, live = (views.nth(i).evaluate(LOOKS) for i in range(3))
     assert live == before != after
     page.evaluate("put", changes)
-    page.wait_for_timeout(100)  # what changes may be drawn with the next frame
-    assert views.nth(2).evaluate(LOOKS) == after
+    assert becomes(page, lambda: views.nth(2).evaluate(LOOKS), lambda looks: looks == after) == after
 
 
 # ---- tokens are text
@@ -243,11 +242,7 @@ def test_it_follows_the_page_into_the_dark_and_stays_legible(opened: Any, name: 
         assert page.locator(selector).first.evaluate(CONTRAST) >= 4.5, selector
     before = canvas_hash(page, shown.picture)
     page.emulate_media(color_scheme="light" if dark else "dark")
-    for _ in range(50):  # a busy machine takes its time
-        page.wait_for_timeout(100)
-        if canvas_hash(page, shown.picture) != before:
-            break
-    assert canvas_hash(page, shown.picture) != before
+    assert becomes(page, lambda: canvas_hash(page, shown.picture), lambda now: now != before) != before
 
 
 def generation_moves(page: Page) -> Iterator[None]:

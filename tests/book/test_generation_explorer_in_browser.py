@@ -13,7 +13,7 @@ import torch
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.generation_explorer import deflate, stored
-from tests.browser import agrees, canvas_hash, connect
+from tests.browser import agrees, becomes, canvas_hash, connect
 
 pytestmark = pytest.mark.book
 
@@ -251,8 +251,8 @@ def test_hovering_draws_one_of_the_maps_again_and_they_scroll_together(opened):
     )  # the first was shown
     box = page.locator(".attnx-stage").first
     box.evaluate("stage => { stage.scrollLeft = 300; }")
-    page.wait_for_timeout(100)
-    assert page.locator(".attnx-stage").nth(1).evaluate("stage => stage.scrollLeft") == 300
+    other = page.locator(".attnx-stage").nth(1)
+    assert becomes(page, lambda: other.evaluate("stage => stage.scrollLeft"), lambda left: left > 0) == 300
 
 
 # ---- keyboard

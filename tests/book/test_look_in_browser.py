@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from attnlib.commands import main
-from tests.browser import canvas_hash, watched_page
+from tests.browser import canvas_hash, drawn, watched_page
 
 pytestmark = pytest.mark.book
 
@@ -30,15 +30,15 @@ def test_rollout_answers_a_hover(page_of, browser: Browser, dark: bool) -> None:
     with watched_page(browser, dark=dark) as (page, problems):
         page.goto(page_of().as_uri())
         page.wait_for_selector(".attnx-map")
-        page.wait_for_timeout(100)
+        drawn(page)
         overlay, said = page.locator(".attnx-overlay").first, page.locator(".attnx-readout").first
         before, sentence = canvas_hash(page, ".attnx-overlay"), said.inner_text()
         overlay.hover()
-        page.wait_for_timeout(100)
+        drawn(page)
         assert canvas_hash(page, ".attnx-overlay") != before and said.inner_text() != sentence
-        drawn = canvas_hash(page, ":nth-match(.attnx-map, 2)")
+        before = canvas_hash(page, ":nth-match(.attnx-map, 2)")
         page.get_by_label("Layer", exact=True).fill("1")
-        assert canvas_hash(page, ":nth-match(.attnx-map, 2)") != drawn
+        assert canvas_hash(page, ":nth-match(.attnx-map, 2)") != before
         assert page.locator("body").inner_text().count("it wrote the likeliest token each time") == 1
         assert problems == []
 

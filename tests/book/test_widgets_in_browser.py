@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer
-from tests.browser import canvas_hash
+from tests.browser import becomes, canvas_hash
 
 pytestmark = pytest.mark.book
 
@@ -350,8 +350,8 @@ def test_the_books_light_panel_on_a_dark_page_makes_it_light(opened):
 def test_what_is_hidden_at_first_is_drawn_when_shown(opened):
     page = opened(f"<details><summary>more</summary>{explorer().to_html()}</details>", explorer())
     page.get_by_text("more").click()
-    page.wait_for_timeout(100)
-    assert canvas_hash(page, MAP) == canvas_hash(page, f":nth-match({MAP}, 2)")
+    shown = canvas_hash(page, f":nth-match({MAP}, 2)")
+    assert becomes(page, lambda: canvas_hash(page, MAP), lambda now: now == shown) == shown
 
 
 def test_the_heat_map_is_saved_as_svg_and_png(opened, tmp_path):

@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
   int rows, slots;
   const int *token, *position, *slot, *shared, *start; // of each row
+  const int *asked; int asks;                       // rows whose logits are wanted, in order, and how many
   const int *change;                                // [layer][head]: OWN, OFF, EVEN or PUSHED + slot
   float *cache;                                     // [layer][slot][keys, values]
   float *rollout, *sink_free;                       // [layer][triangle of slots], or 0; the second without slot 0's key
@@ -253,7 +254,8 @@ static void follow(const Model *m, const Batch *b, float *rollout, int l, int q,
 }
 
 API void forward(const Model *m, const Batch *b) {
-  const int rows = b->rows, width = m->width, keys = m->key_heads * m->size;
+  const int width = m->width, wide = m->heads * m->size, keys = m->key_heads * m->size;
+  int rows = b->rows;
   for (int r = 0; r < rows; r++) unpack(&m->embedding, b->token[r], m->x + r * width);
   for (int l = 0; l < m->layers; l++) {
     const Layer *w = &m->layer[l];
@@ -262,7 +264,7 @@ API void forward(const Model *m, const Batch *b) {
     times(m, &w->q, m->y, rows, m->q), times(m, &w->k, m->y, rows, m->g), times(m, &w->v, m->y, rows, m->u);
     for (int r = 0; r < rows; r++) {
       float *to = cache + (long)b->slot[r] * 2 * keys;
-      turn(m, m->q + r * m->heads * m->size, m->heads, b->position[r]);
+      turn(m, m->q + r * wide, m->heads, b->position[r]);
       turn(m, m->g + r * keys, m->key_heads, b->position[r]);
       for (int i = 0; i < keys; i += 4) store(to + i, load(m->g + r * keys + i)), store(to + keys + i, load(m->u + r * keys + i));
     }
@@ -270,6 +272,13 @@ API void forward(const Model *m, const Batch *b) {
       attend(m, b, l, r);
       if (b->rollout) follow(m, b, b->rollout, l, b->slot[r], 0);
       if (b->sink_free) follow(m, b, b->sink_free, l, b->slot[r], 1);
+    }
+    if (l == m->layers - 1) {  // no later token sees what the last layer writes: only the rows that are asked go on
+      rows = b->asks;
+      for (int r = 0; r < rows; r++) {
+        for (int i = 0; i < width; i += 4) store(m->x + r * width + i, load(m->x + b->asked[r] * width + i));
+        for (int i = 0; i < wide; i += 4) store(m->a + r * wide + i, load(m->a + b->asked[r] * wide + i));
+      }
     }
     times(m, &w->o, m->a, rows, m->y);
     for (int i = 0; i < rows * width; i += 4) store(m->x + i, add(load(m->x + i), load(m->y + i)));
@@ -283,8 +292,8 @@ API void forward(const Model *m, const Batch *b) {
     for (int i = 0; i < rows * width; i += 4) store(m->x + i, add(load(m->x + i), load(m->y + i)));
   }
 }
-// the logits [n][vocabulary] of rows of the latest call
-API void predict(const Model *m, int n, const int *row, float *logits) {
-  for (int i = 0; i < n; i++) normed(m, m->x + row[i] * m->width, m->norm, m->y + i * m->width, 1);
-  times(m, &m->output, m->y, n, logits);
+// the logits [asks][vocabulary] of the rows that the latest call was asked for
+API void predict(const Model *m, const Batch *b, float *logits) {
+  normed(m, m->x, m->norm, m->y, b->asks);
+  times(m, &m->output, m->y, b->asks, logits);
 }

@@ -51,9 +51,8 @@ export class Engine {
     }
     const flat = given.flat();
     this.model = this.take(4 * flat.length);
-    this.batch = this.take(4 * 12);
+    this.batch = this.take(4 * 14);
     this.logits = this.take(4 * ROWS * vocabulary);
-    this.asked = this.take(4 * ROWS);
     this.ints(this.model, flat.length).set(flat);
     this.floats(this.model, flat.length)[7] = epsilon;
     const [c, s] = [this.floats(cosines, this.longest * turns), this.floats(sines, this.longest * turns)];
@@ -80,25 +79,25 @@ export class Engine {
   begin(slots, rolls, changes = []) {
     const { layers, heads } = this.sizes, triangle = (slots * (slots + 1)) / 2;
     this.top = this.free;
-    const lists = this.take(4 * 5 * ROWS), change = this.take(4 * layers * heads), cache = this.take(slots * this.slotBytes);
+    const lists = this.take(4 * 6 * ROWS), change = this.take(4 * layers * heads), cache = this.take(slots * this.slotBytes);
     const kept = [4 * layers * triangle, 4 * layers * triangle, 4 * layers * heads * slots].map((bytes) => (rolls ? this.take(bytes + 4 * PAD) : 0));
     Object.assign(this, { slots, lists, triangle, kept });
     this.ints(change, layers * heads).fill(0);
     for (const { layer, head, kind, token } of changes) this.ints(change, layers * heads)[layer * heads + head] = { off: 1, even: 2, push: 3 + token }[kind];
-    this.ints(this.batch, 12).set([0, slots, ...[0, 1, 2, 3, 4].map((i) => lists + 4 * i * ROWS), change, cache, ...kept]);
+    this.ints(this.batch, 14).set([0, slots, ...[0, 1, 2, 3, 4, 5].map((i) => lists + 4 * i * ROWS), 0, change, cache, ...kept]);
   }
-  /** Reads at most ROWS rows [token, position, slot, shared, start]. */
-  read(rows) {
-    const lists = this.ints(this.lists, 5 * ROWS);
+  /** Reads at most ROWS rows [token, position, slot, shared, start]; of those `asked`, `scores` gives the logits. */
+  read(rows, asked = [rows.length - 1]) {
+    const lists = this.ints(this.lists, 6 * ROWS), batch = this.ints(this.batch, 14);
     rows.forEach((row, r) => row.forEach((value, i) => { lists[i * ROWS + r] = value; }));
-    this.ints(this.batch, 1)[0] = rows.length;
+    lists.set(asked, 5 * ROWS);
+    [batch[0], batch[8]] = [rows.length, asked.length];
     this.forward(this.model, this.batch);
   }
-  /** Logits [row][vocabulary] of rows of the latest call. */
-  scores(rows) {
-    this.ints(this.asked, rows.length).set(rows);
-    this.predict(this.model, rows.length, this.asked, this.logits);
-    return this.floats(this.logits, rows.length * this.sizes.vocabulary);
+  /** Logits [row][vocabulary] of the rows that the latest call was asked for. */
+  scores() {
+    this.predict(this.model, this.batch, this.logits);
+    return this.floats(this.logits, this.ints(this.batch, 14)[8] * this.sizes.vocabulary);
   }
   /** Of the latest row, in slot n - 1: `rollout` and `sinkFree` [layer][n], `attention` [layer][head][n]. */
   rows(n) {

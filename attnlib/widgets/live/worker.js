@@ -14,9 +14,9 @@ const KEPT = 2 ** 27, FURTHER = 24; // bytes of what a blank-out keeps for words
 let engine, tokenizer, text = null;
 const told = { rate: 0 }; // rows a second
 
-function read(rows) {
+function read(rows, asked) {
   const start = performance.now();
-  engine.read(rows);
+  engine.read(rows, asked);
   if (rows.length >= TRIAL) told.rate = (1000 * rows.length) / (performance.now() - start);
 }
 function checked(ids, more) {
@@ -62,13 +62,12 @@ const answers = {
     const { ids, places } = text, some = places.slice(text.read, text.read + ROWS);
     read(some.map((place, r) => [ids[place], place, text.read + r, 0, 0]));
     text.read += some.length;
-    text.row = some.length - 1;
     return text.read / places.length;
   },
   word({ forced }) {
     const { ids, places } = text, n = ids.length;
     while (text.read < places.length) answers.read();
-    const logits = engine.scores([text.row]), id = forced ?? chosen(logits, text.temperature, text.random), logp = -surprise(logits, id);
+    const logits = engine.scores(), id = forced ?? chosen(logits, text.temperature, text.random), logp = -surprise(logits, id);
     const rows = engine.rows(places.length);
     for (const name of Object.keys(rows)) rows[name] = spread(rows[name], places, n);
     ids.push(id);
@@ -85,14 +84,12 @@ const answers = {
       engine.begin(loose + Math.max(TASK, room), false);
       text = { kind: "blanked", ids: [], room, loose, next: room, without: new Map() };
     }
-    let last = 0;
     for (let p = Math.min(text.ids.length, at - 1); p < at; p += ROWS) {
       const some = given.slice(p, p + ROWS);
       read(some.map((id, r) => [id, p + r, p + r, 0, 0]));
-      last = some.length - 1;
     }
     if (at > text.ids.length) text.ids = given;
-    const whole = surprise(engine.scores([last]), target), rows = [], found = [];
+    const whole = surprise(engine.scores(), target), rows = [], found = [];
     let loose = text.loose;
     for (const gap of gaps) {
       let variant = text.without.get(gap) ?? { start: text.next, read: gap + 1 };
@@ -110,9 +107,9 @@ const answers = {
     }
     for (let i = 0; i < rows.length; i += ROWS) {
       const some = rows.slice(i, i + ROWS), ends = some.flatMap(([, position], r) => (position === at - 1 ? [r] : []));
-      read(some);
+      read(some, ends);
       if (!ends.length) continue;
-      const logits = engine.scores(ends), each = logits.length / ends.length;
+      const logits = engine.scores(), each = logits.length / ends.length;
       ends.forEach((_, e) => found.push(surprise(logits.subarray(e * each, (e + 1) * each), target) - whole));
     }
     return found;

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers|bounds|chart \
 
 
 NOTICE = """{file}: the weights of {name} (Allal et al. 2025, SmolLM2: When Smol Goes Big), rounded to
-4 bits, unchanged from the Python package {source}. Licensed under the Apache License, Version 2.0:
-https://www.apache.org/licenses/LICENSE-2.0
+4 bits, unchanged from the Python package {source}. Licensed under the Apache License, Version 2.0,
+which stands beside this file, in LICENSE.txt: https://www.apache.org/licenses/LICENSE-2.0
 """
 
 
@@ -198,6 +199,9 @@ def put_model(pages: Path) -> None:
     (folder / "NOTICE.txt").write_text(
         NOTICE.format(file=BOOK.file, name=BOOK.name, source=WHEEL.requirement)
     )
+    # whoever gives such a work away gives its license with it; Transformers, of the same authors, brings one
+    (text,) = (file for file in files("transformers") or [] if file.name == "LICENSE")
+    (folder / "LICENSE.txt").write_text(text.read_text())
 
 
 def main() -> int:

@@ -411,6 +411,7 @@ def test_a_model_lies_beside_pages_that_compute_it(
     put_model(tmp_path)
     assert (tmp_path / "models" / BOOK.file).read_bytes() == b"GGUF"
     assert "Apache License" in (tmp_path / "models/NOTICE.txt").read_text()
+    assert "END OF TERMS AND CONDITIONS" in (tmp_path / "models/LICENSE.txt").read_text()
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def question(**changes):
 
 
 def explorer(**settings):
-    other = question(tokens=["x", " y", " z"], scores={"rollout": torch.rand(3)}, query=2)
+    other = question(tokens=["x", " y", " z"], scores={"rollout": torch.tensor([0.2, 0.7, 0.1])}, query=2)
     other |= {"truth": torch.tensor([True, False, False]), "candidates": torch.tensor([True, True, False])}
     return MeasureExplorer({"first": question(), "second": other}, **settings)
 

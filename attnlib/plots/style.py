@@ -17,6 +17,10 @@ NUMBERS = "numbers"
 """The mark (`DataFrame.attrs`) of a table of texts that says which numbers they were written from."""
 
 
+ABSENT = "–"
+"""What stands where there is no number: it was not measured, or is not defined."""
+
+
 class Table(Captioned, Styler):
     """What `table` returns, for a cell to show: an output of a notebook holds its numbers whole, too."""
 
@@ -31,6 +35,10 @@ class Table(Captioned, Styler):
         numbers = pd.DataFrame(self.data.attrs[NUMBERS])
         known = {*numbers["of"], *numbers["metric"]}
         return numbers if known.issuperset(self.data.columns[1:]) else self.data
+
+    def captioned(self, name: str, caption: str) -> Table:
+        """As of a figure; of a table without rows, it says so."""
+        return super().captioned(name, caption + (" This run has no such rows." if self.data.empty else ""))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         if self.name:
@@ -47,20 +55,31 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     """Rows as the pages show them: the index a column like the others, texts whole and to the left.
 
     Numbers of rows, an index without a name, are left out: they only say what was taken away before.
-    A p-value is never shown as 0: below 0.001 it is "< 0.001".
+    A p-value is never shown as 0: below 0.001 it is "< 0.001". Whole numbers (ranks, counts) have no decimals,
+    and what is not there is a dash.
     """
     of_rows = rows.index.names == [None] and pd.api.types.is_integer_dtype(rows.index)
     rows = rows.reset_index(drop=of_rows)
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
-    style.hide(axis="index").format(precision=digits, subset=rows.columns.difference(texts))
+    shown = style.hide(axis="index").format
+    shown(precision=digits, na_rep=ABSENT, subset=rows.columns.difference(texts))
+    shown(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])
     p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
-    style.format(partial(_p_value, digits=digits), subset=p_values)
-    style.format(escape="html", subset=texts).format_index(escape="html", axis="columns")
+    shown(partial(_p_value, digits=digits), na_rep=ABSENT, subset=p_values)
+    shown(escape="html", na_rep=ABSENT, subset=texts).format_index(escape="html", axis="columns")
     style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
     style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
     return style
+
+
+def _counts(column: pd.Series) -> bool:
+    """Whether all numbers of a column are whole, and not only ones and zeros, as shares may be."""
+    if not pd.api.types.is_float_dtype(column):
+        return False
+    there = column.dropna()
+    return bool((there == there.round()).all() and there.abs().gt(1).any())
 
 
 def _p_value(p: Any, digits: int) -> str:

@@ -302,6 +302,19 @@ def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path
         assert "index" not in heads, f"{each['id']} does not say what its first column holds"
 
 
+RAW = re.compile(r"\b(?:nan|NaN|NaT|None|<NA>)\b|\w+Error\b|object at 0x")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_table_shows_what_only_a_program_understands(html: Path, chapter: str) -> None:
+    """And one without rows says so in its caption."""
+    for figure in parsed(html / f"{chapter}.html").find("article").select("div.cell_output figure:has(table)"):
+        cells = [cell.get_text().strip() for cell in figure.select("td, th")]
+        assert [cell for cell in cells if RAW.search(cell)] == [], figure["id"]
+        if not figure.select("tbody tr"):
+            assert "no such rows" in figure.select_one(".caption-text").get_text(), figure["id"]
+
+
 NUMBERED = re.compile(r"(Figure|Table) \d+(\.\d+)?")
 
 

@@ -117,10 +117,22 @@ def test_a_table_leaves_out_numbers_of_rows_and_keeps_an_index_that_says_somethi
     assert ">step<" in plots.table(steps).to_html() and ">20<" in plots.table(steps).to_html()
 
 
+def test_whole_numbers_have_no_decimals_and_what_is_not_there_is_a_dash():
+    rows = pd.DataFrame({"rank": [4.0, None], "share": [1.0, 0.0], "mean": [2.5, 3.0], "note": ["a", None]})
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", plots.table(rows, digits=2).to_html())
+    assert cells == ["4", "1.00", "2.50", "a", "–", "0.00", "3.00", "–"]
+
+
+def test_a_table_without_rows_says_so():
+    rows = pd.DataFrame({"value": [1.0]})
+    assert plots.table(rows).captioned("x", "All of it.").words == "All of it."
+    assert plots.table(rows[:0]).captioned("x", "All of it.").words.endswith("This run has no such rows.")
+
+
 def test_a_p_value_is_never_shown_as_nothing():
     rows = pd.DataFrame({"p": [0.0, 4e-4], "p_holm": [0.0012, None], "value": [0.0, 4e-4]})
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", plots.table(rows, digits=3).to_html())
-    assert cells == ["&lt; 0.001", "0.001", "0.000", "&lt; 0.001", "nan", "0.000"]
+    assert cells == ["&lt; 0.001", "0.001", "0.000", "&lt; 0.001", "–", "0.000"]
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>"])

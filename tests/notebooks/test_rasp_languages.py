@@ -50,6 +50,7 @@ def test_a_language_without_target_attention(papermill):
     assert "(a)(() -> P P T P P P" in done.outputs()
 
 
+@pytest.mark.slow
 def test_wrong_parameters_stop_papermill_with_their_words(tmp_path):
     """As a reader calls it, from another folder. Of other chapters, and in other words: `test_refused`."""
     smoke = ROOT / "notebooks/profiles/rasp_languages/smoke.yaml"

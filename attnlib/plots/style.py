@@ -55,8 +55,8 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     """Rows as the pages show them: the index a column like the others, texts whole and to the left.
 
     Numbers of rows, an index without a name, are left out: they only say what was taken away before.
-    A p-value is never shown as 0: below 0.001 it is "< 0.001". Whole numbers (ranks, counts) have no decimals,
-    and what is not there is a dash.
+    A p-value is never shown as 0: below 0.001 it is "< 0.001". Whole numbers (ranks, counts) have no
+    decimals, and what is not there is a dash.
     """
     of_rows = rows.index.names == [None] and pd.api.types.is_integer_dtype(rows.index)
     rows = rows.reset_index(drop=of_rows)

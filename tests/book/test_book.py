@@ -11,7 +11,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import axe_playwright_python
@@ -117,6 +119,9 @@ def test_a_chapter_records_what_it_measured(html: Path, chapter: str) -> None:
 DISPLAYED = """boxes => boxes.map(box => [...box.children].filter(
     image => getComputedStyle(image).display !== "none").map(image => image.className).join())"""
 SHADES = """['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key].match(/\\d+/g)[0])"""
+LATER = pytest.mark.slow
+"""Of pages that are made alike, `make test` opens some, and `make test-all` every one."""
+
 MATHEMATICS = {"index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"}
 KINDS = [
     "book/performance",
@@ -166,7 +171,17 @@ def dark(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
         yield page, problems
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, "search", "genindex"])
+LIGHT = [*DOCUMENTS, "search", "genindex"]
+DARK = ["index", *CHAPTERS, *KINDS, "search", "genindex"]
+
+
+def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
+    """Pages below `alike` but those are for later."""
+    later = {each for each in documents if each.startswith(alike)} - first
+    return [pytest.param(each, marks=LATER) if each in later else each for each in documents]
+
+
+@pytest.mark.parametrize("document", some_first(LIGHT, "book/api/", {"book/api/stats", "book/api/rollout"}))
 def test_a_page_opens_without_a_word_or_the_network_and_shuts_no_reader_out(
     html: Path, light: tuple[Page, list[str]], document: str
 ) -> None:
@@ -188,7 +203,7 @@ def test_a_page_opens_without_a_word_or_the_network_and_shuts_no_reader_out(
     assert narrow <= 390
 
 
-@pytest.mark.parametrize("document", ["index", *CHAPTERS, *KINDS, "search", "genindex"])
+@pytest.mark.parametrize("document", some_first(DARK, "notebooks/", {*CHAPTERS[:3], *CHAPTERS[-2:]}))
 def test_in_the_dark_it_is_as_readable(html: Path, dark: tuple[Page, list[str]], document: str) -> None:
     page, problems = dark
     problems.clear()
@@ -308,7 +323,9 @@ RAW = re.compile(r"\b(?:nan|NaN|NaT|None|<NA>)\b|\w+Error\b|object at 0x")
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_table_shows_what_only_a_program_understands(html: Path, chapter: str) -> None:
     """And one without rows says so in its caption."""
-    for figure in parsed(html / f"{chapter}.html").find("article").select("div.cell_output figure:has(table)"):
+    for figure in (
+        parsed(html / f"{chapter}.html").find("article").select("div.cell_output figure:has(table)")
+    ):
         cells = [cell.get_text().strip() for cell in figure.select("td, th")]
         assert [cell for cell in cells if RAW.search(cell)] == [], figure["id"]
         if not figure.select("tbody tr"):
@@ -370,35 +387,53 @@ def test_one_switch_opens_all_code_of_a_chapter(html: Path, browser: Browser) ->
         assert problems == []
 
 
-def test_every_link_inside_the_book_leads_somewhere(html: Path) -> None:
-    soups = {path: parsed(path) for path in html.rglob("*.html")}
-    anchors = {path: {tag["id"] for tag in soup.find_all(id=True)} for path, soup in soups.items()}
-    dead = []
-    for path, soup in soups.items():
-        for tag, attribute in (("a", "href"), ("img", "src"), ("script", "src"), ("link", "href")):
-            for found in soup.find_all(tag, attrs={attribute: True}):
-                url = urlsplit(found[attribute])
-                if url.scheme or url.netloc or found[attribute] == "#":
-                    continue
-                target = (path.parent / unquote(url.path)).resolve() if url.path else path
-                missing = not target.exists()
-                if missing or (
-                    url.fragment and target in anchors and unquote(url.fragment) not in anchors[target]
-                ):
-                    dead.append(f"{path.relative_to(html)}: {found[attribute]}")
-    assert dead == []
+PARTS = {"a": "href", "img": "src", "script": "src", "link": "href", "iframe": "src"}
 
 
-def test_no_page_loads_anything_from_elsewhere(html: Path) -> None:
+class Links(HTMLParser):
+    """What a page can be entered by, and what it points to: hundreds of pages, most of them of code."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.anchors, self.targets = set[str](), list[tuple[str, str]]()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value and name == "id":
+                self.anchors.add(value)
+            elif value and name == PARTS.get(tag):
+                self.targets.append((tag, value))
+
+
+@pytest.fixture(scope="module")
+def links(html: Path) -> dict[Path, Links]:
+    """Those of every page."""
+    return {path: Links(path) for path in html.rglob("*.html")}
+
+
+def test_every_link_inside_the_book_leads_somewhere(html: Path, links: dict[Path, Links]) -> None:
+    dead, there = [], functools.cache(Path.exists)
+    for path, of in links.items():
+        for _, found in of.targets:
+            url = urlsplit(found)
+            if url.scheme or url.netloc or found == "#":
+                continue
+            target = Path(os.path.normpath(path.parent / unquote(url.path))) if url.path else path
+            known = links[target].anchors if target in links else None
+            if not there(target) or (url.fragment and known and unquote(url.fragment) not in known):
+                dead.append(f"{path.relative_to(html)}: {found}")
+    assert dead == [] and len(links) > len(DOCUMENTS)
+
+
+def test_no_page_loads_anything_from_elsewhere(html: Path, links: dict[Path, Links]) -> None:
     """What the browser test sees on the pages it opens, for every page: links may lead out, parts may not."""
-    outside = []
-    for path in html.rglob("*.html"):
-        soup = parsed(path)
-        parts = [
-            tag.get("src") or tag.get("href", "")
-            for tag in soup.find_all(["script", "img", "link", "iframe"])
-        ]
-        outside += [f"{path.relative_to(html)}: {part}" for part in parts if part.startswith(("http", "//"))]
+    outside = [
+        f"{path.relative_to(html)}: {part}"
+        for path, of in links.items()
+        for tag, part in of.targets
+        if tag != "a" and part.startswith(("http", "//"))
+    ]
     assert outside == []
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def session(page: str) -> tuple[str, str]:
-    """What stands in the blocks of Python before and from the first one that loads a language model, if any."""
+    """The Python before the first block that loads a language model, and that block with the rest, if any."""
     text = (ROOT / f"book/{page}.md").read_text()
     all_of_it = "".join(re.findall(r"```pycon\n(.*?)```", text, flags=re.DOTALL))
     place = all_of_it.find(">>> import attnlib\n>>> model, tokenizer = attnlib.load_language_model()")

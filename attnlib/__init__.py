@@ -62,14 +62,4 @@ __all__ = [
 __version__ = "0.1.0"
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "attributions": "attnlib.attribution",
-            "generate_with_rollout": "attnlib.rollout",
-            "language": "attnlib.generators.rasp",
-            "load_language_model": "attnlib.models.pretrained",
-            "look": "attnlib.commands.looking",
-            "rollout_of": "attnlib.rollout",
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, __file__)

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`.
+def lazily(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A package's `__getattr__` and `__dir__`: of what it imports under `if TYPE_CHECKING:`.
 
     Args:
         package: its `__name__`.
-        homes: the module of each of its names.
+        file: its `__file__`, where these imports are read.
 
     Example:
-        >>> get, names = lazily("attnlib", {"blank": "attnlib.colours"})
-        >>> names()
-        ['blank']
-        >>> get("blink")
+        >>> import attnlib.plots
+        >>> get, names = lazily("attnlib.plots", attnlib.plots.__file__)
+        >>> names()[:2]
+        ['Drawing', 'Table']
+        >>> get("drawing")
         Traceback (most recent call last):
-        AttributeError: attnlib has no 'blink'. It has blank.
+        AttributeError: attnlib.plots has no 'drawing'. It has Drawing, Table, accuracy_by_length, ...
     """
+    blocks = [node for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)]
+    imports = [each for block in blocks for each in block.body if isinstance(each, ast.ImportFrom)]
+    homes = {name.name: str(each.module) for each in imports for name in each.names}
 
     def get(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"{package} has no {name!r}. It has {', '.join(homes)}.")
+            raise AttributeError(f"{package} has no {name!r}. It has {', '.join(sorted(homes))}.")
         value = getattr(import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)  # the next one who asks does not come by here
         return value

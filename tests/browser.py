@@ -15,6 +15,7 @@ calling test is skipped, and the reason says so. Where the variable ``CI`` is se
 import base64
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from anywidget import AnyWidget
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Request, Route, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Request, Route, sync_playwright
 from playwright.sync_api import Page as Page
 
 FLAGS = [
@@ -37,32 +38,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-KERNEL = """async ([source, state, binary]) => {
-  const bytes = (text) => {
-    const all = Uint8Array.from(atob("AAAA" + text), (letter) => letter.charCodeAt(0));
-    return new DataView(all.buffer, 3); // as a kernel's bytes come: at any offset
-  };
-  const heard = {};
-  const tell = (name, ...what) => { for (const react of [...(heard[name] ?? [])]) react(...what); };
-  const unpacked = (changes) => Object.fromEntries(Object.entries(changes)
-    .map(([name, value]) => [name, binary.includes(name) ? bytes(value) : value]));
-  state = unpacked(state);
-  window.sent = [];
-  window.heard = heard;
-  window.model = { get: (name) => state[name], save_changes() {}, send: (message) => void sent.push(message),
-    set(name, value) { if (state[name] !== value) { state[name] = value; tell("change:" + name); } },
-    on: (event, react) => (heard[event] ??= []).push(react),
-    off: (event, react) => { heard[event] = heard[event].filter((other) => other !== react); } };
-  window.put = (changes) => { // the kernel's state arrives whole before its changes are told
-    const names = Object.keys(changes).filter((name) => state[name] !== changes[name]);
-    Object.assign(state, unpacked(changes));
-    for (const name of names) tell("change:" + name);
-  };
-  window.row = (message, text) => tell("msg:custom", message, [bytes(text)]);
-  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-  const el = document.body.appendChild(document.createElement("div"));
-  window.letGo = (await import(url)).default.render({ model, el });
-}"""
+KERNEL = Path(__file__).with_name("kernel.js").read_text(encoding="utf-8")
 """What stands in for a kernel: renders a widget's module as anywidget calls it."""
 
 CONTRAST = """(node) => {
@@ -212,6 +188,25 @@ def canvas_hash(page: Page, selector: str) -> str:
     """Hash of the picture in the first canvas that ``selector`` finds: equal pictures, equal hashes."""
     picture = page.locator(selector).first.evaluate("canvas => canvas.toDataURL()")
     return hashlib.sha256(str(picture).encode()).hexdigest()
+
+
+def readout(page: Page) -> str:
+    """What an explorer says of what is pointed at or chosen."""
+    return page.locator(".attnx-readout").inner_text()
+
+
+def tints(tokens: Locator) -> list[list[int] | None]:
+    """The background of each token, as [red, green, blue]; None where it has none."""
+    found = tokens.evaluate_all("all => all.map((token) => token.style.backgroundColor)")
+    return [[int(part) for part in re.findall(r"\d+", each)] or None for each in found]
+
+
+def downloaded(page: Page, button: str, path: Path) -> str:
+    """Saves what a button offers; returns the name that it is offered by."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button).click()
+    download.value.save_as(path)
+    return download.value.suggested_filename
 
 
 def agrees(text: str, value: Any) -> bool:

@@ -32,8 +32,5 @@ __all__ = [
     "char_tokenizer",
 ]
 
-_TASKS = dict.fromkeys([name for name in __all__ if "Generator" in name], "attnlib.generators.algorithmic")
-_HOMES = dict.fromkeys(__all__, "attnlib.generators.base") | _TASKS
-_HOMES |= {"EpochBatches": "attnlib.generators.order", "char_tokenizer": "attnlib.generators.tokenizer"}
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(__name__, _HOMES)
+    __getattr__, __dir__ = lazily(__name__, __file__)

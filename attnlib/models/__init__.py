@@ -33,10 +33,7 @@ __all__ = [
     "document_scores",
 ]
 
-_OWN = ("Transformer", "TransformerConfig", "TransformerOutput", "attend")
-_CAUSAL = dict.fromkeys(("CausalSizes", "architectures"), "attnlib.models.causal")
-_HOMES = dict.fromkeys(__all__, "attnlib.models.classifier") | _CAUSAL
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(__name__, _HOMES | dict.fromkeys(_OWN, "attnlib.models.transformer"))
+    __getattr__, __dir__ = lazily(__name__, __file__)
 
 torch.backends.cudnn.allow_tf32 = False  # an LSTM's products on a GPU would keep 10 bits of float32's 23

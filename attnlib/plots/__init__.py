@@ -35,14 +35,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    _HOMES = {
-        "classification": "over_training relevance_scatter with_intervals",
-        "curves": "accuracy_by_length estimates learning_curves lines shares_by_layer",
-        "drawing": "Drawing",
-        "heat_maps": "attention_grid token_map token_maps",
-        "attention_paths": "paths",
-        "style": "Table table visible",
-    }
-    __getattr__, __dir__ = lazily(
-        __name__, {name: f"attnlib.plots.{home}" for home, names in _HOMES.items() for name in names.split()}
-    )
+    __getattr__, __dir__ = lazily(__name__, __file__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from html import escape
 from inspect import signature
@@ -111,7 +111,6 @@ def as_csv(rows: pd.DataFrame) -> str:
     return rows.to_csv(index=False, lineterminator="\n")
 
 
-def labelled(tables: Mapping[str, pd.DataFrame] | Sequence[pd.DataFrame], name: str) -> pd.DataFrame:
+def labelled(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
     """Tables of several panels or lines as one, what each is of in the column `name`."""
-    pairs = tables.items() if isinstance(tables, Mapping) else enumerate(tables, 1)
-    return pd.concat([table.assign(**{name: of}) for of, table in pairs], ignore_index=True)
+    return pd.concat([table.assign(**{name: of}) for of, table in tables.items()], ignore_index=True)

@@ -31,11 +31,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    _HOMES = {
-        name: f"{name.removeprefix('Live').removesuffix('Explorer').lower()}_explorer" for name in __all__
-    }
-    _HOMES |= {"Choice": "choice"}
-    _HOMES |= dict.fromkeys(("LanguageModelExplorer", "ModelFile", "Trial"), "language_model_explorer")
-    __getattr__, __dir__ = lazily(
-        __name__, {name: f"attnlib.widgets.{home}" for name, home in _HOMES.items()}
-    )
+    __getattr__, __dir__ = lazily(__name__, __file__)

@@ -1,5 +1,6 @@
 """What every explorer has in Python: a title, items to show, and places that the reader chooses."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -24,14 +25,8 @@ class Item:
     def describe(self) -> dict[str, Any]:
         """What the widget must know besides the bytes: all other fields, as JSON has them."""
         names = [each.name for each in fields(self) if each.name not in self._packed]  # type: ignore[arg-type]
-        return {name: _listed(getattr(self, name)) for name in names}
-
-
-def _listed(value: Any) -> Any:
-    """Tuples as lists, at any depth."""
-    if isinstance(value, tuple):
-        return [_listed(each) for each in value]
-    return {name: _listed(each) for name, each in value.items()} if isinstance(value, dict) else value
+        told: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
+        return told
 
 
 class Explorer(StaticTwin, anywidget.AnyWidget):

@@ -9,7 +9,6 @@ colours of each theme as custom properties.
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from attnlib.colours import INKS, THEMES
 FRONT = Path(__file__).parent / "front"
 IMPORT = re.compile(r'^import (?:\{([\w\s,]+)\} from )?"\./([^"]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:const|(?:async )?function|class) (\w+))", re.MULTILINE)
-DEFINED = re.compile(r"^(?:const|let|(?:async )?function|class) (\w+)", re.MULTILINE)
 
 
 def front_end(explorer: str, folder: Path = FRONT) -> tuple[str, str]:
@@ -29,38 +27,22 @@ def front_end(explorer: str, folder: Path = FRONT) -> tuple[str, str]:
         folder: where it and what it imports are.
 
     Raises:
-        ValueError: a file is not there, imports itself by way of others, imports what is not exported or in
-            another way than above; or two files define the same name, which joined would be one.
+        FileNotFoundError: a file that is imported is not there.
     """
     found: dict[str, str] = {}
-    _find(explorer, (), folder, found)
-    scripts = {name: EXPORT.sub("", text) for name, text in found.items() if name.endswith(".js")}
-    defined = Counter(name for text in scripts.values() for name in DEFINED.findall(text))
-    if twice := [name for name, count in defined.items() if count > 1]:
-        raise ValueError(
-            f"more than one of {', '.join(scripts)} defines {', '.join(twice)}: rename all but one"
-        )
-    return "\n".join(scripts.values()), "\n".join(found[name] for name in found if name not in scripts)
+    _find(explorer, folder, found)
+    script = "\n".join(text for name, text in found.items() if name.endswith(".js"))
+    return script, "\n".join(text for name, text in found.items() if name.endswith(".css"))
 
 
-def _find(name: str, importers: tuple[str, ...], folder: Path, found: dict[str, str]) -> None:
-    """Puts a file into ``found``, without its imports, behind all that it imports."""
-    chain = (*importers, name)
-    if name in importers:
-        raise ValueError(f"{' imports '.join(chain)}")
-    if name in found:
-        return
-    made, path = {"colours.js": _script, "colours.css": _style}, folder / name
-    if name not in made and not path.is_file():
-        raise ValueError(f"{' imports '.join(chain)}, which is not in {folder.name}")
-    text = made[name]() if name in made else path.read_text(encoding="utf-8")
-    for names, other in IMPORT.findall(text):
-        _find(other, chain, folder, found)
-        if missing := set(re.findall(r"\w+", names)) - set(EXPORT.findall(found[other])):
-            raise ValueError(f"{name} imports {', '.join(sorted(missing))}, which {other} does not export")
-    found[name] = IMPORT.sub("", text)
-    if other_way := re.search(r"^\s*import\b.*", found[name], re.MULTILINE):
-        raise ValueError(f'{name} holds {other_way[0].strip()!r}; write import {{ name }} from "./file.js";')
+def _find(name: str, folder: Path, found: dict[str, str]) -> None:
+    """Puts a file into ``found``, without its imports and exports, behind all that it imports."""
+    made = {"colours.js": _script, "colours.css": _style}
+    text = made[name]() if name in made else (folder / name).read_text(encoding="utf-8")
+    for _, other in IMPORT.findall(text):
+        if other not in found:
+            _find(other, folder, found)
+    found[name] = EXPORT.sub("", IMPORT.sub("", text))
 
 
 def _script() -> str:

@@ -37,17 +37,21 @@ class OverTraining(Asking):
         recorded: Mapping[str, Parts],
         steps: Steps,
         curves: Curves | None,
+        title: str,
         answer: Callable[[str], Parts] | None,
+        *,
         checkpoint: int,
+        item: int,
         **traits: Any,
     ) -> None:
-        super().__init__(asks=answer is not None, **traits)
+        super().__init__(title=title, asks=answer is not None, **traits)
         self.steps = checked_steps(steps)
         self.curves = [checked_curve(name, curve, self.steps) for name, curve in (curves or {}).items()]
         count = len(self.steps)
         self.checkpoint = checkpoint + count if -count <= checkpoint < 0 else checkpoint  # -1 is the last
         self._answer = answer or nobody
         self._recorded, self._typed = self._checked(recorded), dict[str, Any]()
+        self._show(self._all, item)
 
     def _checked(self, shown: Mapping[str, Parts], typed: bool = False) -> list[Any]:
         return named(type(self)._pack, self._noun, shown, checkpoints=len(self.steps), typed=typed)

@@ -7,7 +7,7 @@ sqrt(|v| / s))``, off by at most ``sqrt(s |v|) / 127 + s / 127^2``. Only an exac
 lie in the order [score checkpoint token].
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from jaxtyping import Float, UInt8
 from attnlib.widgets.encoding import checked_tokens, deflate, numpy_of, quantise
 from attnlib.widgets.explorer import Explorer, Item
 from attnlib.widgets.naming import checked_text, checked_texts, counted
-from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps
+from attnlib.widgets.over_training import OverTraining
 
 TRUTH = "true relevance"
 
@@ -158,20 +158,8 @@ class ScoresOverTraining(OverTraining, ScoresExplorer):
 
     shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(sync=True)
 
-    def __init__(
-        self,
-        recorded: Mapping[str, Parts],
-        steps: Steps,
-        curves: Curves | None,
-        title: str,
-        answer: Callable[[str], Parts] | None,
-        *,
-        checkpoint: int,
-        item: int,
-        shown: Sequence[str] | None,
-    ) -> None:
-        super().__init__(recorded, steps, curves, answer, checkpoint, title=title)
-        self._show(self._all, item)
+    def __init__(self, *given: Any, shown: Sequence[str] | None, **how: Any) -> None:
+        super().__init__(*given, **how)
         names = self._names()
         if unknown := set(names if shown is None else shown) - set(names):
             raise ValueError(

@@ -113,9 +113,8 @@ class TrainingExplorer(OverTraining, AttentionView):
         query: int = -1,
         show_reference: bool = True,
     ) -> None:
-        traits = {"title": title, "show_reference": show_reference}
-        super().__init__(problems, steps, curves, answer, checkpoint, **traits)
-        self._show(self._all, item)
+        how: dict[str, Any] = {"checkpoint": checkpoint, "item": item, "show_reference": show_reference}
+        super().__init__(problems, steps, curves, title, answer, **how)
         self.layer, self.head, self.query = layer, head, query
 
     def _sizes(self) -> str:

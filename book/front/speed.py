@@ -6,10 +6,9 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from attnlib.plots.drawing import Drawing, Drawn
+from attnlib.plots.drawing import Drawing, Drawn, drawing
 from attnlib.plots.panels import finished, looks, row_of_panels
 
 from .drawn import write_drawing
@@ -74,18 +73,13 @@ def bounds(stage: Path) -> str:
 def chart(name: str, stage: Path) -> str:
     """The chart of one table, as SVG for light and for dark pages, and the lines that show it."""
     draw, caption = CHARTS[name]
-    table = read(stage, name)
-
-    def drawn() -> Drawn:
-        figure, words = draw(table)
-        return figure, table, words
-
-    drawing = Drawing(drawn)
-    write_drawing(drawing, stage / f"book/_front/speed-{name}.svg")
-    return FIGURE.format(file=name, alt=drawing.alt, caption=caption)
+    drawn = draw(read(stage, name))
+    write_drawing(drawn, stage / f"book/_front/speed-{name}.svg")
+    return FIGURE.format(file=name, alt=drawn.alt, caption=caption)
 
 
-def methods(table: pd.DataFrame) -> tuple[Figure, str]:
+@drawing
+def methods(table: pd.DataFrame) -> Drawn:
     """Processor time of each method as a multiple of that of the first, at one size."""
     figure, (axis,) = row_of_panels(1, height=0.9 + 0.3 * len(table))
     look = next(looks())
@@ -94,10 +88,11 @@ def methods(table: pd.DataFrame) -> tuple[Figure, str]:
     axis.set_yticks(range(len(table)), table["method"])
     _in_words(axis.xaxis)
     said = "; ".join(f"{row['method']} {row[TIMES]:.2f}" for _, row in table.iloc[1:].iterrows())
-    return finished(figure), f"Times {table['method'][0]}: {said}."
+    return finished(figure), table, f"Times {table['method'][0]}: {said}."
 
 
-def over_tokens(table: pd.DataFrame) -> tuple[Figure, str]:
+@drawing
+def over_tokens(table: pd.DataFrame) -> Drawn:
     """Time and memory of each method over the length of the text; broken lines are those of before."""
     figure, (time, memory) = row_of_panels(2, height=3.4)
     said = []
@@ -117,7 +112,7 @@ def over_tokens(table: pd.DataFrame) -> tuple[Figure, str]:
         _in_words(axis.yaxis)
     handles = time.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
-    return finished(figure), f"Lines over tokens. Times the first: {'; '.join(said)}."
+    return finished(figure), table, f"Lines over tokens. Times the first: {'; '.join(said)}."
 
 
 def _in_words(axis: Axis) -> None:
@@ -128,8 +123,8 @@ def _in_words(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-CHARTS: Mapping[str, tuple[Callable[[pd.DataFrame], tuple[Figure, str]], str]] = {
+CHARTS: Mapping[str, tuple[Callable[[pd.DataFrame], Drawing], str]] = {
     "forward": (over_tokens, "Time as a multiple of the plain pass, and memory; broken, as it was before."),
     "measures": (methods, "Time as a multiple of a plain call, on a logarithmic axis."),
 }
-"""By table: what draws it and says what is to be seen, and what stands under it."""
+"""By table: what draws it, and what stands under it."""

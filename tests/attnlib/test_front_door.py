@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import attnlib
-from attnlib import generators, models
+from attnlib import generators, models, plots, widgets
 
 SLOW = {"torch", "numpy", "pandas", "scipy", "transformers"}
 
@@ -34,8 +34,9 @@ def test_every_verb_is_what_it_says():
         assert verb is getattr(attnlib, name)
 
 
-@pytest.mark.parametrize("package", [generators, models])
+@pytest.mark.parametrize("package", [generators, models, plots, widgets])
 def test_every_name_of_a_room_is_where_it_is_said_to_be(package):
+    assert dir(package) == sorted(package.__all__)
     for name in package.__all__:
         assert hasattr(package, name), name
 

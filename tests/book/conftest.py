@@ -1,5 +1,6 @@
 """A browser for each module of tests, and explorers opened in it."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,9 @@ from playwright.sync_api import Browser
 from attnlib.widgets.static import whole_page
 from tests.browser import Page, drawn, open_browser, watched_page
 
+Pages = list[tuple[Page, list[str]]]
+"""With the problems of each."""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -18,22 +22,42 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def idle(browser: Browser) -> Iterator[Callable[..., Pages]]:
+    """By the settings of a page, those that no test looks at now; another is made where there is none."""
+    with ExitStack() as stack:
+        kept = defaultdict[str, Pages](list)
+
+        def idle(**settings: Any) -> Pages:
+            pages = kept[str(settings)]
+            if not pages:
+                pages.append(stack.enter_context(watched_page(browser, **settings)))
+            return pages
+
+        yield idle
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+def opened(idle: Callable[..., Pages], tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Opens explorers, or pieces of HTML, as one page; at the end, nothing may have gone wrong on it."""
-    with ExitStack() as pages:
-        everything: list[list[str]] = []
+    used: list[tuple[Pages, Page, list[str]]] = []
 
-        def opened(*pieces: Any, **settings: Any) -> Page:
-            path = tmp_path / f"page{len(everything)}.html"
-            body = "\n".join(piece if isinstance(piece, str) else piece.to_html() for piece in pieces)
-            path.write_text(whole_page("test", body), encoding="utf-8")
-            page, problems = pages.enter_context(watched_page(browser, **settings))
-            everything.append(problems)
-            page.goto(path.as_uri())
-            page.wait_for_function("document.querySelector('.attnx, .attnx-map')")
-            drawn(page)  # the size observer draws once more
-            return page
+    def opened(*pieces: Any, dark: bool = False, **settings: Any) -> Page:
+        path = tmp_path / f"page{len(used)}.html"
+        body = "\n".join(piece if isinstance(piece, str) else piece.to_html() for piece in pieces)
+        path.write_text(whole_page("test", body), encoding="utf-8")
+        pages = idle(dark=dark, **settings)
+        page, problems = pages.pop()
+        used.append((pages, page, problems))
+        problems.clear()
+        page.emulate_media(color_scheme="dark" if dark else "light")  # as it was before an earlier test
+        page.mouse.move(0, 0)
+        page.goto(path.as_uri())
+        page.wait_for_function("document.querySelector('.attnx, .attnx-map')")
+        drawn(page)  # the size observer draws once more
+        return page
 
-        yield opened
-    assert [problem for problems in everything for problem in problems] == []
+    yield opened
+    for pages, page, problems in used:
+        pages.append((page, problems))
+    assert [problem for _, _, problems in used for problem in problems] == []

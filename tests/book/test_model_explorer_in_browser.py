@@ -15,7 +15,7 @@ from attnlib.models.stored import stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.front_end import front_end
 from book.chapters.trying import texts_for
-from tests.browser import canvas_hash
+from tests.browser import canvas_hash, readout
 from tests.explorers import HOSTILE
 
 pytestmark = pytest.mark.book
@@ -69,16 +69,15 @@ def written(kept, text):
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_stored_models_give_in_the_page_what_they_give_in_torch(browser, chapter):
-    """100 sequences each, in double precision: torch's single precision is off by up to 3e-4 (reverse)."""
+    """25 sequences each, in double precision: torch's single precision is off by up to 3e-4 (reverse)."""
     script, _ = front_end("model_weights.js")
     page = browser.new_page()
     page.add_script_tag(content=f'"use strict";\n{script}\nwindow.unpackModel = unpackModel;')
     widget, worst = ModelExplorer(shown(chapter)), 0.0
     for index, kept in enumerate(stored_models(chapter).values()):
         batch, exact = kept.tests[0], copy.deepcopy(kept.model).double()
-        rows = [
-            ids[real] for ids, real in zip(batch.input_ids[:100], batch.attention_mask[:100], strict=True)
-        ]
+        some = zip(batch.input_ids[:25], batch.attention_mask[:25], strict=True)
+        rows = [ids[real] for ids, real in some]
         state = {"items": widget.items, "weights": base64.b64encode(widget.weights).decode()}
         found = page.evaluate(
             """([state, index, rows]) => {
@@ -152,7 +151,7 @@ def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened):
     assert line(page, "writes") == list("abd")
 
 
-def bad_texts(good, n=100):
+def bad_texts(good, n=50):
     """Texts that one might type or paste: markup, numbers that overflow, characters that cannot be seen."""
     rng = random.Random(0)
     odd = [*HOSTILE, "\u202e" + good, "\ufeff" + good, "\0", "\t", " " * 40, "a" * 100_000, "9" * 400 + "+1"]
@@ -177,9 +176,7 @@ def test_bad_texts_are_refused_or_read_and_break_nothing(opened, name, chapter, 
     page = opened(explorer(name, chapter))
     typed(page, good)
     expected, picture, markup = said(page), canvas_hash(page, MAP), page.locator(MARKUP).count()
-    texts = bad_texts(good)
-    assert len(texts) >= 100
-    for text in texts:
+    for text in bad_texts(good):
         typed(page, text)
         alert = page.locator("[role=alert]")
         wrong = page.locator("input[type=text]").get_attribute("aria-invalid") == "true"
@@ -222,7 +219,7 @@ def test_a_supervised_head_can_be_swapped_for_the_programs(opened):
     assert said(page).startswith("With L0H0 the program's: ")
     target = kept.task.target_attention("cabbage")[0, 0]
     page.locator("button.attnx-token").nth(3).hover()
-    looked = page.locator(".attnx-readout").inner_text()
+    looked = readout(page)
     assert "100 % of the row on its reference" in looked
     assert f"It writes '{line(page, 'writes now')[2]}' with probability 0." in looked
     assert f"{1 / target[3].sum():.2f}" in looked
@@ -242,9 +239,7 @@ def test_a_head_can_be_pushed_part_of_the_way_as_in_torch(opened):
         read = kept.model(kept.task.annotate("cabbage").input_ids[None], output_attentions=True)
     page.locator("button.attnx-token").nth(3).hover()
     most = float(read.attentions[0, 0, 0, 3].max())
-    found = float(
-        re.search(r"looks most at '.+?' \(\d+\) ([\d.]+)", page.locator(".attnx-readout").inner_text())[1]
-    )
+    found = float(re.search(r"looks most at '.+?' \(\d+\) ([\d.]+)", readout(page))[1])
     assert found == pytest.approx(most, abs=0.006)
     weight = canvas_hash(page, MAP)
     slider.fill("0")

@@ -63,7 +63,7 @@ def test_a_head_with_the_programs_attention_does_what_it_does_in_python(page, na
     """Where the program selects nothing, such as at a first symbol in hist2 without BOS, it keeps its own."""
     widget, task = explorer(name, bos=bos), rasp.language(name, 10, bos)
     model, empty = copy.deepcopy(made(task)).double(), 0
-    texts = task.decode(task.sequences(100, max_length=30))
+    texts = task.decode(task.sequences(20, max_length=30))
     state = {"items": widget.items, "weights": base64.b64encode(widget.weights).decode()}
     for text, found in zip(texts, page.evaluate(SWAP, [state, texts]), strict=True):
         sample = task.annotate(text)

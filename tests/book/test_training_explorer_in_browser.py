@@ -9,7 +9,8 @@ import torch
 
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import TrainingExplorer
-from tests.browser import canvas_hash, connect
+from tests import explorers
+from tests.browser import agrees, canvas_hash, connect, downloaded
 
 pytestmark = pytest.mark.book
 
@@ -20,10 +21,7 @@ THUMBS = ".attnx-thumb canvas"
 
 
 def attention(checkpoints=5, layers=2, heads=3, tokens=5) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(tokens)
-    return torch.softmax(
-        2 * torch.randn(checkpoints, layers, heads, tokens, tokens, generator=generator), dim=-1
-    )
+    return explorers.attention(checkpoints, layers, heads, tokens)
 
 
 def problem(**changes):
@@ -77,9 +75,7 @@ def test_a_hover_shows_the_true_weight_at_every_checkpoint(opened):
     page, truth = opened(explorer(layer=1, head=2)), attention()
     for checkpoint, (q, k) in zip((4, 0, 2), [(0, 0), (3, 1), (4, 4)], strict=True):
         slide(page, checkpoint)
-        page.locator(widgets.OVERLAY).hover(position=widgets.over(page, q, k, of=5))
-        value, unit = widgets.shown_value(page.locator(".attnx-panels .attnx-tip").inner_text())
-        assert abs(value - truth[checkpoint, 1, 2, q, k].item()) <= unit
+        assert agrees(widgets.tip(page, q, k, of=5)[1], truth[checkpoint, 1, 2, q, k])
         caption = f"Layer 1, head 2, step {STEPS[checkpoint]:,}"
         assert page.locator(".attnx-wide .attnx-caption").inner_text() == caption
 
@@ -87,12 +83,12 @@ def test_a_hover_shows_the_true_weight_at_every_checkpoint(opened):
 def test_the_pointed_cell_stays_while_the_checkpoints_pass(opened):
     """Its tip must not tell the weight of the checkpoint before."""
     page = opened(explorer())
-    page.locator(widgets.OVERLAY).hover(position=widgets.over(page, 2, 3, of=5))
+    widgets.tip(page, 2, 3, of=5)
     page.get_by_label("Checkpoint", exact=True).focus()
     for checkpoint in (3, 2):
         page.keyboard.press("ArrowLeft")
-        value, unit = widgets.shown_value(page.locator(".attnx-panels .attnx-tip").inner_text())
-        assert abs(value - attention()[checkpoint, 0, 0, 2, 3].item()) <= unit
+        weight = page.locator(".attnx-panels .attnx-tip").inner_text().rsplit(": ", 1)[1]
+        assert agrees(weight, attention()[checkpoint, 0, 0, 2, 3])
 
 
 def test_a_stretched_scale_ends_at_the_largest_weight_of_the_whole_training(opened):
@@ -171,21 +167,20 @@ def test_gaps_and_values_of_any_size_and_sign_are_drawn(opened):
         {"A": [900, 500, 20, 3, 1.5]},
         {},
     ]
-    pages = [opened(explorer(curves=each)) for each in curves]
-    assert len({canvas_hash(page, CHART) for page in pages}) == 4
-    slide(pages[0], 3)
-    assert page_words(pages[0], ".attnt-value") == ["–"]
-    slide(pages[1], 0)
-    assert page_words(pages[1], ".attnt-value") == ["−0.40"]
+    page = opened(*(explorer(curves=each) for each in curves))
+    assert len({canvas_hash(page, f":nth-match({CHART}, {number})") for number in (1, 2, 3, 4)}) == 4
+    for number, checkpoint in enumerate("30"):
+        page.get_by_label("Checkpoint", exact=True).nth(number).fill(checkpoint)
+    assert page_words(page, ".attnt-value")[:2] == ["–", "−0.40"]
 
 
 def test_right_and_wrong_checkpoints_are_marked(opened):
-    page, other = opened(explorer()), opened(explorer({"p": problem(answers=["3"] * 5)}))
-    assert canvas_hash(page, CHART) != canvas_hash(other, CHART)
-    without = opened(explorer({"p": problem(expected=None)}))
-    assert without.locator(".attnt-verdicts").is_hidden()
-    assert without.locator(".attnt-verdict").inner_text() == ""
-    assert "right" in page.locator(".attnt-verdicts").inner_text()
+    other, without = problem(answers=["3"] * 5), problem(expected=None)
+    page = opened(explorer(), explorer({"p": other}), explorer({"p": without}))
+    assert canvas_hash(page, CHART) != canvas_hash(page, f":nth-match({CHART}, 2)")
+    verdicts = page.locator(".attnt-verdicts")
+    assert "right" in verdicts.first.inner_text() and verdicts.nth(2).is_hidden()
+    assert page.locator(".attnt-verdict").nth(2).inner_text() == ""
 
 
 # ---- playing and keyboard
@@ -237,9 +232,7 @@ def test_problems_of_other_sizes_are_switched_and_the_checkpoint_stays(opened):
     before = canvas_hash(page, MAP)
     page.get_by_label("Problem", exact=True).select_option("small")
     assert page.locator(".attnt-text").inner_text() == "a" and shown(page) == 1
-    page.locator(widgets.OVERLAY).hover(position=widgets.over(page, 1, 0, of=2))
-    value, unit = widgets.shown_value(page.locator(".attnx-panels .attnx-tip").inner_text())
-    assert abs(value - attention(5, 1, 2, 2)[1, 0, 1, 1, 0].item()) <= unit
+    assert agrees(widgets.tip(page, 1, 0, of=2)[1], attention(5, 1, 2, 2)[1, 0, 1, 1, 0])
     page.get_by_label("Problem", exact=True).select_option("large")
     page.get_by_label("Layer", exact=True).select_option("1")
     page.get_by_label("Head", exact=True).select_option("2")
@@ -255,10 +248,7 @@ def test_one_checkpoint_needs_no_slider(opened):
 
 def test_the_saved_picture_names_its_step(opened, tmp_path):
     page = opened(explorer(title="T", checkpoint=2))
-    with page.expect_download() as download:
-        page.get_by_role("button", name="as SVG").click()
-    assert download.value.suggested_filename == "T-layer-0-head-0-step-50.svg"
-    download.value.save_as(tmp_path / "map.svg")
+    assert downloaded(page, "as SVG", tmp_path / "map.svg") == "T-layer-0-head-0-step-50.svg"
     root = ElementTree.parse(tmp_path / "map.svg").getroot()
     assert "step 50" in root.find("{http://www.w3.org/2000/svg}title").text
 

@@ -56,7 +56,7 @@ def build(seed=0, **settings):
     return model
 
 
-def drawn(count=100, seed=1):
+def drawn(count=LONGEST, seed=1):
     """Sequences of every length from 1 on."""
     generator = torch.Generator().manual_seed(seed)
     lengths = [1 + i % LONGEST for i in range(count)]
@@ -110,7 +110,7 @@ def test_it_gives_what_torch_gives(page, norm, activation, causal, positions):
 def test_it_has_any_size(page, sizes):
     torch.manual_seed(2)
     settings = {"vocabulary": VOCABULARY, "max_length": LONGEST, **sizes}
-    model, sequences = Transformer(TransformerConfig(**settings)).eval(), drawn(30)
+    model, sequences = Transformer(TransformerConfig(**settings)).eval(), drawn(12)
     for ids, ours in zip(sequences, in_page(page, model, sequences), strict=True):
         assert_equal(ours, model, ids)
 
@@ -118,7 +118,7 @@ def test_it_has_any_size(page, sizes):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("swap", "instead"), [("even", "uniform"), ("off", "zero")])
 def test_a_head_that_attends_evenly_or_is_off_does_what_it_does_in_torch(page, causal, swap, instead):
-    model, sequences, heads = build(causal=causal), drawn(30), [(0, 1), (1, 3)]
+    model, sequences, heads = build(causal=causal), drawn(), [(0, 1), (1, 3)]
     swaps = [{"L0H1": swap, "L1H3": swap}] * len(sequences)
     for ids, ours in zip(sequences, in_page(page, model, sequences, swaps), strict=True):
         with heads_ablated(model, heads, instead):
@@ -133,7 +133,7 @@ def onto(matrix, call):
 
 
 def test_a_head_can_be_given_any_attention(page):
-    model, sequences = build(), drawn(30)
+    model, sequences = build(), drawn()
     matrices = [torch.softmax(3 * torch.randn(1, 1, *(2 * ids.shape[1:])), -1) for ids in sequences]
     swaps = [{"L1H2": matrix.flatten().tolist()} for matrix in matrices]
     for ids, matrix, ours in zip(sequences, matrices, in_page(page, model, sequences, swaps), strict=True):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer
-from tests.browser import becomes, canvas_hash
+from tests.browser import agrees, becomes, canvas_hash, downloaded, readout
 
 pytestmark = pytest.mark.book
 
@@ -26,16 +26,11 @@ def explorer(**settings):
     return AttentionExplorer(LETTERS, attention(), **settings)
 
 
-def over(page, q, k, of=8):
-    """Where the middle of a cell lies on the canvas."""
-    cell = page.locator(OVERLAY).first.bounding_box()["width"] / of
-    return {"x": (k + 0.5) * cell, "y": (q + 0.5) * cell}
-
-
-def shown_value(text):
-    """The number at the end of a tip, and the value of one unit of its last digit."""
-    number = re.search(r": ([\d.]+)$", text)[1]
-    return float(number), 10.0 ** -len(number.partition(".")[2])
+def tip(page, q, k, of=8):
+    """What is said of the cell that is pointed at, and the weight in it."""
+    cell = page.locator(OVERLAY).bounding_box()["width"] / of
+    page.locator(OVERLAY).hover(position={"x": (k + 0.5) * cell, "y": (q + 0.5) * cell})
+    return page.locator(".attnx-panels .attnx-tip").inner_text().rsplit(": ", 1)
 
 
 # ---- the picture
@@ -101,7 +96,7 @@ def test_every_head_has_its_own_reference(opened):
     page = opened(AttentionExplorer(list("abcde"), weights, references=references, query=4))
     for head in range(3):
         page.get_by_label("Head", exact=True).select_option(str(head))
-        said = page.locator(".attnx-readout").inner_text()
+        said = readout(page)
         assert f"({(4 + head) % 5}) 1.00; 100 % of the row on its reference" in said
 
 
@@ -145,7 +140,7 @@ def test_lines_between_tokens_can_stand_in_the_place_of_the_map(opened):
     box = drawn.bounding_box()
     for query in (2, 5):
         page.mouse.move(box["x"] + 20, box["y"] + box["height"] * (query + 0.5) / 8)
-        assert page.locator(".attnx-readout").inner_text().startswith(f"Query '{LETTERS[query]}' ({query})")
+        assert readout(page).startswith(f"Query '{LETTERS[query]}' ({query})")
         pictures.append(canvas_hash(page, ".attnx-drawn"))
     page.mouse.click(box["x"] + 20, box["y"] + box["height"] * 5.5 / 8)
     page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 5)  # keys are not asked; the chosen row stays
@@ -177,29 +172,22 @@ def test_a_hover_shows_the_true_weight_of_every_cell_it_is_over(opened):
     page = opened(explorer(title="T"))
     before, truth = canvas_hash(page, OVERLAY), attention()[0, 1]
     for q, k in [(0, 0), (3, 1), (7, 7), (2, 5), (6, 4)]:
-        page.locator(OVERLAY).hover(position=over(page, q, k))
-        text = page.locator(".attnx-tip").inner_text()
-        assert text.startswith(f"query '{LETTERS[q]}' ({q}) → key '{LETTERS[k]}' ({k}): ")
-        value, unit = shown_value(text)
-        assert abs(value - truth[q, k].item()) <= unit
+        cell, weight = tip(page, q, k)
+        assert cell == f"query '{LETTERS[q]}' ({q}) → key '{LETTERS[k]}' ({k})"
+        assert agrees(weight, truth[q, k])
         assert canvas_hash(page, OVERLAY) != before
     page.locator(".attnx-title").hover()
     assert page.locator(".attnx-tip").is_hidden()
     assert canvas_hash(page, OVERLAY) == before
-
-
-def test_the_mean_of_heads_is_the_mean(opened):
-    page = opened(explorer(head=-1))
-    page.locator(OVERLAY).hover(position=over(page, 4, 2))
-    value, unit = shown_value(page.locator(".attnx-tip").inner_text())
-    assert abs(value - attention()[0].mean(0)[4, 2].item()) <= unit
+    page.get_by_label("Head", exact=True).select_option("-1")
+    assert agrees(tip(page, 4, 2)[1], attention()[0].mean(0)[4, 2])
 
 
 def test_a_hover_names_the_largest_keys_and_the_share_on_the_reference(opened):
     page = opened(explorer())
-    page.locator(OVERLAY).hover(position=over(page, 2, 2))
+    tip(page, 2, 2)
     row = attention()[0, 1, 2]
-    said = page.locator(".attnx-readout").inner_text()
+    said = readout(page)
     assert [int(k) for k in re.findall(r"\((\d)\)", said)] == [2, *row.argsort(descending=True)[:3].tolist()]
     assert abs(int(re.search(r"(\d+) % of the row", said)[1]) - 100 * row[5].item()) <= 2
 
@@ -220,7 +208,7 @@ DRAWN = """(nodes, type) => {
 
 
 def test_hovering_draws_no_heat_map_again(opened):
-    page = opened(AttentionExplorer(["token"] * 60, attention(4, 8, 60, 60)))
+    page = opened(AttentionExplorer(["token"] * 20, attention(2, 3, 20, 20)))
     before = canvas_hash(page, OVERLAY)
     assert page.locator(OVERLAY).evaluate_all(DRAWN, "pointermove") == 0
     assert canvas_hash(page, OVERLAY) != before
@@ -255,7 +243,7 @@ def test_tokens_can_be_pointed_at_chosen_and_walked_through(opened):
     assert tokens.nth(3).get_attribute("style") in (None, "")
     tokens.nth(2).hover()
     assert "background-color" in tokens.nth(3).get_attribute("style")
-    assert page.locator(".attnx-readout").inner_text().startswith("Query 'c' (2)")
+    assert readout(page).startswith("Query 'c' (2)")
     tokens.nth(2).click()
     page.keyboard.press("ArrowRight")
     assert page.locator("[aria-live]").inner_text().startswith("Layer 0, head 1. Query 'd' (3)")
@@ -321,11 +309,8 @@ def test_examples_are_switched_and_a_smaller_one_stays_inside(opened):
     assert canvas_hash(page, MAP) != before
     assert page.get_by_label("Head", exact=True).input_value() == "1"
     assert all(each.is_hidden() for each in page.locator(".attnx-check").all())
-    page.locator(OVERLAY).hover(position=over(page, 2, 4, of=5))
-    text = page.locator(".attnx-tip").inner_text()
-    assert text.startswith("query '3' (2) → key 'z' (4): ")
-    value, unit = shown_value(text)
-    assert abs(value - small[0, 1, 2, 4].item()) <= unit
+    cell, weight = tip(page, 2, 4, of=5)
+    assert cell == "query '3' (2) → key 'z' (4)" and agrees(weight, small[0, 1, 2, 4])
     page.get_by_label("Example", exact=True).select_option("large")
     assert canvas_hash(page, MAP) == before
 
@@ -356,17 +341,12 @@ def test_what_is_hidden_at_first_is_drawn_when_shown(opened):
 
 def test_the_heat_map_is_saved_as_svg_and_png(opened, tmp_path):
     page = opened(explorer(title='<T> & "x"'))
-    with page.expect_download() as download:
-        page.get_by_role("button", name="as SVG").click()
-    download.value.save_as(tmp_path / "map.svg")
-    assert download.value.suggested_filename == "-T-x-layer-0-head-1.svg"
+    assert downloaded(page, "as SVG", tmp_path / "map.svg") == "-T-x-layer-0-head-1.svg"
     svg = ElementTree.parse(tmp_path / "map.svg").getroot()
     texts = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == '<T> & "x": layer 0, head 1' and texts[1:17] == LETTERS * 2
     assert len(list(svg.iter("{http://www.w3.org/2000/svg}rect"))) >= 64
-    with page.expect_download() as download:
-        page.get_by_role("button", name="as PNG").click()
-    download.value.save_as(tmp_path / "map.png")
+    downloaded(page, "as PNG", tmp_path / "map.png")
     assert (tmp_path / "map.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 

@@ -71,7 +71,7 @@ def test_a_formula_is_told_without_its_marks():
 
 @pytest.mark.parametrize(("n", "word"), [(5, "word"), (30, "a"), (80, "word")])
 def test_lettering_of_heat_maps_is_never_small_and_labels_never_meet(n, word):
-    tokens, maps = [word] * n, torch.rand(2, 2, n, n).softmax(-1)
+    tokens, maps = [word] * n, torch.rand(1, 2, n, n).softmax(-1)
     for drawn in (
         plots.attention_grid({"model": maps}, tokens),
         figures.heads_grid(maps, tokens),

@@ -34,15 +34,11 @@ def literals(name: str, text: str) -> list[str]:
     ("name", "text"),
     [
         ("a.css", ".x { color: #fff; }"),
-        ("a.css", ".x { border: 1px solid white; }"),
         ("a.css", ".x { background: rgb(1 2 3); }"),
         ("a.js", 'const A = ["#e8590c"];'),
-        ("a.js", 'Object.assign(pen, { strokeStyle: "orange" });'),
         ("a.svg", '<g fill="navy">'),
         ("a.py", 'axis.plot(x, color="0.4")'),
-        ("a.py", 'sns.color_palette("colorblind")'),
         ("a.py", 'look = {"cmap": "Blues"}'),
-        ("a.py", 'axis.plot(x, c, "C0")'),
         ("a.py", 'PAGE = "body { background: #0f131a; }"'),
     ],
 )

@@ -26,8 +26,12 @@ def estimates():
     return plots.estimates(ROWS, of="method", by="among", label="share")
 
 
-def test_a_figure_carries_the_rows_that_it_was_drawn_from_whole():
-    bundle = estimates()._repr_mimebundle_()
+@pytest.fixture(scope="module")
+def bundle():
+    return estimates()._repr_mimebundle_()
+
+
+def test_a_figure_carries_the_rows_that_it_was_drawn_from_whole(bundle):
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), ROWS)
     output = nbformat.v4.new_output("display_data", bundle)
     nbformat.validate(output, "display_data", version=4)
@@ -69,20 +73,14 @@ def test_names_of_columns_with_several_levels_are_joined():
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_figure_is_as_wide_as_the_column_and_has_the_colours_of_its_theme(theme):
-    drawn = estimates()
-    svg = drawn.svg(theme)
+def test_a_figure_is_as_wide_as_the_column_and_has_the_colours_of_its_theme(bundle, theme):
+    svg = bundle[DARK if theme == "dark" else "image/svg+xml"]
     other = THEMES["dark" if theme == "light" else "light"]
     assert re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1] == str(round(72 * COLUMN, 1))
     for name in ("ink", "accent"):
         assert THEMES[theme][name] in svg and other[name] not in svg
     assert svg == estimates().svg(theme), "the same figure has the same bytes"
-    assert drawn._repr_mimebundle_()[DARK if theme == "dark" else "image/svg+xml"] == svg
-
-
-def test_only_the_figure_for_light_pages_has_a_ground():
-    assert f"fill: {THEMES['light']['page']}" in estimates().svg("light")
-    assert f"fill: {THEMES['dark']['page']}" not in estimates().svg("dark")
+    assert (f"fill: {THEMES[theme]['page']}" in svg) == (theme == "light"), "on dark pages it has no ground"
 
 
 def test_groups_are_told_apart_without_colour():

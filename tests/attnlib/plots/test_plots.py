@@ -73,7 +73,7 @@ def test_lines_mark_what_ends_and_what_chance_is_in_each_panel():
     assert [axis.lines[-1].get_ydata()[0] for axis in (left, right)] == [0.1, 0.3]
 
 
-@pytest.mark.parametrize("n", [1, 4, 5, 7])
+@pytest.mark.parametrize("n", [1, 5])
 def test_at_most_two_panels_stand_side_by_side(n):
     axes = plots.lines(
         some_lines(n), "strength", "split", strokes="onto", panel="task", label="x"
@@ -103,7 +103,7 @@ def test_a_grid_of_many_heads_is_laid_out_once_not_once_a_head(monkeypatch):
     draw = Figure.draw
     monkeypatch.setattr(Figure, "draw", lambda self, renderer: (drawn.append(1), draw(self, renderer)))
     counts = []
-    for n_heads in (1, 6):
+    for n_heads in (1, 3):
         drawn.clear()
         plots.attention_grid({"a": torch.rand(2, n_heads, 4, 4).softmax(-1)}, list("abcd"))
         counts.append(len(drawn))

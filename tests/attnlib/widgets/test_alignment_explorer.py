@@ -6,7 +6,7 @@ import torch
 
 from attnlib.widgets import AlignmentExplorer
 from tests.attnlib.widgets.test_dynamics_explorer import unpacked
-from tests.explorers import HOSTILE, is_harmless, state_of
+from tests.explorers import state_of
 
 STEPS = [0, 10, 40]
 SYMBOLS = ["a", "b", "a"]
@@ -53,14 +53,11 @@ def test_one_text_may_be_of_all_maps_or_of_some_or_there_is_none(written):
     [
         ({"written": {"other": ["x"] * 3}}, r"written has texts of \['other'\]; .* learns, does not"),
         ({"written": WRITTEN | {"learns": ["x"]}}, r"written of 'learns' must be a list of 3 strings"),
-        ({"written": WRITTEN | {"does not": "abc"}}, r"written of 'does not' must be a list of 3 strings"),
         ({"written": ["a"]}, "written must be a list of 3 strings"),
-        ({"targets": [SYMBOLS] * 2}, "targets must be 3 lists"),
         ({"targets": [SYMBOLS, SYMBOLS, SYMBOLS[:2]]}, "targets .* of one length"),
         ({"scores": {"alpha": torch.zeros(3, 4, 4)}, "written": {}}, r"score 'alpha' has .*\(3, 4, 4\)"),
         ({"truth": torch.eye(3)}, "truth must be bool"),
         ({"source": "das Haus"}, "source must be a list of strings"),
-        ({"scores": {}, "written": {}}, "there is no score"),
         ({"scores": {"learns": RUNS["learns"][:2]}, "written": {}}, r"score 'learns' has shape \(2, 9\)"),
     ],
 )  # fmt: skip
@@ -74,9 +71,3 @@ def test_one_checkpoint_alone_is_of_the_last():
     written = {name: texts[2:] for name, texts in WRITTEN.items()}
     (shown,) = explorer({"A": sequence(targets=[SYMBOLS], scores=last, written=written)}).items
     assert shown["checkpoints"] == 1 and shown["written"] == written
-
-
-def test_no_name_of_a_run_and_no_text_of_it_can_end_the_script_or_open_a_tag():
-    scores = dict(zip(HOSTILE, [*RUNS.values(), *RUNS.values()], strict=True))
-    parts = sequence(scores=scores, written=dict.fromkeys(HOSTILE, HOSTILE[:3]), expected=HOSTILE[0])
-    assert is_harmless(explorer({HOSTILE[0]: parts}, title="</script><b>").to_html())

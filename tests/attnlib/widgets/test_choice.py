@@ -1,5 +1,7 @@
 """A figure with a choice: live in JupyterLab, and plain in a page."""
 
+from functools import cache
+
 import nbformat
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from book.pipeline.execute import stays, without_address
 MIXED = np.array([[[1, 0], [0.5, 0.5]], [[1, 0], [0.25, 0.75]]])
 
 
+@cache
 def of_token(query: int) -> plots.Drawing:
     return plots.paths(MIXED, ["a", "b"], query).captioned("some-paths", "Paths of one token.")
 

@@ -14,7 +14,7 @@ from tests.attnlib.widgets import test_measure_explorer as measure
 from tests.attnlib.widgets import test_model_explorer as model
 from tests.attnlib.widgets import test_training_explorer as training
 from tests.attnlib.widgets import test_widgets as attention
-from tests.explorers import state_of
+from tests.explorers import is_harmless, state_of
 
 EXPLORERS = {
     "alignment": (alignment.explorer, {"checkpoint": 0}),
@@ -36,6 +36,11 @@ def made(request: pytest.FixtureRequest) -> tuple[Callable[..., Any], dict[str, 
 def test_equal_widgets_give_equal_bytes_and_others_do_not(made: Any) -> None:
     explorer, other = made
     assert explorer().to_html() == explorer().to_html() != explorer(**other).to_html()
+
+
+def test_no_text_can_end_the_script_or_open_a_tag(made: Any) -> None:
+    """Of tokens, too, the page holds nothing else than the same JSON."""
+    assert is_harmless(made[0](title="</script><b>").to_html())
 
 
 def test_a_page_asks_for_nothing_from_outside(made: Any) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlib.widgets.front_end import DEFINED, EXPORT, FRONT, IMPORT, front_end
+from attnlib.widgets.front_end import EXPORT, FRONT, IMPORT, front_end
 
+DEFINED = re.compile(r"^(?:const|let|(?:async )?function|class) (\w+)", re.MULTILINE)
 EXPLORERS = sorted(path.name for path in FRONT.glob("*_explorer.js"))
 
 
@@ -32,37 +33,18 @@ def test_what_is_imported_comes_first_and_once(tmp_path: Path) -> None:
     assert style == ".own {}\n"
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({"a": 'import { b } from "./b.js";\n'}, "a.js imports b.js, which is not in "),
-        (
-            {"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\nexport const b = 1;\n'},
-            "^a.js imports b.js imports a.js",
-        ),
-        (
-            {"a": 'import { b, c } from "./b.js";\n', "b": "export const b = 1;\nconst c = 2;\n"},
-            "a.js imports c, which b.js does not export",
-        ),
-        ({"a": 'import b from "./b.js";\n'}, "a.js holds 'import b from .*; write import { name }"),
-        (
-            {"a": 'import { b } from "./b.js";\nconst c = 1;\n', "b": "export const b = 1;\nconst c = 2;\n"},
-            "b.js, a.js defines c: rename",
-        ),
-    ],
-)
-def test_what_cannot_be_joined_is_refused_by_name(
-    tmp_path: Path, files: dict[str, str], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        front_end("a.js", written(tmp_path, **files))
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"b\.js"):
+        front_end("a.js", written(tmp_path, a='import { b } from "./b.js";\n'))
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FRONT.glob("*.js")))
 def test_a_script_imports_what_it_uses_and_nothing_else(name: str) -> None:
     """Joined, a script would find what another one imports; so would a reader not."""
-    text = (FRONT / name).read_text()
-    imported = {each for names, _ in IMPORT.findall(text) for each in re.findall(r"\w+", names)}
+    text, imported = (FRONT / name).read_text(), set()
+    for names, other in IMPORT.findall(text):
+        imported |= (own := set(re.findall(r"\w+", names)))
+        assert other.startswith("colours.") or own <= set(EXPORT.findall((FRONT / other).read_text()))
     code = re.sub(r"//.*", "", EXPORT.sub("", IMPORT.sub("", text)))
     assert {each for each in imported if not re.search(rf"(?<!\w){each}\b", code)} == set()
     exported = {each for path in FRONT.glob("*.js") for each in EXPORT.findall(path.read_text())}
@@ -80,6 +62,8 @@ def test_an_explorer_is_one_module_without_imports(explorer: str) -> None:
     script, style = front_end(explorer)
     assert script.endswith("export default { render };\n")
     assert re.findall(r"^(?:import|export)\b.*", script, re.MULTILINE) == ["export default { render };"]
+    defined = DEFINED.findall(script)
+    assert len(defined) == len(set(defined)), "two files of the same name for two things, joined"
     assert (script, style) == front_end(explorer)
 
 

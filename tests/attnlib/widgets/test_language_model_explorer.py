@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -22,14 +23,7 @@ def test_its_state_is_what_the_page_needs() -> None:
     state = state_of(explorer.to_html())
     assert state["asked"] == "" and state["items"] == []
     assert state["file"] == {**BOOK._asdict(), "inside": False}
-    assert state["trials"][1] == {
-        "name": "two",
-        "text": "Rome",
-        "continuation": "",
-        "word": "",
-        "chat": True,
-        "note": "",
-    }
+    assert state["trials"] == [asdict(trial) for trial in trials]
     assert "the" in state["ignore"] and "LiveModel" in explorer._esm
     assert repr(explorer) == "LanguageModelExplorer 'T': SmolLM2-135M-Instruct, 98 MB, nothing recorded"
 
@@ -55,20 +49,13 @@ def test_a_file_inside_a_page_comes_out_as_it_was(tmp_path: Path) -> None:
     content = (
         torch.randint(256, (PIECE,), dtype=torch.uint8).numpy().tobytes()
     )  # more than one piece in base64
-    (tmp_path / "own.Q8_0.gguf").write_bytes(content)
-    explorer = LanguageModelExplorer(
-        file=ModelFile.of(tmp_path / "own.Q8_0.gguf"), inside=tmp_path / "own.Q8_0.gguf"
-    )
-    digest = hashlib.sha256(content).hexdigest()
-    assert explorer.file == {
-        "name": "own",
-        "file": "own.Q8_0.gguf",
-        "bytes": PIECE,
-        "sha256": digest,
-        "inside": True,
-    }
+    path = tmp_path / "own.Q8_0.gguf"
+    path.write_bytes(content)
+    explorer = LanguageModelExplorer(file=ModelFile.of(path), inside=path)
+    file = ModelFile("own", "own.Q8_0.gguf", PIECE, hashlib.sha256(content).hexdigest())
+    assert explorer.file == file._asdict() | {"inside": True}
     pieces = re.findall(r'<script type="text/x-attnlib-model">([^<]+)</script>', explorer.to_html())
-    assert pieces == re.findall(">([^<]+)<", "".join(packed(tmp_path / "own.Q8_0.gguf"))) and len(pieces) == 2
+    assert pieces == re.findall(">([^<]+)<", "".join(packed(path))) and len(pieces) == 2
     assert gzip.decompress(b"".join(base64.b64decode(piece) for piece in pieces)) == content
 
 

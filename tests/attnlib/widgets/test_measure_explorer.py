@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import torch
-import traitlets
 
 from attnlib.widgets import MeasureExplorer
-from tests.explorers import HOSTILE, is_harmless, state_of
 
 TOKENS = ["a", "b", "c", "=", "b"]
 TRUTH = torch.tensor([False, True, False, False, False])
@@ -42,13 +40,6 @@ def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
     assert repr(explorer) == "MeasureExplorer: 1 question, measures rollout, blank-out, even, flow"
 
 
-def test_scores_that_are_negative_for_one_question_have_signs_in_all():
-    positive = question(scores={"blank-out": torch.rand(5)})
-    explorer = MeasureExplorer({"one": question(), "two": positive})
-    assert explorer.items[1]["scores"][0]["signed"]
-    assert sum(each["bytes"] for each in explorer.items) == len(explorer.weights)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -67,26 +58,6 @@ def test_what_is_not_valid_is_named(changes, message):
         MeasureExplorer({"one": question(**changes)})
 
 
-def test_a_measure_or_question_that_is_not_there_is_refused():
+def test_a_measure_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="there is no measure 'x'; the questions have rollout, blank-out"):
         MeasureExplorer({"one": question()}, first="x")
-    with pytest.raises(traitlets.TraitError, match="item must be from 0 to 0; got 1"):
-        MeasureExplorer({"one": question()}, item=1)
-
-
-def test_another_question_has_none_of_the_tokens_that_it_lacks():
-    short = question(tokens=["a", "b"], scores={"rollout": torch.ones(2)}, query=0)
-    short |= {"truth": torch.tensor([False, True]), "candidates": None}
-    explorer = MeasureExplorer({"one": question(), "two": short})
-    explorer.token = 4
-    explorer.item = 1
-    assert explorer.token == -1
-
-
-def test_a_page_shows_hostile_tokens_as_text():
-    tokens = [*HOSTILE, "a"]
-    parts = {"scores": {HOSTILE[0]: torch.rand(5)}, "missing": {HOSTILE[3]: HOSTILE[1]}}
-    explorer = MeasureExplorer({HOSTILE[2]: question(tokens=tokens, **parts)}, title="</script><b>")
-    page = explorer.to_html()
-    assert is_harmless(page)
-    assert state_of(page)["items"][0]["tokens"] == tokens

@@ -1,7 +1,6 @@
 """The explorer of a training without a browser: what it refuses, how it stores, and its live side."""
 
 import re
-import zlib
 
 import numpy as np
 import pytest
@@ -10,16 +9,9 @@ import torch
 from attnlib.widgets import TrainingExplorer
 from attnlib.widgets.encoding import dequantise
 from attnlib.widgets.over_training import checked_curve, checked_steps
-from tests.explorers import HOSTILE, is_harmless, press, state_of
+from tests.explorers import attention, press, raw, state_of
 
 STEPS = [0, 10, 40]
-
-
-def attention(checkpoints=3, layers=2, heads=3, tokens=4) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(tokens)
-    return torch.softmax(
-        2 * torch.randn(checkpoints, layers, heads, tokens, tokens, generator=generator), dim=-1
-    )
 
 
 def problem(**changes):
@@ -33,10 +25,7 @@ def explorer(**settings):
 
 def unpacked(widget, index=0) -> np.ndarray:
     """What the front end reads: [checkpoint layer head query key]."""
-    start = sum(example["bytes"] for example in widget.items[:index])
-    example = widget.items[index]
-    raw = zlib.decompress(widget.weights[start : start + example["bytes"]], wbits=-15)
-    return dequantise(np.frombuffer(raw, np.uint8)).reshape(example["shape"])
+    return dequantise(raw(widget, index)).reshape(widget.items[index]["shape"])
 
 
 # ---- storing
@@ -131,13 +120,6 @@ def test_steps_and_curves_are_plain_numbers_whatever_they_came_as():
 # ---- the page
 
 
-def test_no_text_can_end_the_script_or_open_a_tag():
-    hostile = problem(tokens=HOSTILE, answers=HOSTILE[:3], expected=HOSTILE[3])
-    page = TrainingExplorer({HOSTILE[0]: hostile}, STEPS, {HOSTILE[3]: [0, 0, 0]}, "</script><b>").to_html()
-    assert is_harmless(page)
-    assert state_of(page)["items"][0]["answers"] == HOSTILE[:3]
-
-
 def test_three_problems_in_twelve_heads_at_eight_checkpoints_stay_under_150_kb(tmp_path):
     noise = torch.softmax(2 * torch.randn(8, 3, 4, 12, 12), dim=-1)
     parts = {"tokens": list("12+34=46EEEE"), "attentions": noise, "answers": ["46"] * 8}
@@ -198,15 +180,6 @@ def test_what_cannot_be_answered_is_an_error_in_the_widget(text, answer, message
     press(widget, text)
     assert message in widget.error and not widget.busy
     assert widget.items == before and widget.asked == text
-
-
-def test_stopping_is_no_failure():
-    def stopped(text):
-        raise KeyboardInterrupt
-
-    widget = explorer(answer=stopped)
-    press(widget, "1+2=")
-    assert widget.error == "Stopped." and not widget.busy
 
 
 def test_the_static_page_of_a_live_explorer_has_what_was_typed_but_no_box():

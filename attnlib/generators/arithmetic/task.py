@@ -195,11 +195,8 @@ class Arithmetic:
     def describe(self) -> str:
         """The task in words."""
         order = "units first" if self.reversed_digits else "as usual"
-        zeros = (
-            ", with zeros to fill up"
-            if self.padded
-            else ", without zeros in front" * (not self.reversed_digits)
-        )
+        zeros = "" if self.reversed_digits else ", without zeros in front"
+        zeros = ", with zeros to fill up" if self.padded else zeros
         return f"{self.space.describe()}; numbers are written {order}{zeros}"
 
     # ---- many problems -------------------------------------------------------------------------------

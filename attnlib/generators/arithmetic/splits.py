@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,14 +59,19 @@ class Space:
     negative: bool
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """How many operators there are, and numbers that each operand can be."""
-        return (len(self.operators), *[self.numbers[1] - self.numbers[0] + 1] * self.n_operands)
+    def span(self) -> int:
+        """How many numbers an operand can be."""
+        return self.numbers[1] - self.numbers[0] + 1
 
     @property
     def size(self) -> int:
         """How many problems there are, those with a negative result included."""
-        return math.prod(self.shape)
+        return len(self.operators) * self.span**self.n_operands
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many operators there are, and numbers that each operand can be."""
+        return (len(self.operators), *[self.span] * self.n_operands)
 
     @property
     def codes(self) -> Int64[np.ndarray, " operator"]:

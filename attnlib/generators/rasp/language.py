@@ -147,22 +147,17 @@ class Language:
             for row, length in zip(sequences.symbols.tolist(), sequences.lengths.tolist(), strict=True)
         ]
 
-    def peek(
-        self, n: int = 10, seed: int = 0, max_length: int = 12, *, split: str = "train", start: int = 0
-    ) -> pd.DataFrame:
+    def peek(self, n: int = 10, seed: int = 0, max_length: int = 12) -> pd.DataFrame:
         """A table of `n` sequences and their outputs, to see what the language is.
 
         Args:
             n: how many.
             seed: of the draw.
             max_length: longest length, in symbols.
-            split: "train", "valid" or "test".
-            start: how many of `start + n` are left out, from the first.
         """
         import pandas as pd
 
-        drawn = self.sequences(start + n, split=split, seed=seed, max_length=max_length)
-        texts = self.decode(drawn[slice(start, None)])
+        texts = self.decode(self.sequences(n, seed=seed, max_length=max_length))
         outputs = [" ".join(map(str, self.outputs(text))) for text in texts]
         return pd.DataFrame({"input": texts, "output": outputs})
 

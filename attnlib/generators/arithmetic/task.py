@@ -62,7 +62,7 @@ def arithmetic(
         >>> arithmetic("+").annotate("12+34=").text
         '12+34=46'
         >>> arithmetic("+-", (0, 999), reversed_digits=True, padded=True).annotate("210-430=").text
-        '210-430=0220-'
+        '210-430=2200-'
     """
     if not operators or set(operators) - set(OPERATORS) or len(set(operators)) < len(operators):
         raise ValueError(f"operators should be some of {OPERATORS!r}, each once; got {operators!r}")

@@ -24,6 +24,7 @@ References:
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Iterator, Sequence
@@ -118,10 +119,8 @@ class NeedleGenerator:
 
     def generate_samples(self) -> Iterator[NeedleSample]:
         """Samples without end."""
-        index = 0
-        while True:
+        for index in itertools.count():
             yield self.annotate(self._text(index))
-            index += 1
 
     def _text(self, index: int) -> str:
         chance = random.Random(f"{self.seed} {index}")

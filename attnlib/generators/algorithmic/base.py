@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from attnlib.generators.algorithmic.prompt import character_ids, layout
 from attnlib.generators.algorithmic.samples import (
     AlgorithmicSample,
     Labels,
+    Laid,
     PaddedSamples,
     collated,
     lay,
@@ -116,8 +118,8 @@ class AlgorithmicGenerator(ABC):
         self.split = checked_split(split)
         if enlarged and as_published:
             raise ValueError("as_published is the study's reference, and not enlarged: ask for one of them")
-        self.generate_attn_labels, self.as_published = generate_attn_labels, as_published
-        self.enlarged = enlarged
+        self.generate_attn_labels = generate_attn_labels
+        self.as_published, self.enlarged = as_published, enlarged
         self.ignore_index = ignore_index
         self._ids = np.array(character_ids(tokenizer, alphabet), dtype=np.int64)
         self._code_points = np.array([ord(character) for character in alphabet], dtype=np.uint32)
@@ -178,10 +180,8 @@ class AlgorithmicGenerator(ABC):
 
     def generate_samples(self) -> Iterator[AlgorithmicSample]:
         """Samples without end, from the first at every call."""
-        chunk = 0
-        while True:
+        for chunk in itertools.count():
             yield from self._samples(self._chunk(chunk))
-            chunk += 1
 
     def samples(self, n: int, start: int = 0) -> list[AlgorithmicSample]:
         """`n` samples, from sample `start` on."""
@@ -268,9 +268,8 @@ class AlgorithmicGenerator(ABC):
 
         def batch_at(step: int) -> Batch:
             texts = joined(list(self._parts(step * batch_size, (step + 1) * batch_size)))
-            wanted = reference and self.generate_attn_labels
-            laid = lay(texts, self._pairs(texts) if wanted else None, self._ids, self._layout, self._padding)
-            return padded_batch(laid, self._padding, self.ignore_index, self._labels if wanted else None)
+            laid, labels = self._laid(texts, reference)
+            return padded_batch(laid, self._padding, self.ignore_index, labels)
 
         return batch_at
 
@@ -326,11 +325,14 @@ class AlgorithmicGenerator(ABC):
 
     def _some_samples(self, texts: Texts) -> list[AlgorithmicSample]:
         head, middle, tail = self._layout.head, self._layout.middle, self._layout.tail
-        parts = [
-            (text[:prompt], text[prompt:])
-            for text, prompt in zip(self._strings(texts), texts.prompts.tolist(), strict=True)
-        ]
+        ends = zip(self._strings(texts), texts.prompts.tolist(), strict=True)
+        parts = [(text[:end], text[end:]) for text, end in ends]
         said = [(head + prompt + middle + answer + tail, prompt, answer) for prompt, answer in parts]
-        wanted = self.generate_attn_labels
-        laid = lay(texts, self._pairs(texts) if wanted else None, self._ids, self._layout, self._padding)
-        return single_samples(said, laid, self.ignore_index, self._labels if wanted else None)
+        laid, labels = self._laid(texts, True)
+        return single_samples(said, laid, self.ignore_index, labels)
+
+    def _laid(self, texts: Texts, reference: bool) -> tuple[Laid, Labels | None]:
+        """Texts with what stands around them and, if asked for, how their reference becomes masks."""
+        labels = self._labels if reference and self.generate_attn_labels else None
+        pairs = None if labels is None else self._pairs(texts)
+        return lay(texts, pairs, self._ids, self._layout, self._padding), labels

@@ -66,24 +66,13 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         registers = rng.integers(self.num_registers[0], self.num_registers[1] + 1, n)
         shape = (n, self.length[1] - 1)
         letters = rng.integers(WRITE, FLIP + self.use_flip, shape)
-        return self._write(
-            letters,
-            rng.integers(0, registers[:, None], shape),
-            rng.integers(0, 2, shape),
-            lengths,
-            rng.integers(0, registers),
-        )
+        chosen, bits = rng.integers(0, registers[:, None], shape), rng.integers(0, 2, shape)
+        return self._write(np.stack([letters, chosen, bits], axis=2), lengths, rng.integers(0, registers))
 
-    def _write(
-        self,
-        letters: np.ndarray,
-        registers: np.ndarray,
-        bits: np.ndarray,
-        lengths: np.ndarray,
-        read: np.ndarray,
-    ) -> Texts:
-        """Texts of commands [text command], as many as `lengths`, and the register that is read."""
-        n, most = letters.shape
+    def _write(self, commands: np.ndarray, lengths: np.ndarray, read: np.ndarray) -> Texts:
+        """Texts of commands [text command 3], as many as `lengths`, and the register that is read."""
+        n, most, _ = commands.shape
+        letters, registers, bits = np.moveaxis(commands, 2, 0)
         number = np.arange(most)
         own = (registers == read[:, None]) & (number < lengths[:, None])
         write = np.where(own & (letters == WRITE), number, -1).max(1, initial=-1)[:, None]
@@ -91,12 +80,9 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         written = np.where(write >= 0, np.take_along_axis(np.pad(bits, ((0, 0), (0, 1))), write, axis=1), 0)
         answer = (written[:, 0] + flips.sum(1)) % 2
         last = np.stack([np.full(n, READ), read, answer], axis=1)
-        commands = np.stack([letters, registers, bits], axis=2).reshape(n, 3 * most)
-        cells = np.concatenate([commands, last], axis=1).astype(np.uint8)
-        keep = np.concatenate(
-            [np.arange(3 * most) < 3 * lengths[:, None], np.ones((n, 3), dtype=bool)], axis=1
-        )
-        symbols, total, _ = pack(cells, keep)
+        cells = np.concatenate([commands, last[:, None]], axis=1).astype(np.uint8)
+        there = np.concatenate([number < lengths[:, None], np.ones((n, 1), dtype=bool)], axis=1)
+        symbols, total, _ = pack(cells, np.repeat(there[..., None], 3, axis=2))
         places = {
             "write": 3 * write + np.where(write >= 0, np.arange(3), 2),
             "flips": np.where(flips, 3 * number, -1),
@@ -115,9 +101,9 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         letter = "[wif]" if self.use_flip else "[wi]"
         if not re.fullmatch(rf"({letter}[0-9][01])*r[0-9][01]", text):
             raise self._unlike(text, "" if self.use_flip else ", without f (use_flip=False)")
-        commands = np.array([[self.alphabet.index(symbol) for symbol in text[:-3]]], dtype=np.int64)
-        letters, registers, bits = commands.reshape(1, -1, 3).transpose(2, 0, 1)
-        return self._write(letters, registers, bits, np.array([letters.shape[1]]), np.array([int(text[-2])]))
+        commands = np.array([self.alphabet.index(symbol) for symbol in text[:-3]], dtype=np.int64)
+        lengths = np.array([len(commands) // 3])
+        return self._write(commands.reshape(1, -1, 3), lengths, np.array([int(text[-2])]))
 
     def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str:
         kinds = ("wif" if self.use_flip else "wi", DIGITS[: self.num_registers[1]], "01")  # of a command

@@ -16,6 +16,7 @@ from attnlib.generators.algorithmic.texts import (
     bounds,
     carried,
     carry_sources,
+    common_size,
     draw_digits,
     n_digits,
     pack,
@@ -117,11 +118,9 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         )
 
     def _in_order(self, texts: Texts) -> Texts:
-        places = texts.places["operands"]
-        n, most, longest = places.shape
-        symbols = np.take_along_axis(texts.symbols, places.reshape(n, -1).clip(0), axis=1)
-        digits = np.where(places >= 0, symbols.reshape(places.shape), 0).astype(np.uint8)
-        sizes = np.where((places >= 0).any(2), n_digits(digits), 0)
+        digits = _operands(texts)
+        n, most, longest = digits.shape
+        sizes = np.where((texts.places["operands"] >= 0).any(2), n_digits(digits), 0)
         rows = np.column_stack([digits.reshape(-1, longest), sizes.ravel(), np.repeat(np.arange(n), most)])
         order = np.lexsort(rows.T)  # by text, then by size, then by digits, from the highest on
         ordered = digits.reshape(-1, longest)[order].reshape(digits.shape)
@@ -133,10 +132,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         own = pairs(texts.places["sum"][:, None] - 1, operands)
         if not self.enlarged:
             return own
-        n, most, _ = operands.shape
-        symbols = np.take_along_axis(texts.symbols, operands.reshape(n, -1).clip(0), axis=1)
-        digits = np.where(operands >= 0, symbols.reshape(operands.shape), 0)
-        sources = carry_sources(digits.sum(1, dtype=np.int32), most - 1)
+        sources = carry_sources(_operands(texts).sum(1, dtype=np.int32), operands.shape[1] - 1)
         keys = np.where(sources[:, None], operands[:, :, None], -1)  # [text number digit column]
         carries = pairs(texts.places["sum"][:, None, :, None] - 1, keys)
         text, query, key = (np.concatenate(both) for both in zip(own, carries, strict=True))
@@ -145,18 +141,18 @@ class LongAdditionGenerator(AlgorithmicGenerator):
     def _read(self, text: str) -> Texts:
         if not re.fullmatch(r"[0-9]+(\+[0-9]+)+=[0-9]+", text):
             raise self._unlike(text)
-        numbers = text.partition("=")[0].split("+")
-        parts = [*numbers, text.partition("=")[2]]
-        lengths = sorted({len(part) for part in parts})
-        if self.pad_with_zeros and len(lengths) > 1:
-            raise ValueError(
-                f"with pad_with_zeros=True all numbers and the sum have the same number of digits; "
-                f"in {text!r} they have {', '.join(map(str, lengths))}"
-            )
-        digits = typed_digits(numbers)
-        return self._write(digits[None], n_digits(digits)[None], lengths[-1] if self.pad_with_zeros else 0)
+        width = common_size(text, re.split("[+=]", text)) if self.pad_with_zeros else 0
+        digits = typed_digits(text.partition("=")[0].split("+"))
+        return self._write(digits[None], n_digits(digits)[None], width)
 
     def _examples(self) -> list[str]:
         asked = [["1", "1"], ["124", "4335", "344"], ["999", "999"]]
         digits = [typed_digits(numbers)[None] for numbers in asked]
         return [self._strings(self._write(number, n_digits(number)))[0] for number in digits]
+
+
+def _operands(texts: Texts) -> np.ndarray:
+    """The digits that stand in texts [text number digit], 0 where there is none."""
+    places = texts.places["operands"]
+    symbols = np.take_along_axis(texts.symbols, places.reshape(len(places), -1).clip(0), axis=1)
+    return np.where(places >= 0, symbols.reshape(places.shape), 0).astype(np.uint8)

@@ -16,6 +16,7 @@ from attnlib.generators.algorithmic.texts import (
     Texts,
     bounds,
     carried,
+    common_size,
     draw_digits,
     n_digits,
     pack,
@@ -178,17 +179,12 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         number = r"[0-9](\([0-9]+\)[0-9])*" if self.generate_carry else "[0-9]+"
         if not re.fullmatch(rf"[0-9]+\*[0-9]+=({number}\+)*{number}={number}", text):
             raise self._unlike(text, ", with carries" * self.generate_carry)
-        numbers = text.partition("=")[0].split("*")
-        digits = typed_digits(numbers)
-        lengths = sorted({len(part) for part in re.split(r"[*+=]", re.sub(r"\([0-9]+\)", "", text))})
-        if self.pad_with_zeros and len(lengths) > 1:
-            raise ValueError(
-                "with pad_with_zeros=True all numbers have the same number of digits; "
-                f"in {text!r} they have {', '.join(map(str, lengths))}"
-            )
+        bare = re.split(r"[*+=]", re.sub(r"\([0-9]+\)", "", text))  # without carries
+        width = common_size(text, bare) if self.pad_with_zeros else 0
+        digits = typed_digits(bare[:2])
         if _larger_first(digits[None])[0, 0] == 1:
             raise ValueError(f"the first number should not be the smaller one; in {text!r} it is")
-        return self._write(digits[None], n_digits(digits)[None], lengths[0] if self.pad_with_zeros else 0)
+        return self._write(digits[None], n_digits(digits)[None], width)
 
     def _examples(self) -> list[str]:
         digits = [typed_digits(numbers)[None] for numbers in (["34", "51"], ["1", "1"], ["99", "99"])]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from attnlib.generators.algorithmic.prompt import Layout
@@ -37,6 +39,17 @@ class Laid:
     text: np.ndarray
     query: np.ndarray
     key: np.ndarray
+
+    @property
+    def real(self) -> np.ndarray:
+        """[text token]: True for tokens that a model reads, False for padding."""
+        return np.arange(self.tokens.shape[1] - 1) < self.sizes[:, None]
+
+    def targets(self, ignore_index: int) -> np.ndarray:
+        """What to predict at every token: the next, from the one before the answer to the last."""
+        position = np.arange(self.tokens.shape[1] - 1)
+        asked = (position >= self.n_prompts[:, None] - 1) & self.real
+        return np.where(asked, self.tokens[:, 1:], ignore_index)
 
 
 def lay(texts: Texts, pairs: Pairs | None, ids: np.ndarray, layout: Layout, padding: int) -> Laid:
@@ -80,7 +93,11 @@ class Labels:
         reference = np.zeros(int(areas.sum()), dtype=bool)
         reference[starts[laid.text] + laid.query * laid.sizes[laid.text] + laid.key] = True
         first = laid.n_prompts - 1 - self.early_rows
-        corner, high, wide = self._corner(laid, int(first.max()))
+        high, wide = int(first.max()), int(laid.sizes.max())
+        # What is evaluated of each text is a window of one mask, whose first evaluated row is `high`. Written
+        # out for each text, these masks would take as much memory, and time, as the reference.
+        corner = torch.zeros(high + wide, wide, dtype=torch.bool)
+        corner[high:, laid.n_head + self.skipped_keys :] = True
         masks, windows = [], dict[tuple[int, int], Tensor]()  # many texts have the same window
         flat = torch.from_numpy(reference).split(areas.tolist())
         for one, n, rows in zip(flat, laid.sizes.tolist(), first.tolist(), strict=True):
@@ -91,24 +108,13 @@ class Labels:
             masks.append((mask, evaluated | mask if self.skipped_keys else evaluated))
         return masks
 
-    def _corner(self, laid: Laid, high: int) -> tuple[Tensor, int, int]:
-        """A mask, its first evaluated row, and its width: what is evaluated of each text is a window of it.
-
-        Written out for each text, these masks would take as much memory, and time, as the reference.
-        """
-        wide = int(laid.sizes.max())
-        corner = np.zeros((high + wide, wide), dtype=bool)
-        corner[high:, laid.n_head + self.skipped_keys :] = True
-        return torch.from_numpy(corner), high, wide
-
     def padded(self, laid: Laid) -> tuple[Tensor, Tensor]:
         """Reference and evaluated of all texts, [batch token token] each, False on padding."""
-        n = laid.tokens.shape[1] - 1
-        reference = np.zeros((len(laid.sizes), n, n), dtype=bool)
+        position = np.arange(laid.real.shape[1])
+        reference = np.zeros((*laid.real.shape, len(position)), dtype=bool)
         reference[laid.text, laid.query, laid.key] = True
-        position, size = np.arange(n), laid.sizes[:, None]
-        rows = (position >= laid.n_prompts[:, None] - 1 - self.early_rows) & (position < size)
-        keys = (position >= laid.n_head + self.skipped_keys) & (position < size)
+        rows = (position >= laid.n_prompts[:, None] - 1 - self.early_rows) & laid.real
+        keys = (position >= laid.n_head + self.skipped_keys) & laid.real
         evaluated = rows[:, :, None] & keys[:, None, :]
         if self.skipped_keys:
             evaluated |= reference
@@ -135,50 +141,26 @@ class AlgorithmicSample(Sample):
     n_prompt: int = 0
 
 
-def targets_of(laid: Laid, ignore_index: int) -> np.ndarray:
-    """What to predict at every token: the next, from the one before the answer to the last."""
-    position = np.arange(laid.tokens.shape[1] - 1)
-    asked = (position >= laid.n_prompts[:, None] - 1) & (position < laid.sizes[:, None])
-    return np.where(asked, laid.tokens[:, 1:], ignore_index)
-
-
 def single_samples(
     texts: Sequence[tuple[str, str, str]], laid: Laid, ignore_index: int, labels: Labels | None
 ) -> list[AlgorithmicSample]:
     """Samples one by one; each is a view of what they were made in."""
-    real = np.arange(laid.tokens.shape[1] - 1) < laid.sizes[:, None]
     sizes = laid.sizes.tolist()
-    inputs = torch.from_numpy(laid.tokens[:, :-1][real]).split(sizes)
-    targets = torch.from_numpy(targets_of(laid, ignore_index)[real]).split(sizes)
-    nothing: list[tuple[Tensor | None, Tensor | None]] = [(None, None)] * len(sizes)
-    masks = labels.single(laid) if labels is not None else nothing
-    n_prompts = laid.n_prompts.tolist()
+    inputs = torch.from_numpy(laid.tokens[:, :-1][laid.real]).split(sizes)
+    targets = torch.from_numpy(laid.targets(ignore_index)[laid.real]).split(sizes)
+    masks = labels.single(laid) if labels is not None else [(None, None)] * len(sizes)
+    parts = zip(texts, inputs, targets, masks, laid.n_prompts.tolist(), strict=True)
     return [
-        AlgorithmicSample(
-            text=text,
-            input_ids=inputs[i],
-            target_ids=targets[i],
-            reference=masks[i][0],
-            evaluated=masks[i][1],
-            prompt=prompt,
-            answer=answer,
-            n_prompt=n_prompts[i],
-        )
-        for i, (text, prompt, answer) in enumerate(texts)
+        AlgorithmicSample(text, ids, wanted, *both, prompt=prompt, answer=answer, n_prompt=n_prompt)
+        for (text, prompt, answer), ids, wanted, both, n_prompt in parts
     ]
 
 
 def padded_batch(laid: Laid, padding: int, ignore_index: int, labels: Labels | None) -> Batch:
     """All texts as one batch."""
-    real = np.arange(laid.tokens.shape[1] - 1) < laid.sizes[:, None]
-    reference, evaluated = labels.padded(laid) if labels is not None else (None, None)
-    return Batch(
-        torch.from_numpy(np.where(real, laid.tokens[:, :-1], padding)),
-        torch.from_numpy(targets_of(laid, ignore_index)),
-        torch.from_numpy(real),
-        reference,
-        evaluated,
-    )
+    input_ids = torch.from_numpy(np.where(laid.real, laid.tokens[:, :-1], padding))
+    masks = labels.padded(laid) if labels is not None else (None, None)
+    return Batch(input_ids, torch.from_numpy(laid.targets(ignore_index)), torch.from_numpy(laid.real), *masks)
 
 
 def collated(samples: Sequence[Sample], padding: int, ignore_index: int) -> Batch:
@@ -189,18 +171,18 @@ def collated(samples: Sequence[Sample], padding: int, ignore_index: int) -> Batc
     """
     if not samples:
         raise ValueError("a batch needs at least one sample; got none")
-    sizes = torch.tensor([len(sample.input_ids) for sample in samples])
-    shape = (len(samples), int(sizes.max()))
-    input_ids, target_ids = torch.full(shape, padding), torch.full(shape, ignore_index)
-    labelled = all(sample.reference is not None and sample.evaluated is not None for sample in samples)
-    masks = torch.zeros((2, *shape, shape[1]) if labelled else (2, 0, 0, 0), dtype=torch.bool)
-    for row, sample in enumerate(samples):
-        n = len(sample.input_ids)
-        input_ids[row, :n], target_ids[row, :n] = sample.input_ids, sample.target_ids
-        if sample.reference is not None and sample.evaluated is not None and labelled:
-            masks[0, row, :n, :n], masks[1, row, :n, :n] = sample.reference, sample.evaluated
-    real = torch.arange(shape[1]) < sizes[:, None]
-    return Batch(input_ids, target_ids, real, *(masks if labelled else (None, None)))
+    rows_of = partial(pad_sequence, batch_first=True)
+    input_ids = rows_of([sample.input_ids for sample in samples], padding_value=padding)
+    target_ids = rows_of([sample.target_ids for sample in samples], padding_value=ignore_index)
+    real = rows_of([torch.ones_like(sample.input_ids, dtype=torch.bool) for sample in samples])
+    both = [[getattr(sample, name) for sample in samples] for name in ("reference", "evaluated")]
+    if any(mask is None for masks in both for mask in masks):
+        return Batch(input_ids, target_ids, real)
+    wide = torch.zeros(2, *real.shape, real.shape[1], dtype=torch.bool)
+    for rows, masks in zip(wide, both, strict=True):
+        for row, mask in zip(rows, masks, strict=True):
+            row[: len(mask), : len(mask)] = mask
+    return Batch(input_ids, target_ids, real, *wide)
 
 
 class PaddedSamples(Dataset):
@@ -226,12 +208,8 @@ class PaddedSamples(Dataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         """One sample, padded."""
         batch = self.batch
-        item = {
-            "texts": self.texts[index],
-            "input_ids": batch.input_ids[index],
-            "target_ids": batch.target_ids[index],
-            "attention_mask": batch.attention_mask[index],
-        }
+        names = ("input_ids", "target_ids", "attention_mask")
+        item = {"texts": self.texts[index], **{name: getattr(batch, name)[index] for name in names}}
         if batch.reference is None or batch.evaluated is None:
             return item
         reference, evaluated = batch.reference[index], batch.evaluated[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -51,25 +51,22 @@ def joined(parts: Sequence[Texts]) -> Texts:
     """Texts below each other."""
     if len(parts) == 1:
         return parts[0]
-    together = {
-        field.name: _stacked([getattr(part, field.name) for part in parts])
-        for field in fields(Texts)
-        if field.name != "places"
-    }
+    names = ("symbols", "lengths", "prompts")
+    rows = {name: _stacked([getattr(part, name) for part in parts]) for name in names}
     places = {name: _stacked([part.places[name] for part in parts]) for name in parts[0].places}
-    return Texts(**together, places=places)
+    return Texts(**rows, places=places)
 
 
 def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
     """Arrays below each other, widened to the same size with -1 (nowhere), or 0 where that is no number."""
     shape = [max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays), strict=True)]
     nothing = -1 if np.issubdtype(arrays[0].dtype, np.signedinteger) else 0
-    stack = np.full((sum(map(len, arrays)), *shape), nothing, dtype=arrays[0].dtype)
-    start = 0
-    for array in arrays:
-        stack[(slice(start, start + len(array)), *map(slice, array.shape[1:]))] = array
-        start += len(array)
-    return stack
+
+    def widened(array: np.ndarray) -> np.ndarray:
+        room = [(0, most - own) for most, own in zip(shape, array.shape[1:], strict=True)]
+        return np.pad(array, [(0, 0), *room], constant_values=nothing)
+
+    return np.concatenate(list(map(widened, arrays)))
 
 
 def pack(
@@ -168,6 +165,21 @@ def typed_digits(numbers: list[str]) -> np.ndarray:
     return np.array([[int(digit) for digit in number.ljust(longest, "0")] for number in numbers], np.uint8)
 
 
+def common_size(text: str, numbers: Sequence[str]) -> int:
+    """How many digits each of the numbers of a text has.
+
+    Raises:
+        ValueError: not as many as the others.
+    """
+    sizes = sorted({len(number) for number in numbers})
+    if len(sizes) > 1:
+        raise ValueError(
+            "with pad_with_zeros=True all numbers have the same number of digits; "
+            f"in {text!r} they have {', '.join(map(str, sizes))}"
+        )
+    return sizes[0]
+
+
 # ---- settings: what they must be, and what a person is told if they are not
 
 
@@ -197,18 +209,16 @@ def characters(name: str, charset: Iterable[str], separators: str, fewest: int =
             separator.
     """
     chosen = sorted(charset) if isinstance(charset, set | frozenset) else list(charset)
-    longer = [one for one in chosen if len(one) != 1]
-    twice = [one for one in dict.fromkeys(chosen) if chosen.count(one) > 1]
-    taken = [one for one in chosen if one in separators]
-    problem = ""
-    if longer:
-        problem = f"{', '.join(map(repr, longer))} is no single character"
-    elif twice:
-        problem = f"{', '.join(map(repr, twice))} occurs more than once"
-    elif taken:
-        problem = f"{', '.join(map(repr, taken))} separates the parts of a text"
-    elif len(chosen) < fewest:
-        problem = f"it has {len(chosen)} characters, but {fewest} are needed{why}"
-    if problem:
-        raise ValueError(f"{name} must have {fewest} or more characters, each once, no separator; {problem}")
+    wrong = {
+        "is no single character": [one for one in chosen if len(one) != 1],
+        "occurs more than once": [one for one in dict.fromkeys(chosen) if chosen.count(one) > 1],
+        "separates the parts of a text": [one for one in chosen if one in separators],
+    }
+    problems = [f"{', '.join(map(repr, found))} {what}" for what, found in wrong.items() if found]
+    if len(chosen) < fewest:
+        problems.append(f"it has {len(chosen)} characters, but {fewest} are needed{why}")
+    if problems:
+        raise ValueError(
+            f"{name} must have {fewest} or more characters, each once, no separator; {problems[0]}"
+        )
     return "".join(chosen)

@@ -30,7 +30,7 @@ def looks(
     Queries and keys are BOS and the characters, without the end. Kinds overlap: the neighbour of a query may
     well be a digit of its column.
     """
-    n, length = writing.characters.shape
+    length = writing.characters.shape[1]
     causal = np.tril(np.ones((length, length), dtype=bool))
     part, place = writing.parts, writing.places
     column = np.where((part == ANSWER) & (place != SIGN), place, -(10**6))[:, :, None]  # of what it predicts
@@ -40,13 +40,11 @@ def looks(
     reach = _reach(writing, is_product)
     low, high = keys_place[:, None, :], (keys_place + np.pad(reach[:, :-1], ((0, 0), (1, 0))))[:, None, :]
     is_operand = (keys_part >= 0)[:, None, :]
-    positions = np.arange(length)
-    near = (positions[:, None] - positions[None, :] <= 1) & causal
     masks = {
         "operand column": is_operand & (low <= column) & (column <= high),
         "carry column": is_operand & (low <= column - 1) & (column - 1 <= high),
-        "operator": np.isin(keys_part, (OPERATOR, EQUALS))[:, None, :] & np.ones((1, length, 1), dtype=bool),
-        "local": np.broadcast_to(near, (n, length, length)),
+        "operator": np.isin(keys_part, (OPERATOR, EQUALS))[:, None, :],
+        "local": np.triu(causal, -1),
     }
     pairs = causal & writing.real[:, :, None]
     return {kind: mask & pairs for kind, mask in masks.items()}

@@ -68,19 +68,26 @@ class Space:
         """How many problems there are, those with a negative result included."""
         return len(self.operators) * self.span**self.n_operands
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many operators there are, and numbers that each operand can be."""
+        return (len(self.operators), *[self.span] * self.n_operands)
+
+    @property
+    def codes(self) -> Int64[np.ndarray, " operator"]:
+        """The index of each operator in `OPERATORS`."""
+        return np.array([OPERATORS.index(operator) for operator in self.operators])
+
     def problems(self, indices: Int64[np.ndarray, " problem"]) -> Problems:
         """The problems of these numbers."""
-        powers = self.span ** np.arange(self.n_operands)[::-1]
-        operands = self.numbers[0] + indices[:, None] // powers % self.span
-        codes = np.array([OPERATORS.index(operator) for operator in self.operators])
-        return Problems(codes[indices // self.span**self.n_operands], operands)
+        operator, *operands = np.unravel_index(indices, self.shape)
+        return Problems(self.codes[operator], self.numbers[0] + np.column_stack(operands))
 
     def twins(self, indices: Int64[np.ndarray, " problem"]) -> Int64[np.ndarray, " problem"]:
         """A number shared by problems that differ in the order of their operands alone, if that is free."""
-        ordered = self.problems(indices).ordered.operands
-        powers = self.span ** np.arange(self.n_operands)[::-1]
-        operator = indices // self.span**self.n_operands
-        return operator * self.span**self.n_operands + ((ordered - self.numbers[0]) * powers).sum(1)
+        operator, *_ = np.unravel_index(indices, self.shape)
+        ordered = self.problems(indices).ordered.operands - self.numbers[0]
+        return np.ravel_multi_index((operator, *ordered.T), self.shape)
 
     def allowed(self, indices: Int64[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:
         """Whether each problem's result counts."""
@@ -118,8 +125,7 @@ def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
         parts[name] = space.problems(indices[start:end])
         start = end + int((twins[end:] == twins[end - 1]).cumprod().sum()) if sizes[name] else end
     rng = np.random.default_rng([seed, 2])
-    shuffled = {name: part[rng.permutation(len(part))] for name, part in parts.items()}
-    return Splits(**shuffled)
+    return Splits(**{name: part[rng.permutation(len(part))] for name, part in parts.items()})
 
 
 def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:
@@ -137,8 +143,7 @@ def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:
     parts = {}
     for number, name in enumerate(NAMES):
         rng = np.random.default_rng([seed, 3, number])
-        codes = np.array([OPERATORS.index(operator) for operator in space.operators])
-        operators = codes[rng.integers(len(codes), size=sizes[name])]
+        operators = space.codes[rng.integers(len(space.codes), size=sizes[name])]
         first = rng.integers(low, high + 1, sizes[name])
         bounded = (operators == OPERATORS.index("-")) & (not space.negative)
         second = rng.integers(low, np.where(bounded, first, high) + 1)

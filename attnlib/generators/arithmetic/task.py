@@ -62,7 +62,7 @@ def arithmetic(
         >>> arithmetic("+").annotate("12+34=").text
         '12+34=46'
         >>> arithmetic("+-", (0, 999), reversed_digits=True, padded=True).annotate("210-430=").text
-        '210-430=0220-'
+        '210-430=2200-'
     """
     if not operators or set(operators) - set(OPERATORS) or len(set(operators)) < len(operators):
         raise ValueError(f"operators should be some of {OPERATORS!r}, each once; got {operators!r}")
@@ -195,11 +195,8 @@ class Arithmetic:
     def describe(self) -> str:
         """The task in words."""
         order = "units first" if self.reversed_digits else "as usual"
-        zeros = (
-            ", with zeros to fill up"
-            if self.padded
-            else ", without zeros in front" * (not self.reversed_digits)
-        )
+        zeros = "" if self.reversed_digits else ", without zeros in front"
+        zeros = ", with zeros to fill up" if self.padded else zeros
         return f"{self.space.describe()}; numbers are written {order}{zeros}"
 
     # ---- many problems -------------------------------------------------------------------------------

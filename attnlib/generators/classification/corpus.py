@@ -81,15 +81,10 @@ class Corpus:
             documents: Documents = getattr(self, split)
             lengths, ones = documents.lengths.double(), documents.labels.double()
             rows.append(
-                {
-                    "split": split,
-                    "documents": len(documents),
-                    "mean length": float(lengths.mean()),
-                    "longest": int(lengths.max()),
-                    self.names[1]: float(ones.mean()),
-                }
+                (split, len(documents), float(lengths.mean()), int(lengths.max()), float(ones.mean()))
             )
-        return pd.DataFrame(rows)
+        columns = ["split", "documents", "mean length", "longest", self.names[1]]
+        return pd.DataFrame(rows, columns=columns)
 
 
 def assemble(
@@ -142,13 +137,9 @@ def assemble(
     left = about.get("left out", {})
     about |= {"left out": {**left, "copies": left.get("copies", 0) + copies}}
     about |= {"documents": {split: len(part) for split, part in documents.items()}}
-    about |= {"cut": _share_longer([row.words for part in parts.values() for row in part], max_length)}
-    return Corpus(name, names, vocabulary, about=about, **documents)
-
-
-def _share_longer(documents: Sequence[Sequence[str]], max_length: int | None) -> float:
-    """The share of documents that lose words to `max_length`."""
-    return sum(len(words) > max_length for words in documents) / len(documents) if max_length else 0.0
+    lengths = [len(row.words) for part in parts.values() for row in part]
+    cut = sum(length > max_length for length in lengths) / len(lengths) if max_length else 0.0
+    return Corpus(name, names, vocabulary, about=about | {"cut": cut}, **documents)
 
 
 def encode(vocabulary: Vocabulary, rows: Sequence[Row], max_length: int | None = None) -> Documents:

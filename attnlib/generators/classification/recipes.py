@@ -65,16 +65,16 @@ class Recipe:
         title: its name for people.
         folder: its folder among folders of TSV files.
         classes: labels of either class, those of the folder's and of the hub's files.
-        names: what the two classes are called.
         hub: its public source.
+        names: what the two classes are called.
         differs: what is not as in the original, or not known to be, read from the hub; and from a folder.
     """
 
     title: str
     folder: str
     classes: Classes
-    names: tuple[str, str]
     hub: Hub
+    names: tuple[str, str] = ("negative", "positive")
     differs: tuple[str, str] = ("", "")
 
 
@@ -87,8 +87,8 @@ DATASETS: Mapping[str, Recipe] = {
         "AG News",
         "ag_news",
         _classes("World|0", "Business|2"),
-        ("World", "Business"),
         Hub("fancyzhx/ag_news", "eb185aade064a813bc0b7f42de02595523103ca4"),
+        ("World", "Business"),
         (
             "World against Business, the field's usual pair; the original's is not known",
             "World against Business, the field's usual pair; descriptions without titles; a part of the "
@@ -99,8 +99,8 @@ DATASETS: Mapping[str, Recipe] = {
         "20 Newsgroups",
         "newsgroups20",
         _classes("rec.sport.baseball", "rec.sport.hockey"),
-        ("baseball", "hockey"),
         Hub("SetFit/20_newsgroups", "f1b91292074e7cfb69be58b642d583ec262f30ed"),
+        ("baseball", "hockey"),
         (
             "baseball against hockey, the field's usual pair; without headers, footers and quotes",
             "baseball against hockey, the field's usual pair; without headers; posts cut",
@@ -110,54 +110,41 @@ DATASETS: Mapping[str, Recipe] = {
         "IMDB",
         "imdb",
         _classes("neg|0", "pos|1"),
-        ("negative", "positive"),
         Hub("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31"),
-        ("", "10,000 of 25,000 training reviews"),
+        differs=("", "10,000 of 25,000 training reviews"),
     ),
     "amazon": Recipe(
         "Amazon",
         "amazon_polarity_mtl",
         _classes("0", "1"),
-        ("negative", "positive"),
-        Hub(
-            "fancyzhx/amazon_polarity",
-            "9d9c45c18f8c3cf1b23a3c27917b60cbf28f3289",
-            ("title", "content"),
-        ),
-        ("", "another collection: reviews of 14 domains (Liu et al. 2017)"),
+        Hub("fancyzhx/amazon_polarity", "9d9c45c18f8c3cf1b23a3c27917b60cbf28f3289", ("title", "content")),
+        differs=("", "another collection: reviews of 14 domains (Liu et al. 2017)"),
     ),
     "yelp": Recipe(
         "Yelp",
         "yelp_reviews",
         _classes("0", "1"),
-        ("negative", "positive"),
         Hub("fancyzhx/yelp_polarity", "bbf1c97a1f0cf005e5aded43839fd814654a1557"),
-        ("", "another collection: 5,000 training reviews (Yue et al. 2023), 1-2 stars against 4-5"),
+        differs=("", "another collection: 5,000 training reviews (Yue et al. 2023), 1-2 stars against 4-5"),
     ),
     "sms": Recipe(
         "SMS Spam",
         "sms_spam",
         _classes("ham|0", "spam|1"),
+        Hub("ucirvine/sms_spam", "cae486f927c250fe1d4a5b55f11357964ed1646c", ("sms",), (("all", "train"),)),
         ("ham", "spam"),
-        Hub(
-            "ucirvine/sms_spam",
-            "cae486f927c250fe1d4a5b55f11357964ed1646c",
-            ("sms",),
-            (("all", "train"),),
-        ),
-        ("there is no original split: drawn here", "there is no original split: drawn here"),
+        ("there is no original split: drawn here",) * 2,
     ),
     "sst": Recipe(
         "SST",
         "sst5_trees",
         _classes("0|1", "3|4"),
-        ("negative", "positive"),
         Hub(
             "SetFit/sst5",
             "e51bdcd8cd3a30da231967c1a249ba59361279a3",
             splits=(("train", "train"), ("validation", "validation"), ("test", "test")),
         ),
-        ("not one of the original's seven; neutral sentences left out",) * 2,
+        differs=("not one of the original's seven; neutral sentences left out",) * 2,
     ),
 }
 """The data sets that are known by name; all but SST are the study's."""

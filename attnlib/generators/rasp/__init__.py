@@ -3,8 +3,7 @@
 Source: Weiss, Goldberg and Yahav, *Thinking Like Transformers*, ICML 2021, section 5.
 """
 
-from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Pattern
-from attnlib.generators.rasp.files import definitions_in
+from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Pattern, definitions_in
 from attnlib.generators.rasp.language import ALPHABET_SIZES, Language, language
 from attnlib.generators.rasp.sequences import Sequences, select
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnlib.generators.base import IGNORE, Batch, Head, Sample
 from attnlib.generators.order import EpochBatches, chunks
@@ -146,32 +147,19 @@ class Language:
             for row, length in zip(sequences.symbols.tolist(), sequences.lengths.tolist(), strict=True)
         ]
 
-    def peek(
-        self, n: int = 10, seed: int = 0, max_length: int = 12, *, split: str = "train", start: int = 0
-    ) -> pd.DataFrame:
+    def peek(self, n: int = 10, seed: int = 0, max_length: int = 12) -> pd.DataFrame:
         """A table of `n` sequences and their outputs, to see what the language is.
 
         Args:
             n: how many.
             seed: of the draw.
             max_length: longest length, in symbols.
-            split: "train", "valid" or "test".
-            start: how many of `start + n` are left out, from the first.
         """
         import pandas as pd
 
-        drawn = self.sequences(start + n, split=split, seed=seed, max_length=max_length)
-        sequences = drawn[slice(start, None)]
-        outputs = self.definition.outputs(sequences)
-        return pd.DataFrame(
-            {
-                "input": self.decode(sequences),
-                "output": [
-                    " ".join(str(self.classes[index]) for index in row[:length])
-                    for row, length in zip(outputs.tolist(), sequences.lengths.tolist(), strict=True)
-                ],
-            }
-        )
+        texts = self.decode(self.sequences(n, seed=seed, max_length=max_length))
+        outputs = [" ".join(map(str, self.outputs(text))) for text in texts]
+        return pd.DataFrame({"input": texts, "output": outputs})
 
     def exchanged(
         self,
@@ -276,9 +264,9 @@ class Language:
         input_ids = torch.where(real, sequences.symbols + self._first_id, padding)
         target_ids = torch.where(real, self.definition.outputs(sequences), IGNORE)
         if self.bos:
-            input_ids = _in_front(input_ids, int(self.tokenizer.bos_token_id))
-            target_ids = _in_front(target_ids, IGNORE)
-            real = _in_front(real, True)
+            input_ids = pad(input_ids, (1, 0), value=self.tokenizer.bos_token_id)
+            target_ids = pad(target_ids, (1, 0), value=IGNORE)
+            real = pad(real, (1, 0), value=True)
         attention = self._target_attention(sequences) if target_attention else {}
         return Batch(input_ids, target_ids, real, target_attention=attention)
 
@@ -306,28 +294,13 @@ class Language:
         real = sequences.real
         pairs = real[:, :, None] & real[:, None, :]
         masks = {head: pattern.select(sequences) & pairs for head, pattern in self.definition.heads.items()}
-        if not self.bos:
-            return masks
-        return {
-            head: _with_bos(mask, _in_front(real, True), self.definition.heads[head].sees_bos)
-            for head, mask in masks.items()
-        }
+        if self.bos:
+            for head, mask in masks.items():  # a row (which looks at itself) and a column for that token
+                masks[head] = pad(mask, (1, 0, 1, 0))
+                masks[head][:, :, 0] = self.definition.heads[head].sees_bos & pad(real, (1, 0), value=True)
+                masks[head][:, 0, 0] = True
+        return masks
 
     @cached_property
     def _code_points(self) -> Int64[Tensor, " alphabet"]:
         return torch.tensor([ord(symbol) for symbol in self.alphabet])
-
-
-def _in_front(rows: Tensor, value: int | bool) -> Tensor:
-    """The rows with one more column, of `value`, in front."""
-    return torch.cat([torch.full_like(rows[:, :1], value), rows], dim=1)
-
-
-def _with_bos(
-    mask: Bool[Tensor, "batch query key"], real: Bool[Tensor, "batch token"], sees_bos: bool
-) -> Bool[Tensor, "batch token token"]:
-    """The mask with a row (which looks at itself) and a column for the beginning-of-sequence token."""
-    token = torch.nn.functional.pad(mask, (1, 0, 1, 0))
-    token[:, :, 0] = sees_bos & real
-    token[:, 0, 0] = True
-    return token

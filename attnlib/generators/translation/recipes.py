@@ -96,7 +96,6 @@ DATASETS: Mapping[str, Recipe] = {
         ("de", "en"),
         {split: PublicFile(_MULTI30K + file, sha256) for split, (file, sha256) in _MULTI30K_FILES.items()},
         {"train": "train", "validation": "validation", "test": "test_2016_flickr"},
-        ("", ""),
     ),
     "iwslt14": Recipe(
         "iwslt14 de-en",
@@ -217,9 +216,8 @@ def bitext(
     subwords = Subwords.trained(texts, vocabulary, cache / "vocabularies" if cache else None)
     encoded = {split: encode(subwords, part, max_length) for split, part in parts.items()}
     about["cut"] = {split: cut for split, (_, cut) in encoded.items()}
-    return Bitext(
-        name, pair, subwords, about=about, **{split: pairs for split, (pairs, _) in encoded.items()}
-    )
+    found = {split: pairs for split, (pairs, _) in encoded.items()}
+    return Bitext(name, pair, subwords, about=about, **found)
 
 
 def find(name: str, folder: str | Path | None = None) -> tuple[str, Recipe | None, Path | None]:

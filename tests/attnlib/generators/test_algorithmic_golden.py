@@ -45,14 +45,8 @@ def test_labels_as_published_equal_the_studys(name):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_labels_of_chats_as_published_equal_the_studys(name):
-    g = task(
-        name,
-        CHAT,
-        as_published=True,
-        apply_chat_template=True,
-        use_instruction=True,
-        instruction="Hi.|",
-    )
+    around = {"apply_chat_template": True, "use_instruction": True, "instruction": "Hi.|"}
+    g = task(name, CHAT, as_published=True, **around)
     for golden in GOLDEN[name]["chat"]["samples"]:
         text = golden["text"].removeprefix("<U>Hi.|").removesuffix("<E>")
         sample = g.annotate(text.replace("<A>", ""))

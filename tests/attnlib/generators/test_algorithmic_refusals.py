@@ -5,21 +5,12 @@ import re
 import pytest
 
 from attnlib.generators import char_tokenizer
-from attnlib.generators.algorithmic import task
+from attnlib.generators.algorithmic import TASKS, task
 
 CHARACTERS = char_tokenizer()
 
 BAD_SETTINGS = [
-    (
-        "long_addition",
-        {"length": (4, 1)},
-        "length must be (fewest, most) with 1 <= fewest <= most; got (4, 1)",
-    ),
-    (
-        "long_addition",
-        {"length": (0, 3)},
-        "length must be (fewest, most) with 1 <= fewest <= most; got (0, 3)",
-    ),
+    ("long_addition", {"length": (4, 1)}, "must be (fewest, most) with 1 <= fewest <= most; got (4, 1)"),
     ("long_addition", {"length": (1, 2, 3)}, "got (1, 2, 3)"),
     ("long_addition", {"num_of_nums": (1, 3)}, "num_of_nums must be (fewest, most) with 2 <= fewest"),
     ("long_addition", {"split": "dev"}, "split must be one of 'train', 'valid', 'test', or None"),
@@ -27,27 +18,20 @@ BAD_SETTINGS = [
     ("long_addition", {"apply_chat_template": True}, "this tokenizer has no chat template"),
     ("long_addition", {"as_published": True, "pad_with_zeros": False}, "needs pad_with_zeros=True"),
     ("long_addition", {"use_instruction": True, "instruction": "größer"}, "has no token for 'ö', 'ß'"),
-    ("long_multiplication", {"length": (3, 2)}, "length must be"),
     ("long_multiplication", {"as_published": True, "generate_carry": True}, "generate_carry=False"),
-    ("string_reversal", {"length": (0, 0)}, "length must be"),
     ("string_reversal", {"charset": ""}, "it has 0 characters, but 1 are needed"),
     ("string_reversal", {"charset": "aba"}, "'a' occurs more than once"),
     ("string_reversal", {"charset": "ab="}, "'=' separates the parts of a text"),
     ("string_reversal", {"charset": ["ab", "c"]}, "'ab' is no single character"),
     ("successor", {"length": (1, 4)}, "(the first number is given, so one number asks nothing)"),
     ("successor", {"start_number_range": (-1, 4)}, "start_number_range must be"),
-    ("successor", {"start_number_range": (9, 4)}, "got (9, 4)"),
-    (
-        "value_assignment",
-        {"encoding_length": (1, 100)},
-        "62 characters, but 100 are needed by encoding_length",
-    ),
+    ("value_assignment", {"encoding_length": (1, 100)}, "62 characters, but 100 are needed by encoding_len"),
     ("value_assignment", {"charset_to": "ab", "encoding_length": (1, 3)}, "charset_to must have 3 or more"),
     ("value_assignment", {"charset_from": "a b", "encoding_length": (1, 2)}, "' ' separates the parts"),
     ("value_assignment", {"encoding_length": (0, 2)}, "encoding_length must be"),
     ("flip_flop", {"num_registers": (1, 11)}, "fewest <= most <= 10 (a register is one digit); got (1, 11)"),
     ("flip_flop", {"num_registers": (0, 2)}, "num_registers must be"),
-    ("flip_flop", {"length": (0, 2)}, "length must be"),
+    *[(name, {"length": (0, 3)}, "length must be (fewest, most) with") for name in TASKS],
 ]
 
 
@@ -58,9 +42,7 @@ def test_bad_settings_are_refused(name, settings, message):
 
 
 def test_an_unknown_task_is_refused_with_a_hint():
-    with pytest.raises(
-        ValueError, match=r"the task must be one of long_addition, .*did you mean 'flip_flop'"
-    ):
+    with pytest.raises(ValueError, match=r"task must be one of long_addition, .*did you mean 'flip_flop'"):
         task("flipflop", CHARACTERS)
 
 
@@ -72,12 +54,7 @@ def test_a_split_without_texts_is_an_error():
 
 BAD_TEXTS = [
     ("long_addition", {}, "1240+4335=5576", "asks this is '1240+4335=5575'"),
-    (
-        "long_addition",
-        {},
-        "124+4335=5575",
-        "have the same number of digits; in '124+4335=5575' they have 3, 4",
-    ),
+    ("long_addition", {}, "124+4335=5575", "the same number of digits; in '124+4335=5575' they have 3, 4"),
     ("long_addition", {}, "9+9=8", "asks this is '90+90=81'"),
     ("long_addition", {"pad_with_zeros": False}, "1240+4335=5575", "asks this is '124+4335=5575'"),
     ("long_addition", {}, "12=12", "a text of long addition is like '10+10=20'; got '12=12'"),

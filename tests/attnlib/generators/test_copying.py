@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from attnlib.generators.copying import Copying
@@ -18,14 +18,10 @@ def tasks(draw):
     return Copying(length, symbols, repetition, room)
 
 
-@given(
-    tasks(),
-    some.integers(1, 5),
-    some.lists(some.integers(0, 99), min_size=1, max_size=3),
-    some.integers(0, 50),
-)
-def test_every_batch_is_what_the_task_says(task, n, seeds, step):
-    batch = task.batches(n, seeds)(step)
+@settings(max_examples=50)
+@given(tasks(), some.integers(1, 5), some.lists(some.integers(0, 99), min_size=1, max_size=3))
+def test_every_batch_is_what_the_task_says(task, n, seeds):
+    batch = task.batches(n, seeds)(7)
     assert batch.source.shape == (len(seeds), n, task.length + 1)
     symbols = batch.source[..., :-1]
     assert (batch.source[..., -1] == task.end).all() and (batch.target[..., 0] == task.start).all()
@@ -39,19 +35,11 @@ def test_every_batch_is_what_the_task_says(task, n, seeds, step):
     assert batch.elsewhere.any() <= task.repetition
 
 
-@given(tasks(), some.integers(0, 20))
-def test_a_models_batch_depends_on_its_own_seed_and_the_step_alone(task, step):
-    together, alone = task.batches(4, [7, 3])(step), task.batches(4, [3])(step)
-    assert torch.equal(together.source[1], alone.source[0])
-    assert torch.equal(task.batches(4, [3])(step).source, alone.source)
-
-
-def test_steps_and_seeds_differ():
+def test_a_models_batch_depends_on_its_own_seed_and_the_step_alone():
     task = Copying(10, 20)
-    drawn = {
-        tuple(task.batches(1, [seed])(step).source.flatten().tolist()) for seed in (0, 1) for step in (0, 1)
-    }
-    assert len(drawn) == 4
+    together = [row for step in (0, 1) for row in task.batches(1, [7, 3])(step).source.flatten(1).tolist()]
+    alone = [task.batches(1, [seed])(step).source.flatten().tolist() for step in (0, 1) for seed in (7, 3)]
+    assert together == alone and len(set(map(tuple, alone))) == 4
 
 
 @pytest.mark.parametrize(

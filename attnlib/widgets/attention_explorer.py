@@ -113,7 +113,9 @@ class AttentionView(Explorer):
     layer = traitlets.Int(0, help="The layer shown.").tag(sync=True)
     head = traitlets.Int(0, help="The head shown; -1 for the mean of heads.").tag(sync=True)
     query = traitlets.Int(-1, help="The selected query row; -1 for none.").tag(sync=True)
-    show_reference = traitlets.Bool(True, help="Whether reference cells are outlined.").tag(sync=True)
+    show_reference = traitlets.Bool(True, help="Whether reference cells are outlined.").tag(
+        sync=True, addressed=True
+    )
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -174,7 +176,9 @@ class AttentionExplorer(AttentionView, Examples):
     _esm, _css = front_end("attention_explorer.js")
     _pack = Attention.of
 
-    reference_rows = traitlets.Bool(False, help="Only queries with a reference are shown.").tag(sync=True)
+    reference_rows = traitlets.Bool(False, help="Only queries with a reference are shown.").tag(
+        sync=True, addressed=True
+    )
 
     def __init__(
         self,

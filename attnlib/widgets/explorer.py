@@ -74,7 +74,7 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
         return {}
 
     def _addressed(self) -> list[str]:
-        return [*self._places()]
+        return [*self._places(), *self.trait_names(addressed=True)]
 
     @traitlets.validate("checkpoint", "generated", "head", "item", "layer", "query", "token")
     def _exists(self, proposal: dict[str, Any]) -> int:

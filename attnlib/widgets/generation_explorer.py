@@ -115,7 +115,9 @@ class GenerationExplorer(Asking, Examples):
 
     generated = traitlets.Int(0, help="The chosen generated token.").tag(sync=True)
     layer = traitlets.Int(-1, help="The layer shown; -1 for the mean over layers.").tag(sync=True)
-    filtered = traitlets.Bool(True, help="Whether the ignored tokens are hidden.").tag(sync=True)
+    filtered = traitlets.Bool(True, help="Whether the ignored tokens are hidden.").tag(
+        sync=True, addressed=True
+    )
 
     def __init__(
         self,

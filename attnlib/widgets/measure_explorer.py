@@ -122,8 +122,8 @@ class MeasureExplorer(ScoresExplorer):
     _esm, _css = front_end("measure_explorer.js")
 
     names = traitlets.List(traitlets.Unicode(), help="Every measure of any question.").tag(sync=True)
-    first = traitlets.Unicode(help="The measure on the left.").tag(sync=True)
-    second = traitlets.Unicode(help="The measure on the right.").tag(sync=True)
+    first = traitlets.Unicode(help="The measure on the left.").tag(sync=True, addressed=True)
+    second = traitlets.Unicode(help="The measure on the right.").tag(sync=True, addressed=True)
 
     def __init__(
         self,

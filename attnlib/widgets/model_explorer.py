@@ -170,9 +170,13 @@ class ModelExplorer(AttentionView):
 
     _esm, _css = front_end("model_explorer.js")
 
-    text = traitlets.Unicode(help="What is typed.").tag(sync=True)
-    swaps = traitlets.Dict(help="What stands in place of a head's attention, by its name.").tag(sync=True)
-    strength = traitlets.Float(1.0, min=0.0, max=1.0, help="How much of it does.").tag(sync=True)
+    text = traitlets.Unicode(help="What is typed.").tag(sync=True, addressed=True)
+    swaps = traitlets.Dict(help="What stands in place of a head's attention, by its name.").tag(
+        sync=True, addressed=True
+    )
+    strength = traitlets.Float(1.0, min=0.0, max=1.0, help="How much of it does.").tag(
+        sync=True, addressed=True
+    )
 
     def __init__(
         self,
@@ -210,9 +214,6 @@ class ModelExplorer(AttentionView):
             if swap not in SWAPS:
                 raise traitlets.TraitError(f"a swap must be one of {', '.join(SWAPS)}; got {swap!r}.")
         return dict(proposal["value"])
-
-    def _addressed(self) -> list[str]:
-        return [*super()._addressed(), "text"]
 
     def _sizes(self) -> str:
         labels = "; ".join(each["label"] for each in self.items)

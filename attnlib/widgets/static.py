@@ -94,7 +94,8 @@ class StaticTwin:
             raise ValueError("the front end must not hold '</' or '<!--': it would end the page's script")
         # Equal widgets share this key: each script fills the first place that is still empty, its own.
         key = hashlib.sha256("\0".join((module, style, state)).encode()).hexdigest()[:16]
-        addressed = json.dumps(self._addressed())
+        traits = self.traits()  # type: ignore[attr-defined]
+        addressed = json.dumps({name: type(traits[name]).__name__ for name in self._addressed()})
         script = STAND_IN.replace("KEY", key).replace("ADDRESSED", addressed).replace("STATE", state)
         return (
             f'<div data-attnlib="{key}"></div>\n'
@@ -120,7 +121,11 @@ class StaticTwin:
         return Path(path)
 
     def _addressed(self) -> list[str]:
-        """The traits, whole numbers from -1 or text, that the address of a static page can hold."""
+        """The traits that the address of a static page holds.
+
+        Whole numbers from -1, shares, switches, texts, and dictionaries of short texts without `.` and `~`; an
+        explorer's are its places, and traits with the tag `addressed`.
+        """
         return []
 
     def _state(self) -> dict[str, Any]:

@@ -73,3 +73,34 @@ def test_a_typed_sequence_can_be_sent(opened, browser):
         box = other.locator("input[type=text]")
         assert becomes(other, box.input_value, lambda typed: typed == "hgfeda") == "hgfeda"
         assert line(other, "writes") == wrote == list("adefgh") and problems == []
+
+
+def test_what_was_done_with_the_attention_can_be_sent(opened, browser):
+    page = opened(ModelExplorer(shown("rasp_languages", "sort")))
+    page.get_by_label("Attention of the chosen head").select_option("even")
+    page.get_by_label("How much of it, in per cent").fill("40")
+    wrote, address = line(page, "writes"), sent(page)
+    assert "swaps=L0H0%7Eeven" in address and "strength=0.4" in address
+    with watched_page(browser) as (other, problems):
+        other.goto(address)
+        swap = other.get_by_label("Attention of the chosen head")
+        assert becomes(other, swap.input_value, lambda chosen: chosen == "even") == "even"
+        assert other.get_by_label("How much of it, in per cent").input_value() == "40"
+        assert line(other, "writes") == wrote and problems == []
+    with watched_page(browser) as (other, problems):
+        other.goto(re.sub("swaps=[^&]*", "swaps=L9H9~even.L0H0~up.__proto__~off&strength=7", address))
+        assert becomes(other, swap_of(other), lambda chosen: chosen == "own") == "own" and problems == []
+
+
+def swap_of(page):
+    return page.get_by_label("Attention of the chosen head").input_value
+
+
+def test_a_link_to_what_is_shown_is_copied(opened):
+    page = opened(AttentionExplorer(LETTERS, attention(), title="first"))
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.get_by_label("Layer", exact=True).select_option("1")
+    button = page.get_by_role("button", name="copy link")
+    button.click()
+    assert becomes(page, button.inner_text, lambda said: said == "copied") == "copied"
+    assert page.evaluate("copied").endswith("#explorer=0&layer=1") and page.evaluate("copied") == page.url

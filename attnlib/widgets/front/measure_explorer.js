@@ -24,7 +24,10 @@ class MeasureView extends View {
   // The model may be ahead of the question: another one can have fewer tokens.
   get token() { const token = this.model.get("token"); return token < this.data.tokens.length ? token : -1; }
   get focus() { return this.hover ?? this.token; }
-  get measures() { return { first: this.model.get("first"), second: this.model.get("second") }; }
+  get measures() { // an address may name one that is not here
+    const names = this.model.get("names"), known = (name) => (names.includes(name) ? name : names[0]);
+    return { first: known(this.model.get("first")), second: known(this.model.get("second")) };
+  }
 
   // ---- built once
 

@@ -108,7 +108,7 @@ class ModelView extends AttentionView {
     const { net, task, asked } = this, { n_layers, n_heads } = net.config;
     this.targets = task.targets(asked);
     this.swaps = Object.fromEntries(Object.entries(this.model.get("swaps")).filter(([head, swap]) =>
-      net.heads.includes(head) && (swap !== PROGRAM || this.hasProgram(head))));
+      net.heads.includes(head) && SWAPS.includes(swap) && (swap !== PROGRAM || this.hasProgram(head))));
     this.swapped = Object.keys(this.swaps).length > 0;
     this.own = this.answer({});
     this.run = this.swapped ? this.answer(this.swaps) : this.own;

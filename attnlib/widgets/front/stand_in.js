@@ -1,18 +1,28 @@
 (() => {
   const state = STATE;
-  const addressed = ADDRESSED;
+  const addressed = ADDRESSED; // the kinds of what the address holds, by name
   for (const [name, value] of Object.entries(state)) {
     if (value && typeof value.base64 === "string")
       state[name] = Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0));
   }
   const el = document.querySelector('[data-attnlib="KEY"]:empty');
   if (!el) return;
-  // What the reader chose stands in the page's address, as #explorer=2&layer=1: who is sent it sees the same.
+  // What the reader chose stands in the page's address, as #explorer=2&layer=1&swaps=L0H1~off: who is sent it sees
+  // the same. What it may not be is passed over.
+  const fromAddress = {
+    Int: (text) => (/^(-1|[0-9]{1,6})$/.test(text) ? Number(text) : undefined),
+    Float: (text) => (/^[01](\.[0-9]{1,4})?$/.test(text) ? Math.min(Number(text), 1) : undefined), // a share
+    Bool: (text) => ({ true: true, false: false })[text],
+    Unicode: (text) => text,
+    Dict: (text) => Object.fromEntries([...text.matchAll(/([^.~]+)~([^.~]+)/g)].map(([, name, value]) => [name, value])),
+  };
+  const toAddress = (name) => (addressed[name] !== "Dict" ? String(state[name])
+    : Object.entries(state[name]).map((entry) => entry.join("~")).join("."));
   const own = String([...document.querySelectorAll("[data-attnlib]")].indexOf(el)), chosen = new Set();
   let waiting;
   const tell = () => {
     const told = new URLSearchParams({ explorer: own });
-    for (const name of addressed) if (chosen.has(name)) told.set(name, state[name]);
+    for (const name of Object.keys(addressed)) if (chosen.has(name)) told.set(name, toAddress(name));
     try { history.replaceState(null, "", "#" + told); } catch { /* a frame may have no address of its own */ }
   };
   const listeners = {};
@@ -22,7 +32,7 @@
       if (state[name] === value) return;
       state[name] = value;
       for (const listener of [...(listeners["change:" + name] ?? [])]) listener();
-      if (!addressed.includes(name)) return;
+      if (!(name in addressed)) return;
       chosen.add(name);
       clearTimeout(waiting);
       waiting = setTimeout(tell, 300); // browsers refuse to be told at every move of a slider
@@ -32,15 +42,15 @@
       void (listeners[event] = (listeners[event] ?? []).filter((other) => listener && other !== listener)),
     save_changes() {},
     send() {},
+    link() { tell(); return location.href; },
   };
   const read = () => {
     const told = new URLSearchParams(location.hash.slice(1));
     if (told.get("explorer") !== own) return false;
-    for (const name of addressed) {
+    for (const [name, kind] of Object.entries(addressed)) {
       const older = name === "item" ? told.get("example") ?? told.get("document") : null; // its names
-      const value = told.get(name) ?? older;
-      if (value !== null && typeof state[name] === "string") model.set(name, value);
-      else if (/^(-1|[0-9]{1,6})$/.test(value)) model.set(name, Number(value));
+      const text = told.get(name) ?? older, value = text === null ? undefined : fromAddress[kind](text);
+      if (value !== undefined) model.set(name, value);
     }
     return true;
   };

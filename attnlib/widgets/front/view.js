@@ -34,11 +34,19 @@ export class View {
     return index;
   }
 
+  /** In a page without a kernel: copies the address, which holds what was chosen here. */
+  buildLink() {
+    const say = (text) => { link.textContent = text; setTimeout(() => { link.textContent = "copy link"; }, 2000); };
+    const link = make("button", { type: "button", class: "attnx-save attnx-link", title: "Copy a link to what is shown now",
+      click: () => navigator.clipboard.writeText(this.model.link()).then(() => say("copied"), () => say("see the address bar")) }, "copy link");
+    return link;
+  }
+
   /** Puts the card into the page: `kind` says what it is; `style`, its own classes; `parts`, what it holds. */
   mount(el, kind, style, ...parts) {
     const title = this.model.get("title");
     this.root = make("section", { class: style, "aria-label": `${kind}${title ? `: ${title}` : ""}` },
-      ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...parts);
+      ...(this.model.link ? [this.buildLink()] : []), ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...parts);
     // JupyterLab's command mode would otherwise take the arrow keys, and run the cell on Ctrl + Enter. What else is
     // pressed with Ctrl, Alt or Cmd is the page's: Ctrl + K searches the book.
     this.root.addEventListener("keydown", (event) => {

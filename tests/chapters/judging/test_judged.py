@@ -87,12 +87,9 @@ def test_numbers_that_are_the_same_up_to_rounding_share_a_rank():
     assert apart == pytest.approx(stats.kendalltau([0.9, 0.5, 0.5, 0.1], [0.5, 0.5, 0.5, 0.1]).statistic)
 
 
-def test_measures_can_be_left_out():
+def test_from_noise_to_the_truth():
     both = made_up("s", mine=[0.1, 0.6, 0.5, 0.3])
     assert agreement([both], without=["a"])["tau"].item() > agreement([both])["tau"].item()
-
-
-def test_from_noise_to_the_truth():
     found = measures_by([made_up("s", mine=[2.0, 1.0, 0.5, -1.0])], "mine")
     assert found["method"].tolist() == ["a", "b", "c", "d"]
     assert found["value"].tolist() == [2.0, 1.0, 0.5, -1.0]
@@ -215,14 +212,10 @@ def asked():
     return p, cases, p.judge_all(cases, p.scores(cases, progress=False), progress=False)
 
 
-def test_only_what_is_answered_rightly_is_asked(asked):
-    _, cases, _ = asked
+def test_the_truth_and_the_ladder_are_found_by_the_judge_that_was_expected(asked):
+    _, cases, judged = asked
     assert [*cases] == [("reverse, compiled", 0), ("hist, compiled", 0)]
     assert all(case.questions.right.all() and case.questions.in_distribution.all() for case in cases.values())
-
-
-def test_the_truth_and_the_ladder_are_found_by_the_judge_that_was_expected(asked):
-    _, _, judged = asked
     table = agreement(judged).set_index(["setting", "protocol"])
     assert (table.xs(EXPECTED, level="protocol")["ladder"] > 0.7).all()
     assert table.loc[("reverse, compiled", EXPECTED), "tau"] > table.loc[("reverse, compiled", TODAY), "tau"]

@@ -25,10 +25,10 @@ def chapter(**changes):
 @pytest.mark.parametrize("which", ["quick", "paper"])
 def test_records_of_before_keep_their_names(which):
     p = JudgingMeasures.checked(quick(NAME) | profile(NAME, which) | {"device": "auto"})
-    name = _file_name(p.label, p.model_dump(mode="json"))
+    name = _file_name(p.label, p.told)
     assert (RECORDED / NAME / f"{name}.parquet").is_file()
     assert p.measures == [*ASKED] and LEARNED not in p.measures
-    assert "parts" in chapter(parts=["apart"]).model_dump(mode="json")
+    assert "parts" in chapter(parts=["apart"]).told
 
 
 def test_weights_are_learned_from_the_other_half():

@@ -1,5 +1,7 @@
 """What was asked after the recorded run: a learned measure, questions apart; records keep their names."""
 
+from functools import partial
+
 import pandas as pd
 import pytest
 import torch
@@ -12,14 +14,12 @@ from book.chapters.judging.predictions import TODAY
 from book.chapters.judging.tables import ALL, apart_table, part_rows, part_table
 from book.chapters.records.runs import RECORDED, _file_name
 from book.chapters.tells.measured import ASKED
-from tests.parameters import profile, quick
+from tests.parameters import profile, quick, smallest
 
 NAME = "judging_measures"
 
 
-def chapter(**changes):
-    smoke = quick(NAME) | profile(NAME, "smoke") | {"device": "cpu", "settings": ["hist, compiled"]}
-    return JudgingMeasures.checked(smoke | changes)
+chapter = partial(smallest, NAME, settings=["hist, compiled"])
 
 
 @pytest.mark.parametrize("which", ["quick", "paper"])

@@ -137,6 +137,14 @@ def test_the_two_intervals_of_a_mean_over_settings_cover_what_they_say():
     assert ((found["these_low"] <= 0.5) & (found["these_high"] >= 0.5)).mean() < 0.7
 
 
+def test_where_questions_leave_nothing_open_the_interval_of_these_settings_is_students():
+    models = [rows({"a": [0.4 + 0.1 * seed] * 4}, setting, seed) for seed in range(3) for setting in "st"]
+    (found,) = method_ranking(pd.concat(models), METRIC).itertuples()
+    half = 2.7764 * (2 * (0.1 / 0.8) ** 2 / (2**2 * 3)) ** 0.5  # of four degrees of freedom, two a setting
+    assert (found.these_n, found.value) == (6, pytest.approx(0.375))
+    assert (found.these_low, found.these_high) == pytest.approx((0.375 - half, 0.375 + half), rel=1e-4)
+
+
 def test_of_one_model_per_setting_only_questions_are_drawn_again():
     table, _ = drawn(np.random.default_rng(0), settings=3, models=1, questions=8, spread=0.2, sims=2)
     found = method_ranking(table, METRIC)

@@ -150,14 +150,8 @@ def invented(rng, values, settings=8, models=3, questions=4):
     """Rows of measures whose true numbers are given, of settings whose models differ by .05."""
     shape = settings, models, questions
     setting, seed, item = (each.ravel() for each in np.indices(shape))
-    about = {
-        "setting": setting,
-        "seed": seed,
-        "item": item,
-        "metric": PLAUSIBILITY,
-        "chance": 0.0,
-        "perfect": 1.0,
-    }
+    about = {"setting": setting, "seed": seed, "item": item, "metric": PLAUSIBILITY}
+    about |= {"chance": 0.0, "perfect": 1.0}
     noise = [0.05 * rng.normal(size=(*shape[:2], 1)) + 0.05 * rng.normal(size=shape) for _ in values]
     tables = [
         pd.DataFrame({**about, "method": method, "value": (value + each).ravel()})

@@ -13,3 +13,8 @@ quick = defaults_of
 def profile(name: str, which: str) -> dict[str, Any]:
     """What a profile changes of them."""
     return yaml.safe_load((NOTEBOOKS / f"profiles/{name}/{which}.yaml").read_text()) or {}
+
+
+def smallest(name: str, **changes: Any) -> Any:
+    """A chapter at its smallest, on the CPU."""
+    return CHAPTERS[name].checked(quick(name) | profile(name, "smoke") | {"device": "cpu"} | changes)

@@ -31,6 +31,7 @@ from torch import nn
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.keeping import Snapshots
 from book.chapters.demands import refuse_too_large
+from book.chapters.later import PARAMETERS
 from book.chapters.parameters import Device
 from book.chapters.processes import processes, train_side_by_side
 from book.chapters.records import device_name, record
@@ -245,13 +246,19 @@ class Chapter(BaseModel):
         """What the chapter with these parameters is called among its records."""
         raise NotImplementedError
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """The parameters as records tell them, and are named by: see `later.PARAMETERS`."""
+        later = PARAMETERS.get(self.notebook, ())
+        return {name: v for name, v in self.model_dump(mode="json").items() if v or name not in later}
+
     def record(self, rows: pd.DataFrame) -> Path | None:
         """Record what was found, with what training really did; see `book.chapters.records.record`."""
         return record(
             rows,
             notebook=self.notebook,
             label=self.label,
-            params=self.model_dump(mode="json"),
+            params=self.told,
             device=device_name(self.torch_device),
             seconds=time.monotonic() - self._started,
             training={name: found.history for name, found in self.trained.items() if found.history.folder},

@@ -165,7 +165,7 @@ def recorded(sweep: Sweep) -> dict[str, str]:
     kind, own = all_chapters()[sweep.chapter], defaults_of(sweep.chapter)
 
     def whole(given: dict[str, Any]) -> dict[str, Any]:
-        return kind.checked({**own, **given}).model_dump(mode="json")
+        return kind.checked({**own, **given}).told
 
     asked = {name: whole(run.parameters) for name, run in sweep.runs.items()}
     found = dict[str, str]()

@@ -93,11 +93,6 @@ def test_bad_parameters_are_refused_in_words_or_harmless(name):
     assert tried >= 40
 
 
-def told(p: Chapter) -> dict[str, Any]:
-    """All parameters; a chapter may leave some out of its records."""
-    return {name: getattr(p, name) for name in type(p).model_fields} | p.model_dump()
-
-
 def assert_harmless(p: Chapter, parameter: str, value: Any) -> None:
     """Names are names, files are files of their folder, and nothing was made of the parameters."""
     what = f"{parameter}={reprlib.repr(value)}"
@@ -108,7 +103,7 @@ def assert_harmless(p: Chapter, parameter: str, value: Any) -> None:
         assert "<" not in run.name and ".." not in run.name, what
     assert json.dumps(p.model_dump(mode="json"), allow_nan=False).encode(), what
     if parameter not in NORMAL:
-        assert told(p)[parameter] == value, what
+        assert p.model_dump()[parameter] == value, what
     if isinstance(value, str) and parameter not in FREE:
         assert value.isprintable() and not set(value) & set("<`$\n"), what
 
@@ -117,7 +112,7 @@ def assert_harmless(p: Chapter, parameter: str, value: Any) -> None:
 @pytest.mark.parametrize("which", ["smoke", "quick", "paper"])
 def test_checks_change_nothing(name, which):
     given = quick(name) | profile(name, which) | {"device": "cpu"}
-    checked = told(CHAPTERS[name].checked(given))
+    checked = CHAPTERS[name].checked(given).model_dump()
     assert {key for key in given if checked[key] != given[key]} <= NORMAL and checked.keys() == given.keys()
 
 

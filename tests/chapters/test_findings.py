@@ -101,16 +101,10 @@ def test_a_verdict_follows_the_numbers(words: str, metric: str, change: dict, ve
 
 
 def test_rules_of_many_cases_and_of_one_interval() -> None:
-    assert [how_many(pd.Series(each)) for each in ([True, True], [True, False], [False])] == [
-        "holds",
-        "in part",
-        "does not",
-    ]
-    assert [against(*each) for each in ((0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1))] == [
-        "holds",
-        "does not",
-        "not settled",
-    ]
+    many = {"holds": [True, True], "in part": [True, False], "does not": [False]}
+    assert all(how_many(pd.Series(cases)) == verdict for verdict, cases in many.items())
+    one = {"holds": (0.1, 0.2), "does not": (-0.2, -0.1), "not settled": (-0.1, 0.1)}
+    assert all(against(*ends) == verdict for verdict, ends in one.items())
     (row,) = pd.DataFrame({"value": [0.964], "low": [0.91], "high": [1.02]}).itertuples()
     assert percent(row) == "96 % [91, 100]"
 

@@ -32,33 +32,31 @@ def test_what_was_not_run_is_said_so(where):
     assert in_words(one_number(pd.DataFrame(), **where)) == "not run"
 
 
-def test_a_number_has_its_interval_and_its_units():
-    number = one_number(ROWS, task="IMDB")
-    assert in_words(number, "%") == "43 % [40, 47; n = 1,000]"
-    assert in_words(number, "points", digits=1) == "43.4 points [40.3, 46.5; n = 1,000]"
-    assert in_words(number) == "0.43 [0.40, 0.47; n = 1,000]"
+FEW = {"value": 0.85, "low": -0.1, "high": 1.02, "n": 3}
+ALONE = {"value": 0.5, "low": 0.5, "high": 0.5, "n": 1}
 
 
-def test_one_unit_has_no_interval_but_one_success_has():
-    alone = {"value": 0.5, "low": 0.5, "high": 0.5, "n": 1}
-    assert in_words(alone) == "0.50 [no interval; n = 1]"
-    assert in_words(alone | {"low": 0.2, "high": 1.0}) == "0.50 [0.20, 1.00; n = 1]"
-    assert in_words(alone | {"n": 4}) == "0.50 [0.50, 0.50; n = 4]"
-
-
-def test_a_lacking_interval_and_a_marked_record_are_said():
-    assert in_words(one_number(ROWS, task="SST"), "%") == "24 % [no interval; n = 3; other code]"
-
-
-def test_a_time_that_never_comes_is_called_never():
-    late = {"value": 80, "low": 70, "high": float("inf"), "n": 20}
-    assert in_words(late, "steps", 0) == "80 steps [70, never; n = 20]"
-
-
-def test_the_interval_of_a_share_ends_where_shares_do():
-    few = {"value": 0.85, "low": -0.1, "high": 1.02, "n": 3}
-    assert in_words(few, "%") == "85 % [0, 100; n = 3]"
-    assert in_words(few, "points") == "85 points [-10, 102; n = 3]"
+@pytest.mark.parametrize(
+    ("number", "how", "words"),
+    [
+        (one_number(ROWS, task="IMDB"), ["%"], "43 % [40, 47; n = 1,000]"),
+        (one_number(ROWS, task="IMDB"), ["points", 1], "43.4 points [40.3, 46.5; n = 1,000]"),
+        (one_number(ROWS, task="IMDB"), [], "0.43 [0.40, 0.47; n = 1,000]"),
+        (one_number(ROWS, task="SST"), ["%"], "24 % [no interval; n = 3; other code]"),
+        (ALONE, [], "0.50 [no interval; n = 1]"),
+        (ALONE | {"low": 0.2, "high": 1.0}, [], "0.50 [0.20, 1.00; n = 1]"),
+        (ALONE | {"n": 4}, [], "0.50 [0.50, 0.50; n = 4]"),
+        (FEW, ["%"], "85 % [0, 100; n = 3]"),  # the interval of a share ends where shares do
+        (FEW, ["points"], "85 points [-10, 102; n = 3]"),
+        (
+            {"value": 80, "low": 70, "high": float("inf"), "n": 20},
+            ["steps", 0],
+            "80 steps [70, never; n = 20]",
+        ),
+    ],
+)
+def test_a_number_has_its_interval_and_its_units(number, how, words):
+    assert in_words(number, *how) == words
 
 
 def test_every_text_spells_a_number_and_its_interval_alike():

@@ -5,16 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from attnlib.stats.seeds import table_over_seeds
-from book.chapters.findings.finding import (
-    Answer,
-    Claim,
-    Outcome,
-    how_many,
-    number,
-    one,
-    percent,
-    some,
-)
+from book.chapters.findings.finding import Answer, Claim, Outcome, how_many, number, one, percent, some
 from book.chapters.flow import tables
 from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
 
@@ -29,9 +20,8 @@ def agrees_better(way: str) -> Answer:
         """
         rows = tables.recorded(rows)
         models = rows[~rows["untrained"].astype(bool) & ~rows["causal"].astype(bool)]
-        better = models[models["metric"] == tables.ADVANTAGE]
-        better = better[better["relevance"].eq(BLANK_OUT) & better["items"].eq(WORDS) & better["way"].eq(way)]
-        verdicts = tables.verdicts(some(better))["verdict"]
+        claimed = tables.claimed(rows)
+        verdicts = some(claimed[claimed["way"] == way])["verdict"]
         last = rows["layer"].max()
         wikipedia = models[models["metric"].eq(tables.AGREEMENT) & models["relevance"].eq(BLANK_OUT)]
         wikipedia = wikipedia[wikipedia["items"].eq(WORDS) & wikipedia["data"].eq("linzen")]

@@ -59,7 +59,8 @@ SLIPS = {
     SUMMED: "the gradient's size is that of its sum over features",
 }
 
-Scores = dict[str, Float[Tensor, "layer batch key"]]
+TOGETHER = 64
+"""Sentences in a pass."""
 
 
 def agreement_rows(
@@ -163,7 +164,7 @@ class _Seen:
         ids, query = batch.input_ids.to(device), batch.input_ids.shape[1] - 1 if task.at_end else 0
         label = torch.tensor([each.label for each in sentences], device=device)
         attention = _means(model, batch.to(device), query).cpu()
-        rows = slice(None) if ANY_QUERY in slips else [query]
+        rows = [*range(ids.shape[1])] if ANY_QUERY in slips else [query]
         self.scores = {way: _followed(attention, way, rows, query) for way in ways}
         first_to_last = torch.arange(ids.shape[1], 0, -1.0).expand(1, *ids.shape)
         self.scores |= {EARLIER: first_to_last}
@@ -180,15 +181,14 @@ def _seen(
     sentences: Sequence[Sentence],
     ways: Sequence[str],
     slips: Collection[str],
-    together: int = 64,
 ) -> Iterator[tuple[list[int], _Seen]]:
     """Sentences of one length at a time, so that no padding has to be thought of; with their places."""
     groups = defaultdict[int, list[int]](list)
     for place, sentence in enumerate(sentences):
         groups[task.length(sentence)].append(place)
     for _, group in sorted(groups.items()):
-        for start in range(0, len(group), together):
-            places = group[start : start + together]
+        for start in range(0, len(group), TOGETHER):
+            places = group[start : start + TOGETHER]
             yield places, _Seen(model, task, [sentences[place] for place in places], ways, slips)
 
 
@@ -205,18 +205,17 @@ def _means(model: nn.Module, batch: Batch, query: int) -> Float[Tensor, "batch l
 
 
 def _followed(
-    attention: Float[Tensor, "batch layer query key"], way: str, rows: Any, query: int
+    attention: Float[Tensor, "batch layer query key"], way: str, rows: list[int], query: int
 ) -> Float[Tensor, "layer batch key"]:
     """Scores of every layer, the largest over the queries `rows`."""
     n, depth = attention.shape[-1], attention.shape[1]
-    chosen = [*range(n)] if isinstance(rows, slice) else rows
     if way == RAW:
-        return attention[:, :, chosen].amax(2).transpose(0, 1)
+        return attention[:, :, rows].amax(2).transpose(0, 1)
     heads = attention[:, :, None]
     if way == FLOW:
-        parts = [attention_flow(heads[:, : layer + 1], rows=chosen).amax(1) for layer in range(depth)]
+        parts = [attention_flow(heads[:, : layer + 1], rows=rows).amax(1) for layer in range(depth)]
         return torch.stack(parts).to(attention)
-    rolled = rollout(heads, rows=chosen, cumulative=True).amax(2).transpose(0, 1)
+    rolled = rollout(heads, rows=rows, cumulative=True).amax(2).transpose(0, 1)
     if way == ROLLOUT:
         return rolled
     nulls = [

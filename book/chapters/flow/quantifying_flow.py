@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -199,15 +200,12 @@ class QuantifyingFlow(Chapter):
 
     def runs(self) -> list[FlowRun]:
         """A model per corpus and seed, each with its untrained twin; one that looks back, if asked for."""
-        found = list[FlowRun]()
-        for data in self.corpora:
-            for seed in self.seeds:
-                run = FlowRun(f"{data}, seed {seed}", seed, data)
-                found += [run, replace(run, name=f"{run.name}, untrained", untrained=True)]
+        kinds, found = [(name, name, False) for name in self.corpora], list[FlowRun]()
         if self.looks_back and TEMPLATES in self.corpora:
-            for seed in self.seeds:
-                run = FlowRun(f"templates, looking back, seed {seed}", seed, TEMPLATES, causal=True)
-                found += [run, replace(run, name=f"{run.name}, untrained", untrained=True)]
+            kinds.append(("templates, looking back", TEMPLATES, True))
+        for (kind, data, causal), seed in itertools.product(kinds, self.seeds):
+            run = FlowRun(f"{kind}, seed {seed}", seed, data, causal)
+            found += [run, replace(run, name=f"{run.name}, untrained", untrained=True)]
         if self.classifier and SST in self.corpora:
             found.append(FlowRun(f"sst, {self.classifier}", 0, SST, pretrained=True))
         return found
@@ -224,15 +222,16 @@ class QuantifyingFlow(Chapter):
         if data == LINZEN:
             self._begin_with_templates(model, run)
         first = data == TEMPLATES
+        steps = self.steps if first else self.more_steps
         plan = Plan(
-            steps=self.steps if first else self.more_steps,
+            steps=steps,
             learning_rate=self.learning_rate if first else self.more_rate,
             schedule="onecycle",
             optimizer="adamw",
             betas=(0.9, 0.98),
             weight_decay=0.01,
             clip=1.0,
-            evaluate_every=max(1, (self.steps if first else self.more_steps) // 10),
+            evaluate_every=max(1, steps // 10),
             seed=run.seed,
             device=self.device,
         )
@@ -291,11 +290,7 @@ class QuantifyingFlow(Chapter):
 
     def agreement(self, models: Mapping[str, nn.Module]) -> pd.DataFrame:
         """`agreement_rows` of every model on its test sentences, with `run_table`'s columns."""
-        tables = [
-            agreement_rows(models[run.name], self.task(run), self.shown(run), run.ways).assign(run=run.name)
-            for run in self.runs()
-        ]
-        return pd.concat(tables, ignore_index=True).merge(self.run_table(), on="run")
+        return self._of_runs(agreement_rows, models, self.runs())
 
     def slips(self, models: Mapping[str, nn.Module]) -> pd.DataFrame:
         """`agreement_rows` of the first seed's trained models, as it should be and with each slip alone."""
@@ -311,11 +306,14 @@ class QuantifyingFlow(Chapter):
 
     def subjects(self, models: Mapping[str, nn.Module]) -> pd.DataFrame:
         """`subject_rows` of every model of templates, with `run_table`'s columns."""
+        return self._of_runs(subject_rows, models, [run for run in self.runs() if run.data == TEMPLATES])
+
+    def _of_runs(
+        self, rows_of: Callable[..., pd.DataFrame], models: Mapping[str, nn.Module], runs: list[FlowRun]
+    ) -> pd.DataFrame:
         tables = [
-            subject_rows(models[run.name], self.task(run), self.shown(run), run.ways).assign(run=run.name)
-            for run in self.runs()
-            if run.data == TEMPLATES
+            rows_of(models[run.name], self.task(run), self.shown(run), run.ways).assign(run=run.name)
+            for run in runs
         ]
-        columns = ["sentence", "layer", "way", "found", "chance", "run"]
-        rows = pd.concat([pd.DataFrame(columns=columns), *tables][bool(tables) :], ignore_index=True)
-        return rows.merge(self.run_table(), on="run")
+        none = pd.DataFrame(columns=["sentence", "layer", "way", "found", "chance", "run"])
+        return pd.concat(tables or [none], ignore_index=True).merge(self.run_table(), on="run")

@@ -18,6 +18,9 @@ MODEL = ["data", "causal", "untrained", "seed"]
 SETTINGS = ["tested on", "slip", "relevance", "items", "way", "layer"]
 """What tells the numbers of a model apart; "" (of layers, 0) where it does not apply."""
 
+KIND = [*MODEL, "relevance", "items", "way"]
+"""What tells the layers of one way of a model from others."""
+
 RECORDED = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread", "chance"]
 
 AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
@@ -97,7 +100,7 @@ def advantages(rows: pd.DataFrame, over: str = RAW) -> pd.DataFrame:
         raw[[*keys, "value"]].rename(columns={"value": "raw"}), on=keys
     )
     both["value"] = both["value"] - both["raw"]
-    return summarise(both, [*MODEL, "relevance", "items", "way", "layer"], bounds=None)
+    return summarise(both, [*KIND, "layer"], bounds=None)
 
 
 def verdicts(found: pd.DataFrame) -> pd.DataFrame:
@@ -113,16 +116,12 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
         else "in part".
     """
     deep = found[found["layer"] >= FROM_LAYER]
-    columns = [*MODEL, "relevance", "items", "way", "better", "worse", "unsettled", "smallest", "verdict"]
-    tables = []
-    for key, group in deep.groupby([*MODEL, "relevance", "items", "way"], sort=False):
+    table = []
+    for key, group in deep.groupby(KIND, sort=False):
         better, worse = group["low"] > 0, group["high"] < 0
-        sides = {"better": better, "worse": worse, "unsettled": ~better & ~worse}
-        named = {name: _listed(group["layer"][side]) for name, side in sides.items()}
-        verdict = how_many(better)
-        about = dict(zip([*MODEL, "relevance", "items", "way"], key, strict=True))
-        tables.append(about | named | {"smallest": group["value"].min(), "verdict": verdict})
-    return pd.DataFrame(tables, columns=columns)
+        sides = [_listed(group["layer"][side]) for side in (better, worse, ~better & ~worse)]
+        table.append((*key, *sides, group["value"].min(), how_many(better)))
+    return pd.DataFrame(table, columns=[*KIND, "better", "worse", "unsettled", "smallest", "verdict"])
 
 
 def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
@@ -240,7 +239,7 @@ def told(rows: pd.DataFrame) -> dict[str, float | int]:
         "recorded models": len(rows[~rows["untrained"].astype(bool)].drop_duplicates(MODEL)),
         "recorded n": int(rows.loc[rows["metric"] == SUBJECT, "n"].max()) if len(rows) else 0,
     }
-    claims = _claims(rows)
+    claims = claimed(rows)
     found["recorded: compared"] = len(claims[claims["way"] == ROLLOUT])
     for way in (ROLLOUT, FLOW):
         for verdict in ("holds", "in part"):
@@ -268,8 +267,8 @@ def told(rows: pd.DataFrame) -> dict[str, float | int]:
     return found
 
 
-def _claims(rows: pd.DataFrame) -> pd.DataFrame:
-    """`verdicts` on words alone, with blank-out, of trained models that look both ways."""
+def claimed(rows: pd.DataFrame) -> pd.DataFrame:
+    """`verdicts` on words alone, with blank-out, of the recorded trained models that look both ways."""
     better = rows[(rows["metric"] == ADVANTAGE) & (rows["relevance"] == BLANK_OUT) & (rows["items"] == WORDS)]
     return verdicts(better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)])
 

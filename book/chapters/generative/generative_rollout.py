@@ -96,10 +96,8 @@ class GenerativeRollout(Chapter):
 
     def name_rows(self, model: Any, tokenizer: Any) -> pd.DataFrame:
         """What every measure says of the texts of names, each form's below the other's; see `names`."""
-        asked = [items(tokenizer, self.names, form) for form in FORMS]
-        return pd.concat(
-            [name_rows(model, each, only_answered=self.model != TINY) for each in asked], ignore_index=True
-        )
+        asked = [each for form in FORMS for each in items(tokenizer, self.names, form)]
+        return name_rows(model, asked, only_answered=self.model != TINY)
 
 
 def needle_shares(run: NeedleRun) -> pd.DataFrame:

@@ -79,20 +79,8 @@ FORMS = {
 }
 """The texts, by what they hold; {0} is the name that decides."""
 
-MEASURES: Mapping[str, Any] = {
-    MEAN_ROLLOUT: from_attention(mean_rolled),
-    **{
-        name: name
-        for name in (
-            "rollout",
-            "mean attention",
-            "gradient x embedding",
-            "AttnLRP",
-            "blank-out",
-            "activation patching",
-        )
-    },
-}
+_NAMED = ("rollout", "mean attention", "gradient x embedding", "AttnLRP", "blank-out", "activation patching")
+MEASURES: Mapping[str, Any] = {MEAN_ROLLOUT: from_attention(mean_rolled)} | {name: name for name in _NAMED}
 """The study's reading of rollout, what it is made of, and measures that ask for the answer."""
 
 
@@ -154,21 +142,21 @@ def _item(tokenizer: Any, form: str, one: tuple[str, str], two: tuple[str, str])
     shared = takewhile(lambda pair: pair[0] == pair[1], zip(*said, strict=False))
     same = [token for token, _ in shared]  # what both countries begin with is given, too
 
-    def tokens(text: str) -> Int[Tensor, " token"]:
-        return torch.tensor([*tokenizer(text)["input_ids"], *same])
+    read = {each: tokenizer(each, return_offsets_mapping=True) for each in (text, exchanged)}
+    ids, other_ids = (torch.tensor([*each["input_ids"], *same]) for each in read.values())
 
     def tokens_of(word: str, text: str) -> Bool[Tensor, " token"]:
-        at, spans = text.find(word), tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+        at, spans = text.find(word), read[text]["offset_mapping"]
         found = [at >= 0 and start < at + len(word) and end > at for start, end in spans]
         return torch.tensor(found + [False] * len(same))
 
     right, beside = tokens_of(name, text), tokens_of(other, text)
     if not torch.equal(right, tokens_of(other, exchanged)):
         return None
-    candidates = informative(tokens(text), tokenizer, filtered_by_study)
+    candidates = informative(ids, tokenizer, filtered_by_study)
     candidates[-1] = False
     target, foil = (each[len(same)] for each in said)
-    return Item(form, name, tokens(text), tokens(exchanged), target, foil, right, beside, candidates)
+    return Item(form, name, ids, other_ids, target, foil, right, beside, candidates)
 
 
 def name_rows(

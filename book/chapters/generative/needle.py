@@ -15,7 +15,7 @@ with `among="facts, filtered"`, neither are tokens that say nothing (articles, p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
@@ -23,7 +23,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from scipy import stats
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from attnlib.attribution.attention import one_pass, scores_of, shares_a_pass
 from attnlib.attribution.prompts import Method, Prompts
@@ -86,8 +85,6 @@ def needle_ranks(
     blank_out_items: int | None = None,
     only_answered: bool = True,
     informative: Informative | None = None,
-    batch_size: int = 8,
-    progress: bool = False,
 ) -> NeedleRun:
     """Run the needle test.
 
@@ -104,8 +101,6 @@ def needle_ranks(
             that answers nothing.
         informative: a filter, from tokens to whether each of them says something; ranks among those that do
             are counted, too (`attnlib.rollout.generative.informative`, of a tokenizer).
-        batch_size: items at once.
-        progress: show a bar.
 
     Raises:
         ValueError: there is no such method, the model cannot give it, there are no items, or the filter
@@ -115,8 +110,7 @@ def needle_ranks(
     if not samples:
         raise ValueError("there should be items; got none")
     rows, ranks, blanked = list[dict](), list[dict](), 0
-    bar = tqdm(total=len(samples), disable=not progress, desc="needle test", unit="item")
-    for indices in _batches(samples, batch_size):
+    for indices in _batches(samples):
         batch = [samples[index] for index in indices]
         scores, answered = _seen_in_passing(model, batch, chosen)
         counting = [place for place in range(len(batch)) if answered[place] or not only_answered]
@@ -134,14 +128,12 @@ def needle_ranks(
                 if place in scores[name]:
                     ranked = _ranked(scores[name][place].cpu(), sample, informative)
                     ranks.append(about | {"method": name} | ranked)
-        bar.update(len(batch))
-    bar.close()
     by_item = pd.DataFrame(rows).sort_values("item", ignore_index=True)
     by_method = pd.DataFrame(ranks, columns=None if ranks else ["item"])
     return NeedleRun(by_item, by_method.sort_values("item", ignore_index=True))
 
 
-def _batches(samples: list[NeedleSample], size: int) -> list[list[int]]:
+def _batches(samples: list[NeedleSample], size: int = 8) -> list[list[int]]:
     """Indices of samples of one length of prompt and answer, at most `size` together."""
     groups: dict[tuple[int, int], list[int]] = {}
     for index, sample in enumerate(samples):
@@ -212,14 +204,7 @@ def _ranked(
     return numbers
 
 
-def needle_table(
-    run: NeedleRun,
-    k: Collection[int] = (1, 5, 10),
-    *,
-    among: Among = "prompt",
-    by: Sequence[str] = (),
-    confidence: float = 0.95,
-) -> pd.DataFrame:
+def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Among = "prompt") -> pd.DataFrame:
     r"""How often each method has a needle token among its top `k`, with Wilson's interval.
 
     Args:
@@ -227,11 +212,9 @@ def needle_table(
         k: how many tokens to look at.
         among: candidates: all prompt tokens but the query, or those of the facts; of these, with "filtered",
             those that pass the run's filter.
-        by: columns of `run.ranks` to split by: `facts`, `position`.
-        confidence: of the intervals.
 
     Returns:
-        Columns `by`, `method`, `k`, `value`, `low`, `high` and `n` (items). The method "chance" draws
+        Columns `method`, `k`, `value`, `low`, `high` and `n` (items). The method "chance" draws
         candidates blindly: the mean over items of $1 - \binom{c - m}{k} / \binom{c}{k}$, with $c$ candidates,
         $m$ of them needles; it has no interval of its own.
 
@@ -243,20 +226,14 @@ def needle_table(
             f"the model answered none of the {len(run.items)} items, so there is nothing to find; ask for "
             "fewer facts, take a larger model, or call needle_ranks(..., only_answered=False) to try the code"
         )
-    rank, count, keys = f"rank_{among}", f"candidates_{among}", [*by, "method", "k"]
+    rank, count, keys = f"rank_{among}", f"candidates_{among}", ["method", "k"]
     ranks, items = run.ranks, run.ranks.drop_duplicates("item").assign(method=CHANCE)
     found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in k])
     missed = [stats.hypergeom.pmf(0, items[count], items["needles"], each) for each in k]
     blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(k, missed, strict=True)])
     blind = summarise(blind, keys)
-    table = pd.concat(
-        [
-            summarise(found, keys, "found", confidence=confidence),
-            blind.assign(low=blind["value"], high=blind["value"]),
-        ],
-        ignore_index=True,
-    )
-    return table.sort_values([*by], kind="stable", ignore_index=True) if by else table
+    blind = blind.assign(low=blind["value"], high=blind["value"])
+    return pd.concat([summarise(found, keys, "found"), blind], ignore_index=True)
 
 
 def needle_comparison(

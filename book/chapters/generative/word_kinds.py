@@ -8,7 +8,7 @@ beside attention that looks everywhere equally.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -53,58 +53,39 @@ def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
     return encoded["input_ids"], ["first token", *kinds[1:]]
 
 
-def mass_by_kind(
-    model: Any,
-    tokenizer: Any,
-    texts: Iterable[str],
-    *,
-    queries: int = 1,
-    sink: Sequence[int] | None = None,
-    seed: int = 0,
-    models: Sequence[str] = ("trained", "untrained", "uniform"),
-) -> pd.DataFrame:
+def mass_by_kind(model: Any, tokenizer: Any, texts: Iterable[str], *, seed: int = 0) -> pd.DataFrame:
     """Rollout's mass per layer and kind of key, for a model and for what has not been trained.
 
     Args:
         model: a causal Hugging Face language model that `rollout_of` can follow.
         tokenizer: its tokenizer, a fast one.
-        texts: one pass each (and one of the untrained model).
-        queries: rows are those of each text's last so many tokens, and averaged.
-        sink: as in `rollout`.
+        texts: one pass each (and one of the untrained model); rows are those of their last tokens.
         seed: of the untrained model.
-        models: "trained": `model`; "untrained": one of the same configuration with random weights;
-            "uniform": attention that looks equally at everything it may look at.
 
     Returns:
         Columns `text` (its number), `model`, `layer` (from 1; the rollout up to there), `kind`, `value` and
-        `tokens`, the kind's share among the keys. The kinds of a layer sum to 1.
+        `tokens`, the kind's share among the keys. The kinds of a layer sum to 1. Of the models, "trained" is
+        `model`, "untrained" one of the same configuration with random weights, "uniform" attention that looks
+        equally at everything it may look at.
 
     Raises:
-        ValueError: there is no text, or fewer tokens than queries.
+        ValueError: there is no text, or one without tokens.
     """
-    followed = {"trained": model} | (
-        {"untrained": untrained_twin(model, seed)} if "untrained" in models else {}
-    )
-    masses: dict[str, list[Float[np.ndarray, "layer kind"]]] = {name: [] for name in models}
+    followed = {"trained": model, "untrained": untrained_twin(model, seed)}
+    n_layers = int(model.config.get_text_config().num_hidden_layers)
+    masses: dict[str, list[Float[np.ndarray, "layer kind"]]] = {name: [] for name in (*followed, "uniform")}
     shares = []
     for text in texts:
         ids, kinds = kinds_of(tokenizer, text)
-        n = len(ids)
-        if n < queries:
-            raise ValueError(
-                f"a text should have at least {queries} tokens, one per query; got {n}: {text!r}"
-            )
+        tokens, last = torch.tensor([ids], device=model.device), [len(ids) - 1]
         is_kind = torch.tensor([[kind == each for each in KINDS] for kind in kinds], dtype=torch.float64)
         shares.append(is_kind.mean(0).numpy())
-        rows = range(n - queries, n)
-        for name in models:
-            if name == "uniform":
-                layers = int(model.config.get_text_config().num_hidden_layers)
-                rolled = uniform_causal_rollout(n, layers, rows=rows, cumulative=True, sink=sink)
-            else:
-                tokens = torch.tensor([ids], device=model.device)
-                rolled = rollout_of(followed[name], tokens, rows=rows, cumulative=True, sink=sink)[0]
-            masses[name].append((rolled.cpu().double() @ is_kind).mean(1).numpy())
+        rolled = {
+            name: rollout_of(each, tokens, rows=last, cumulative=True)[0] for name, each in followed.items()
+        }
+        rolled["uniform"] = uniform_causal_rollout(len(ids), n_layers, rows=last, cumulative=True)
+        for name, rows in rolled.items():
+            masses[name].append((rows.cpu().double() @ is_kind)[:, 0].numpy())
     if not shares:
         raise ValueError("there should be texts; got none")
     stacked = np.stack([np.stack(per_text, axis=1) for per_text in masses.values()])  # model layer text kind

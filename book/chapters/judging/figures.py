@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.colors import TwoSlopeNorm
 
 from attnlib.plots.drawing import Drawn, drawing
-from attnlib.plots.panels import finished, looks, points
-from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, signed
+from attnlib.plots.panels import finished
+from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 from book.chapters.judging import tables
 from book.chapters.records import came_with_the_book
+from book.chapters.tells.figures import numbers_in_cells, points_beside
 
 
 def kept() -> tables.Kept:
@@ -34,24 +34,16 @@ def judges(rows: pd.DataFrame) -> Drawn:
     Args:
         rows: of `predictions.halves`, with the `judge` as the text calls it.
     """
-    names, groups = list(rows["judge"].unique()), list(rows["settings"].unique())
+    names = list(rows["judge"].unique())
+    groups = {str(name): part.set_index("judge") for name, part in rows.groupby("settings", sort=False)}
     figure, axis = plt.subplots(figsize=(COLUMN, 1.3 + 0.5 * len(names)))
     for place in (0.0, 0.7):
         axis.axvline(place, color=colour("faint"), lw=0.8, ls=":")
-    for number, (group, look) in enumerate(zip(groups, looks(), strict=False)):
-        part = rows[rows["settings"] == group].set_index("judge").reindex(names)
-        heights = np.arange(len(names)) + 0.22 * (number - (len(groups) - 1) / 2)
-        points(axis, part, heights.tolist(), look, group)
-    axis.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
+    points_beside(axis, groups, names, 0.22)
     axis.set_xlabel("Kendall's tau with the known answers")
-    axis.tick_params("y", length=0)
-    axis.grid(axis="x", alpha=0.3)
     figure.legend(loc="outside lower center", ncols=len(groups), frameon=False)
-    return (
-        finished(figure),
-        rows,
-        f"Points with intervals, a row per judge. {by_group(rows, 'settings', 'judge')}.",
-    )
+    alt = f"Points with intervals, a row per judge. {by_group(rows, 'settings', 'judge')}."
+    return finished(figure), rows, alt
 
 
 @drawing
@@ -61,25 +53,14 @@ def protocol_grid(grid: pd.DataFrame) -> Drawn:
     Args:
         grid: of `tables.grid`.
     """
-    columns = [", ".join(names) for names in grid.columns]
-    values, scale, norm = grid.to_numpy(float), signed(), TwoSlopeNorm(0, vmin=-1, vmax=1)
+    grid = grid.set_axis([", ".join(names) for names in grid.columns], axis=1).astype(float)
     figure, axis = plt.subplots(figsize=(COLUMN, 1.9 + 0.25 * len(grid)))
-    axis.pcolormesh(
-        np.arange(len(columns) + 1) - 0.5, np.arange(len(grid) + 1) - 0.5, values, norm=norm, cmap=scale
-    )
-    for (row, column), value in np.ndenumerate(values):
-        ink = ink_on(scale(norm(value)))
-        axis.text(column, row, f"{100 * value:z.0f}", ha="center", va="center", fontsize=POINTS, color=ink)
-    axis.set(xticks=range(len(columns)), xticklabels=columns, yticks=range(len(grid)), yticklabels=grid.index)
-    axis.tick_params(length=0)
-    axis.tick_params("x", labelrotation=60)
+    numbers_in_cells(axis, grid, TwoSlopeNorm(0, vmin=-1, vmax=1))
+    axis.set(yticks=range(len(grid)), yticklabels=grid.index)
     axis.invert_yaxis()
-    for label in axis.get_xticklabels():
-        label.set(ha="right", rotation_mode="anchor")
-    for side in axis.spines.values():
-        side.set_visible(False)
-    cells = grid.set_axis(columns, axis=1).rename_axis("form").reset_index()
-    cells = cells.melt("form", var_name="taken away, read", value_name="value")
+    cells = (
+        grid.rename_axis("form").reset_index().melt("form", var_name="taken away, read", value_name="value")
+    )
     seen = by_group(cells, "taken away, read", "form")
     alt = f"Coloured numbers, a row per form and a column per way. {seen}."
     return finished(figure, axes=False), cells, alt

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnlib.attribution.learned import learned_heads
 from attnlib.attribution.prompts import Prompts
 from book.chapters.tells.measured import scored
-from book.chapters.tells.questions import Questions
+from book.chapters.tells.questions import Questions, alike
 
 LEARNED = "learned weights of heads"
 """What the measure is called that `learned_heads` learns."""
@@ -33,7 +33,7 @@ def cross_fitted(model: nn.Module, questions: Questions) -> Float[Tensor, "item 
 
 def prompts_of(questions: Questions) -> Iterator[Prompts]:
     """Questions as measures are given them: those of one query and length at a time."""
-    kinds = torch.stack([questions.query, questions.attention_mask.sum(1)], 1)
-    for kind in kinds.unique(dim=0):
-        some = questions.where((kinds == kind).all(1))
-        yield Prompts(some.input_ids[:, : int(kind[1])], int(kind[0]), some.target, some.foil)
+    sizes = questions.attention_mask.sum(1)
+    for query, length, rows in alike(questions.query, sizes, most=len(questions)):
+        some = questions.where(rows)
+        yield Prompts(some.input_ids[:, :length], query, some.target, some.foil)

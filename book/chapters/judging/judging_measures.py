@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from attnlib.attribution.registry import METHODS, SIGNED, attributions
+from attnlib.attribution.registry import METHODS, SIGNED
 from book.chapters.chapter import Chapter
 from book.chapters.judging.fitted import LEARNED, cross_fitted
 from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
@@ -24,10 +24,9 @@ from book.chapters.judging.protocols import FORMS, PROTOCOLS, Protocol, called
 from book.chapters.judging.removal import OPERATORS, READINGS, Case
 from book.chapters.judging.soft import SOFT
 from book.chapters.parameters import Count, Different, Several, Text, among
-from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.measured import ASKED, scored
 from book.chapters.tells.questions import Questions
-from book.chapters.tells.settings import SETTINGS, Setting
+from book.chapters.tells.settings import SETTINGS, Setting, refuse_profile
 
 Cases = dict[tuple[str, int], Case]
 """By setting and seed."""
@@ -79,20 +78,12 @@ class JudgingMeasures(Chapter):
 
     @model_validator(mode="after")
     def _possible(self) -> JudgingMeasures:
-        for needed in {SETTINGS[name].needs or "*" for name in [*self.settings, *self.retrained]}:
-            profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
-            if self.models not in profiles:
-                raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
+        refuse_profile(self.models, [*self.settings, *self.retrained])
         if len(self.methods) == 1:
             raise ValueError(
                 f"methods should be at least two, to be ranked, or none for all; got {self.methods}"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _told(self, told: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The parameters that a record is of: `parts`, which came after some, only where there are any."""
-        return {name: value for name, value in told(self).items() if name != "parts" or value}
 
     @property
     def label(self) -> str:
@@ -185,14 +176,9 @@ class JudgingMeasures(Chapter):
             case = firsts[setting]
             effects = single_effects(case)
             for item in range(min(self.shown, len(case.questions))):
-                n = int(case.questions.attention_mask[item].sum())
-                found[f"{setting}, question {item + 1}"] = {
-                    "tokens": SETTINGS[setting].words(self, case.questions.input_ids[item, :n]),
-                    "scores": {name: torch.from_numpy(each[item, :n]) for name, each in effects.items()},
-                    "truth": case.questions.truth[item, :n],
-                    "candidates": case.questions.candidates[item, :n],
-                    "query": int(case.questions.query[item]),
-                }
+                lost = {name: torch.from_numpy(each[item]) for name, each in effects.items()}
+                shown = SETTINGS[setting].shown(self, case.questions, item, lost)
+                found[f"{setting}, question {item + 1}"] = shown
         return found
 
     def blind_spot(self, methods: list[str]) -> tuple[list[str], Questions, torch.Tensor]:
@@ -203,20 +189,12 @@ class JudgingMeasures(Chapter):
         """
         model, questions = SETTINGS[BLIND].make(self, 0, others=self.others)
         sizes = questions.truth.sum(1) * 100 - questions.attention_mask.sum(1)
-        first = questions.where(torch.arange(len(questions)) == sizes.argmax())
-        n, item = int(first.attention_mask.sum()), first.input_ids
-        found = attributions(
-            model,
-            item[:, :n],
-            methods,
-            None,
-            int(first.query),
-            first.target,
-            first.foil,
-            None if first.counterfactual is None else first.counterfactual[:, :n],
-        )
-        values = torch.stack([found[name][0].nan_to_num().abs() for name in methods])
-        return SETTINGS[BLIND].words(self, item[0, :n]), first, values / values.amax(1, keepdim=True)
+        first = questions.where(sizes.argmax()[None])
+        n = int(first.attention_mask.sum())
+        scores = scored(model, first, methods).scores
+        values = torch.stack([scores[name][0, :n].nan_to_num().abs() for name in methods])
+        words = SETTINGS[BLIND].words(self, first.input_ids[0, :n])
+        return words, first, values / values.amax(1, keepdim=True)
 
 
 def without_sign(scores: Scores) -> Scores:

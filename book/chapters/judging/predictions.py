@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 
 from book.chapters.judging.judged import difference, estimate, over_settings
 from book.chapters.judging.protocols import called
+from book.chapters.tells.predictions import verdict
 from book.chapters.tells.settings import SETTINGS
 
 NO_TRANSFORMER_TRAINED_HERE = ("needle",)
@@ -55,6 +57,8 @@ class Expected(NamedTuple):
     second: str
 
 
+_FIRST, _SHARES = partial(called, "without the first"), partial(called, "comprehensiveness")
+
 PREDICTIONS = (
     Expected(
         "The drop of log p without the first token, replaced, agrees better than today's judge",
@@ -62,33 +66,19 @@ PREDICTIONS = (
         TODAY,
     ),
     Expected(
-        "Tokens are better replaced by those of the same place than masked",
-        EXPECTED,
-        called("without the first", "mask", "log p"),
+        "Tokens are better replaced by those of the same place than masked", EXPECTED, _FIRST("mask", "log p")
     ),
     Expected(
         "Tokens are better replaced by those of the same place than by random ones",
         EXPECTED,
-        called("without the first", "random", "log p"),
+        _FIRST("random", "log p"),
     ),
+    Expected("log p is the better reading than p against a foil", EXPECTED, _FIRST("replace", "p")),
     Expected(
-        "log p is the better reading than p against a foil",
-        EXPECTED,
-        called("without the first", "replace", "p"),
+        "The first token alone tells more than shares of the tokens", EXPECTED, _SHARES("replace", "log p")
     ),
-    Expected(
-        "The first token alone tells more than shares of the tokens",
-        EXPECTED,
-        called("comprehensiveness", "replace", "log p"),
-    ),
-    Expected(
-        "So does LDS", called("LDS", "replace", "log p"), called("comprehensiveness", "replace", "log p")
-    ),
-    Expected(
-        "Deleting tokens is better than masking them",
-        called("comprehensiveness", "delete", "p"),
-        TODAY,
-    ),
+    Expected("So does LDS", called("LDS", "replace", "log p"), _SHARES("replace", "log p")),
+    Expected("Deleting tokens is better than masking them", _SHARES("delete", "p"), TODAY),
 )
 """Written before the first run of this chapter, and not changed since."""
 
@@ -136,11 +126,6 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"]).dropna(
         subset="value"
     )
-
-
-def verdict(low: float, high: float) -> str:
-    """What became of a prediction that a difference is above 0: "yes", "no", or "not settled"."""
-    return "yes" if low > 0 else "no" if high < 0 else "not settled"
 
 
 def prediction_table(table: pd.DataFrame) -> pd.DataFrame:

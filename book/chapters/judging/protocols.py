@@ -41,7 +41,7 @@ from jaxtyping import Bool, Float, Int
 
 from attnlib.stats.ragged import Ragged
 from attnlib.stats.rank_measures import spearman_rows
-from book.chapters.judging.removal import OPERATORS, READINGS, Case, Kept
+from book.chapters.judging.removal import OPERATORS, READINGS, Case
 from book.chapters.judging.soft import SOFT
 from book.chapters.tells.faithfulness import order_of, tokens_of
 
@@ -63,24 +63,16 @@ def first_tokens(case: Case, scores: Scores, counts: Counts) -> Bool[np.ndarray,
     return first & case.candidates[:, None, None]
 
 
-def _flat(ways: Bool[np.ndarray, "item measure budget token"]) -> Kept:
-    return ways.reshape(len(ways), -1, ways.shape[-1])
-
-
 def _shares(case: Case, shares: Sequence[float]) -> Counts:
     return np.stack([tokens_of(share, case.candidates) for share in shares], 1)
 
 
-def _without(case: Case, operator: str, reading: str, scores: Scores, counts: Counts) -> Numbers:
-    """The mean reading without the first tokens, over the counts."""
-    first = first_tokens(case, scores, counts)
-    return case.answers(operator, reading, _flat(~first)).reshape(first.shape[:-1]).mean(-1)
-
-
-def _with(case: Case, operator: str, reading: str, scores: Scores, counts: Counts) -> Numbers:
-    """The mean reading on the first tokens only, over the counts."""
-    first = first_tokens(case, scores, counts)
-    return case.answers(operator, reading, _flat(first)).reshape(first.shape[:-1]).mean(-1)
+def _read(
+    case: Case, operator: str, reading: str, ways: Bool[np.ndarray, "item measure budget token"]
+) -> Float[np.ndarray, "item measure budget"]:
+    """The reading on these candidates only."""
+    kept = ways.reshape(len(ways), -1, ways.shape[-1])
+    return case.answers(operator, reading, kept).reshape(ways.shape[:-1])
 
 
 def _ends(case: Case, operator: str, reading: str) -> tuple[Numbers, Numbers]:
@@ -93,36 +85,37 @@ def _ends(case: Case, operator: str, reading: str) -> tuple[Numbers, Numbers]:
 def comprehensiveness(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """How much is lost without the first tokens; see the module."""
     whole, _ = _ends(case, operator, reading)
-    return whole - _without(case, operator, reading, scores, _shares(case, BUDGETS))
+    first = first_tokens(case, scores, _shares(case, BUDGETS))
+    return whole - _read(case, operator, reading, ~first).mean(-1)
 
 
 def sufficiency(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """How much is there with the first tokens alone; see the module."""
-    return _with(case, operator, reading, scores, _shares(case, BUDGETS))
+    return _read(case, operator, reading, first_tokens(case, scores, _shares(case, BUDGETS))).mean(-1)
 
 
 def without_first(n: int | None, operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """How much is lost without the first `n` tokens, or as many as there are sources."""
     counts = case.truth.sum(1) if n is None else np.minimum(n, case.candidates.sum(1))
     whole, _ = _ends(case, operator, reading)
-    return whole - _without(case, operator, reading, scores, counts[:, None])
+    return whole - _read(case, operator, reading, ~first_tokens(case, scores, counts[:, None])).mean(-1)
 
 
 def deletion(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """Minus the area under the curve of taking the first tokens away, by the trapezoid rule."""
-    between = _without(case, operator, reading, scores, _shares(case, STEPS))
-    return -_area(*_ends(case, operator, reading), between)
+    first = first_tokens(case, scores, _shares(case, STEPS))
+    return -_area(*_ends(case, operator, reading), _read(case, operator, reading, ~first))
 
 
 def insertion(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """The area under the curve of putting the first tokens in, by the trapezoid rule."""
-    between = _with(case, operator, reading, scores, _shares(case, STEPS))
-    return _area(*_ends(case, operator, reading), between)
+    first = first_tokens(case, scores, _shares(case, STEPS))
+    return _area(*_ends(case, operator, reading), _read(case, operator, reading, first))
 
 
-def _area(whole: Numbers, nothing: Numbers, between: Numbers) -> Numbers:
+def _area(whole: Numbers, nothing: Numbers, between: Float[np.ndarray, "item measure step"]) -> Numbers:
     n = len(STEPS)
-    return ((whole + nothing) / 2 + n * between) / (n + 1)
+    return ((whole + nothing) / 2 + n * between.mean(-1)) / (n + 1)
 
 
 def mas(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
@@ -139,7 +132,7 @@ def mas(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     change = (whole - nothing)[..., None]
 
     def response(kept: Bool[np.ndarray, "item measure step token"], start: Numbers) -> np.ndarray:
-        v = case.answers(operator, reading, _flat(kept)).reshape(there.shape)
+        v = _read(case, operator, reading, kept)
         v = np.concatenate([np.broadcast_to(start[..., None], (*v.shape[:2], 1)), v], 2)
         return ((v - nothing[..., None]) / np.where(change == 0, np.inf, change)).clip(0, 1)
 

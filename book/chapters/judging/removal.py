@@ -20,8 +20,7 @@ What is no candidate (the query, padding, `<bos>`) always stays.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -31,7 +30,8 @@ from torch import Tensor, nn
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.causal import is_causal
-from book.chapters.tells.questions import Questions
+from book.chapters.tells.faithfulness import logits_seeing
+from book.chapters.tells.questions import Questions, alike
 
 READINGS = ("p", "margin", "log p")
 """What is read off the answer; see the module."""
@@ -178,7 +178,7 @@ class Case:
         q, found = self.questions, torch.zeros(len(ids), len(READINGS), dtype=torch.float64)
         assert q.foil is not None
         with evaluating(self.model):
-            for end, rows in of_one_length(ends, self.batch_size):
+            for end, rows in alike(ends, most=self.batch_size):
                 logits = self._logits(
                     ids[rows, :end], query[rows], None if seen is None else seen[rows, :end]
                 )
@@ -193,23 +193,14 @@ class Case:
         query: Int[Tensor, " row"],
         seen: Bool[Tensor, "row token"] | None,
     ) -> Float[Tensor, "row class"]:
-        known, given = inspect.signature(self.model.forward).parameters, dict[str, Any]()
-        if seen is not None:
-            if "attention_mask" not in known:
-                raise ValueError(
-                    f"{type(self.model).__name__} does not take a mask, so tokens cannot be hidden from it: "
-                    f"take another operator than {MASK!r}"
-                )
-            seen = seen.to(self._device)
-            if "position_ids" in known:
-                given["position_ids"] = torch.arange(ids.shape[1], device=self._device).expand(len(ids), -1)
-        first = int(query.min())
-        logits = logits_of(self.model, ids.to(self._device), seen, first, **given)
+        ids, first = ids.to(self._device), int(query.min())
+        if seen is None:
+            logits = logits_of(self.model, ids, start=first)
+        elif "attention_mask" in inspect.signature(self.model.forward).parameters:
+            logits = logits_seeing(self.model, ids, seen.to(self._device), first)
+        else:
+            raise ValueError(
+                f"{type(self.model).__name__} does not take a mask, so tokens cannot be hidden from it: "
+                f"take another operator than {MASK!r}"
+            )
         return logits[torch.arange(len(ids)), query.to(logits.device) - first]
-
-
-def of_one_length(ends: Int[Tensor, " row"], batch_size: int) -> Iterator[tuple[int, Int[Tensor, " some"]]]:
-    """Rows that end at the same place, so many at a time; and where."""
-    for end in ends.unique().tolist():
-        for rows in (ends == end).nonzero()[:, 0].split(batch_size):
-            yield end, rows

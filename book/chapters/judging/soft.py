@@ -32,7 +32,8 @@ from torch import Tensor
 
 from attnlib.attribution.stream import embedding_of, passing
 from attnlib.stats.plausibility import comparable
-from book.chapters.judging.removal import READINGS, Case, of_one_length
+from book.chapters.judging.removal import READINGS, Case
+from book.chapters.tells.questions import alike
 
 Shares = Float[np.ndarray, "item variant token"]
 Numbers = Float[np.ndarray, "item measure"]
@@ -85,7 +86,7 @@ def softly(case: Case, stay: Shares) -> Float[np.ndarray, "item variant"]:
         for items in torch.arange(len(stay)).split(ITEMS_AT_ONCE):
             coins = torch.from_numpy(rng.random((len(items), stay.shape[2], width), dtype=np.float32))
             item, variant = torch.arange(len(items) * n) // n, torch.arange(len(items) * n) % n
-            for end, rows in of_one_length(case.ends(items[item]), case.batch_size):
+            for end, rows in alike(case.ends(items[item]), most=case.batch_size):
                 some, which = items[item[rows]], variant[rows]
                 kept = coins[item[rows], :end] < chances[some, which, :end, None]
                 with passing(case.model, partial(_times, kept)):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from attnlib.stats.intervals import Estimate
 from attnlib.stats.seeds import over_seeds
 from book.chapters.judging.judged import Judged, difference, estimate, measures_by, over_settings
 from book.chapters.judging.predictions import (
@@ -24,6 +25,9 @@ from book.chapters.judging.soft import SOFT
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
+
+ESTIMATE = Estimate._fields
+"""The columns of a number with its interval."""
 
 ALL = "all settings"
 
@@ -132,7 +136,7 @@ def decision_table(table: pd.DataFrame) -> pd.DataFrame:
         confirmed = some[some["setting"].isin(CONFIRMING) & (some["protocol"] == judge)]
         if len(confirmed):
             rows.append((there, judge, *estimate(confirmed["tau"])))
-    return pd.DataFrame(rows, columns=["there", "protocol", "value", "low", "high", "n"])
+    return pd.DataFrame(rows, columns=["there", "protocol", *ESTIMATE])
 
 
 def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
@@ -153,7 +157,7 @@ def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
         before = wide[0][protocol].reindex(hidden.index)
         numbers = {AS_EVER: estimate(before), HIDDEN: estimate(hidden), GAINED: difference(hidden - before)}
         rows += [(protocol, name, *found) for name, found in numbers.items()]
-    return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"])
+    return pd.DataFrame(rows, columns=["protocol", "settings", *ESTIMATE])
 
 
 def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -167,13 +171,13 @@ def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.Da
         Columns `kind`, `protocol`, `usual`, the mean of `table` over the same settings; and the difference:
         `value`, with Student's interval over `n` settings.
     """
-    rows, columns = [], ["kind", "protocol", "usual", "value", "low", "high", "n"]
+    rows = []
     for kind, there in apart.items():
         for protocol, part in there.groupby("protocol", sort=False):
             both = part.merge(table[["setting", "protocol", "tau"]], on=["setting", "protocol"])
             gained = difference(both["tau_x"] - both["tau_y"])
             rows.append((kind, protocol, both["tau_y"].mean(), *gained))
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["kind", "protocol", "usual", *ESTIMATE])
 
 
 def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:
@@ -196,7 +200,7 @@ def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping
         for method, part in both.groupby("method", sort=False):
             gained = over_seeds((part["value_unsigned"] - part["value"]).to_numpy(float))
             rows.append((method, name, part["value"].mean(), *gained))
-    return pd.DataFrame(rows, columns=["method", "by", "signed", "value", "low", "high", "n"])
+    return pd.DataFrame(rows, columns=["method", "by", "signed", *ESTIMATE])
 
 
 def recorded(
@@ -263,7 +267,7 @@ def recorded(
     ]
     rows = pd.concat([part for part in parts if len(part)], ignore_index=True).dropna(subset="value")
     rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], n=rows["n"].astype(int))
-    return rows[["run", "metric", "value", "low", "high", "n"]]
+    return rows[["run", "metric", *ESTIMATE]]
 
 
 PART = "part"
@@ -274,24 +278,15 @@ def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Tables of what else was asked, a row per number.
 
     Args:
-        more: by what they are about: `value`, with an interval over `n`, and texts that tell rows apart.
+        more: by what they are about: `value`, with an interval over `n`, what it is `usual`ly, and texts that
+            tell rows apart.
     """
     tables = []
     for part, table in more.items():
         texts = [name for name in table if name not in ("usual", "value", "low", "high", "n")]
         of: Any = table[texts].agg("; ".join, axis=1) if len(table) else []
-        tables.append(table.assign(run=ALL, what=f"{PART} {part}", protocol=of))
-        if "usual" in table:
-            tables.append(
-                table.assign(
-                    run=ALL,
-                    what=f"{PART} {part}, usual",
-                    protocol=of,
-                    value=table["usual"],
-                    low=None,
-                    high=None,
-                )
-            )
+        rows = table.assign(run=ALL, what=f"{PART} {part}", protocol=of)
+        tables += [rows, rows.assign(what=f"{PART} {part}, usual", value=table["usual"], low=None, high=None)]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
@@ -303,20 +298,14 @@ def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFr
         part: what it is about.
         texts: the columns that told its rows apart.
     """
-    start = f"{PART} {part}: "
-    columns = [*texts, "value", "low", "high", "n"]
-    if rows.empty or not (there := rows[rows["metric"].str.startswith(start)])["record"].nunique():
+    columns = [*texts, "usual", *ESTIMATE]
+    if rows.empty or not (of_part := rows["metric"].str.startswith(f"{PART} {part}: ")).any():
         return pd.DataFrame(columns=columns)
-    there = widest(rows[rows["record"].isin(there["record"])])
-    found = there[there["metric"].str.startswith(start)]
-    parts = found["metric"].str.removeprefix(start).str.split("; ", expand=True)
-    found = found.assign(**{name: parts[i] for i, name in enumerate(texts)})
-    before = there[there["metric"].str.startswith(f"{PART} {part}, usual: ")]
-    if len(before):
-        found, columns = (
-            found.assign(usual=before["value"].to_numpy()),
-            [*texts, "usual", *columns[len(texts) :]],
-        )
+    there = widest(rows[rows["record"].isin(rows.loc[of_part, "record"])])
+    found = there[of_part[there.index]]
+    parts = found["metric"].str.removeprefix(f"{PART} {part}: ").str.split("; ", expand=True)
+    usual = there.loc[there["metric"].str.startswith(f"{PART} {part}, usual: "), "value"].to_numpy()
+    found = found.assign(usual=usual, **{name: parts[i] for i, name in enumerate(texts)})
     return found[columns].reset_index(drop=True)
 
 
@@ -354,7 +343,7 @@ def widest(rows: pd.DataFrame) -> pd.DataFrame:
 
 def of_record(rows: pd.DataFrame) -> Kept:
     """What `recorded` was given, of the rows of one record; all empty where there is none."""
-    rows = rows.reindex(columns=["run", "metric", "value", "low", "high", "n"])
+    rows = rows.reindex(columns=["run", "metric", *ESTIMATE])
     what, _, of = (rows["metric"].map(lambda name, i=i: name.partition(": ")[i]) for i in range(3))
     rows = rows.assign(what=what.astype(str), protocol=of.astype(str))
     named = rows[rows["what"].str.endswith(" is")]
@@ -375,8 +364,8 @@ def of_record(rows: pd.DataFrame) -> Kept:
         .reset_index(names="setting"),
         {name: _ranking(whole, protocol) for name, protocol in ({KNOWN: KNOWN} | judges).items()},
         _signs(whole),
-        ways[["protocol", "settings", "value", "low", "high", "n"]].reset_index(drop=True),
-        used[["there", "protocol", "value", "low", "high", "n"]].reset_index(drop=True),
+        ways[["protocol", "settings", *ESTIMATE]].reset_index(drop=True),
+        used[["there", "protocol", *ESTIMATE]].reset_index(drop=True),
     )
 
 
@@ -394,7 +383,7 @@ def _signs(rows: pd.DataFrame) -> pd.DataFrame:
     signed = rows[rows["what"].str.startswith(f"{SIGN}, by ")].rename(columns={"protocol": "method"})
     signed = signed.assign(by=signed["what"].str.removeprefix(f"{SIGN}, by "), signed=signed["value"])
     found = gained.merge(signed[["method", "by", "signed"]], on=["method", "by"])
-    return found[["method", "by", "signed", "value", "low", "high", "n"]]
+    return found[["method", "by", "signed", *ESTIMATE]]
 
 
 def called_as(judges: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:

@@ -75,10 +75,9 @@ def sayings(trees: dict[Place, ast.AST]) -> list[str]:
     References that lead out of `trees` stay blank.
     """
     blank = {}
-    for (home, name), tree in trees.items():
-        blanker = _Blanker(home, name)
-        text = dumped(blanker.visit(copy.deepcopy(tree)))
-        blank[home, name] = text, [place for place in blanker.meant if place in trees]
+    for place, tree in trees.items():
+        text, meant = _blanked(*place, tree)
+        blank[place] = text, [other for other in meant if other in trees]
     labels = {place: text for place, (text, _) in blank.items()}
     for _ in range(_ROUNDS):
         labels = {
@@ -86,6 +85,13 @@ def sayings(trees: dict[Place, ast.AST]) -> list[str]:
             for place, (text, meant) in blank.items()
         }
     return sorted(set(labels.values()))
+
+
+@functools.cache  # chapters share most of what they reach
+def _blanked(home: str, name: str, tree: ast.AST) -> tuple[str, list[Place]]:
+    """A definition's text in which all that is ours has no name, and what stood there, in order."""
+    blanker = _Blanker(home, name)
+    return dumped(blanker.visit(copy.deepcopy(tree))), blanker.meant
 
 
 class _Blanker(ast.NodeTransformer):

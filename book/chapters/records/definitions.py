@@ -46,7 +46,7 @@ def trees_reached(starts: Iterable[Place]) -> dict[Place, ast.AST]:
             waiting += _imported(home, statement, name)
         else:
             found[home, name] = _barer(statement)
-            waiting += _used(home, found[home, name], _table(home))
+            waiting += _used_by(home, found[home, name])
     return found
 
 
@@ -159,6 +159,11 @@ def _bindings(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     yield node.id, statement
+
+
+@functools.cache
+def _used_by(module: str, node: ast.AST) -> list[Place]:
+    return [*_used(module, node, _table(module))]
 
 
 def _used(module: str, node: ast.AST, table: Mapping[str, ast.stmt]) -> Iterator[tuple[str, str]]:

@@ -34,7 +34,7 @@ Exchange = Callable[[str, int, Sequence[int], np.random.Generator], Sample | Non
 
 
 def about_answers(
-    generator: AlgorithmicGenerator,
+    task: AlgorithmicGenerator | Arithmetic,
     samples: Iterable[Sample],
     *,
     others: Iterable[Sample] = (),
@@ -43,59 +43,21 @@ def about_answers(
 ) -> Iterator[Question]:
     """A question about one character of every text's answer, drawn from those that have a reference.
 
-    The truth is the `reference`, without the query's own token; candidates are the task's text up to the
-    query. Questions where no text of the same length has another answer are left out: a space between two
-    numbers of a series, whether a number ends.
+    The truth is the `reference`, without the query's own token: of a sum, the digit's column, and the
+    carry's. Candidates are the task's text up to the query. Questions where no text of the same length has
+    another answer are left out: a space between two numbers of a series, whether a number ends.
+
+    Tokens are the beginning and the text's characters: what predicts character `n` is token `n`.
 
     Args:
-        generator: of texts without instruction, examples or chat.
+        task: of texts without instruction, examples or chat; or of sums that do not ask for operands.
         samples: of it.
         others: texts that counterfactuals are taken from, if they are to be texts of their own in which
             everything is another: of the same form, with another answer.
         in_distribution: whether models were trained on such.
         seed: of what is drawn.
     """
-    exchange = _another(others) or generator.exchanged
-    return _about(samples, exchange, in_distribution, seed)
-
-
-def about_sums(
-    task: Arithmetic,
-    samples: Iterable[Sample],
-    *,
-    others: Iterable[Sample] = (),
-    in_distribution: bool = True,
-    seed: int = 0,
-) -> Iterator[Question]:
-    """A question about one digit of every problem's answer; the truth are its column, and the carry's.
-
-    Args:
-        task: that does not ask for operands.
-        samples: of it.
-        others: see `about_answers`.
-        in_distribution: whether models were trained on such.
-        seed: of what is drawn.
-    """
     exchange = _another(others) or task.exchanged
-    return _about(samples, exchange, in_distribution, seed)
-
-
-def _another(others: Iterable[Sample]) -> Exchange | None:
-    """What takes another one of the same form, if there are any."""
-    alike = Alike(others, lambda sample: form(sample.text))
-    if not alike.by_form:
-        return None
-
-    def exchange(text: str, place: int, keys: Sequence[int], rng: np.random.Generator) -> Sample | None:
-        return alike.draw(form(text), lambda sample: sample.text[place] != text[place], rng)
-
-    return exchange
-
-
-def _about(
-    samples: Iterable[Sample], exchange: Exchange, in_distribution: bool, seed: int
-) -> Iterator[Question]:
-    """Tokens are the beginning and the text's characters: what predicts character `n` is token `n`."""
     for row, sample in enumerate(samples):
         rng = np.random.default_rng([seed, row])
         assert sample.reference is not None and sample.evaluated is not None
@@ -117,6 +79,18 @@ def _about(
                 in_distribution,
             )
             break
+
+
+def _another(others: Iterable[Sample]) -> Exchange | None:
+    """What takes another one of the same form, if there are any."""
+    alike = Alike(others, lambda sample: form(sample.text))
+    if not alike.by_form:
+        return None
+
+    def exchange(text: str, place: int, keys: Sequence[int], rng: np.random.Generator) -> Sample | None:
+        return alike.draw(form(text), lambda sample: sample.text[place] != text[place], rng)
+
+    return exchange
 
 
 def about_copies(

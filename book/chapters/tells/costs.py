@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -32,7 +33,6 @@ from torch.utils.flop_counter import (
 )
 from torch.utils.weak import WeakIdKeyDictionary
 
-from attnlib.attribution.prompts import Method
 from attnlib.attribution.registry import METHODS, Methods, attributions, named
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
@@ -89,10 +89,7 @@ def cost_table(
     flops, peak = counted(forward)
     rows = [(FORWARD, 1.0, 1.0, peak / 1e6, f"{_seconds(forward):.3f} s here")]
     for name, method in named(methods).items():
-
-        def call(name: str = name, method: Method = method) -> None:
-            attributions(model, input_ids, {name: method}, **asked)
-
+        call = partial(attributions, model, input_ids, {name: method}, **asked)
         try:
             call()
         except ValueError as error:

@@ -22,7 +22,7 @@ References:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from attnlib.models.causal import is_causal
 from attnlib.stats.plausibility import Mask, Numbers, Scores, comparable
 from attnlib.stats.ragged import Ragged
 from attnlib.stats.rank_measures import spearman_rows
-from book.chapters.tells.questions import Questions, row_table
+from book.chapters.tells.questions import Questions, alike, row_table
 
 Budget = float | int
 """How many tokens: a share of the candidates, rounded up, if below 1; else their number."""
@@ -135,7 +135,8 @@ def probabilities(
     found = torch.zeros(len(different), dtype=torch.float64, device=kept.device)
     causal = is_causal(model)
     with evaluating(model):
-        for query, length, some in _alike(asked, items, batch_size):
+        lengths = asked.attention_mask.sum(1)
+        for query, length, some in alike(asked.query[items], lengths[items], most=batch_size):
             prompts = Prompts(asked.input_ids[items[some], :length], query)
             logits = _logits(model, prompts, left[some, :length], replacement, causal)
             foil = None if asked.foil is None else asked.foil[items[some]]
@@ -184,7 +185,8 @@ def faithfulness_rows(
     ranked = [*given.values(), *(rng.random(candidates.shape) for _ in range(orders))]
     first = np.stack([first_tokens(each, candidates, budgets, seed) for each in ranked], 1)
     ways = np.stack([~first, first | ~candidates[:, None, None]], 1)  # without these, and with these only
-    kept = np.concatenate([np.ones((len(ways), 1, ways.shape[-1]), bool), _flat(ways)], 1)
+    variants = ways.reshape(len(ways), -1, ways.shape[-1])
+    kept = np.concatenate([np.ones_like(variants[:, :1]), variants], 1)
     how: dict[str, Any] = {"replacement": replacement, "batch_size": batch_size}
     p = probabilities(model, questions, torch.from_numpy(kept), **how).cpu().numpy()
     whole, lost = p[:, 0], (p[:, :1] - p[:, 1:]).reshape(ways.shape[:-1]).mean(-1)
@@ -200,21 +202,6 @@ def faithfulness_rows(
     return pd.concat(tables, ignore_index=True)
 
 
-def _flat(ways: Bool[np.ndarray, "item way measure budget token"]) -> Bool[np.ndarray, "item variant token"]:
-    return ways.reshape(len(ways), -1, ways.shape[-1])
-
-
-def _alike(
-    questions: Questions, items: Int[Tensor, " row"], batch_size: int
-) -> Iterator[tuple[int, int, Int[Tensor, " some"]]]:
-    """Rows whose questions have one query and length, at most `batch_size` at a time."""
-    lengths = questions.attention_mask.sum(1)
-    kinds = torch.stack([questions.query, lengths], 1)[items]
-    for kind in kinds.unique(dim=0):
-        for some in (kinds == kind).all(1).nonzero()[:, 0].split(batch_size):
-            yield int(kind[0]), int(kind[1]), some
-
-
 def _logits(
     model: Any, prompts: Prompts, left: Bool[Tensor, "row token"], replacement: int | None, causal: bool
 ) -> Float[Tensor, "row class"]:
@@ -222,7 +209,14 @@ def _logits(
     if replacement is not None:
         return logits_of(model, prompts.ids.masked_fill(~left, replacement), start=prompts.query)[:, 0]
     n = prompts.query + 1 if causal else prompts.ids.shape[1]
+    return logits_seeing(model, prompts.ids[:, :n], left[:, :n], prompts.query)[:, 0]
+
+
+def logits_seeing(
+    model: Any, ids: Int[Tensor, "row token"], seen: Bool[Tensor, "row token"], start: int
+) -> Float[Tensor, "row position class"]:
+    """The logits from `start` on, where only some of the tokens are keys; these keep their positions."""
     given: dict[str, Any] = {}
     if "position_ids" in inspect.signature(model.forward).parameters:
-        given["position_ids"] = torch.arange(n, device=prompts.ids.device).expand(len(prompts.ids), -1)
-    return logits_of(model, prompts.ids[:, :n], left[:, :n], prompts.query, **given)[:, 0]
+        given["position_ids"] = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1)
+    return logits_of(model, ids, seen, start, **given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -73,21 +74,42 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
     order = list(next(iter(tables.values())).index)
     figure, axis = plt.subplots(figsize=(COLUMN, 1 + 0.25 * len(order)))
     axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
-    for number, ((name, table), look) in enumerate(zip(tables.items(), looks(), strict=False)):
-        rows = table.reindex(order)
-        heights = np.arange(len(order)) + 0.24 * (number - (len(tables) - 1) / 2)
-        points(axis, rows, heights.tolist(), look, name)
-    axis.set(yticks=range(len(order)), yticklabels=order, ylim=(len(order) - 0.4, -0.6))
+    points_beside(axis, tables, order, 0.24)
     axis.set_xlabel("from chance (0) to perfect (1), mean over settings")
-    axis.tick_params("y", length=0)
-    axis.grid(axis="x", alpha=0.3)
     axis.legend(loc="lower right", frameon=False)
     seen = listed(f"{name}: {extremes(table.reset_index(), 'method')}" for name, table in tables.items())
-    return (
-        finished(figure),
-        labelled(rankings, "question"),
-        f"Points with intervals, a row per measure. {seen}.",
+    alt = f"Points with intervals, a row per measure. {seen}."
+    return finished(figure), labelled(rankings, "question"), alt
+
+
+def points_beside(axis: Axes, tables: Mapping[str, pd.DataFrame], rows: list[str], apart: float) -> None:
+    """Numbers with intervals in rows that a table's index names; those of several tables are so far apart."""
+    for number, ((name, table), look) in enumerate(zip(tables.items(), looks(), strict=False)):
+        heights = np.arange(len(rows)) + apart * (number - (len(tables) - 1) / 2)
+        points(axis, table.reindex(rows), heights.tolist(), look, name)
+    axis.set(yticks=range(len(rows)), yticklabels=rows, ylim=(len(rows) - 0.4, -0.6))
+    axis.tick_params("y", length=0)
+    axis.grid(axis="x", alpha=0.3)
+
+
+def numbers_in_cells(
+    axis: Axes, values: pd.DataFrame, norm: Normalize, full: str = "100", **how: Any
+) -> None:
+    """Coloured cells with their numbers in hundredths, and what stands in the place of 100."""
+    scale, (n_rows, n_columns) = signed(), values.shape
+    axis.pcolormesh(
+        np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5, values, norm=norm, cmap=scale, **how
     )
+    for (row, column), value in np.ndenumerate(values.to_numpy()):
+        if not np.isnan(value):
+            text, ink = f"{100 * value:z.0f}", ink_on(scale(norm(value)))
+            text = full if text == "100" else text
+            axis.text(column, row, text, ha="center", va="center", fontsize=POINTS, color=ink)
+    axis.set(xticks=range(n_columns), xticklabels=values.columns)
+    axis.tick_params("x", labelrotation=60)
+    axis.tick_params(length=0)
+    plt.setp(axis.get_xticklabels(), ha="right", rotation_mode="anchor")
+    axis.spines[:].set_visible(False)
 
 
 def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str]) -> None:
@@ -95,28 +117,9 @@ def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str
     values = values.reindex(index=order, columns=settings).astype(float)
     numbers = table["value"].dropna().tolist()
     norm: Normalize = TwoSlopeNorm(0, vmin=min([-0.5, *numbers]), vmax=max([1.0, *numbers]))
-    scale = signed()
     axis.set_facecolor(colour("field"))
     axis.patch.set(hatch="////", edgecolor=colour("faint"), lw=0)
-    edges = [np.arange(n + 1) - 0.5 for n in (len(settings), len(order))]
-    axis.pcolormesh(*edges, values, norm=norm, cmap=scale, rasterized=True)
-    for (row, column), value in np.ndenumerate(values.to_numpy()):
-        if not np.isnan(value):
-            how: dict[str, Any] = {
-                "ha": "center",
-                "va": "center",
-                "fontsize": POINTS,
-                "color": ink_on(scale(norm(value))),
-            }
-            text = f"{100 * value:z.0f}"
-            axis.text(column, row, FULL if text == "100" else text, **how)
-    axis.set(xticks=range(len(settings)), xticklabels=settings)
-    axis.tick_params("x", labelrotation=60)
-    axis.tick_params(length=0)
-    for label in axis.get_xticklabels():
-        label.set(ha="right", rotation_mode="anchor")
-    for side in axis.spines.values():
-        side.set_visible(False)
+    numbers_in_cells(axis, values, norm, FULL, rasterized=True)
 
 
 def _means(axis: Axes, ranking: pd.DataFrame, order: list[str]) -> None:
@@ -131,5 +134,4 @@ def _means(axis: Axes, ranking: pd.DataFrame, order: list[str]) -> None:
     axis.set_xlabel("mean over settings")
     axis.tick_params("y", length=0)
     axis.grid(axis="x", alpha=0.3)
-    for side in ("top", "right", "left"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["top", "right", "left"]].set_visible(False)

@@ -31,13 +31,11 @@ from attnlib.stats.plausibility import (
     hit_at_k,
     hit_at_k_by_chance,
 )
-from book.chapters.tells.questions import Questions, row_table
+from book.chapters.later import MEASURES as LATER
+from book.chapters.tells.questions import Questions, alike, row_table
 from book.chapters.tells.single_head import SingleHead
 
 AVERAGE_PRECISION = "average precision"
-
-LATER = ("ALTI-Logit", "ContextCite", "KernelSHAP")
-"""Measures that came after the records of chapters: they are asked by name."""
 
 ASKED = tuple(name for name in METHODS if name not in LATER)
 """What chapters ask where no measures are named."""
@@ -76,14 +74,12 @@ def scored(
         raise ValueError(f"there should be questions of {questions.setting}; got none")
     asked = questions.to(next(model.parameters()).device)
     scores, missing = dict[str, Tensor](), dict[str, str]()
-    kinds = torch.stack([asked.query, asked.attention_mask.sum(1)], 1)
-    for kind in kinds.unique(dim=0):
-        for some in (kinds == kind).all(1).nonzero()[:, 0].split(batch_size):
-            found = _asked(model, _rows(asked, some), left, None if scores else missing)
-            left = {name: left[name] for name in found}
-            for name, each in found.items():
-                whole = scores.setdefault(name, torch.zeros(asked.input_ids.shape))
-                whole[some.cpu(), : each.shape[1]] = each.detach().float().cpu()
+    for *_, some in alike(asked.query, asked.attention_mask.sum(1), most=batch_size):
+        found = _asked(model, asked.where(some), left, None if scores else missing)
+        left = {name: left[name] for name in found}
+        for name, each in found.items():
+            whole = scores.setdefault(name, torch.zeros(asked.input_ids.shape))
+            whole[some.cpu(), : each.shape[1]] = each.detach().float().cpu()
     return Scored({name: scores[name] for name in named(methods) if name in scores}, missing)
 
 
@@ -142,12 +138,6 @@ def _asked(
             else:  # whichever of them it is
                 waiting = [*({name: method} for name, method in some.items()), *waiting]
     return found
-
-
-def _rows(questions: Questions, rows: Tensor) -> Questions:
-    chosen = torch.zeros(len(questions), dtype=torch.bool, device=rows.device)
-    chosen[rows] = True
-    return questions.where(chosen)
 
 
 @measure

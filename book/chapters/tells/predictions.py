@@ -35,57 +35,41 @@ class Prediction(NamedTuple):
     second: str
 
 
-PREDICTIONS = (
-    Prediction(
-        "Activation patching finds the sources better than blank-out",
-        PLAUSIBILITY,
-        "activation patching",
-        "blank-out",
-    ),
-    Prediction(
-        "AttnLRP finds them better than gradient x embedding", PLAUSIBILITY, "AttnLRP", "gradient x embedding"
-    ),
-    Prediction(
-        "Mean attention finds them better than rollout, which is made of it",
-        PLAUSIBILITY,
-        "mean attention",
-        "rollout",
-    ),
-    Prediction(
-        "Rollout over null finds them better than rollout", PLAUSIBILITY, "rollout over null", "rollout"
-    ),
-    Prediction("ALTI finds them better than rollout", PLAUSIBILITY, "ALTI", "rollout"),
-    Prediction(
-        "Weighted by values, attention of the last layer finds them better than as it is",
-        PLAUSIBILITY,
-        "value-weighted attention",
-        "raw attention, last layer",
-    ),
-    Prediction(
-        "Attention of the last layer finds them better than taking the nearest first",
-        PLAUSIBILITY,
-        "raw attention, last layer",
-        "nearest first",
-    ),
-    Prediction(
-        "Rollout finds them better in a trained model than in an untrained one",
-        PLAUSIBILITY,
-        "rollout",
-        "rollout, untrained",
-    ),
-    Prediction(
-        "Blank-out is more faithful than AttnLRP: it does to the model what the test does",
-        FAITHFULNESS,
-        "blank-out",
-        "AttnLRP",
-    ),
-    Prediction("AttnLRP is more faithful than ALTI", FAITHFULNESS, "AttnLRP", "ALTI"),
-    Prediction(
-        "Gradient x embedding is more faithful than attention of the last layer",
-        FAITHFULNESS,
-        "gradient x embedding",
-        "raw attention, last layer",
-    ),
+_WRITTEN = {
+    PLAUSIBILITY: {
+        "Activation patching finds the sources better than blank-out": ("activation patching", "blank-out"),
+        "AttnLRP finds them better than gradient x embedding": ("AttnLRP", "gradient x embedding"),
+        "Mean attention finds them better than rollout, which is made of it": ("mean attention", "rollout"),
+        "Rollout over null finds them better than rollout": ("rollout over null", "rollout"),
+        "ALTI finds them better than rollout": ("ALTI", "rollout"),
+        "Weighted by values, attention of the last layer finds them better than as it is": (
+            "value-weighted attention",
+            "raw attention, last layer",
+        ),
+        "Attention of the last layer finds them better than taking the nearest first": (
+            "raw attention, last layer",
+            "nearest first",
+        ),
+        "Rollout finds them better in a trained model than in an untrained one": (
+            "rollout",
+            "rollout, untrained",
+        ),
+    },
+    FAITHFULNESS: {
+        "Blank-out is more faithful than AttnLRP: it does to the model what the test does": (
+            "blank-out",
+            "AttnLRP",
+        ),
+        "AttnLRP is more faithful than ALTI": ("AttnLRP", "ALTI"),
+        "Gradient x embedding is more faithful than attention of the last layer": (
+            "gradient x embedding",
+            "raw attention, last layer",
+        ),
+    },
+}
+
+PREDICTIONS = tuple(
+    Prediction(words, metric, *pair) for metric, pairs in _WRITTEN.items() for words, pair in pairs.items()
 )
 """Written before the first run, and not changed since."""
 
@@ -108,14 +92,13 @@ def prediction_table(rows: pd.DataFrame, predictions: Sequence[Prediction] = PRE
         some = [each for each in predictions if each.metric == metric]
         pairs = [(each.first, each.second) for each in some]
         found |= zip(some, method_differences(rows, metric, pairs), strict=True)
-    nowhere = Estimate(float("nan"), float("nan"), float("nan"), 0)
-    table = [
-        (each.words, _verdict(found.get(each, nowhere)), *found.get(each, nowhere)) for each in predictions
-    ]
-    return pd.DataFrame(table, columns=["prediction", "came out", "value", "low", "high", "n"])
+    table = []
+    for each in predictions:
+        apart = found.get(each, Estimate(float("nan"), float("nan"), float("nan"), 0))
+        table.append((each.words, verdict(apart.low, apart.high) if apart.n else "not asked", *apart))
+    return pd.DataFrame(table, columns=["prediction", "came out", *Estimate._fields])
 
 
-def _verdict(apart: Estimate) -> str:
-    if not apart.n:
-        return "not asked"
-    return "yes" if apart.low > 0 else "no" if apart.high < 0 else "not settled"
+def verdict(low: float, high: float) -> str:
+    """What became of a prediction that a difference is above 0: "yes", "no", or "not settled"."""
+    return "yes" if low > 0 else "no" if high < 0 else "not settled"

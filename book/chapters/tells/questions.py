@@ -63,8 +63,8 @@ class Questions:
         """How many predictions there are."""
         return len(self.input_ids)
 
-    def where(self, chosen: Bool[Tensor, " item"]) -> Questions:
-        """Some of them."""
+    def where(self, chosen: Bool[Tensor, " item"] | Int64[Tensor, " some"]) -> Questions:
+        """Some of them: where it is True, or by their places."""
         return self._each(lambda part: part[chosen])
 
     def to(self, device: torch.device | str) -> Questions:
@@ -74,6 +74,14 @@ class Questions:
     def _each(self, change: Callable[[Tensor], Tensor]) -> Questions:
         parts: Any = {name: change(part) for name, part in vars(self).items() if isinstance(part, Tensor)}
         return replace(self, **parts)
+
+
+def alike(*numbers: Int64[Tensor, " row"], most: int) -> Iterator[tuple[Any, ...]]:
+    """Rows of which all these numbers are the same, so many at a time: the numbers, and which rows."""
+    kinds = torch.stack(numbers, 1)
+    for kind in kinds.unique(dim=0):
+        for some in (kinds == kind).all(1).nonzero()[:, 0].split(most):
+            yield *kind.tolist(), some
 
 
 AT_ONCE = 8
@@ -208,9 +216,6 @@ def but(mask: Bool[Tensor, " token"], query: int) -> Bool[Tensor, " token"]:
     return without
 
 
-COLUMNS = ("setting", "split", "right", "item", "method", "metric", "value", "chance", "perfect")
-
-
 def row_table(
     questions: Questions,
     method: str,
@@ -229,17 +234,12 @@ def row_table(
         chance: what a ranking that knows nothing gets.
         perfect: what the best gets.
     """
-    split = np.where(questions.in_distribution.cpu().numpy(), ID, OOD)
-    right = questions.right.cpu().numpy()
-    columns = (
-        questions.setting,
-        split,
-        right,
-        np.arange(len(questions)),
-        method,
-        metric,
-        value,
-        chance,
-        perfect,
-    )
-    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+    about = {
+        "setting": questions.setting,
+        "split": np.where(questions.in_distribution.cpu().numpy(), ID, OOD),
+        "right": questions.right.cpu().numpy(),
+        "item": np.arange(len(questions)),
+        "method": method,
+        "metric": metric,
+    }
+    return pd.DataFrame(about | {"value": value, "chance": chance, "perfect": perfect})

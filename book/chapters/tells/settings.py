@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, count, islice
 from typing import Any
 
 import yaml
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from attnlib.attribution.prompts import Method
@@ -39,7 +39,6 @@ from book.chapters.tells.asked import (
     about_facts,
     about_programs,
     about_sentences,
-    about_sums,
 )
 from book.chapters.tells.questions import Question, Questions, gathered, some
 from book.chapters.tells.single_head import SINGLE_HEAD, ReadCopies, ReadDocuments, ReadSentences
@@ -134,6 +133,19 @@ class Setting:
         """What tokens of a question are called."""
         return self.called(self.chapter(p), ids.tolist())
 
+    def shown(
+        self, p: Any, questions: Questions, item: int, scores: Mapping[str, Float[Tensor, " token"]]
+    ) -> dict[str, Any]:
+        """One question with some scores of its tokens, as `widgets.MeasureExplorer` takes it."""
+        n = int(questions.attention_mask[item].sum())
+        return {
+            "tokens": self.words(p, questions.input_ids[item, :n]),
+            "scores": {name: score[:n] for name, score in scores.items()},
+            "truth": questions.truth[item, :n],
+            "candidates": questions.candidates[item, :n],
+            "query": int(questions.query[item]),
+        }
+
     def methods(self, names: Iterable[str]) -> dict[str, str | Method]:
         """The measures of these names that its models are explained by, as `attributions` takes them."""
         own = {} if self.transformer else SINGLE_HEAD
@@ -163,12 +175,9 @@ def chapter_with(notebook: str, profile: str) -> Chapter:
     Raises:
         ValueError: it has no such profile.
     """
-    folder = NOTEBOOKS / "profiles" / notebook
-    file = folder / f"{profile}.yaml"
-    if not file.is_file():
-        names = sorted(path.stem for path in folder.glob("*.yaml"))
-        raise ValueError(f"{notebook} has the profiles {', '.join(names)}; got {profile!r}")
-    given = yaml.safe_load(file.read_text()) or {}
+    if profile not in (there := profiles_of(notebook)):
+        raise ValueError(f"{notebook} has the profiles {', '.join(there)}; got {profile!r}")
+    given = yaml.safe_load((NOTEBOOKS / "profiles" / notebook / f"{profile}.yaml").read_text()) or {}
     return chapter_of(notebook, {name: v if isinstance(v, str) else repr(v) for name, v in given.items()})
 
 
@@ -183,6 +192,11 @@ def trained(chapter: Chapter, run: Run) -> Any:
     if folder is None or (folder / "best.safetensors").stat().st_mtime >= started:
         print(f"{chapter.notebook}: {run.name} was trained here, in {time.time() - started:.0f} s")
     return found.model
+
+
+def profiles_of(notebook: str) -> list[str]:
+    """The profiles of a chapter; with "*", of any."""
+    return sorted({path.stem for path in (NOTEBOOKS / "profiles").glob(f"{notebook}/*.yaml")})
 
 
 # ---- transformers: programs, tasks, sums, facts ----------------------------------------------------------
@@ -310,7 +324,7 @@ def sums() -> Setting:
     def ask(chapter: ArithmeticLens, model: nn.Module, n: int, others: bool) -> Asks:
         about, test = chapter.task(main), chapter.splits(main).test
         pool = [*about.samples(test[: others * POOL])]
-        return [about_sums(about, about.samples(test[: SPARE * n]), others=pool)]
+        return [about_answers(about, about.samples(test[: SPARE * n]), others=pool)]
 
     how = _tokenized(lambda chapter: chapter.task(main).tokenizer)
     return Setting("arithmetic", "arithmetic_lens", ask, runs=runs, another=another, **how)
@@ -351,12 +365,13 @@ def facts() -> Setting:
 # ---- recurrent models: documents, sentences, copies ------------------------------------------------------
 
 
+def _only(data: str, unknown: str, chapter: Any) -> None:
+    if chapter.data.lower() != data:
+        raise ValueError(f"in {chapter.data} nobody knows {unknown}: take data={data!r}")
+
+
 def documents() -> Setting:
     """Classifiers of planted documents; out of distribution are documents of twice the length."""
-
-    def check(chapter: ClassificationDynamics) -> None:
-        if chapter.data != "planted":
-            raise ValueError(f"in {chapter.data} nobody knows which words decide: take data='planted'")
 
     def ask(chapter: ClassificationDynamics, model: nn.Module, n: int, others: bool) -> Asks:
         known = Planting(difficulty=chapter.difficulty, confounding=chapter.confounding)
@@ -376,7 +391,7 @@ def documents() -> Setting:
         runs=lambda chapter: [run for run in chapter.runs() if not run.uniform],
         another=lambda chapter, seed: DynamicsRun(f"seed {seed}", seed, uniform=False),
         reader=lambda model, seed: ReadDocuments(model).eval(),
-        check=check,
+        check=partial(_only, "planted", "which words decide"),
         transformer=False,
     )
 
@@ -393,10 +408,6 @@ def long_documents(vocabulary: Vocabulary, planting: Planting, n: int) -> Docume
 
 def sentences() -> Setting:
     """Translators of the invented languages; out of distribution are sentences longer than in training."""
-
-    def check(chapter: TranslationDynamics) -> None:
-        if chapter.data.lower() != "invented":
-            raise ValueError(f"in {chapter.data} nobody knows what translates what: take data='invented'")
 
     def ask(chapter: TranslationDynamics, model: ReadSentences, n: int, others: bool) -> Asks:
         data, words = chapter.bitext, lexicon()
@@ -420,7 +431,7 @@ def sentences() -> Setting:
         runs=lambda chapter: [run for run in chapter.runs() if not run.uniform],
         another=lambda chapter, seed: TranslationRun(f"seed {seed}", seed),
         reader=lambda model, seed: ReadSentences(model).eval(),
-        check=check,
+        check=partial(_only, "invented", "what translates what"),
         transformer=False,
     )
 
@@ -486,5 +497,9 @@ _EVERY = (
 SETTINGS = {setting.title: setting for setting in _EVERY}
 """Name -> setting, of every model of the book whose sources are known."""
 
-NEEDS = tuple(sorted({setting.needs for setting in SETTINGS.values() if setting.needs}))
-"""The chapters that train their models. `notebooks/needs.yaml` tells the pipeline."""
+
+def refuse_profile(profile: str, settings: Iterable[str]) -> None:
+    """Refuse a profile that a chapter whose models these settings take does not have."""
+    for needed in {SETTINGS[name].needs or "*" for name in settings}:
+        if profile not in (there := profiles_of(needed)):
+            raise ValueError(f"models should be a profile, of {there}; got {profile!r}")

@@ -42,6 +42,11 @@ from attnlib.models.transformer import TransformerOutput
 Ids = Int64[Tensor, "batch token"]
 Lengths = Int64[Tensor, " batch"]
 Vectors = Float[Tensor, "batch token width"]
+Words = Float[Tensor, "words width"]
+Source = Int64[Tensor, "batch source"]
+Target = Int64[Tensor, "batch target"]
+Written = tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]
+"""Logits and attention of what is written."""
 
 
 class SingleHead(nn.Module, ABC):
@@ -84,17 +89,14 @@ class SingleHead(nn.Module, ABC):
         return input_ids
 
     @abstractmethod
-    def _scored(
-        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
-    ) -> TransformerOutput:
+    def _scored(self, input_ids: Ids, vectors: Vectors, lengths: Lengths) -> TransformerOutput:
         """The output on rows of such lengths, of the vectors that stand for their tokens."""
 
 
-def _apart(vectors: Vectors) -> tuple[Float[Tensor, "words width"], Ids]:
+def _apart(vectors: Vectors) -> tuple[Words, Ids]:
     """The vectors as a vocabulary in which every token of a batch is a word of its own, and their ids."""
-    return vectors.flatten(0, 1), torch.arange(vectors[..., 0].numel(), device=vectors.device).view(
-        vectors.shape[:2]
-    )
+    weight = vectors.flatten(0, 1)
+    return weight, torch.arange(len(weight), device=weight.device).view(vectors.shape[:2])
 
 
 class ReadDocuments(SingleHead):
@@ -106,9 +108,7 @@ class ReadDocuments(SingleHead):
     def __init__(self, model: Classifier) -> None:
         super().__init__(model, model.embedding.weight, UNK_ID)
 
-    def _scored(
-        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
-    ) -> TransformerOutput:
+    def _scored(self, input_ids: Ids, vectors: Vectors, lengths: Lengths) -> TransformerOutput:
         weight, ids = _apart(vectors)
         found = functional_call(self.model, {"embedding.weight": weight}, (ids, lengths))
         logits = torch.stack([torch.zeros_like(found.logits), found.logits], -1)
@@ -130,9 +130,7 @@ class ReadAndWritten(SingleHead):
     def _words(self, input_ids: Ids) -> Ids:
         return input_ids % self.embedding.num_embeddings
 
-    def _scored(
-        self, input_ids: Ids, vectors: Vectors, lengths: Int64[Tensor, " batch"]
-    ) -> TransformerOutput:
+    def _scored(self, input_ids: Ids, vectors: Vectors, lengths: Lengths) -> TransformerOutput:
         weight, ids = _apart(vectors)
         weight = torch.cat([weight, self.embedding.weight[self.start][None]])
         place = torch.arange(input_ids.shape[1], device=input_ids.device)
@@ -155,12 +153,7 @@ class ReadAndWritten(SingleHead):
     """The id that a target begins with."""
 
     @abstractmethod
-    def _written_on(
-        self,
-        weight: Float[Tensor, "words width"],
-        source: Int64[Tensor, "batch source"],
-        target: Int64[Tensor, "batch target"],
-    ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
+    def _written_on(self, weight: Words, source: Source, target: Target) -> Written:
         """Logits and attention of what is written on sources of one length."""
 
 
@@ -172,12 +165,7 @@ class ReadSentences(ReadAndWritten):
     def __init__(self, model: Seq2Seq) -> None:
         super().__init__(model, model.embedding.weight, UNK_ID)
 
-    def _written_on(
-        self,
-        weight: Float[Tensor, "words width"],
-        source: Int64[Tensor, "batch source"],
-        target: Int64[Tensor, "batch target"],
-    ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
+    def _written_on(self, weight: Words, source: Source, target: Target) -> Written:
         lengths = torch.full_like(source[:, 0], source.shape[1])
         decoded = functional_call(self.model, {"embedding.weight": weight}, (source, lengths, target))
         return self.model.to_vocabulary(decoded.joined), decoded.alpha  # type: ignore[operator]
@@ -209,12 +197,7 @@ class ReadCopies(ReadAndWritten):
         super().__init__(one.eval(), vectors, config.vocabulary)
         self.start = config.vocabulary - 1
 
-    def _written_on(
-        self,
-        weight: Float[Tensor, "words width"],
-        source: Int64[Tensor, "batch source"],
-        target: Int64[Tensor, "batch target"],
-    ) -> tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]:
+    def _written_on(self, weight: Words, source: Source, target: Target) -> Written:
         copied = functional_call(self.model, {"embedding": weight[None]}, (source[None], target[None]))
         return copied.logits[0], copied.alpha[0].mean(1)
 

@@ -17,17 +17,17 @@ from attnlib.attribution.registry import METHODS
 from attnlib.models.attention.forward import context_of
 from book.chapters.chapter import Chapter
 from book.chapters.parameters import Amount, Count, Several, Text, among
-from book.chapters.storing import NOTEBOOKS
 from book.chapters.tells.costs import cost_table
 from book.chapters.tells.faithfulness import faithfulness_rows
 from book.chapters.tells.measured import ASKED, BASELINES, Scored, plausibility_rows, scored, untrained
 from book.chapters.tells.questions import ID, OOD, Questions
-from book.chapters.tells.settings import SETTINGS
+from book.chapters.tells.settings import SETTINGS, refuse_profile
 
 T = TypeVar("T")
 
 SettingName = Annotated[str, among(SETTINGS)]
 MethodName = Annotated[str, among(METHODS)]
+Some = Annotated[Count, Field(ge=1)]
 
 NOT_ASKED = "not asked here: it takes too many passes of a large model"
 """Why a measure is not among those that are asked for a setting only."""
@@ -60,13 +60,13 @@ class WhereAttentionTells(Chapter):
     settings: Several[SettingName] = Field(min_length=1)
     methods: Several[MethodName]
     questions: Count = Field(ge=2, le=2000)
-    fewer: dict[SettingName, Count]
+    fewer: dict[SettingName, Some]
     only: dict[SettingName, Several[MethodName]]
     models: Text
     train_more: bool
     others: bool
     seeds: Count = Field(ge=1, le=3)
-    k: Several[Count] = Field(min_length=1)
+    k: Several[Some] = Field(min_length=1)
     faithful: Count = Field(le=2000)
     budgets: Several[Amount] = Field(min_length=1)
     orders: Count = Field(ge=1, le=100)
@@ -77,14 +77,9 @@ class WhereAttentionTells(Chapter):
 
     @model_validator(mode="after")
     def _possible(self) -> WhereAttentionTells:
-        for needed in {SETTINGS[name].needs or "*" for name in self.settings}:
-            profiles = {path.stem for path in (NOTEBOOKS / "profiles").glob(f"{needed}/*.yaml")}
-            if self.models not in profiles:
-                raise ValueError(f"models should be a profile, of {sorted(profiles)}; got {self.models!r}")
+        refuse_profile(self.models, self.settings)
         if self.standard not in self.asked_for:
             raise ValueError(f"standard should be among the methods; got {self.standard!r}")
-        if wrong := [n for n in [*self.k, *self.fewer.values()] if n < 1]:
-            raise ValueError(f"k and fewer should be numbers of at least 1; got {wrong}")
         if none := [each for each in self.budgets if each <= 0 or (each > 1 and each % 1)]:
             raise ValueError(f"budgets should be shares below 1, or whole numbers of tokens; got {none}")
         return self
@@ -190,17 +185,11 @@ def explored(p: WhereAttentionTells, asked: Sequence[Asked]) -> dict[str, dict[s
     for each in [firsts[name] for name in dict.fromkeys(one.setting for one in asked)]:
         q = each.questions.to("cpu")
         for item in first_of_each_split(q, p.shown).nonzero()[:, 0].tolist():
-            n, split = int(q.attention_mask[item].sum()), ID if q.in_distribution[item] else OOD
-            scores = {name: score[item, :n].nan_to_num() for name, score in each.scores.items()}
-            answer = "right" if q.right[item] else "wrong"
-            found[f"{each.setting}, question {item + 1} ({split}, answered {answer})"] = {
-                "tokens": SETTINGS[each.setting].words(p, q.input_ids[item, :n]),
-                "scores": scores,
-                "truth": q.truth[item, :n],
-                "candidates": q.candidates[item, :n],
-                "query": int(q.query[item]),
-                "missing": each.missing,
-            }
+            split, answer = ID if q.in_distribution[item] else OOD, "right" if q.right[item] else "wrong"
+            scores = {name: score[item].nan_to_num() for name, score in each.scores.items()}
+            shown = SETTINGS[each.setting].shown(p, q, item, scores)
+            name = f"{each.setting}, question {item + 1} ({split}, answered {answer})"
+            found[name] = shown | {"missing": each.missing}
     return found
 
 

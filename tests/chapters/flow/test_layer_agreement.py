@@ -161,8 +161,10 @@ def test_without_ties_dense_ranks_change_nothing_and_a_constant_gets_what_it_sho
 
 def test_every_slip_moves_what_it_should_and_nothing_else():
     model = transformer(norm="post")
-    plain = agreement_rows(model, TASK, FOUND)
-    by = {slip: agreement_rows(model, TASK, FOUND, slips=[slip])["value"] - plain["value"] for slip in SLIPS}
+    plain = agreement_rows(model, TASK, FOUND[:6])
+    by = {
+        slip: agreement_rows(model, TASK, FOUND[:6], slips=[slip])["value"] - plain["value"] for slip in SLIPS
+    }
     moved = {slip: change.fillna(0).abs() > 1e-9 for slip, change in by.items()}
     gradient = plain["relevance"] == GRADIENT
     for slip in (LAST_CLASS, SUMMED):
@@ -172,7 +174,7 @@ def test_every_slip_moves_what_it_should_and_nothing_else():
     assert not moved[LAST_CLASS][~singular].any()
     assert not moved[DENSE][plain["way"] == EARLIER].any()  # no two words are at one place
     with pytest.raises(ValueError, match="slips should be among"):
-        agreement_rows(model, TASK, FOUND, slips=["padding"])
+        agreement_rows(model, TASK, FOUND[:1], slips=["padding"])
 
 
 def test_the_sum_of_a_gradient_is_nothing_in_a_model_that_normalises_first():

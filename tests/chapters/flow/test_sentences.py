@@ -177,6 +177,9 @@ def public(tmp_path, name, text):
 
 def test_sentences_from_the_public_source(tmp_path, monkeypatch):
     monkeypatch.delenv("ATTNLIB_DATA", raising=False)
+    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     lines = {
         "the key to the cabinets is here": "5\tis\tare\t1",
         "the keys are": "2\tare\tis\t0",
@@ -196,22 +199,10 @@ def test_sentences_from_the_public_source(tmp_path, monkeypatch):
         (1, 0, "we all"),
     ]
     assert gulordava() == {}
+    assert linzen() == found and len([*(tmp_path / "cache" / "agreement").iterdir()]) == 2
     (tmp_path / "gold").unlink()
     assert linzen(cache=tmp_path / "kept") == found  # it is kept
-
-
-def test_without_a_cache_nothing_is_written_where_one_works(tmp_path, monkeypatch):
-    monkeypatch.delenv("ATTNLIB_DATA", raising=False)
-    monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    files = {
-        "linzen.gold": public(tmp_path, "gold", "2\tare\tis\t0"),
-        "linzen.text": public(tmp_path, "text", "the keys"),
-    }
-    monkeypatch.setattr(corpora, "_PUBLIC", files)
-    assert linzen() == [Sentence(("the", "keys"), 1, 0)]
-    assert not [*(tmp_path / "here").iterdir()] and len([*(tmp_path / "cache" / "agreement").iterdir()]) == 2
+    assert not [*(tmp_path / "here").iterdir()], "nothing is written where one works"
 
 
 def test_the_real_sentences():

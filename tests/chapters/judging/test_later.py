@@ -1,5 +1,7 @@
 """What was asked after the recorded run: a learned measure, questions apart; records keep their names."""
 
+from functools import partial
+
 import pandas as pd
 import pytest
 import torch
@@ -12,23 +14,21 @@ from book.chapters.judging.predictions import TODAY
 from book.chapters.judging.tables import ALL, apart_table, part_rows, part_table
 from book.chapters.records.runs import RECORDED, _file_name
 from book.chapters.tells.measured import ASKED
-from tests.parameters import profile, quick
+from tests.parameters import profile, quick, smallest
 
 NAME = "judging_measures"
 
 
-def chapter(**changes):
-    smoke = quick(NAME) | profile(NAME, "smoke") | {"device": "cpu", "settings": ["hist, compiled"]}
-    return JudgingMeasures.checked(smoke | changes)
+chapter = partial(smallest, NAME, settings=["hist, compiled"])
 
 
 @pytest.mark.parametrize("which", ["quick", "paper"])
 def test_records_of_before_keep_their_names(which):
     p = JudgingMeasures.checked(quick(NAME) | profile(NAME, which) | {"device": "auto"})
-    name = _file_name(p.label, p.model_dump(mode="json"))
+    name = _file_name(p.label, p.told)
     assert (RECORDED / NAME / f"{name}.parquet").is_file()
     assert p.measures == [*ASKED] and LEARNED not in p.measures
-    assert "parts" in chapter(parts=["apart"]).model_dump(mode="json")
+    assert "parts" in chapter(parts=["apart"]).told
 
 
 def test_weights_are_learned_from_the_other_half():

@@ -22,12 +22,8 @@ def questions(causal):
     yes, truth = torch.ones(4, dtype=torch.bool), torch.zeros_like(candidates)
     truth[:, 1] = True
     parts = {"input_ids": ids, "attention_mask": places < n[:, None], "query": query, "truth": truth}
-    parts |= {
-        "candidates": candidates,
-        "right": yes,
-        "in_distribution": yes,
-        "target": torch.tensor([2, 3, 4, 5]),
-    }
+    parts |= {"candidates": candidates, "right": yes, "in_distribution": yes}
+    parts["target"] = torch.tensor([2, 3, 4, 5])
     return Questions("typed", **parts, foil=torch.tensor([7, 6, 5, 4]), counterfactual=(ids + 1) % 10)
 
 

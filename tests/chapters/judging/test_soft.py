@@ -9,10 +9,9 @@ from test_removal import model, questions
 
 from attnlib.attribution.stream import passing
 from book.chapters.judging import soft
-from book.chapters.judging.judging_measures import JudgingMeasures
 from book.chapters.judging.removal import Case
 from book.chapters.judging.soft import SOFT, at_share, from_0_to_1, softly
-from tests.parameters import profile, quick
+from tests.parameters import smallest
 
 
 def test_scores_from_0_to_1_by_hand():
@@ -104,12 +103,8 @@ def test_a_measure_that_scores_high_everywhere_keeps_more_unless_the_share_is_fi
 
 def test_what_a_compiled_models_norm_rests_on_stays():
     """Two channels of its positions hold a large constant; without them every output is another."""
-    p = JudgingMeasures.checked(
-        quick("judging_measures") | profile("judging_measures", "smoke") | {"device": "cpu"}
-    )
-    (case,) = JudgingMeasures.cases(
-        p.model_copy(update={"settings": ["hist, compiled"]}), progress=False
-    ).values()
+    p = smallest("judging_measures", settings=["hist, compiled"])
+    (case,) = p.cases(progress=False).values()
     assert case.model.positions.abs().max() > 1000 and case.model.embedding.weight.abs().max() < 10
     everything, nothing = softly(
         case, np.ones((len(case.truth), 2, case.truth.shape[1])) * [[[1.0], [0.0]]]

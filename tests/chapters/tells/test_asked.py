@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,9 +17,7 @@ from attnlib.generators.tokenizer import SPECIAL
 from attnlib.generators.translation import invented
 from attnlib.generators.translation import lexicon as dictionary
 from attnlib.models import Transformer, TransformerConfig
-from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.models.copier import Copier, CopierConfig
-from attnlib.models.pretrained import load_language_model
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from book.chapters.tells.asked import (
     about_answers,
@@ -29,10 +26,9 @@ from book.chapters.tells.asked import (
     about_facts,
     about_programs,
     about_sentences,
-    about_sums,
 )
 from book.chapters.tells.questions import gathered, some
-from book.chapters.tells.single_head import ReadCopies, ReadDocuments, ReadSentences
+from book.chapters.tells.single_head import ReadCopies, ReadSentences
 
 SEEDS = range(30)
 """So many that every place that may be asked about is."""
@@ -160,9 +156,9 @@ def test_another_text_of_the_same_form_may_be_the_counterfactual():
             prompt = generator.tokenizer.decode(question.counterfactual, skip_special_tokens=True)
             assert prompt + generator.tokenizer.decode(question.foil) in allowed
     sums = arithmetic("+")
-    (question,) = about_sums(sums, [sums.annotate("12+34=46")], others=[sums.annotate("20+50=70")])
+    (question,) = about_answers(sums, [sums.annotate("12+34=46")], others=[sums.annotate("20+50=70")])
     assert sums.tokenizer.decode(question.counterfactual[1:7]) == "20+50="
-    assert [*about_sums(sums, [sums.annotate("12+34=46")], others=[sums.annotate("1+5=6")])] == []
+    assert [*about_answers(sums, [sums.annotate("12+34=46")], others=[sums.annotate("1+5=6")])] == []
 
 
 def test_other_sequences_documents_and_prompts_may_be_counterfactuals(languages):
@@ -202,7 +198,7 @@ def test_other_sequences_documents_and_prompts_may_be_counterfactuals(languages)
 )
 def test_the_columns_of_a_sum_are_the_truth(numbers, text, truth):
     sums = arithmetic("+", numbers)
-    asked = [q for seed in SEEDS for q in about_sums(sums, [sums.annotate(text)], seed=seed)]
+    asked = [q for seed in SEEDS for q in about_answers(sums, [sums.annotate(text)], seed=seed)]
     assert sources(asked) == truth
     for question in asked:
         assert places(question.candidates) == set(range(1, question.query))
@@ -354,27 +350,3 @@ def test_gathered_questions_are_padded_and_know_which_are_right():
         assert found.right[row] == (said == question.target)
     with pytest.raises(ValueError, match="sort: there should be questions"):
         gathered("sort", model, [])
-
-
-def test_every_kind_of_model_is_asked(languages):
-    torch.manual_seed(0)
-    corpus = planted(train_documents=300, validation_documents=20, test_documents=20)
-    classifier = ReadDocuments(Classifier(ClassifierConfig(len(corpus.vocabulary), 6, 6, 6))).eval()
-    assert len(gathered("documents", classifier, about_documents(corpus.vocabulary, corpus.test))) > 15
-    data, translator = languages
-    asked = about_sentences(translator, data.subwords, data.test, dictionary())
-    assert len(gathered("translation", translator, asked)) > 25
-    model, tokenizer = load_language_model("tiny-random", device="cpu")
-    generator = NeedleGenerator(tokenizer, facts=2)
-    samples = [sample for sample, _ in zip(generator.generate_samples(), range(4), strict=False)]
-    found = gathered("needle", model, about_facts(generator, samples))
-    assert found.truth.sum(1).tolist() == [4] * len(found)
-
-
-def test_questions_are_the_same_every_time():
-    lang = language("reverse", 10, bos=True)
-    drawn = lang.sequences(5, split="test", min_length=3, max_length=6)
-    one, two = ([*about_programs(lang, drawn)] for _ in range(2))
-    for first, second in zip(one, two, strict=True):
-        assert first.query == second.query and torch.equal(first.counterfactual, second.counterfactual)
-    assert np.unique([question.query for question in one]).size > 1

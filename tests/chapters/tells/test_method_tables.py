@@ -30,33 +30,25 @@ def rows(values, setting="s", seed=0, chance=0.2, perfect=1.0, metric=METRIC):
     return pd.concat(tables, ignore_index=True)
 
 
-def test_chance_is_zero_perfect_is_one_and_worse_than_chance_below():
-    found = normalised(rows({"best": [1.0] * 9, "blind": [0.2] * 9, "worse": [0.0] * 9}), METRIC)
-    assert found["value"].tolist() == pytest.approx([1, 0, -0.25])
-    assert found["low"].tolist() == pytest.approx([1, 0, -0.25])
-    assert found[["mean", "n", "seeds"]].iloc[0].tolist() == [1, 9, 1]
-
-
-def test_items_weigh_by_what_is_possible():
-    chance = np.array([0.1, 0.9])
-    found = normalised(rows({"a": [1.0, 0.9]}, chance=chance), METRIC)
-    assert found["value"].item() == pytest.approx((0.9 + 0) / (0.9 + 0.1))
-
-
-def test_what_is_better_when_smaller_is_normalised_alike():
-    found = normalised(rows({"a": [0.0] * 5, "b": [0.3] * 5}, chance=0.6, perfect=0.0), METRIC)
-    assert found["value"].tolist() == pytest.approx([1, 0.5])
+@pytest.mark.parametrize(
+    ("values", "chance", "perfect", "expected"),
+    [
+        ({"best": [1.0] * 9, "blind": [0.2] * 9, "worse": [0.0] * 9}, 0.2, 1.0, [1, 0, -0.25]),
+        ({"a": [1.0, 0.9]}, np.array([0.1, 0.9]), 1.0, [0.9]),  # items weigh by what is possible
+        ({"a": [0.0] * 5, "b": [0.3] * 5}, 0.6, 0.0, [1, 0.5]),  # smaller is better
+        ({"a": [1.0, np.nan, 0.2]}, 0.2, 1.0, [0.5]),
+    ],
+)
+def test_chance_is_zero_and_perfect_is_one(values, chance, perfect, expected):
+    found = normalised(rows(values, chance=chance, perfect=perfect), METRIC)
+    assert found["value"].tolist() == pytest.approx(expected)
+    assert found["n"].tolist() == [np.isfinite(each).sum() for each in values.values()]
 
 
 def test_where_chance_is_nearly_perfect_there_is_no_number():
     found = normalised(rows({"a": [1.0] * 5}, chance=0.99), METRIC)
     assert found[["value", "low", "high"]].isna().all(axis=None)
     assert len(method_ranking(rows({"a": [1.0] * 5}, chance=0.99), METRIC).dropna()) == 0
-
-
-def test_items_without_a_value_do_not_count():
-    found = normalised(rows({"a": [1.0, np.nan, 0.2]}), METRIC)
-    assert found["value"].item() == pytest.approx(0.5) and found["n"].item() == 2
 
 
 def test_seeds_that_differ_widen_the_interval():
@@ -143,6 +135,14 @@ def test_the_two_intervals_of_a_mean_over_settings_cover_what_they_say():
     assert set(found["these_over"]) == {MODELS} and set(found["these_n"]) == {18}
     # neither is the other: questions and models alone miss the mean over all settings
     assert ((found["these_low"] <= 0.5) & (found["these_high"] >= 0.5)).mean() < 0.7
+
+
+def test_where_questions_leave_nothing_open_the_interval_of_these_settings_is_students():
+    models = [rows({"a": [0.4 + 0.1 * seed] * 4}, setting, seed) for seed in range(3) for setting in "st"]
+    (found,) = method_ranking(pd.concat(models), METRIC).itertuples()
+    half = 2.7764 * (2 * (0.1 / 0.8) ** 2 / (2**2 * 3)) ** 0.5  # of four degrees of freedom, two a setting
+    assert (found.these_n, found.value) == (6, pytest.approx(0.375))
+    assert (found.these_low, found.these_high) == pytest.approx((0.375 - half, 0.375 + half), rel=1e-4)
 
 
 def test_of_one_model_per_setting_only_questions_are_drawn_again():

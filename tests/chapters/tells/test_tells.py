@@ -42,16 +42,10 @@ def asked(input_ids, query, length=None, **changes):
 def models():
     torch.manual_seed(0)
     small = {"vocab_size": 11, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    llama = LlamaConfig(
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.3,
-        **small,
-    )
-    gpt2 = GPT2Config(n_embd=16, n_layer=2, n_head=2, initializer_range=0.3, **small)
+    small["initializer_range"] = 0.3
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    llama = LlamaConfig(**sizes, num_attention_heads=4, num_key_value_heads=2, **small)
+    gpt2 = GPT2Config(n_embd=16, n_layer=2, n_head=2, **small)
     config = {"vocabulary": 11, "width": 16, "n_layers": 2, "positions": "rotary"}
     return {
         "own, causal": Transformer(TransformerConfig(causal=True, **config)).eval(),
@@ -120,13 +114,8 @@ def test_scores_are_those_of_each_question_alone():
     for item, (query, length) in enumerate([(5, 6), (3, 4), (2, 6)]):
         ids = questions.input_ids[item : item + 1, :length]
         for name, scores in found.scores.items():
-            alone = METHODS[name](
-                MODELS["own, causal"],
-                ids,
-                query=query,
-                target=questions.target[item : item + 1],
-                foil=questions.foil[item : item + 1],
-            )
+            about = {"target": questions.target[item, None], "foil": questions.foil[item, None]}
+            alone = METHODS[name](MODELS["own, causal"], ids, query=query, **about)
             torch.testing.assert_close(scores[item, :length], alone[0].float(), equal_nan=True)
             assert (scores[item, length:] == 0).all()
 

@@ -1,0 +1,7 @@
+"""What came after records that are kept: it has to be asked for, so that these stay what they are."""
+
+MEASURES = ("ALTI-Logit", "ContextCite", "KernelSHAP")
+"""Of attribution: they are asked by name; where none is named, chapters ask the others."""
+
+PARAMETERS = {"judging_measures": ("parts",)}
+"""By chapter: its records name them only where they ask for something."""

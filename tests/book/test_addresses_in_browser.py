@@ -100,7 +100,7 @@ def test_a_link_to_what_is_shown_is_copied(opened):
     page = opened(AttentionExplorer(LETTERS, attention(), title="first"))
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     page.get_by_label("Layer", exact=True).select_option("1")
-    button = page.get_by_role("button", name="copy link")
+    button = page.locator(".attnx-link")
     button.click()
     assert becomes(page, button.inner_text, lambda said: said == "copied") == "copied"
     assert page.evaluate("copied").endswith("#explorer=0&layer=1") and page.evaluate("copied") == page.url

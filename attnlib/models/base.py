@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -18,8 +18,42 @@ from attnlib.files import CheckpointError, load_tensors, save_tensors
 
 M = TypeVar("M", bound=nn.Module)
 
-_lock = Lock()
-_inside: WeakKeyDictionary[nn.Module, tuple[int, bool]] = WeakKeyDictionary()
+
+class Shared:
+    """What blocks of several threads need at once: done by the first of them, undone by the last.
+
+    Attributes:
+        users: of each thing, how many blocks need it, and what undoes it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self.users = Lock(), dict[Any, tuple[int, Callable[[], None]]]()
+
+    @contextmanager
+    def needed(self, things: Sequence[Any], do: Callable[[Any], Callable[[], None]]) -> Iterator[None]:
+        """Inside a `with` block all of these are done.
+
+        Args:
+            things: as keys of a dictionary.
+            do: does one, and returns what undoes it.
+        """
+        with self._lock:
+            for thing in things:
+                users, undo = self.users.get(thing) or (0, do(thing))
+                self.users[thing] = users + 1, undo
+        try:
+            yield
+        finally:
+            with self._lock:
+                for thing in things:
+                    users, undo = self.users.pop(thing)
+                    if users > 1:
+                        self.users[thing] = users - 1, undo
+                    else:
+                        undo()
+
+
+_evaluated, _without_cudnn = Shared(), Shared()
 
 
 @contextmanager
@@ -38,21 +72,10 @@ def evaluating(model: M) -> Iterator[M]:
         (True, False)
     """
     modules = list(model.modules())
-    with _lock:
+    with _evaluated.needed(modules, lambda module: partial(setattr, module, "training", module.training)):
         for module in modules:
-            users, training = _inside.get(module, (0, module.training))
-            _inside[module] = users + 1, training
             module.training = False
-    try:
         yield model
-    finally:
-        with _lock:
-            for module in modules:
-                users, training = _inside.pop(module)
-                if users > 1:
-                    _inside[module] = users - 1, training
-                else:
-                    module.training = training
 
 
 @contextmanager
@@ -76,10 +99,6 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
         yield
 
 
-_blocks: list[bool] = []
-"""Of each open block, what cuDNN's switch was before the first of them."""
-
-
 @contextmanager
 def without_cudnn() -> Iterator[None]:
     """Recurrent layers are torch's own inside a `with` block.
@@ -87,15 +106,13 @@ def without_cudnn() -> Iterator[None]:
     The switch is the process's. Blocks may be open in several threads at once, and end in any order: it is as
     it was when the last of them ends.
     """
-    with _lock:
-        _blocks.append(_blocks[0] if _blocks else torch.backends.cudnn.enabled)
-        torch.backends.cudnn.enabled = False
-    try:
+
+    def switched_off(_: str) -> Callable[[], None]:
+        before, torch.backends.cudnn.enabled = torch.backends.cudnn.enabled, False
+        return partial(setattr, torch.backends.cudnn, "enabled", before)
+
+    with _without_cudnn.needed(["the switch"], switched_off):
         yield
-    finally:
-        with _lock:
-            before = _blocks.pop()
-            torch.backends.cudnn.enabled = before and not _blocks
 
 
 S = TypeVar("S", bound="Saved")

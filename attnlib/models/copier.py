@@ -129,9 +129,8 @@ class Copier(Saved):
 
     def encode(self, source: Int64[Tensor, "model batch source"]) -> EncodedSources:
         """Read sources."""
-        directions = ["encoder"] + ["reverse"] * self.config.bidirectional
         every, ends = [], []
-        for direction in directions:
+        for direction in ["encoder"] + ["reverse"] * self.config.bidirectional:
             ids = source.flip(-1) if direction == "reverse" else source
             states, *end = self._recur(direction, ids, "embedding")
             every.append(states.flip(0) if direction == "reverse" else states)
@@ -204,10 +203,8 @@ class Copier(Saved):
         *state: Float[Tensor, "model batch hidden"],
     ) -> tuple[Tensor, ...]:
         """States of each token [token model batch hidden], then the last state."""
-        weights = [
-            getattr(self, f"{layer}_{name}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        ]
-        into, weight, bias_into, bias = weights
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        into, weight, bias_into, bias = (getattr(self, f"{layer}_{name}") for name in names)
         # not in autocast's precision: what every token of an id adds to its gates is worth its digits
         with torch.autocast(ids.device.type, enabled=False):
             inputs = getattr(self, vectors) @ into.mT
@@ -216,11 +213,9 @@ class Copier(Saved):
             hidden, cell = state or (zero, zero)
             states, last = lstm(inputs + (bias_into + bias)[:, None], ids, weight, hidden, cell)
             return states, states[-1], last
-        both = torch.cat(
-            [bias[:, : -self.config.hidden], torch.zeros_like(bias[:, -self.config.hidden :])], 1
-        )
-        table = inputs + (bias_into + both)[:, None]
-        states = gru(table, ids, weight, bias[:, -self.config.hidden :], *(state or (zero,)))
+        of_gates, of_new = bias.split([2 * self.config.hidden, self.config.hidden], 1)
+        both = torch.cat([of_gates, torch.zeros_like(of_new)], 1)
+        states = gru(inputs + (bias_into + both)[:, None], ids, weight, of_new, *(state or (zero,)))
         return states, states[-1]
 
 

@@ -120,14 +120,11 @@ def _tokenizer(gguf: Path) -> Any:
     fields = GGUFReader(gguf).fields
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     read = {key: fields[f"tokenizer.ggml.{key}"].contents() for key in ("tokens", "token_type", "pre")}
-    control = [
-        token for token, kind in zip(read["tokens"], read["token_type"], strict=True) if kind == _CONTROL
-    ]
-    tokenizer.add_tokens(
-        [AddedToken(token, special=True, normalized=False) for token in control], special_tokens=True
-    )
+    kinds = zip(read["tokens"], read["token_type"], strict=True)
+    control = [AddedToken(token, special=True, normalized=False) for token, kind in kinds if kind == _CONTROL]
+    tokenizer.add_tokens(control, special_tokens=True)
     if read["pre"] == "smollm":  # every digit for itself; then as GPT-2
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-        )
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        rest = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, rest])
     return tokenizer

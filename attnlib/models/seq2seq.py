@@ -66,9 +66,8 @@ class Encoded:
 
     def repeated(self, times: int) -> Encoded:
         """Each sentence so many times in a row."""
-        states, context, real = (
-            each.repeat_interleave(times, 0) for each in (self.states, self.context, self.real)
-        )
+        parts = (self.states, self.context, self.real)
+        states, context, real = (each.repeat_interleave(times, 0) for each in parts)
         hidden, cell = (each.repeat_interleave(times, 1) for each in self.state)
         return Encoded(states, context, real, (hidden, cell))
 
@@ -120,17 +119,9 @@ class BiLSTM(nn.LSTM):
                 weights.append(torch.cat([getattr(self, f"weight_ih_{part}"), self.get_buffer("keeps")], 1))
                 weights += [getattr(self, f"{name}_{part}") for name in ("weight_hh", "bias_ih", "bias_hh")]
             with lstm_precision(x.device):
-                x, last, cell = torch.lstm(
-                    torch.cat([x, padding], -1),
-                    (zero, zero),
-                    weights,
-                    True,
-                    1,
-                    0.0,
-                    self.training,
-                    True,
-                    True,
-                )
+                # with biases, one layer, no dropout; in two directions, with the batch first
+                how = (True, 1, 0.0, self.training, True, True)
+                x, last, cell = torch.lstm(torch.cat([x, padding], -1), (zero, zero), weights, *how)
             forwards = x[..., : self.hidden_size].gather(1, ends)[:, 0]  # padding changes it, not its cell
             hidden.append((forwards + last[1]) / 2)
             cells.append(cell.mean(0))

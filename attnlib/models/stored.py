@@ -139,17 +139,20 @@ def _files(folder: Path, chapter: str) -> dict[str, Path]:
 
 
 def _read(path: Path) -> StoredModel:
+    def refused(why: str) -> CheckpointError:
+        return CheckpointError(f"{path} {why}. {AGAIN}.")
+
     try:
         weights, header = load_tensors(path)
     except CheckpointError as error:
         raise CheckpointError(f"{error} {AGAIN}.") from error
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read ({error.strerror}). {AGAIN}.") from error
+        raise refused(f"cannot be read ({error.strerror})") from error
     except (KeyError, TypeError, ValueError) as error:  # whole, but what it holds is not what we write
-        raise CheckpointError(f"{path} has a header that is not ours ({error}). {AGAIN}.") from error
+        raise refused(f"has a header that is not ours ({error})") from error
     stored = header.get("stored")
     if not isinstance(stored, dict):
-        raise CheckpointError(f"{path} is not a stored model but the checkpoint of a training. {AGAIN}.")
+        raise refused("is not a stored model but the checkpoint of a training")
     made = {key: stored.get(key) for key in ("version", "model")}
     if made != {"version": VERSION, "model": Transformer.__name__}:
         raise CheckpointError(
@@ -163,23 +166,19 @@ def _read(path: Path) -> StoredModel:
     except CheckpointError as error:
         raise CheckpointError(f"{error}. {AGAIN}.") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path} says nothing of its task that this attnlib knows: {error}. {AGAIN}."
-        ) from error
+        raise refused(f"says nothing of its task that this attnlib knows: {error}") from error
     alphabet = stored.pop("alphabet", None)
     if isinstance(task, Language) and alphabet not in (None, task.alphabet):
-        raise CheckpointError(
-            f"{path} was trained on the symbols {alphabet!r}, and {task.name} has {task.alphabet!r} in this "
-            f"attnlib. {AGAIN}."
-        )
+        has = f"{task.name} has {task.alphabet!r} in this attnlib"
+        raise refused(f"was trained on the symbols {alphabet!r}, and {has}")
     try:
         own = {key: stored.pop(key) for key in ("chapter", "name", "held_out", "accuracy", "data")}
         found = StoredModel(model=model, task=task, provenance=stored, **own)
         found.note  # noqa: B018 - reads what is said of its accuracy and provenance
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} does not say what it should, in {error}. {AGAIN}.") from error
+        raise refused(f"does not say what it should, in {error}") from error
     if (found.chapter, file_name(found.name)) != (path.parent.name, path.stem):
-        raise CheckpointError(f"{path} is another model: {found.chapter}, {found.name!r}. {AGAIN}.")
+        raise refused(f"is another model: {found.chapter}, {found.name!r}")
     return found
 
 

@@ -148,16 +148,13 @@ def attend(
         allowed = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)[None, None]
         allowed = allowed.tril() if causal else allowed
     scores = q @ k.mT / math.sqrt(q.shape[-1])
-    weights = (
-        scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~allowed, 0.0)
-    )
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~allowed, lowest).softmax(-1).masked_fill(~allowed, 0.0)
     return F.dropout(weights, dropout) @ v, weights
 
 
 class Attention(nn.Module):
     """Multi-head self-attention. `self.attend` does the mixing; `models.attention` watches and changes it."""
-
-    CONFIG = TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -194,8 +191,6 @@ class Layer(nn.Module):
 
     with $N$ layer normalisation and $f$ either block; feed-forward is $W_2\,\sigma(W_1 x + b_1) + b_2$.
     """
-
-    CONFIG = TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -247,9 +242,8 @@ class Transformer(Saved):
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.width)
         if config.positions == "learned":
-            self.positions = nn.Parameter(
-                0.02 * torch.randn(config.max_length, config.width)
-            )  # GPT-2's scale
+            drawn = torch.randn(config.max_length, config.width)
+            self.positions = nn.Parameter(0.02 * drawn)  # GPT-2's scale
         elif config.positions == "sinusoidal":
             table = sinusoids(config.max_length, config.width)
             self.register_buffer("positions", table, persistent=False)

@@ -35,18 +35,11 @@ class TokenLoss:
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """`loss` (L), `cross_entropy`, and E, if any, as `attention`."""
         supervised = bool(batch.target_attention) and self.attention_weight > 0
-        wanted = {"output_attentions": True} if supervised else {}
-        output = model(**batch.inputs, **wanted)
-        logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
-        cross_entropy = F.cross_entropy(logits, targets, ignore_index=IGNORE)
+        output, cross_entropy = _called(model, batch, attention=supervised)
         if not supervised:
             return {"loss": cross_entropy, "cross_entropy": cross_entropy}
-        error = attention_error(
-            stacked_attentions(output),
-            batch.target_attention,
-            batch.attention_mask,
-            as_published=self.as_published,
-        )
+        found, real = stacked_attentions(output), batch.attention_mask
+        error = attention_error(found, batch.target_attention, real, as_published=self.as_published)
         total = cross_entropy + self.attention_weight * error
         return {"loss": total, "cross_entropy": cross_entropy, "attention": error}
 
@@ -80,13 +73,11 @@ class ReferenceLoss:
             ValueError: the model has not got one of the heads, or returns no attention.
         """
         reference = batch.reference if self.weight > 0 else None
-        wanted = {} if reference is None else {"output_attentions": True}
-        output = model(**batch.inputs, **wanted)
-        logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
-        cross_entropy = F.cross_entropy(logits, targets, ignore_index=IGNORE)
+        output, cross_entropy = _called(model, batch, attention=reference is not None)
         if reference is None:
             return {"loss": cross_entropy, "cross_entropy": cross_entropy}
-        mean = _mean_attention(stacked_attentions(output), self.heads)
+        attentions = stacked_attentions(output)
+        mean = attentions.mean((1, 2)) if self.heads is None else _of_heads(self.heads, attentions).mean(1)
         rows = reference.any(-1)
         asked = rows.flatten().nonzero()[:, 0]  # as a mask, rows would be waited for on the way back, too
         mass = (mean * reference).sum(-1).flatten()[asked]
@@ -96,6 +87,13 @@ class ReferenceLoss:
 
 
 reference_loss = ReferenceLoss
+
+
+def _called(model: nn.Module, batch: Batch, attention: bool) -> tuple[Any, Tensor]:
+    """What a model gives, with attention if that is wanted, and the cross entropy of the targets."""
+    output = model(**batch.inputs, **({"output_attentions": True} if attention else {}))
+    logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
+    return output, F.cross_entropy(logits, targets, ignore_index=IGNORE)
 
 
 def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key"]:
@@ -111,14 +109,6 @@ def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key
             'model compute it with model.set_attn_implementation("eager")'
         )
     return attentions if torch.is_tensor(attentions) else torch.stack(tuple(attentions), dim=1)
-
-
-def _mean_attention(
-    attentions: Float[Tensor, "batch layer head query key"], heads: Sequence[Head] | None
-) -> Float[Tensor, "batch query key"]:
-    if heads is None:
-        return attentions.mean((1, 2))
-    return _of_heads(heads, attentions).mean(1)
 
 
 def _of_heads(

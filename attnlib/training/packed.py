@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -206,20 +207,11 @@ class PackedLoss:
 
     def _error(self, batch: Batch, packing: Packing, attentions: list[Tensor]) -> Tensor:
         """`attention_error` of the batch: a mean over samples as published, else over tokens."""
-        counted = [len(mask) if self.as_published else mask.sum() for mask in packing.masks]
-        errors = [
-            count
-            * attention_error(
-                of_group,
-                {
-                    head: t[rows, : mask.shape[1], : mask.shape[1]]
-                    for head, t in batch.target_attention.items()
-                },
-                mask,
-                as_published=self.as_published,
-            )
-            for count, rows, mask, of_group in zip(
-                counted, packing.rows, packing.masks, attentions, strict=True
-            )
-        ]
+        counted, errors = list[Any](), list[Tensor]()
+        for rows, mask, of_group in zip(packing.rows, packing.masks, attentions, strict=True):
+            n = mask.shape[1]
+            targets = {head: target[rows, :n, :n] for head, target in batch.target_attention.items()}
+            counted.append(len(mask) if self.as_published else mask.sum())
+            error = attention_error(of_group, targets, mask, as_published=self.as_published)
+            errors.append(counted[-1] * error)
         return torch.stack(errors).sum() / sum(counted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ RESERVED = {"step", "loss", "lr", "seconds"}
 Evaluation = Callable[[nn.Module], dict[str, float]]
 
 
+@dataclass(eq=False)
 class Run:
     """What a run carries from step to step, and how it gets to disk and back.
 
@@ -31,45 +33,44 @@ class Run:
     one of an evaluation or of the next. When it is done, `best` has the best weights and the history, and
     `last` goes.
 
-    Args:
+    Attributes:
         model: on the device.
         plan: see `fit`.
         device: that of the plan.
         evaluation: `evaluate` of `fit`.
         folder: see `fit`.
         keepers: the hooks that keep files.
-        key: see `fit`.
+        given_key: `key` of `fit`.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        plan: Plan,
-        device: torch.device,
-        evaluation: Evaluation | None,
-        folder: Path | None,
-        keepers: Sequence[Keeper] = (),
-        key: str | None = None,
-    ) -> None:
-        self.model, self.plan, self.device = model, plan, device
-        self.evaluation, self.folder, self.keepers = evaluation, folder, keepers
+    model: nn.Module
+    plan: Plan
+    device: torch.device
+    evaluation: Evaluation | None
+    folder: Path | None
+    keepers: Sequence[Keeper]
+    given_key: str | None
+
+    def __post_init__(self) -> None:
+        """Make what the plan says, and tell the keepers which run they are in."""
+        model, plan, evaluation = self.model, self.plan, self.evaluation
         self.settings = as_json({**plan.settings(), "evaluate": evaluation is not None})
         shapes = [(name, list(weight.shape)) for name, weight in model.state_dict().items()]
-        self.key = key or digest([self.settings, type(model).__name__, config_of(model), shapes])
-        self.keyed = key is not None
+        self.key = self.given_key or digest([self.settings, type(model).__name__, config_of(model), shapes])
         make = torch.optim.AdamW if plan.optimizer == "adamw" else torch.optim.Adam
         self.optimizer = make(
             model.parameters(), plan.learning_rate, plan.betas, weight_decay=plan.weight_decay, fused=True
         )
         self.schedule = _schedule(plan, self.optimizer)
-        self.history = History([], plan.metric if evaluation else None, plan.higher_is_better, folder=folder)
+        metric = plan.metric if evaluation else None
+        self.history = History([], metric, plan.higher_is_better, folder=self.folder)
         self.best: dict[str, Tensor] | None = None
         self.metrics: list[str] = []
         self.latest: dict[str, float] = {}
         self.waiting: list[tuple[int, dict[str, Tensor]]] = []
         self.sums: dict[str, tuple[float, int]] = {}
-        for keeper in keepers:
-            keeper.join(folder, self.key, model)
+        for keeper in self.keepers:
+            keeper.join(self.folder, self.key, model)
 
     def is_done(self) -> bool:
         """Whether the folder holds this run, finished: then it is taken up. Nothing is written, or said."""
@@ -91,7 +92,7 @@ class Run:
         except CheckpointError as error:
             assert self.folder is not None
             why = f"{error}".rstrip(".")
-            if isinstance(error, Foreign) and not self.keyed:
+            if isinstance(error, Foreign) and self.given_key is None:
                 raise Foreign(f"{why}. Train in another folder, or delete {self.folder}.") from error
             log.warning("%s. Training starts again.", why)
             for name in (LAST, BEST):
@@ -109,8 +110,23 @@ class Run:
             return False
         state, header = load_own(self.folder / LAST, self.key, kind="last")
         self._take(header, best_of(state, header))
-        restore_training_state(state, header, self.model, self.optimizer, self.schedule, self.device)
+        self._restore(state, header)
         return True
+
+    def _restore(self, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
+        """The reverse of `_state`, into objects made from the same plan."""
+        self.model.load_state_dict(_under(tensors, "model/"))
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in _under(tensors, "optimizer/").items():
+            index, key = name.split("/")
+            state.setdefault(int(index), {})[key] = value.clone()
+        groups = [{**group, "betas": tuple(group["betas"])} for group in header["groups"]]
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        if self.schedule is not None:
+            self.schedule.load_state_dict(header["schedule"])
+        torch.set_rng_state(tensors["random/cpu"].clone())
+        if self.device.type == "cuda" and "random/cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random/cuda"].clone(), self.device)
 
     def _take(self, header: dict[str, Any], best: dict[str, Tensor] | None) -> None:
         rows = header["rows"]
@@ -213,11 +229,27 @@ class Run:
             self._save_best(self.folder)
             (self.folder / LAST).unlink(missing_ok=True)
         else:
-            tensors, rest = training_state(self.model, self.optimizer, self.schedule, self.device)
+            tensors, rest = self._state()
             if self.best is not None and not improved:
                 tensors |= {f"best/{name}": value for name, value in self.best.items()}
             save_tensors(self.folder / LAST, tensors, self._header("last", self.step) | rest)
         write_atomically(self.folder / TABLE, self.history.table.to_csv(index=False).encode())
+
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """All that the next training step depends on, apart from its data: tensors, and the rest as JSON.
+
+        Covers weights and buffers, the optimizer's moments and groups, the schedule, and torch's random
+        numbers.
+        """
+        tensors = {f"model/{name}": weight for name, weight in self.model.state_dict().items()}
+        state = self.optimizer.state_dict()
+        for index, values in state["state"].items():
+            tensors |= {f"optimizer/{index}/{name}": value for name, value in values.items()}
+        tensors["random/cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
+        schedule = self.schedule and self.schedule.state_dict()
+        return tensors, {"groups": state["param_groups"], "schedule": schedule}
 
     def _header(self, kind: str, step: int | None) -> dict[str, Any]:
         return {
@@ -267,46 +299,6 @@ def best_of(state: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Tenso
         return None
     prefix = "model/" if header["best_step"] == header["step"] else "best/"
     return {name: value.clone() for name, value in _under(state, prefix).items()}
-
-
-def training_state(
-    model: nn.Module, optimizer: torch.optim.Optimizer, schedule: Any, device: torch.device
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All that the next training step depends on, apart from its data: tensors, and the rest as JSON.
-
-    Covers weights and buffers, the optimizer's moments and groups, the schedule, and torch's random numbers.
-    """
-    tensors = {f"model/{name}": weight for name, weight in model.state_dict().items()}
-    state = optimizer.state_dict()
-    for index, values in state["state"].items():
-        tensors |= {f"optimizer/{index}/{name}": value for name, value in values.items()}
-    tensors["random/cpu"] = torch.get_rng_state()
-    if device.type == "cuda":
-        tensors["random/cuda"] = torch.cuda.get_rng_state(device)
-    return tensors, {"groups": state["param_groups"], "schedule": schedule and schedule.state_dict()}
-
-
-def restore_training_state(
-    tensors: dict[str, Tensor],
-    header: dict[str, Any],
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    schedule: Any,
-    device: torch.device,
-) -> None:
-    """The reverse of `training_state`, into objects made from the same plan."""
-    model.load_state_dict(_under(tensors, "model/"))
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in _under(tensors, "optimizer/").items():
-        index, key = name.split("/")
-        state.setdefault(int(index), {})[key] = value.clone()
-    groups = [{**group, "betas": tuple(group["betas"])} for group in header["groups"]]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-    if schedule is not None:
-        schedule.load_state_dict(header["schedule"])
-    torch.set_rng_state(tensors["random/cpu"].clone())
-    if device.type == "cuda" and "random/cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random/cuda"].clone(), device)
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

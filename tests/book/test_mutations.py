@@ -14,26 +14,22 @@ import torch
 import yaml
 
 from attnlib.files import CheckpointError
-from attnlib.generators import rasp
-from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.gguf import CONVERSION, MANIFEST, _checksums, wrong_with
 from attnlib.models.stored import stored_model
-from attnlib.training import History, Plan, token_loss, token_scores, trained
+from attnlib.training import History
 from attnlib.training.keeping import Snapshots, kept
 from book.chapters.records import record, records
 from book.chapters.records import runs as record_file
 from book.chapters.storing import store_model
 from book.pipeline.kept import describing, discard_damaged
 from book.pipeline.profiles import ProfileError, parameters_of, read_profile
+from tests.attnlib.small_runs import LANGUAGE, build, train
 from tests.conftest import ROOT
 from tests.mutations import mutations, restored
 
 ROWS = pd.DataFrame({"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]})
-budgets = pytest.mark.parametrize("n", [40, pytest.param(150, marks=pytest.mark.slow)])
+budgets = pytest.mark.parametrize("n", [24, pytest.param(150, marks=pytest.mark.slow)])
 """How many places are hit: the first of those that `make test-all` hits."""
-
-TASK = rasp.language("sort", alphabet_size=10, bos=True)
-SAMPLES = TASK.in_batches(TASK.sequences(n=16, split="train", max_length=5))
 
 
 @pytest.fixture(autouse=True)
@@ -49,12 +45,6 @@ def folders(tmp_path, monkeypatch, caplog):
 def one_clear_line(error: Exception | str, path: Path) -> None:
     text = str(error)
     assert path.stem in text and "\n" not in text.strip() and len(text) < 1000, text
-
-
-def model(seed=0, width=8):
-    torch.manual_seed(seed)
-    config = TransformerConfig(len(TASK.tokenizer), len(TASK.classes), n_layers=1, width=width, max_length=8)
-    return Transformer(config)
 
 
 def weights(of):
@@ -106,7 +96,7 @@ def test_stored_models(n, tmp_path):
     def stored(name, seed):
         how = {"chapter": "rasp_languages", "params": {}, "training": History(steps=7, seconds=1.0)}
         held_out = {"n": 4, "split": "test", "max_length": 6}
-        return store_model(model(seed).eval(), TASK, held_out, name=name, folder=tmp_path, **how)
+        return store_model(build(seed).eval(), LANGUAGE, held_out, name=name, folder=tmp_path, **how)
 
     other, path = stored("another", 1), stored("sort", 0)
     data, before = path.read_bytes(), stored_model("rasp_languages", "sort", tmp_path)
@@ -125,14 +115,10 @@ def test_stored_models(n, tmp_path):
 # ---- trainings
 
 
-def train(width=8, hooks=()):
-    to_train, snapshots = model(width=width), Snapshots([0, 5])
-    plan = Plan(steps=10, evaluate_every=5, device="cpu", learning_rate=0.01)
-    how = {"valid": SAMPLES, "score": token_scores, "hooks": [snapshots, *hooks], "progress": False}
-    history = trained(
-        to_train, lambda step: SAMPLES[step % len(SAMPLES)], token_loss(), plan, chapter="x", **how
-    )
-    return to_train, history, snapshots
+def run(width=8, hooks=()):
+    snapshots = Snapshots([0, 5])
+    model, history = train(build(width=width), hooks=[snapshots, *hooks], chapter="x")
+    return model, history, snapshots
 
 
 def killed(event):
@@ -151,7 +137,7 @@ def killed(event):
     ],
 )
 def test_trainings(tmp_path, file, finished, n, caplog):
-    to_train, history, snapshots = train()
+    to_train, history, snapshots = run()
     folder, other = history.folder, tmp_path / "other"
     before, then = weights(to_train), weights(snapshots.at(5))
     table = history.table.drop(columns="seconds")
@@ -159,9 +145,9 @@ def test_trainings(tmp_path, file, finished, n, caplog):
         shutil.rmtree(folder.parent)
         for width in (16, 8):
             with pytest.raises(MemoryError):
-                train(width, [killed])
+                run(width, [killed])
     else:
-        train(16)
+        run(16)
     (another,) = {path for path in folder.parent.iterdir() if path.is_dir()} - {folder}
     shutil.copytree(folder, other)
     data = (folder / file).read_bytes()
@@ -170,7 +156,7 @@ def test_trainings(tmp_path, file, finished, n, caplog):
             continue
         mutate(folder / file)
         caplog.clear()
-        again, history, snapshots = train()
+        again, history, snapshots = run()
         assert equal(weights(again), before) and equal(weights(snapshots.at(5)), then), name
         assert history.table.drop(columns="seconds").equals(table), name
         assert not any("\n" in message for message in caplog.messages)
@@ -208,7 +194,7 @@ def test_what_is_computed_of_a_run_and_kept(n, tmp_path, caplog):
 def test_a_converted_model(n, tmp_path, file):
     for folder, seed in (("a", 0), ("b", 1)):
         (tmp_path / folder).mkdir()
-        model(seed).save(tmp_path / folder / "model.safetensors")
+        build(seed, width=8).save(tmp_path / folder / "model.safetensors")
         (tmp_path / folder / "config.json").write_text(json.dumps({"seed": seed}))
         whose = {"source": folder, "conversion": CONVERSION, "files": _checksums(tmp_path / folder)}
         (tmp_path / folder / MANIFEST).write_text(json.dumps(whose, indent=1))

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
 from typing import Any
 
 from torch import Tensor, nn
@@ -27,7 +26,7 @@ from torch import Tensor, nn
 from attnlib.generators.base import Head
 from attnlib.models.attention.call import AttentionCall, Change, Watcher
 from attnlib.models.attention.kernels import EagerCall, NamedCall, OwnCall, SdpaCall
-from attnlib.models.base import evaluating
+from attnlib.models.base import Shared, evaluating
 from attnlib.models.transformer import Attention, Transformer
 
 
@@ -54,9 +53,8 @@ class Block:
 
 
 _open: ContextVar[tuple[Block, ...]] = ContextVar("_open", default=())
-_lock = Lock()
-_led_here: dict[Any, tuple[int, Callable[[], None]]] = {}
-"""By name, or layer: how many blocks use it, and what puts back the function that was there before."""
+_led_here = Shared()
+"""Of each name, or layer, what puts back the function that was there before."""
 
 
 @contextmanager
@@ -162,23 +160,12 @@ def changed_from_outside() -> bool:
 
 @contextmanager
 def _opened(model: nn.Module, block: Block) -> Iterator[None]:
-    with _lock:
-        places = _places(model)
-        for place in places:
-            users, restore = _led_here.get(place) or (0, _lead_here(place))
-            _led_here[place] = users + 1, restore
-    _open.set((*_open.get(), block))
-    try:
-        yield
-    finally:
-        _open.set(tuple(other for other in _open.get() if other is not block))
-        with _lock:
-            for place in places:
-                users, restore = _led_here.pop(place)
-                if users > 1:
-                    _led_here[place] = users - 1, restore
-                else:
-                    restore()
+    with _led_here.needed(_places(model), _lead_here):
+        _open.set((*_open.get(), block))
+        try:
+            yield
+        finally:
+            _open.set(tuple(other for other in _open.get() if other is not block))
 
 
 def _places(model: nn.Module) -> list[Any]:
@@ -190,7 +177,7 @@ def _places(model: nn.Module) -> list[Any]:
             f"{type(model).__name__} is neither a Hugging Face model nor an attnlib Transformer. Collect "
             "its attention weights and call rollout(attentions) on them."
         )
-    return ["eager", *(name for name in _registry()._global_mapping if name != "eager")]
+    return list(dict.fromkeys(["eager", *_registry()._global_mapping]))
 
 
 def _registry() -> Any:

@@ -31,15 +31,9 @@ class NamedCall(AttentionCall):
         **how: Any,
     ) -> None:
         causal = getattr(module, "is_causal", True) if how.get("is_causal") is None else how["is_causal"]
-        super().__init__(
-            q,
-            k,
-            v,
-            attention_mask if isinstance(attention_mask, Tensor) and attention_mask.ndim == 4 else None,
-            causal=bool(causal) and q.shape[2] > 1,
-            scale=how.get("scaling"),
-            bias=how.get("position_bias"),
-        )
+        mask = attention_mask if isinstance(attention_mask, Tensor) and attention_mask.ndim == 4 else None
+        causal, scale = bool(causal) and q.shape[2] > 1, how.get("scaling")
+        super().__init__(q, k, v, mask, causal=causal, scale=scale, bias=how.get("position_bias"))
         self.original, self.module, self.passed_mask = original, module, attention_mask
         self.inputs, self.passed, self.kwargs = (q, k, v), how, how | {"dropout": 0.0}
 

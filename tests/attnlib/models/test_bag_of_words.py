@@ -39,12 +39,9 @@ def test_the_embedding_only_model_is_the_mean_of_its_words_relevance(corpus: Cor
 def test_logistic_regression_is_scikit_learns_on_counts_over_length(corpus: Corpus) -> None:
     def dense(documents: object) -> np.ndarray:
         rows = np.zeros((len(documents), len(corpus.vocabulary)))
-        for row, (start, n) in enumerate(
-            zip(documents.offsets.tolist(), documents.lengths.tolist(), strict=True)
-        ):
-            for token in documents.tokens[start : start + n].tolist():
-                rows[row, token] += 1 / n
-        return rows
+        row_of = np.repeat(np.arange(len(documents)), documents.lengths.numpy())
+        np.add.at(rows, (row_of, documents.tokens.numpy()), 1.0)
+        return rows / documents.lengths.numpy()[:, None]
 
     values = (0.01, 1.0, 100.0)
     found = logistic_regression(corpus.train, corpus.validation, len(corpus.vocabulary), values)

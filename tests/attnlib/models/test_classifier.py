@@ -40,7 +40,7 @@ def model(uniform: bool = False, vocabulary: int = 30, seed: int = 0) -> Classif
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 2**31))
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_states_and_gradients_are_those_of_a_packed_sequence(lengths: list[int], seed: int) -> None:
     torch.manual_seed(seed)
     ours = BiLSTM(5, 4)
@@ -140,13 +140,6 @@ def test_a_checkpoint_comes_back_and_a_missing_or_foreign_one_is_refused(tmp_pat
     Transformer(TransformerConfig(5, width=8)).save(tmp_path / "other.safetensors")
     with pytest.raises(CheckpointError, match="is not the checkpoint of a Classifier"):
         Classifier.load(tmp_path / "other.safetensors")
-
-
-def test_wrong_settings_say_what_is_allowed() -> None:
-    with pytest.raises(ValueError, match="greater than or equal to 1"):
-        ClassifierConfig(0)
-    with pytest.raises(ValueError, match="widht"):
-        ClassifierConfig(5, widht=3)
 
 
 def test_bf16_trains_where_the_processor_has_no_such_lstm(monkeypatch) -> None:

@@ -129,10 +129,10 @@ def test_the_originals_training():
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_the_recurrences_gradient_is_the_slope(cell):
     torch.manual_seed(1)
-    gates = {"lstm": 4, "gru": 3}[cell] * 3
-    shapes = {"table": (2, 5, gates), "weight": (2, gates, 3), "first": (2, 2, 3), "second": (2, 2, 3)}
+    gates = {"lstm": 4, "gru": 3}[cell] * 2
+    shapes = {"table": (2, 3, gates), "weight": (2, gates, 2), "first": (2, 2, 2), "second": (2, 2, 2)}
     inputs = {name: torch.randn(*shape, dtype=torch.float64) for name, shape in shapes.items()}
-    ids = torch.randint(5, (2, 2, 4))
+    ids = torch.randint(3, (2, 2, 4))
 
     def ours(table, weight, first, second):
         if cell == "lstm":
@@ -162,12 +162,6 @@ def test_a_model_trains_to_the_same_numbers_whatever_stands_beside_it(setting):
         trained[seeds] = model.state_dict()
     for name, weight in trained[5,].items():
         torch.testing.assert_close(trained[3, 5, 4][name][1], weight[0], atol=1e-5, rtol=1e-4)
-
-
-def test_drawing_weights_leaves_torchs_random_numbers_alone():
-    before = torch.get_rng_state()
-    small(seeds=(1, 2))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_more_heads_leave_all_else_as_it_was():
@@ -214,12 +208,3 @@ def test_bf16_is_close(setting):
     (short,) = torch.autograd.grad(rounded, [model.decoder_weight_hh])
     assert rounded.item() == pytest.approx(exact.item(), rel=1e-2)
     assert torch.nn.functional.cosine_similarity(whole.flatten(), short.flatten(), 0) > 0.99
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"hidden": 0}, {"cell": "rnn"}, {"seeds": ()}, {"n_heads": 0}, {"context": "mean"}, {"width": 3}],
-)
-def test_wrong_settings_are_refused(wrong):
-    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
-        CopierConfig(7, **wrong)

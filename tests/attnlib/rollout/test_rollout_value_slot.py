@@ -150,7 +150,7 @@ def test_everything_is_restored_when_it_fails(llama):
     assert functions == AttentionInterface._global_mapping
     assert llama.config._attn_implementation == "sdpa"
     assert llama.training and llama.model.layers[0].training and not llama.model.layers[1].training
-    assert interface._open.get() == () and not interface._led_here
+    assert interface._open.get() == () and not interface._led_here.users
     llama.eval()
 
 

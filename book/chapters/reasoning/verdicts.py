@@ -247,17 +247,13 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
     for kind, own in rows.groupby("kind", sort=False):
         even, odd = own[own["sample"] % 2 == 0], own[own["sample"] % 2 == 1]
         tried = own.loc[own["change"].isin(CONTROL), ["change", "heads"]].drop_duplicates()
-        ways = list(zip(tried["change"].tolist(), tried["heads"].tolist(), strict=True))
-        change, number = max(ways, key=lambda way: _gain(even, _rival(even, *way), *way)["value"].mean())
+        possible = list(zip(tried["change"].tolist(), tried["heads"].tolist(), strict=True))
+        change, number = max(possible, key=lambda way: _gain(even, _rival(even, *way), *way)["value"].mean())
         gain = _gain(odd, _rival(even, change, number), change, number)
-        by_seed = pd.DataFrame(
-            {
-                "ID": odd[odd["split"] == "ID"].groupby("seed")["value"].mean(),
-                "OOD": _outside(odd, NOTHING, number).groupby("seed")["value"].mean(),
-                "changed": _outside(odd, change, number).groupby("seed")["value"].mean(),
-                "control": _outside(odd, CONTROL[change], number).groupby("seed")["value"].mean(),
-            }
-        )
+        ways = {"OOD": NOTHING, "changed": change, "control": CONTROL[change]}
+        texts = {"ID": odd[odd["split"] == "ID"]}
+        texts |= {name: _outside(odd, way, number) for name, way in ways.items()}
+        by_seed = pd.DataFrame({name: each.groupby("seed")["value"].mean() for name, each in texts.items()})
         means = by_seed.mean()
         closed = (means["changed"] - means["OOD"]) / (means["ID"] - means["OOD"])
         of_each = (by_seed["changed"] - by_seed["OOD"]) / (by_seed["ID"] - by_seed["OOD"])
@@ -281,8 +277,7 @@ def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Columns `run`, `kind`, `seed`, `metric` (`RIGHT`), `value`, `low`, `high`, `n`.
     """
-    by = ["run", "kind", "seed", "split", "change", "heads"]
-    table = summarise(rows, by)
+    table = summarise(rows, ["run", "kind", "seed", "split", "change", "heads"])
     metric = [RIGHT.format_map(row) for row in table.to_dict("records")]
     return table.assign(metric=metric).drop(columns=["split", "change", "heads"])
 

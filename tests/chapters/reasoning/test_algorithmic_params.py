@@ -8,16 +8,7 @@ from attnlib.measures import evaluate_rows, generate_answers
 from attnlib.models.pretrained import TINY
 from book.chapters import demands
 from book.chapters.readings import reading
-from book.chapters.reasoning import AlgorithmicReasoning
-from book.chapters.reasoning.tables import (
-    accuracies,
-    all_ranked,
-    best_head,
-    masses,
-    over_all,
-    pushed,
-    to_record,
-)
+from book.chapters.reasoning import AlgorithmicReasoning, tables
 from book.chapters.reasoning.verdicts import changed_attention
 from book.chapters.refusals import ParameterError
 from tests.parameters import quick
@@ -178,14 +169,14 @@ def test_a_plain_module_goes_through_the_chapter():
     small |= {"steps": 2, "batch_size": 4, "test_samples": 8, "n_layers": 1, "longest": 1.0, "device": "cpu"}
     p = Mine.checked(QUICK | small)
     models, _ = p.train_all()
-    rows = over_all(p, models, evaluate_rows)
-    accuracy = accuracies(p, {"teacher-forced": rows, "generated": over_all(p, models, generate_answers)})
-    by_group, whole = masses(rows)
-    ranked, by_length = all_ranked(p, models), p.accuracy_by_length(models)
-    best_heads = best_head(p, models, ranked)
-    assert pushed(p, models, ranked) is None and changed_attention(p, models) is None
-    tables = {"accuracy": accuracy, "by_group": by_group, "whole": whole, "best_heads": best_heads}
-    made = to_record(p, **tables, by_length=by_length)
-    assert {"generated exact match OOD", "rollout, ID", "best head, OOD"} <= set(made["metric"])
+    rows, written = (tables.over_all(p, models, way) for way in (evaluate_rows, generate_answers))
+    accuracy = tables.accuracies(p, {"teacher-forced": rows, "generated": written})
+    by_group, whole = tables.masses(rows)
+    ranked, by_length = tables.all_ranked(p, models), p.accuracy_by_length(models)
+    best_heads = tables.best_head(p, models, ranked)
+    assert tables.pushed(p, models, ranked) is None and changed_attention(p, models) is None
+    made = {"accuracy": accuracy, "by_group": by_group, "whole": whole, "best_heads": best_heads}
+    recorded = tables.to_record(p, **made, by_length=by_length)
+    assert {"generated exact match OOD", "rollout, ID", "best head, OOD"} <= set(recorded["metric"])
     seen = reading(models["string reversal"], p.tokenizer, p.samples("string_reversal", "id")[0])
     assert seen["attentions"].shape[0] == 1

@@ -18,14 +18,9 @@ from attnlib.stats import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup
+from book.chapters.classification import scores
 from book.chapters.classification.results import ClassificationResults
-from book.chapters.classification.scores import (
-    Lexical,
-    lexical_scores,
-    logistic_regression,
-    scores_at_checkpoints,
-    train_bag_of_embeddings,
-)
+from book.chapters.classification.scores import Lexical
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
 from book.chapters.records import paper_figures
 
@@ -169,25 +164,25 @@ class ClassificationDynamics(Chapter):
     def lexical(self) -> dict[str, Lexical]:
         """Models that know no order: one of embeddings only, and logistic regression."""
         known = (self.corpus.train, self.looked_at["validation"], len(self.corpus.vocabulary))
-        bag = train_bag_of_embeddings(
+        bag = scores.train_bag_of_embeddings(
             *known,
             epochs=self.lexical_epochs,
             learning_rate=self.lexical_learning_rate,
             device=self.device,
             chapter=self.notebook,
         )
-        return {"embedding": bag, "logistic": logistic_regression(*known)}
+        return {"embedding": bag, "logistic": scores.logistic_regression(*known)}
 
     def scores(self, split: str) -> dict[str, RunScores]:
         """What each word of a split meant to each trained model at each checkpoint, and to `lexical`."""
         documents = self.looked_at[split]
         found = {
-            run.name: scores_at_checkpoints(
+            run.name: scores.scores_at_checkpoints(
                 self.kept(run.name), documents, not run.uniform, self.torch_device
             )
             for run in self.runs()
         }
-        return found | {name: lexical_scores(model, documents) for name, model in self.lexical.items()}
+        return found | {name: scores.lexical_scores(model, documents) for name, model in self.lexical.items()}
 
     @cached_property
     def results(self) -> ClassificationResults:

@@ -81,13 +81,8 @@ class ClassificationResults(DynamicsResults):
 
 
 def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
-    """What each token of planted documents is: an index into `TOKEN_KINDS`.
-
-    Raises:
-        ValueError: the documents' relevance is not known.
-    """
-    if documents.relevance is None:
-        raise ValueError('the relevance of the documents should be known, as it is for corpus("planted")')
+    """What each token of planted documents is: an index into `TOKEN_KINDS`."""
+    assert documents.relevance is not None  # of `planted` it is known
     toward = documents.toward_label(documents.relevance).numpy()
     names = {word for side in CONFOUNDERS for word in side}
     words = np.array(corpus.vocabulary.words)[documents.tokens.numpy()]

@@ -31,6 +31,9 @@ from book.chapters.dynamics import kept_scores, over_training
 REGULARISATION = (1e-5, *(c * 10.0**e for e in range(-5, 4) for c in (5, 10)))
 """The original's 19 values of C, from 0.00001 to 10,000: 1 and 5 times every power of ten."""
 
+BATCH_SIZE = 64
+"""Documents per step of the embedding-only model: the original's."""
+
 
 @dataclass(frozen=True)
 class Lexical:
@@ -64,11 +67,9 @@ def train_bag_of_embeddings(
     width: int = 256,
     epochs: int = 30,
     learning_rate: float = 2e-4,
-    batch_size: int = 64,
     seed: int = 0,
     device: str = "auto",
     chapter: str = "lexical",
-    progress: bool = False,
 ) -> Lexical:
     """Train the embedding-only model, and keep the epoch with the lowest cross entropy on validation.
 
@@ -82,16 +83,14 @@ def train_bag_of_embeddings(
         width: size of a word's vector.
         epochs: passes over the training documents.
         learning_rate: Adam's.
-        batch_size: documents per step.
         seed: of the initial weights, and of the order.
         device: see `Plan`.
         chapter: see `trained`.
-        progress: see `fit`.
 
     Returns:
         `weights`: see `BagOfEmbeddings.relevance`.
     """
-    per_epoch = max(1, len(train) // batch_size)
+    per_epoch = max(1, len(train) // BATCH_SIZE)
     plan = Plan(
         steps=epochs * per_epoch,
         evaluate_every=per_epoch,
@@ -105,13 +104,13 @@ def train_bag_of_embeddings(
         model = BagOfEmbeddings(BagConfig(vocabulary, width))
     history = trained(
         model,
-        train.batches(batch_size, seed),
+        train.batches(BATCH_SIZE, seed),
         document_loss,
         plan,
         valid=validation.in_batches(256),
         score=document_scores,
         chapter=chapter,
-        progress=progress,
+        progress=False,
     )
     chosen = next(row for row in history.rows if row["step"] == history.best_step)
     about = {"epoch": chosen["step"] // per_epoch, "cross_entropy": chosen["cross_entropy"]}
@@ -200,7 +199,7 @@ def documents_over_training(
     names: Sequence[str],
     rows: Sequence[int],
     gold: RunScores,
-    uniform: RunScores | None = None,
+    uniform: RunScores,
 ) -> dict[str, dict[str, Any]]:
     """Some documents as `widgets.DynamicsExplorer` takes them.
 
@@ -210,20 +209,13 @@ def documents_over_training(
         rows: which of them.
         gold: the run that is explained.
         uniform: the run with uniform attention, with the same checkpoints.
-
-    Raises:
-        ValueError: the run that is explained does not say on which documents it is right.
     """
-    if gold.right is None:
-        raise ValueError(
-            "the run that is explained should come with `right`, as scores_at_checkpoints gives it"
-        )
+    assert gold.right is not None  # as `scores_at_checkpoints` gives it
     found = {}
     for row in rows:
-        run, label = gold.take(np.array([row])), int(documents.labels[row])
-        scores = {"alpha": run.alpha, "beta": run.beta, "Delta": run.delta}
-        if uniform is not None:
-            scores["beta, uniform"] = uniform.take(np.array([row])).beta
+        run, even = (each.take(np.array([row])) for each in (gold, uniform))
+        label = int(documents.labels[row])
+        scores = {"alpha": run.alpha, "beta": run.beta, "Delta": run.delta, "beta, uniform": even.beta}
         tokens, truth = documents.words(row), documents[row : row + 1].relevance
         found[_label(names[label], tokens)] = {
             "tokens": tokens,

@@ -14,28 +14,23 @@ from attnlib.plots.words import courses, listed, short
 
 
 @drawing
-def survival_curves(rows: pd.DataFrame, by: str = "task", label: str = "not yet learned") -> Drawn:
-    """The share that is left after every step, a stair per group, with its interval as a band.
+def survival_curves(rows: pd.DataFrame) -> Drawn:
+    """The share that has not yet learned after every step, a stair per task, with its interval as a band.
 
     Args:
-        rows: columns `by`, `step`, `value`, `low` and `high`, as of `stats.not_yet_learned`.
-        by: the column that tells groups apart.
-        label: what is left.
+        rows: columns `task`, `step`, `value`, `low` and `high`, as of `learning.not_yet_learned`.
     """
     figure, (axis,) = row_of_panels(1, height=2.8)
-    for (name, part), look in zip(rows.groupby(by, sort=False), looks(), strict=False):
+    for (name, part), look in zip(rows.groupby("task", sort=False), looks(), strict=False):
         how = {"color": look.colour, "ls": look.stroke, "label": str(name)}
         axis.step(part["step"], part["value"], where="post", **how)
         band: dict[str, Any] = {"step": "post", "color": look.colour, "alpha": 0.15, "lw": 0}
         axis.fill_between(part["step"], part["low"], part["high"], **band)
-    axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
+    axis.set(xlabel="training step", ylabel="not yet learned", ylim=(-0.03, 1.03), xlim=(0, None))
     axis.yaxis.set_major_formatter(PercentFormatter(1))
     axis.legend(**BESIDE)
-    return (
-        finished(figure),
-        rows,
-        f"Stairs of the share {label}, over training steps: {courses(rows, 'step', by)}.",
-    )
+    seen = courses(rows, "step", "task")
+    return finished(figure), rows, f"Stairs of the share not yet learned, over training steps: {seen}."
 
 
 @drawing

@@ -18,8 +18,8 @@ class Graded:
 
     Attributes:
         curves: columns `head`, `order`, `step` and `accuracy`.
-        runs: see `stats.run_grades`.
-        heads: see `stats.head_grades`.
+        runs: see `learning.run_grades`.
+        heads: see `learning.head_grades`.
     """
 
     curves: pd.DataFrame
@@ -63,9 +63,9 @@ class HeadResults:
 
     Attributes:
         graded: the heads.
-        preferences: see `measures.heads.initial_preference`.
+        preferences: see `measures.initial_preference`.
         together: of models of several heads, columns `task`, `seed`, `step` and `accuracy`.
-        times: of the same; see `stats.learned_at`.
+        times: of the same; see `learning.learned_at`.
         leads: in what share of models with one good head that one looks at the right place most.
         budget: steps of models of several heads.
     """
@@ -79,12 +79,12 @@ class HeadResults:
 
     @cached_property
     def shares(self) -> pd.DataFrame:
-        """How many heads are good and bad: see `stats.grade_shares`."""
+        """How many heads are good and bad: see `learning.grade_shares`."""
         return learning.grade_shares(self.graded.runs, self.graded.heads)
 
     @cached_property
     def predicted(self) -> pd.DataFrame:
-        """Whether preferences tell good heads from others: see `stats.predictions`."""
+        """Whether preferences tell good heads from others: see `learning.predictions`."""
         return learning.predictions(self.preferences, self.graded.heads, PREFERENCES)
 
     @cached_property
@@ -93,31 +93,25 @@ class HeadResults:
         if not len(self.times):
             return pd.DataFrame(columns=["task", "metric", "value", "low", "high", "n", "count"])
         last = self.together[self.together["step"] == self.budget]
-        tables = [
-            learning.shares_learned(self.times, [self.budget]).assign(metric="learned, several heads"),
-            learning.median_steps(self.times).assign(metric="median step, several heads"),
-            learning.curves_over_seeds(last, ["accuracy"]).assign(
-                metric="accuracy at the end, several heads"
-            ),
-        ]
-        return pd.concat(tables, ignore_index=True).drop(columns="step")
+        tables = {
+            "learned": learning.shares_learned(self.times, [self.budget]),
+            "median step": learning.median_steps(self.times),
+            "accuracy at the end": learning.curves_over_seeds(last, ["accuracy"]),
+        }
+        named = [table.assign(metric=f"{metric}, several heads") for metric, table in tables.items()]
+        return pd.concat(named, ignore_index=True).drop(columns="step")
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """Of every two kinds of models of several heads, how they differ: see `stats.pairs_learned`."""
+        """Of every two kinds of models of several heads, how they differ: see `learning.pairs_learned`."""
         return learning.pairs_learned(self.times, self.budget) if len(self.times) else pd.DataFrame()
 
     def rows(self) -> pd.DataFrame:
         """What is recorded, all with intervals; a median that is never reached has no row."""
-        shares, predicted = self.shares, self.predicted
-        tables = [
-            shares.assign(metric=shares["grade"] + ", share of " + shares["metric"], task="heads"),
-            predicted.assign(
-                metric="AUC of " + predicted["metric"] + ", good against " + predicted["against"],
-                task="heads",
-            ),
-            self.learned,
-        ]
+        share = self.shares["grade"] + ", share of " + self.shares["metric"]
+        auc = "AUC of " + self.predicted["metric"] + ", good against " + self.predicted["against"]
+        of_heads = (self.shares.assign(metric=share), self.predicted.assign(metric=auc))
+        tables = [*(table.assign(task="heads") for table in of_heads), self.learned]
         if len(self.pairs):
             tables.append(self.pairs.assign(metric="learned, several heads, less " + self.pairs["than"]))
         if self.leads:

@@ -7,7 +7,7 @@ vectors, encoder, decoder, output) is the base, and begins alike in all models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from attnlib import stats
 from attnlib.generators.copying import UNSEEN, CopyBatch, Copying
+from attnlib.generators.order import chunks
 from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.base import seeded
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
@@ -26,6 +27,7 @@ from attnlib.training import Plan
 from book.chapters.chapter import Chapter, Run, Setup, Trained
 from book.chapters.copying import learning
 from book.chapters.copying.head_results import Graded, HeadResults
+from book.chapters.copying.learning import GOOD_ABOVE, ORDERS
 from book.chapters.copying.measures import PREFERENCES, HeadLooks, initial_preference
 from book.chapters.parameters import Count, Rate
 from book.chapters.processes import processes, train_side_by_side
@@ -72,12 +74,6 @@ def copier_of(config: CopierConfig, base: int, heads: Sequence[Sequence[int]]) -
             getattr(model, name).copy_(torch.stack(stacked))
     return model
 
-
-GOOD_ABOVE, BAD_BELOW = 0.95, 0.6
-"""The study's bounds: of the accuracy at any look, and of that at the end."""
-
-ORDERS = 3
-"""Runs that grade a head: they differ in the order of the data alone."""
 
 LOOK_EVERY = 10  # steps, as in the original
 DRAWN_AT_ONCE = 20  # heads, until there are enough good and bad ones
@@ -140,32 +136,12 @@ class CopyingHeads(Chapter):
         looked_at = self._unseen(len(run.heads))
         batches = self.heads_task.batches(self.heads_batch_size, run.orders)
         looks = HeadLooks(checkpoint_steps(run.steps, LOOK_EVERY, (0,)), looked_at)
-        return self.copying_setup(
-            run, model, batches, looked_at, self.heads_learning_rate, LOOK_EVERY, [looks]
-        )
+        plan = self.copying_plan(run, self.heads_learning_rate, LOOK_EVERY)
+        return Setup(model, batches, copying_loss, plan, [looked_at], copying_scores, [looks])
 
-    def copying_setup(
-        self,
-        run: Any,
-        model: Copier,
-        batches: Callable[[int], CopyBatch],
-        looked_at: CopyBatch,
-        learning_rate: float,
-        every: int,
-        hooks: Sequence[Any],
-    ) -> Setup:
-        """What trains copiers, of chosen heads or of their own, for `run.steps`.
-
-        Args:
-            run: a `HeadRun`, or a `CopyRun` of the whole chapter.
-            model: with the weights to begin with.
-            batches: of every step.
-            looked_at: sequences that training does not see.
-            learning_rate: Adam's.
-            every: steps between looks.
-            hooks: what looks.
-        """
-        plan = Plan(
+    def copying_plan(self, run: Any, learning_rate: float, every: int) -> Plan:
+        """How copiers are trained, of chosen heads or of their own; `every`: steps between looks."""
+        return Plan(
             steps=run.steps,
             learning_rate=learning_rate,
             evaluate_every=max(50, every),  # where checkpoints are written, too: not at every look
@@ -173,7 +149,6 @@ class CopyingHeads(Chapter):
             device=self.device,
             precision=self.precision,
         )
-        return Setup(model, batches, copying_loss, plan, [looked_at], copying_scores, hooks)
 
     @property
     def _head_config(self) -> CopierConfig:
@@ -215,8 +190,8 @@ class CopyingHeads(Chapter):
     def _graded(self, tables: Sequence[pd.DataFrame]) -> Graded:
         nothing = pd.DataFrame(columns=["head", "order", "step", "accuracy"])
         curves = pd.concat(tables, ignore_index=True) if tables else nothing
-        runs = learning.run_grades(curves, GOOD_ABOVE, BAD_BELOW)
-        return Graded(curves, runs, learning.head_grades(runs, ORDERS))
+        runs = learning.run_grades(curves)
+        return Graded(curves, runs, learning.head_grades(runs))
 
     def _graded_once(self, heads: Sequence[int], order: int) -> pd.DataFrame:
         name = f"heads {heads[0]} to {heads[-1]}, order {order}"
@@ -227,11 +202,11 @@ class CopyingHeads(Chapter):
     def _train(
         self, name: str, heads: Sequence[tuple[int, ...]], orders: Sequence[int], steps: int
     ) -> list[Trained]:
-        size, runs = self.heads_stacked, []
-        for start in range(0, len(heads), size):
-            some, of_them = tuple(heads[start : start + size]), tuple(orders[start : start + size])
-            part = f", {start} to {start + len(some) - 1}" if size < len(heads) else ""
-            runs.append(HeadRun(f"{name}{part}", self.heads_base, some, of_them, steps))
+        stacks, runs = chunks(len(heads), self.heads_stacked), []
+        for part in stacks:
+            some, of_them = tuple(heads[part]), tuple(orders[part])
+            which = f", {part.start} to {part.start + len(some) - 1}" if len(stacks) > 1 else ""
+            runs.append(HeadRun(f"{name}{which}", self.heads_base, some, of_them, steps))
         if (n := processes()) > 1 and len(runs) > 1:
             train_side_by_side(self, runs, n)
         return [self.train(run) for run in runs]
@@ -239,16 +214,14 @@ class CopyingHeads(Chapter):
     # ---- before training -----------------------------------------------------------------------------
 
     def preferences(self, graded: Graded) -> pd.DataFrame:
-        """What graded heads prefer before they learn anything: see `measures.heads.initial_preference`."""
-        heads, size, tables = graded.heads["head"].tolist(), self.heads_stacked, []
-        for start in range(0, len(heads), size):
-            some = heads[start : start + size]
+        """What graded heads prefer before they learn anything: see `measures.initial_preference`."""
+        heads, tables = graded.heads["head"].tolist(), []
+        for part in chunks(len(heads), self.heads_stacked):
+            some = heads[part]
             model = copier_of(self._head_config, self.heads_base, [(_GRADED_FROM + head,) for head in some])
             model.to(self.torch_device)
             tables.append(initial_preference(model, self._unseen(len(some)), some))
-        return (
-            pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["head", *PREFERENCES])
-        )
+        return pd.concat(tables or [pd.DataFrame(columns=["head", *PREFERENCES])], ignore_index=True)
 
     # ---- several heads -------------------------------------------------------------------------------
 
@@ -289,7 +262,7 @@ class CopyingHeads(Chapter):
             first = ORDERS + place * self.heads_models
             found = self._train(kind, heads, range(first, first + len(heads)), self.together_steps)
             tables.append(_curves(found, range(len(heads)), "seed").assign(task=kind))
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["task"])
+        return pd.concat(tables or [pd.DataFrame(columns=["task"])], ignore_index=True)
 
     def found_by_good(self, times: pd.DataFrame) -> stats.Estimate | None:
         """In what share of the models with one good head, of those that learned, it looks at the right place.
@@ -298,7 +271,7 @@ class CopyingHeads(Chapter):
         chance, 1 in as many heads as there are. Exact interval; `None` if there are no such models.
 
         Args:
-            times: of all models of several heads; see `stats.learned_at`.
+            times: of all models of several heads; see `learning.learned_at`.
         """
         name = f"{self.heads_together - 1} bad, 1 good"
         learned = times.loc[(times["task"] == name) & times["learned"], "seed"].tolist()

@@ -20,49 +20,47 @@ from attnlib.stats.intervals import Estimate, proportion
 from attnlib.stats.seeds import table_over_seeds
 
 
-def learned_at(curves: pd.DataFrame, threshold: float, by: str = "task") -> pd.DataFrame:
+def learned_at(curves: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """When each seed of each task had learned.
 
     Args:
-        curves: columns `by`, `seed`, `step` and `accuracy`.
+        curves: columns `task`, `seed`, `step` and `accuracy`.
         threshold: the accuracy that counts as having learned.
-        by: the column that tells tasks apart.
 
     Returns:
-        Columns `by`, `seed`, `learned` and `step`: the first at which the accuracy was reached, or, of a seed
-        that had not learned by then, the last at which it was looked at: its time is censored there.
+        Columns `task`, `seed`, `learned` and `step`: the first at which the accuracy was reached, or, of a
+        seed that had not learned by then, the last at which it was looked at: its time is censored there.
     """
     rows = []
-    for (task, seed), curve in curves.groupby([by, "seed"], sort=False):
+    for (task, seed), curve in curves.groupby(["task", "seed"], sort=False):
         there = curve.loc[curve["accuracy"] >= threshold, "step"]
         step = there.min() if len(there) else curve["step"].max()
-        rows.append({by: task, "seed": seed, "learned": bool(len(there)), "step": int(step)})
+        rows.append({"task": task, "seed": seed, "learned": bool(len(there)), "step": int(step)})
     return pd.DataFrame(rows)
 
 
-def shares_learned(times: pd.DataFrame, budgets: Sequence[int], by: str = "task") -> pd.DataFrame:
+def shares_learned(times: pd.DataFrame, budgets: Sequence[int]) -> pd.DataFrame:
     """The share of seeds that had learned within so many steps, with Clopper and Pearson's exact interval.
 
     Args:
         times: see `learned_at`.
         budgets: steps.
-        by: the column that tells tasks apart.
 
     Returns:
-        Columns `by`, `budget`, `value`, `low`, `high`, `n` and `count`. A budget beyond what a task was
+        Columns `task`, `budget`, `value`, `low`, `high`, `n` and `count`. A budget beyond what a task was
         trained for has no row.
     """
     rows = []
-    for (task, group), budget in itertools.product(times.groupby(by, sort=False), budgets):
+    for (task, group), budget in itertools.product(times.groupby("task", sort=False), budgets):
         if not group["learned"].all() and group.loc[~group["learned"], "step"].min() < budget:
             continue
         count = int((group["learned"] & (group["step"] <= budget)).sum())
         share = proportion(count, len(group), method="exact")
-        rows.append({by: task, "budget": budget} | share._asdict() | {"count": count})
-    return pd.DataFrame(rows, columns=[by, "budget", "value", "low", "high", "n", "count"])
+        rows.append({"task": task, "budget": budget} | share._asdict() | {"count": count})
+    return pd.DataFrame(rows, columns=["task", "budget", "value", "low", "high", "n", "count"])
 
 
-def differences_learned(shares: pd.DataFrame, reference: str, by: str = "task") -> pd.DataFrame:
+def differences_learned(shares: pd.DataFrame, reference: str) -> pd.DataFrame:
     """By how much the shares of other tasks differ from that of one, budget by budget.
 
     The p is Barnard's, two-sided: exact, and unconditional, since how many seeds there are is fixed, and how
@@ -71,30 +69,29 @@ def differences_learned(shares: pd.DataFrame, reference: str, by: str = "task") 
     Args:
         shares: see `shares_learned`.
         reference: the task that others are compared with.
-        by: the column that tells tasks apart.
 
     Returns:
-        Columns `by`, `budget`, `value` (the other's share less that of the reference), `low`, `high`
+        Columns `task`, `budget`, `value` (the other's share less that of the reference), `low`, `high`
         (Newcombe's interval), `n` (seeds of both together), `p` and `p_holm`, corrected for all rows.
     """
     rows = []
     for budget, group in shares.groupby("budget"):
-        its = group[by] == reference
+        its = group["task"] == reference
         if not its.any():
             continue
         (c0,), (n0,), others = group.loc[its, "count"], group.loc[its, "n"], group[~its]
-        for task, c1, n1 in zip(others[by], others["count"], others["n"], strict=True):
+        for task, c1, n1 in zip(others["task"], others["count"], others["n"], strict=True):
             low, high = confint_proportions_2indep(c1, n1, c0, n0, compare="diff", method="newcomb")
             # all or none of both: there is nothing to tell apart
             same = c0 + c1 in (0, n0 + n1)
             p = 1.0 if same else stats.barnard_exact([[c1, c0], [n1 - c1, n0 - c0]]).pvalue
             found = {"value": c1 / n1 - c0 / n0, "low": low, "high": high, "n": n0 + n1, "p": p}
-            rows.append({by: task, "budget": budget} | found)
-    table = pd.DataFrame(rows, columns=[by, "budget", "value", "low", "high", "n", "p"])
+            rows.append({"task": task, "budget": budget} | found)
+    table = pd.DataFrame(rows, columns=["task", "budget", "value", "low", "high", "n", "p"])
     return table.assign(p_holm=corrected(table["p"].to_numpy(float)))
 
 
-def not_yet_learned(times: pd.DataFrame, by: str = "task") -> pd.DataFrame:
+def not_yet_learned(times: pd.DataFrame) -> pd.DataFrame:
     """Survival curves: the share of seeds that have not learned yet, after every step at which one did.
 
     Kaplan and Meier's estimate, by statsmodels. All seeds of a task are looked at equally long, so that it is
@@ -102,16 +99,15 @@ def not_yet_learned(times: pd.DataFrame, by: str = "task") -> pd.DataFrame:
 
     Args:
         times: see `learned_at`.
-        by: the column that tells tasks apart.
 
     Returns:
-        Columns `by`, `step`, `value`, `low`, `high` and `n`, from step 0 to the last looked at.
+        Columns `task`, `step`, `value`, `low`, `high` and `n`, from step 0 to the last looked at.
 
     Raises:
         ValueError: a seed was looked at for less time than another took to learn.
     """
     rows = []
-    for task, group in times.groupby(by, sort=False):
+    for task, group in times.groupby("task", sort=False):
         censored = group.loc[~group["learned"], "step"]
         last = int(group["step"].max())
         if len(censored) and censored.min() < last:
@@ -122,83 +118,82 @@ def not_yet_learned(times: pd.DataFrame, by: str = "task") -> pd.DataFrame:
         left.setdefault(last, min(left.values()))
         for step, value in left.items():
             share = proportion(round(value * len(group)), len(group), method="exact")
-            rows.append({by: task, "step": step} | share._asdict())
+            rows.append({"task": task, "step": step} | share._asdict())
     return pd.DataFrame(rows)
 
 
-def median_steps(times: pd.DataFrame, by: str = "task") -> pd.DataFrame:
+def median_steps(times: pd.DataFrame) -> pd.DataFrame:
     """After how many steps half of the seeds have learned, with its interval; infinite where they never do.
 
     Source:
         Brookmeyer and Crowley 1982, with the complementary log-log transform: statsmodels' `quantile_ci`.
     """
     rows = []
-    for task, group in times.groupby(by, sort=False):
+    for task, group in times.groupby("task", sort=False):
         curve = SurvfuncRight(group["step"], group["learned"].astype(int))
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high = curve.quantile_ci(0.5)
             ends = [curve.quantile(0.5), low, high]
         value, low, high = (np.inf if np.isnan(end) else float(end) for end in ends)
-        rows.append({by: task, "value": value, "low": low, "high": high, "n": len(group)})
+        rows.append({"task": task, "value": value, "low": low, "high": high, "n": len(group)})
     return pd.DataFrame(rows)
 
 
-def log_rank(times: pd.DataFrame, tasks: tuple[str, str], by: str = "task") -> float:
+def log_rank(times: pd.DataFrame, tasks: tuple[str, str]) -> float:
     """The p of the log-rank test: do seeds of two tasks learn at the same times?
 
     It is 1 where there are no times to tell apart: nobody learned, or all did at the same step.
     """
-    both = times[times[by].isin(tasks)]
+    both = times[times["task"].isin(tasks)]
     if not both["learned"].any() or (both["learned"].all() and both["step"].nunique() == 1):
         return 1.0
-    return float(survdiff(both["step"], both["learned"].astype(int), both[by])[1])
+    return float(survdiff(both["step"], both["learned"].astype(int), both["task"])[1])
 
 
-def curves_over_seeds(
-    curves: pd.DataFrame, metrics: Sequence[str], by: Sequence[str] = ("task", "step")
-) -> pd.DataFrame:
+def curves_over_seeds(curves: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """The mean of each metric over seeds at each step, with Student's interval: see `table_over_seeds`.
 
     Args:
-        curves: columns `by`, `seed` and the metrics; a metric that is missing throughout a group has no row.
+        curves: columns `task`, `step`, `seed` and the metrics; one that is missing throughout a task and
+            step has no row.
         metrics: which.
-        by: what is not averaged over.
     """
-    there = [metric for metric in metrics if metric in curves]
+    there, by = [metric for metric in metrics if metric in curves], ["task", "step"]
     return table_over_seeds(curves.melt([*by, "seed"], there, "metric"), [*by, "metric"])
 
 
 GOOD, BAD, NEITHER, OPEN = "good", "bad", "neither", "open"
 
+GOOD_ABOVE, BAD_BELOW = 0.95, 0.6
+"""The study's bounds: of the accuracy at any look, and of that at the end (Snell et al. 2021, section 5.2,
+and the authors' multihead.py)."""
 
-def run_grades(curves: pd.DataFrame, good: float = 0.95, bad: float = 0.6) -> pd.DataFrame:
-    """The grade of every run of a head: good if its accuracy was ever above one bound, bad if it ended below.
+ORDERS = 3
+"""Runs that grade a head: they differ in the order of the data alone."""
+
+
+def run_grades(curves: pd.DataFrame) -> pd.DataFrame:
+    """The grade of every run of a head: good if ever above `GOOD_ABOVE`, bad if at last below `BAD_BELOW`.
 
     Args:
         curves: columns `head`, `order`, `step` and `accuracy`: each head's runs, one per order of the data.
-        good: a run is good if its accuracy is above this at any step.
-        bad: any other run is bad if its accuracy is below this at its last step.
 
     Returns:
         Columns `head`, `order` and `grade`: "good", "bad" or "neither".
-
-    Source:
-        Snell et al. 2021, section 5.2, and the authors' multihead.py, with these bounds.
     """
     rows = []
     for (head, order), curve in curves.groupby(["head", "order"]):
         accuracy = curve.sort_values("step")["accuracy"]
-        grade = GOOD if (accuracy > good).any() else BAD if accuracy.iloc[-1] < bad else NEITHER
+        grade = GOOD if (accuracy > GOOD_ABOVE).any() else BAD if accuracy.iloc[-1] < BAD_BELOW else NEITHER
         rows.append({"head": head, "order": order, "grade": grade})
     return pd.DataFrame(rows, columns=["head", "order", "grade"])
 
 
-def head_grades(runs: pd.DataFrame, needed: int = 3) -> pd.DataFrame:
+def head_grades(runs: pd.DataFrame) -> pd.DataFrame:
     """The grade of every head: that of its runs if they all have the same, which is good or bad.
 
     Args:
-        runs: see `run_grades`.
-        needed: how many runs it takes. A head with fewer, all good or all bad so far, is still "open".
+        runs: see `run_grades`. A head with fewer than `ORDERS`, all good or all bad so far, is still "open".
 
     Returns:
         Columns `head`, `grade` ("good", "bad", "neither" or "open") and `runs`, in order of the heads.
@@ -207,7 +202,7 @@ def head_grades(runs: pd.DataFrame, needed: int = 3) -> pd.DataFrame:
     for head, part in runs.groupby("head"):
         found = set(part["grade"])
         grade = found.pop() if len(found) == 1 else NEITHER
-        if grade != NEITHER and len(part) < needed:
+        if grade != NEITHER and len(part) < ORDERS:
             grade = OPEN
         rows.append({"head": head, "grade": grade, "runs": len(part)})
     return pd.DataFrame(rows, columns=["head", "grade", "runs"])
@@ -242,19 +237,18 @@ def grade_shares(runs: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["metric", "grade", "value", "low", "high", "n", "count"])
 
 
-def auc(higher: ArrayLike, lower: ArrayLike, confidence: float = 0.95) -> Estimate:
+def auc(higher: ArrayLike, lower: ArrayLike) -> Estimate:
     r"""How often a number of one group is above one of another: the area under the ROC curve.
 
     $$\theta = P(x > y) + \tfrac{1}{2} P(x = y)$$
 
-    The interval is Newcombe's method 5: the $\theta$ for which the estimate is within $z$ standard errors,
-    with Hanley and McNeil's variance and its sizes replaced by their mean. It keeps to 0 and 1, and has a
-    width also where the groups do not overlap, where the bootstrap's and DeLong's have none.
+    The 95 % interval is Newcombe's method 5: the $\theta$ for which the estimate is within $z$ standard
+    errors, with Hanley and McNeil's variance and its sizes replaced by their mean. It keeps to 0 and 1, and
+    has a width also where the groups do not overlap, where the bootstrap's and DeLong's have none.
 
     Args:
         higher: the numbers x, one per independent unit.
         lower: the numbers y.
-        confidence: of the interval.
 
     Raises:
         ValueError: a group is empty, or a number is NaN.
@@ -267,7 +261,7 @@ def auc(higher: ArrayLike, lower: ArrayLike, confidence: float = 0.95) -> Estima
     if not len(x) or not len(y) or np.isnan(x).any() or np.isnan(y).any():
         raise ValueError(f"both groups should have numbers, none NaN; got {x.tolist()} and {y.tolist()}")
     value = float((x[:, None] > y).mean() + (x[:, None] == y).mean() / 2)
-    z, middle = stats.norm.ppf((1 + confidence) / 2), (len(x) + len(y)) / 2 - 1
+    z, middle = stats.norm.ppf((1 + 0.95) / 2), (len(x) + len(y)) / 2 - 1
 
     def beyond(theta: float) -> float:
         spread = 1 + middle * (1 - theta) / (2 - theta) + middle * theta / (1 + theta)
@@ -306,27 +300,26 @@ def predictions(numbers: pd.DataFrame, heads: pd.DataFrame, metrics: Sequence[st
     return found.assign(p_holm=corrected(found["p"].to_numpy(float)))
 
 
-def pairs_learned(times: pd.DataFrame, budget: int, by: str = "task") -> pd.DataFrame:
+def pairs_learned(times: pd.DataFrame, budget: int) -> pd.DataFrame:
     """Of every two kinds of models: by how much more of one learn, and whether they learn at other times.
 
     Args:
         times: see `learned_at`; models of a kind are independent of each other and of other kinds.
         budget: steps within which they learn.
-        by: the column that tells kinds apart.
 
     Returns:
         The columns of `differences_learned` (`p` is Barnard's, two-sided; `p_holm` corrects for all pairs),
         `than`, the kind compared with, before the value, and `log_rank` and `log_rank_holm`: p of the
         log-rank test, which takes censored times as such, and corrected.
     """
-    shares = shares_learned(times, [budget], by)
-    kinds, tables = list(dict.fromkeys(shares[by])), []
+    shares = shares_learned(times, [budget])
+    kinds, tables = list(dict.fromkeys(shares["task"])), []
     for place, than in enumerate(kinds[:-1]):
-        table = differences_learned(shares[shares[by].isin(kinds[place:])], than, by)
+        table = differences_learned(shares[shares["task"].isin(kinds[place:])], than)
         table.insert(1, "than", than)
-        tables.append(table.assign(log_rank=[log_rank(times, (than, kind), by) for kind in table[by]]))
+        tables.append(table.assign(log_rank=[log_rank(times, (than, kind)) for kind in table["task"]]))
     if not tables:
-        return pd.DataFrame(columns=[by, "than", "value", "low", "high", "n", "p", "p_holm"])
+        return pd.DataFrame(columns=["task", "than", "value", "low", "high", "n", "p", "p_holm"])
     found = pd.concat(tables, ignore_index=True)
     raised = {f"{name}_holm": corrected(found[name].to_numpy(float)) for name in ("p", "log_rank")}
     return found.assign(**raised)

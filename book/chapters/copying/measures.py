@@ -241,7 +241,7 @@ def initial_preference(model: Copier, batch: CopyBatch, heads: Sequence[int]) ->
 
     Args:
         model: models of one head each, not trained.
-        batch: sequences of each model.
+        batch: sequences of each model, of three symbols or more.
         heads: what to call the models' heads.
 
     Returns:
@@ -250,15 +250,7 @@ def initial_preference(model: Copier, batch: CopyBatch, heads: Sequence[int]) ->
         both`: the first less the mean of the two beside it; `beyond place`: the first less what the same
         token gets from the other target places; `rank`: the share of other source tokens with less attention
         than the one to copy, equals counted half.
-
-    Raises:
-        ValueError: models have several heads, or sequences fewer than three symbols.
     """
-    if model.config.n_heads != 1 or batch.source.shape[-1] < 4:
-        raise ValueError(
-            f"models should have one head, and sequences at least 3 symbols; got {model.config.n_heads} "
-            f"heads and {batch.source.shape[-1] - 1} symbols"
-        )
     with evaluating(model):
         alpha = model(**batch.to(next(model.parameters()).device).inputs).alpha[:, :, 0]
     n = alpha.shape[-1]

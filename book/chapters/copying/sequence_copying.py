@@ -12,23 +12,22 @@ from jaxtyping import Int64
 from pydantic import Field, model_validator
 
 from attnlib.generators.copying import UNSEEN, Copying
+from attnlib.generators.order import chunks
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.models.copier import Copier, CopierConfig
+from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Run, Setup
+from book.chapters.copying import learning
 from book.chapters.copying.head_results import HeadResults
 from book.chapters.copying.heads import CopyingHeads, HeadRun
-from book.chapters.copying.learning import (
-    curves_over_seeds,
-    differences_learned,
-    learned_at,
-    median_steps,
-    shares_learned,
-)
 from book.chapters.copying.measures import CopyingLooks
 from book.chapters.parameters import Count, Growing, Rate, Several, among
 
-OPTIONS = ("both directions", "without context")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "both directions": {"bidirectional": True},
+    "without context": {"context": "none"},
+}
+"""How else models of the hard and the easy task can be made."""
 
 
 @dataclass(frozen=True)
@@ -137,20 +136,14 @@ class SequenceCopying(CopyingHeads):
         for task in tasks:
             groups.append(self._run(task, f"{task.name}, uniform", self.uniform_steps, context="uniform"))
         for option in self.options:
-            how: dict[str, Any] = (
-                {"bidirectional": True} if option == "both directions" else {"context": "none"}
-            )
-            groups += [
-                self._run(task, f"{task.name}, {option}", self.steps, **how)
-                for task in (self.hard, self.easy)
-            ]
+            for task in (self.hard, self.easy):
+                groups.append(self._run(task, f"{task.name}, {option}", self.steps, **OPTIONS[option]))
         if self.head_starts:
             longer = self.steps + self.head_starts[-1]
             groups.append(self._run(self.roomy, self.control, longer))
         for after in self.head_starts:
             groups.append(self._run(self.roomy, self.head_start(after), self.steps, after=after))
-        every, size = range(self.seeds), self.stacked
-        stacks = [tuple(every[start : start + size]) for start in range(0, self.seeds, size)]
+        stacks = [tuple(range(self.seeds)[part]) for part in chunks(self.seeds, self.stacked)]
         return [self._stack(run, seeds) for run in groups for seeds in stacks]
 
     @property
@@ -196,7 +189,8 @@ class SequenceCopying(CopyingHeads):
         if run.group == self.easy.name and self.head_starts:
             hooks.append(Snapshots(self.head_starts))
         batches = run.task.batches(self.batch_size, run.seeds)
-        return self.copying_setup(run, model, batches, looked_at, self.learning_rate, self.every, hooks)
+        plan = self.copying_plan(run, self.learning_rate, self.every)
+        return Setup(model, batches, copying_loss, plan, [looked_at], copying_scores, hooks)
 
     def _begun(self, run: CopyRun) -> Copier:
         """The same seeds' models of the easy task, as they were after some steps."""
@@ -245,10 +239,10 @@ class SequenceCopying(CopyingHeads):
             The third: of models with even attention, the mean `auc` and `largest` by task and step, with
             intervals over seeds.
         """
-        times = learned_at(curves, self.learned)
+        times = learning.learned_at(curves, self.learned)
         even = {f"{task.name}, uniform": task.name for task in [*self.doses, self.repeated]}
-        hints = curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
-        return times, shares_learned(times, self.budgets), hints.replace({"task": even})
+        hints = learning.curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
+        return times, learning.shares_learned(times, self.budgets), hints.replace({"task": even})
 
     def explored(self, models: Sequence[tuple[str, int]]) -> dict[str, Any]:
         """One sequence in several models over training, as the explorer takes it: maps side by side.
@@ -272,7 +266,7 @@ class SequenceCopying(CopyingHeads):
         return " ".join(marks.get(i, str(i)) for i in ids)
 
     def with_head_start(self, times: pd.DataFrame) -> pd.DataFrame:
-        """When models of the hard task learned (see `stats.learned_at`), the head start's steps counted."""
+        """When models of the hard task learned (see `learned_at`), the head start's steps counted."""
         before = {self.control: 0} | {self.head_start(after): after for after in self.head_starts}
         there = times[times["task"].isin(before)]
         return there.assign(step=there["step"] + there["task"].map(before).astype(int))
@@ -281,8 +275,8 @@ class SequenceCopying(CopyingHeads):
         """What each number of symbols gives as a hint, early on, and how many seeds learn it in time.
 
         Args:
-            shares: see `stats.shares_learned`.
-            times: see `stats.learned_at`.
+            shares: see `learning.shares_learned`.
+            times: see `learning.learned_at`.
             hints: the mean `auc` of models with even attention by task and step, with intervals.
 
         Returns:
@@ -291,7 +285,7 @@ class SequenceCopying(CopyingHeads):
         """
         at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
         within = shares[shares["budget"] == self.budgets[0]].set_index("task")
-        half, rows = median_steps(times).set_index("task")["value"], []
+        half, rows = learning.median_steps(times).set_index("task")["value"], []
         for task in self.doses:
             found: dict[str, Any] = {"name": str(task.symbols)}
             for axis, row in (("x", at.loc[task.name]), ("y", within.loc[task.name])):
@@ -316,8 +310,8 @@ class SequenceCopying(CopyingHeads):
         """What is recorded: shares that learn, their differences, median steps (where there are), hints."""
         main = [self.hard.name, self.easy.name, self.repeated.name]
         counts = shares.assign(metric="learned")
-        apart = differences_learned(shares[shares["task"].isin(main)], self.hard.name)
-        medians = median_steps(times).assign(metric="median step")
+        apart = learning.differences_learned(shares[shares["task"].isin(main)], self.hard.name)
+        medians = learning.median_steps(times).assign(metric="median step")
         at = hints[hints["step"].isin([self.early, self.uniform_steps])]
         at = at.replace({"metric": {"auc": "hint (AUC)", "largest": "largest relevance"}})
         tables = [counts, apart.assign(metric=f"learned, less {self.hard.name}"), medians, at]

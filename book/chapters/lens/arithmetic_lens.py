@@ -76,11 +76,11 @@ class ArithmeticLens(Chapter):
 
     @model_validator(mode="after")
     def _possible(self) -> ArithmeticLens:
-        drawn = self.model_copy(update={"data_folder": ""})
+        drawn, main = self.model_copy(update={"data_folder": ""}), LensRun("", 0, self.operators)
         for operators in [self.operators, *self.also]:
-            drawn.splits(LensRun("", 0, operators))
+            drawn.splits(replace(main, operators=operators))
         if refuse_data_folder(self.data_folder):
-            self.splits(LensRun("", 0, self.operators))
+            self.splits(main)
         if len(self.published) not in (0, 3) or any(n < 10 for n in self.published):
             raise ValueError(
                 f"published should be three numbers of at least 10 problems, or empty; got {self.published}"
@@ -89,7 +89,7 @@ class ArithmeticLens(Chapter):
             raise ValueError(
                 f"the original's splits are of 2 numbers; got n_operands={self.n_operands}: say published=[]"
             )
-        self.task(LensRun("", 0, self.operators)).annotate(self.question)
+        self.task(main).annotate(self.question)
         TransformerConfig(20, n_heads=self.n_heads, width=self.width)
         return self
 
@@ -147,8 +147,8 @@ class ArithmeticLens(Chapter):
         first, kind = self.seeds[0], self.kind
         runs = [LensRun(self.name(seed), seed, self.operators) for seed in self.seeds]
         if self.sampling:
-            names = {seed: self.name(seed, ", scheduled sampling") for seed in self.seeds}
-            runs += [LensRun(names[seed], seed, self.operators, sampling=True) for seed in self.seeds]
+            names = [self.name(seed, ", scheduled sampling") for seed in self.seeds]
+            runs += [replace(run, name=name, sampling=True) for run, name in zip(runs, names, strict=True)]
         runs += [LensRun(f"{kind}, units first", first, self.operators, backwards=True)]
         runs += [LensRun(kind_of(operators), first, operators) for operators in self.also]
         for n in [*self.published[:1], self.small] if self.published else []:
@@ -160,9 +160,7 @@ class ArithmeticLens(Chapter):
     def config(self, run: LensRun) -> TransformerConfig:
         """The model of a run: as the original's, causal, with sinusoidal positions, GELU and post-norm."""
         task = self.task(run)
-        sizes: dict[str, Any] = self.model_dump(
-            include={"n_layers", "n_heads", "width", "ff_width", "dropout"}
-        )
+        sizes = self.model_dump(include={"n_layers", "n_heads", "width", "ff_width", "dropout"})
         return TransformerConfig(
             len(task.tokenizer), causal=True, activation="gelu", max_length=task.max_length, **sizes
         )

@@ -14,14 +14,7 @@ from torch import Tensor
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.heat_maps import arrays
-from attnlib.plots.panels import (
-    finished,
-    label_some,
-    line,
-    looks,
-    outline,
-    row_of_panels,
-)
+from attnlib.plots.panels import finished, label_some, line, looks, outline, row_of_panels
 from attnlib.plots.style import plain, visible
 from attnlib.plots.themes import COLUMN, POINTS, ink_on, weights
 from attnlib.plots.words import courses, extremes, listed, peaks
@@ -60,22 +53,16 @@ def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> Drawn:
     lost = 100 * costs.pivot(index="head", columns="column", values="value")[list(costs["column"].unique())]
     size = (COLUMN, 0.24 * len(seen) + 1.6)
     figure, (left, right) = plt.subplots(1, 2, figsize=size, width_ratios=[seen.shape[1], lost.shape[1]])
-    shared = {
-        "annot": True,
-        "annot_kws": {"fontsize": POINTS},
-        "cbar": False,
-        "cmap": weights(),
-        "rasterized": True,
-    }
+    shared = {"annot": True, "annot_kws": {"fontsize": POINTS}, "cbar": False, "cmap": weights()}
+    shared |= {"rasterized": True}
     sns.heatmap(seen, vmin=0, vmax=1, fmt=".2f", ax=left, **shared)
     sns.heatmap(lost, vmin=0, vmax=100, fmt=".0f", ax=right, yticklabels=False, **shared)
     left.set(title="share of attention", ylabel="", xlabel="")
     right.set(title="points of accuracy lost without it", ylabel="", xlabel="")
     for axis in (left, right):
         cells = axis.collections[0]
-        for text, ground in zip(
-            axis.texts, cells.cmap(cells.norm(cells.get_array())).reshape(-1, 4), strict=True
-        ):
+        grounds = cells.cmap(cells.norm(cells.get_array())).reshape(-1, 4)
+        for text, ground in zip(axis.texts, grounds, strict=True):
             text.set_color(ink_on(ground[:3]))
         axis.tick_params(length=0)
         axis.tick_params("x", labelrotation=40)

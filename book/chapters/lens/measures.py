@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attnlib.generators.arithmetic import Arithmetic, Problems, Splits
 from attnlib.generators.arithmetic.problems import OPERATORS
 from attnlib.generators.base import IGNORE, Batch
+from attnlib.generators.order import chunks
 from attnlib.measures.returned import returned
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.changes import Instead, heads_ablated
@@ -27,12 +28,15 @@ COLUMNS = ("units", "tens", "hundreds", "thousands", *(f"column {place}" for pla
 
 _ORDER = pd.CategoricalDtype([*COLUMNS, "sign", "end", "answer"])
 
+AT_ONCE = 500
+"""Problems per pass."""
+
 REFERENCE = "either column"
 """The two columns that an answer's digit needs, together: the reference of `arithmetic`."""
 
 
 @torch.no_grad()
-def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems, batch_size: int = 500) -> pd.DataFrame:
+def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems) -> pd.DataFrame:
     """A row per token of each answer: which, and whether the model predicts it from the right ones before.
 
     Operands are never counted, even if the task asks for them.
@@ -45,22 +49,17 @@ def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems, batch_siz
     task = dataclasses.replace(task, operands_too=False)
     minus, end = task.tokenizer.convert_tokens_to_ids(["-", task.tokenizer.eos_token])
     tables = []
-    for start in range(0, len(problems), batch_size):
-        part = problems[start : start + batch_size]
+    for places in chunks(len(problems), AT_ONCE):
+        part = problems[places]
         batch = task.batch(part, reference=False).to(device)
         predicted = returned(model, batch).logits.argmax(-1)
         asked = (batch.target_ids != IGNORE).cpu()
         target, column = batch.target_ids.cpu()[asked].numpy(), task.columns(part)[asked].numpy()
         place = asked.nonzero()[:, 0].numpy()
         names = np.select([target == minus, target == end], ["sign", "end"], np.array(COLUMNS)[column])
+        table = pd.DataFrame({"problem": places.start + place, "column": pd.Categorical(names, dtype=_ORDER)})
         right = predicted.cpu()[asked].numpy() == target
-        table = {
-            "problem": start + place,
-            "column": pd.Categorical(names, dtype=_ORDER),
-            "carries": part.carries[place],
-            "right": right,
-        }
-        tables.append(pd.DataFrame(table))
+        tables.append(table.assign(carries=part.carries[place], right=right))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -71,7 +70,7 @@ def whole_answers(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def look_rows(
-    model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False, batch_size: int = 500
+    model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False
 ) -> pd.DataFrame:
     r"""What the queries that predict answer digits look at: shares of their attention, by layer and kind.
 
@@ -85,7 +84,6 @@ def look_rows(
         task: of the problems.
         problems: what to look at.
         by_head: each head by itself; else the mean over a layer's heads.
-        batch_size: problems per pass.
 
     Returns:
         Columns `problem`, `layer`, `head` (its name, or "mean"), `kind` (see `Arithmetic.kinds`, and "either
@@ -93,16 +91,15 @@ def look_rows(
         `uniform`: what queries that look at all tokens before them equally would score.
     """
     parts = []
-    for start in range(0, len(problems), batch_size):
-        part = problems[start : start + batch_size]
-        batch, kinds = task.batch(part), task.kinds(part)
+    for places in chunks(len(problems), AT_ONCE):
+        batch, kinds = task.batch(problems[places]), task.kinds(problems[places])
         kinds[REFERENCE] = kinds["operand column"] | kinds["carry column"]
         parts.append((batch, kinds))
     return _kind_rows(model, parts, by_head)
 
 
 def equals_rows(
-    model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False, batch_size: int = 500
+    model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False
 ) -> pd.DataFrame:
     r"""How far the query at `=`, which predicts the answer's first character, looks to all of the operands.
 
@@ -114,15 +111,14 @@ def equals_rows(
         task: of the problems.
         problems: what to look at.
         by_head: each head by itself; else the mean over a layer's heads.
-        batch_size: problems per pass.
 
     Returns:
         As `look_rows`; kinds are "operand 1", "operand 2", ..., and "all operands".
     """
     parts = []
     equals, *signs = task.tokenizer.convert_tokens_to_ids(["=", *OPERATORS])
-    for start in range(0, len(problems), batch_size):
-        batch = task.batch(problems[start : start + batch_size])
+    for places in chunks(len(problems), AT_ONCE):
+        batch = task.batch(problems[places])
         ids, place = batch.input_ids, torch.arange(batch.input_ids.shape[1])
         query = ids == equals
         question = (place > 0) & (place < query.int().argmax(1, keepdim=True))
@@ -208,10 +204,6 @@ def _with_answers(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([rows, answers], ignore_index=True)
 
 
-SEEN = ("seen in training", "not seen")
-"""What a test problem can be, where splits overlap."""
-
-
 @torch.no_grad()
 def solve(model: Transformer, task: Arithmetic, text: str) -> str:
     """What a model writes behind the = of a problem, its most probable token each time.
@@ -264,9 +256,8 @@ def forming(models: Iterable[Transformer], task: Arithmetic, text: str) -> dict[
     """
     sample, attentions, answers = task.annotate(text), [], []
     for model in models:
-        device = next(model.parameters()).device
-        read = model(sample.input_ids[None].to(device), output_attentions=True)
-        attentions.append(read.attentions[0].cpu())
+        ids = sample.input_ids[None].to(next(model.parameters()).device)
+        attentions.append(model(ids, output_attentions=True).attentions[0].cpu())
         answers.append(solve(model, task, text))
     return {
         "tokens": task.tokenizer.convert_ids_to_tokens(sample.input_ids.tolist()),
@@ -285,6 +276,6 @@ def seen_rows(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFram
         has a row in "all", and one more in the kind that it is of, by `Splits.seen`.
     """
     rows = whole_answers(digit_rows(model, task, splits.test))
-    kinds = np.where(splits.seen(), "seen in training", "not seen")
-    parts = [rows.assign(kind="all"), *(rows.assign(kind=kind)[kinds == kind] for kind in SEEN)]
-    return pd.concat(parts, ignore_index=True).rename(columns={"kind": "test problems"})
+    seen, name = splits.seen(), "test problems"
+    parts = {"all": rows, "seen in training": rows[seen], "not seen": rows[~seen]}
+    return pd.concat([part.assign(**{name: kind}) for kind, part in parts.items()], ignore_index=True)

@@ -57,31 +57,27 @@ from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 
 
-def best_pairs(
-    rows: pd.DataFrame, left: str = "program", right: str = "head", value: str = "agreement"
-) -> pd.DataFrame:
+def best_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """The one-to-one assignment with the largest sum of mean values (Kuhn 1955, *The Hungarian method*).
 
     Choose it on other rows than those it is then judged by: the best of many is too good on its own rows.
 
     Args:
-        rows: any number for every pair; NaN does not count.
-        left: column of the things to assign.
-        right: column of the things assigned to them. Where there are fewer, some of the left get none.
-        value: column of how well they agree.
+        rows: `agreement` of every `program` (a head of it) with every `head`; NaN does not count.
 
     Returns:
-        Columns `left`, `right` and `value`, the mean of the pair's rows: a row per pair, in the left's order.
+        Columns `program`, `head` and `agreement`, the mean of the pair's rows: a row per pair, in the order
+        of the program's. Where the model has fewer heads, some of the program's have none.
 
     Raises:
-        ValueError: a pair has no value.
+        ValueError: a pair has no agreement.
     """
-    table = rows.pivot_table(index=left, columns=right, values=value, aggfunc="mean", dropna=False)
+    table = rows.pivot_table("agreement", "program", "head", aggfunc="mean", dropna=False)
     if table.isna().any(axis=None) or table.empty:
-        raise ValueError(f"every pair of {left} and {right} should have a {value}; got\n{table}")
+        raise ValueError(f"every pair of program and head should have an agreement; got\n{table}")
     places = linear_sum_assignment(table.to_numpy(), maximize=True)
     found = [(table.index[i], table.columns[j], table.iloc[i, j]) for i, j in zip(*places, strict=True)]
-    return pd.DataFrame(found, columns=[left, right, value])
+    return pd.DataFrame(found, columns=["program", "head", "agreement"])
 
 
 @torch.no_grad()
@@ -115,16 +111,13 @@ def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFram
             uniform, _ = _agreement(even, selected, rows)
             for head in ((layer, head) for layer in range(n_layers) for head in range(n_heads)):
                 agreement, apart = _agreement(attentions[:, head[0], head[1]], selected, rows)
+                about: dict[str, Any] = {"sample": range(before, before + len(batch))}
+                about |= {"program": name_of(program), "head": name_of(head)}
                 numbers = {"agreement": agreement, "uniform": uniform, "apart": apart}
-                table = pd.DataFrame({name: each.cpu().numpy() for name, each in numbers.items()})
-                about: dict[str, Any] = {
-                    "sample": table.index + before,
-                    "program": name_of(program),
-                    "head": name_of(head),
-                }
-                tables.append(table.assign(**about))
-    columns = ["sample", "program", "head", "agreement", "uniform", "apart"]
-    return pd.concat(tables, ignore_index=True)[columns]
+                for name, each in numbers.items():
+                    about[name] = each.cpu().numpy()
+                tables.append(pd.DataFrame(about))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _agreement(
@@ -236,25 +229,21 @@ def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         and `uniform`, the mass of a head that spreads its attention evenly over the sample. Heads that the
         model does not have have no row.
     """
-    parts: dict[str, list[Float[Tensor, "sample 2"]]] = {}
-    for batch, _ in in_turn(model, batches):
+    columns, tables = ["sample", "metric", "value", "uniform"], list[pd.DataFrame]()
+    for batch, before in in_turn(model, batches):
         attentions = stacked_attentions(returned(model, batch, attentions=True))
         pairs = batch.attention_mask[:, :, None] & batch.attention_mask[:, None, :]
         _, n_layers, n_heads, _, _ = attentions.shape
         for (layer, head), target in batch.target_attention.items():
             if layer >= n_layers or head >= n_heads:
                 continue
-            both = [
-                reference_mass(weights, target, pairs).nanmean(1)
+            value, uniform = (
+                reference_mass(weights, target, pairs).nanmean(1).cpu().numpy()
                 for weights in (attentions[:, layer, head], pairs.float())
-            ]
-            parts.setdefault(f"mass L{layer}H{head}", []).append(torch.stack(both, dim=1).cpu())
-    columns = ["sample", "metric", "value", "uniform"]
-    tables = [pd.DataFrame(columns=columns)] if not parts else []
-    for name, tensors in parts.items():
-        table = pd.DataFrame(torch.cat(tensors).numpy(), columns=columns[2:])
-        tables.append(table.rename_axis("sample").reset_index().assign(metric=name))
-    return pd.concat(tables, ignore_index=True)[columns]
+            )
+            about = {"sample": range(before, before + len(batch)), "metric": f"mass L{layer}H{head}"}
+            tables.append(pd.DataFrame(about | {"value": value, "uniform": uniform}))
+    return _together(tables, columns)
 
 
 TWO_SIDED: Mapping[str, Method] = {
@@ -320,8 +309,12 @@ def source_rows(
                 for method, score in scores.items():
                     found = _found(score[there], wanted[there], candidates[there]).cpu()
                     tables.append(pd.DataFrame(about | {"method": method, "found": found}))
-    columns = ["sample", "query", "method", "among", "found", "chance"]
-    return pd.concat([pd.DataFrame(columns=columns), *tables][bool(tables) :], ignore_index=True)[columns]
+    return _together(tables, ["sample", "query", "method", "among", "found", "chance"])
+
+
+def _together(tables: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    """The rows of all tables; of none, no rows of these columns."""
+    return pd.concat(tables or [pd.DataFrame(columns=columns)], ignore_index=True)[columns]
 
 
 def _found(

@@ -15,7 +15,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
-from attnlib.generators.base import Batch, Sample
+from attnlib.generators.base import Batch, Head, Sample
 from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, definitions_in, language
 from attnlib.models.compiled import PROGRAMS
 from attnlib.models.transformer import Transformer, TransformerConfig
@@ -65,6 +65,10 @@ class Size:
     n_layers: int
     n_heads: int
     width: int
+
+    def has(self, head: Head) -> bool:
+        """Whether a model of this size has such a head."""
+        return head[0] < self.n_layers and head[1] < self.n_heads
 
 
 ABLATIONS: dict[str, Callable[[Size], Size]] = {
@@ -214,17 +218,13 @@ class RaspLanguages(Chapter):
 
     def recipe(self, lang: Language) -> Recipe:
         """How long and how fast a model of a language is trained: its own way, where the parameters say 0."""
-        own = RECIPES.get(lang.name, Recipe())
-        return Recipe(
-            self.steps or own.steps,
-            self.batch_size or own.batch_size,
-            self.learning_rate or own.learning_rate,
-        )
+        own = asdict(RECIPES.get(lang.name, Recipe()))
+        return Recipe(**{name: getattr(self, name) or value for name, value in own.items()})
 
     def has_room(self, lang: Language) -> bool:
         """Whether the language has target attention, and its model all the heads that are to have it."""
-        heads, size = lang.definition.heads, self.size(lang)
-        return bool(heads) and all(layer < size.n_layers and head < size.n_heads for layer, head in heads)
+        heads = lang.definition.heads
+        return bool(heads) and all(map(self.size(lang).has, heads))
 
     def annotated(self, text: str) -> tuple[Sample, list[str]]:
         """A text of the chapter's language: the sample, and the program's heads that its models do not have.
@@ -232,9 +232,8 @@ class RaspLanguages(Chapter):
         Those heads' attention is left out of the sample: a model of one layer can be drawn, too.
         """
         sample, size = self.lang().annotate(text), self.size(self.lang())
-        have = {head: head[0] < size.n_layers and head[1] < size.n_heads for head in sample.target_attention}
-        kept = {head: target for head, target in sample.target_attention.items() if have[head]}
-        lacking = [f"L{layer}H{head}" for (layer, head), there in have.items() if not there]
+        kept = {head: target for head, target in sample.target_attention.items() if size.has(head)}
+        lacking = [name_of(head) for head in sample.target_attention if head not in kept]
         return replace(sample, target_attention=kept), lacking
 
     # ---- models --------------------------------------------------------------------------------------
@@ -285,12 +284,9 @@ class RaspLanguages(Chapter):
         """Every learning rate of the grid with every gamma; `[None]` if there is none."""
         if not self.grid:
             return [None]
-        highest = self.recipe(self.lang(name)).learning_rate
-        learning_rates, gammas = (
-            self.grid.get("learning_rate", [highest]),
-            self.grid.get("gamma", [self.gamma]),
-        )
-        return list(itertools.product(learning_rates, gammas))
+        own = {"learning_rate": [self.recipe(self.lang(name)).learning_rate], "gamma": [self.gamma]}
+        given = own | self.grid
+        return list(itertools.product(given["learning_rate"], given["gamma"]))
 
     def of_full_size(self, lang: Language | None = None) -> list[RaspRun]:
         """The runs without an ablation; of one language, if it is given."""
@@ -340,11 +336,8 @@ class RaspLanguages(Chapter):
             for program in self.programs(run.language):
                 batches = (with_attention_of(program, run.language, each) for each in (valid, test))
                 found = match_program(models[run.name], *batches)
-                about: dict[str, Any] = {
-                    "run": run.name,
-                    "program of": program.name,
-                    "own": program == run.language,
-                }
+                about: dict[str, Any] = {"run": run.name, "program of": program.name}
+                about["own"] = program == run.language
                 about["heads"] = ", ".join(name_of(head) for _, head in sorted(found.pairs.items()))
                 agreement.append(found.agreement.assign(**about))
                 scores.append(found.scores.assign(**about))

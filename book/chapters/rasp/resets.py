@@ -20,16 +20,11 @@ class ResetToBest(Keeper):
     Args:
         patience: evaluations in a row that may bring nothing better: 10 in the authors' scripts.
         every: steps between evaluations, as the plan has them.
-
-    Raises:
-        ValueError: one of them is less than 1.
     """
 
     KIND, FOLDER = "last", ""
 
     def __init__(self, patience: int, every: int) -> None:
-        if patience < 1 or every < 1:
-            raise ValueError(f"patience and every should be at least 1; got {patience} and {every}")
         super().__init__(())
         self.patience, self.every = patience, every
 

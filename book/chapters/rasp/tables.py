@@ -110,7 +110,7 @@ def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataF
 
     Args:
         exact: the models.
-        built: the rows of `measures.known_sources.exactness`.
+        built: the rows of `exactness`.
         sources: the mean of `sources_found` by `run`, `among` and `method`, with `chance`.
     """
     right = summarise(built, ["run"], "right", whole="asked").assign(metric="accuracy, compiled")
@@ -286,9 +286,7 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     """
     rows = each_once(rows[rows["ablation"].eq("") & rows["bos"].eq(True)])
     language = rows["task"]
-    agrees = (
-        rows["metric"].str.removeprefix("agreement with ").where(rows["metric"].str.startswith("agreement"))
-    )
+    agrees = rows["metric"].str.extract("^agreement with (.*)$")[0]
     put = rows["metric"].str.extract(r"^accuracy, (attention|even) of (\w+) in its heads$")
     own = rows[agrees == language]
     kinds = {

@@ -37,20 +37,8 @@ from book.chapters.parameters import (
     among,
     refuse_heads,
 )
-from book.chapters.reasoning.recipes import (
-    AS_THE_RECIPE,
-    FINE_TUNING,
-    LONGER,
-    RANGES,
-    RECIPES,
-    Override,
-    Recipe,
-    Stage,
-    in_words,
-    range_in_words,
-    tuples,
-    within,
-)
+from book.chapters.reasoning import recipes
+from book.chapters.reasoning.recipes import AS_THE_RECIPE, Override, Recipe, Stage, in_words, tuples
 from book.chapters.refusals import WITHOUT_ATTENTION, refuse_model_name
 
 log = logging.getLogger(__name__)
@@ -234,12 +222,12 @@ class AlgorithmicReasoning(Chapter):
             self._try(name, "train", f"stage {number} of the curriculum of {name}", **tuples(stage.ranges))
             for key, value in tuples(stage.ranges).items():
                 allowed = whole.get(key, signature[key].default)
-                if not within(value, allowed):
+                if not recipes.within(value, allowed):
+                    has, trained = map(recipes.range_in_words, (value, allowed))
                     raise ValueError(
-                        f"the curriculum of {name} leaves the task's ranges: stage {number} has {key} "
-                        f"{range_in_words(value)}, and training {range_in_words(allowed)}; narrow the "
-                        f"stage, or train on more (override={{{name!r}: {{'train': ...}}}}), or without a "
-                        "curriculum (... 'stages': [])"
+                        f"the curriculum of {name} leaves the task's ranges: stage {number} has {key} {has}, "
+                        f"and training {trained}; narrow the stage, or train on more (override={{{name!r}: "
+                        "{'train': ...}}), or without a curriculum (... 'stages': [])"
                     )
         if recipe.stages and recipe.ends[-1] > recipe.steps:
             raise ValueError(
@@ -262,7 +250,7 @@ class AlgorithmicReasoning(Chapter):
     @property
     def all_tasks(self) -> list[str]:
         """Every task that there are `ranges` of."""
-        return [name for name in TASKS if name in RANGES[self.ranges]]
+        return [name for name in TASKS if name in recipes.RANGES[self.ranges]]
 
     def recipe(self, name: str) -> Recipe:
         """How the model of a task is made: its own way, with what the parameters say instead.
@@ -272,18 +260,15 @@ class AlgorithmicReasoning(Chapter):
         Raises:
             ValidationError: it cannot be made so.
         """
-        own = RECIPES[name] if self.from_scratch else FINE_TUNING
+        own = recipes.RECIPES[name] if self.from_scratch else recipes.FINE_TUNING
         own = own if self.ranges == "scratch" else own.changed({"stages": ()})
         given = {key: getattr(self, key) for key in AS_THE_RECIPE}
-        given |= self.override.get(name, {}).get("model", {})
+        override: Any = self.override.get(name, {})
+        given |= override.get("model", {})
         recipe = own.changed({key: value for key, value in given.items() if value != AS_THE_RECIPE[key]})
-        stages = self.override.get(name, {}).get("stages")
-        if stages is None:
+        if "stages" not in override:
             return recipe
-        parts: list[Any] = [
-            (stage.get("steps", 0), {k: v for k, v in stage.items() if k != "steps"}) for stage in stages
-        ]
-        return recipe.changed({"stages": tuple(Stage(steps=steps, ranges=ranges) for steps, ranges in parts)})
+        return recipe.changed({"stages": tuple(map(Stage.of, override["stages"]))})
 
     def sizes(self, name: str, positions: Positions = "") -> CausalSizes:
         """How big a task's model from scratch is, and its positions, if they are chosen."""
@@ -294,10 +279,10 @@ class AlgorithmicReasoning(Chapter):
     def settings(self, name: str, part: str) -> dict[str, Any]:
         """Settings of a task's generator: the study's, then those overridden; training's, then the part's."""
         merged: dict[str, Any] = {}
-        longer = LONGER if self.ranges == "scratch" and self.reversal == "longer" else {}
-        sources: list[Any] = [RANGES[self.ranges][name], longer.get(name, {}), self.override.get(name, {})]
-        for source in sources:
-            merged |= source.get("train", {}) | (source.get(part, {}) if part != "train" else {})
+        longer = recipes.LONGER if self.ranges == "scratch" and self.reversal == "longer" else {}
+        sources: list[Any] = [recipes.RANGES[self.ranges], longer, self.override]
+        for source in (each.get(name, {}) for each in sources):
+            merged |= source.get("train", {}) | source.get(part, {})
         return tuples(merged)
 
     def generator(

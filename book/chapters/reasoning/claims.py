@@ -55,7 +55,8 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
     The claim holds if all do that are recorded with several seeds, in part if some.
     """
     rows = of_seeds(rows)
-    rows = rows[~apart(rows) & ~_supervised(rows) & ~own_positions(rows)]
+    supervised = rows["kind"].str.contains("supervised")
+    rows = rows[~apart(rows) & ~supervised & ~own_positions(rows)]
     rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
     right = table_over_seeds(some(rows), ["kind", "metric"], share=True)
     inside, outside = (
@@ -132,10 +133,6 @@ def _of_a_language_model(rows: pd.DataFrame) -> str:
 
 def _risen(row: Any) -> str:
     return f"{100 * row.OOD:.0f} to {100 * row.changed:.0f} %"
-
-
-def _supervised(rows: pd.DataFrame) -> pd.Series:
-    return rows["kind"].str.contains("supervised")
 
 
 CLAIMS = (

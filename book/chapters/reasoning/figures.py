@@ -37,13 +37,8 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
             estimates = part[part["measure"] == measure].set_index(groups).reindex(things)
             places = [i + 0.25 * (number - (len(measures) - 1) / 2) for i in range(len(things))]
             points(axis, estimates, places, look, measure)
-            stroke: dict[str, Any] = {
-                "ms": 9,
-                "mew": 1.5,
-                "color": look.colour,
-                "label": f"{measure}, uniform",
-            }
-            axis.plot(estimates["uniform"], places, "|", **stroke)
+            stroke: dict[str, Any] = {"ms": 9, "mew": 1.5, "color": look.colour}
+            axis.plot(estimates["uniform"], places, "|", label=f"{measure}, uniform", **stroke)
         axis.set(
             title=plain(name),
             xlabel="reference mass",
@@ -65,7 +60,7 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     A shape per task, filled in another way per kind of model.
 
     Args:
-        models: of `chapters.algorithmic_tables.extrapolation`.
+        models: of `tables.extrapolation`.
         mass: the column of attention.
     """
     figure, (axis,) = row_of_panels(1, height=3.8)
@@ -73,12 +68,8 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     fills = dict(zip(models["model"].unique(), cycle(FILLS)))
     open_side: dict[str, Any] = {"ms": 5, "ls": "", "markerfacecoloralt": "none"}
     for (task, model), some in models.groupby(["task", "model"], sort=False):
-        how: dict[str, Any] = {
-            "marker": looks_of[task].shape,
-            "color": looks_of[task].colour,
-            "fillstyle": fills[model],
-        }
-        axis.plot(some[mass], some["accuracy"], **open_side, **how)
+        how: dict[str, Any] = {"marker": looks_of[task].shape, "color": looks_of[task].colour}
+        axis.plot(some[mass], some["accuracy"], fillstyle=fills[model], **open_side, **how)
     for task, look in looks_of.items():
         name = str(task).replace("_", " ")
         axis.plot([], [], label=plain(name), marker=look.shape, color=look.colour, **open_side)
@@ -88,7 +79,5 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     axis.set_ylim(-0.03, 1.03)
     legend_of(axis)
     seen = by_group(models.assign(name=models["task"].str.replace("_", " ")), "name", "model", "accuracy")
-    alt = (
-        f"{len(models)} points, attention on the reference to the right, accuracy upwards. Accuracy: {seen}."
-    )
-    return finished(figure), models, alt
+    alt = f"{len(models)} points, attention on the reference to the right, accuracy upwards. "
+    return finished(figure), models, f"{alt}Accuracy: {seen}."

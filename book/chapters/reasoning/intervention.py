@@ -53,7 +53,9 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         reference, evaluated = with_reference(batch)
         attentions = stacked_attentions(returned(model, batch, attentions=True))
         even = torch.ones_like(attentions[:, :1, :1]).tril()
-        mass = _summed_mass(torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1), batch).numpy()
+        maps = torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1)
+        masks = (mask[:, None].expand(maps.shape) for mask in (reference, evaluated))
+        mass = reference_mass(maps, *masks).nansum(2).double().cpu().numpy()
         counts = (reference & evaluated).any(-1).sum(1).cpu().numpy()
         levels = [range(n) for n in (len(batch), *attentions.shape[1:3])]
         index = pd.MultiIndex.from_product(levels, names=["sample", "layer", "head"])
@@ -65,13 +67,6 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
     if not rows["rows"].any():
         raise ValueError("no row of these batches has a reference key, so that there is no mass to measure")
     return rows.assign(name="L" + rows["layer"].astype(str) + "H" + rows["head"].astype(str))
-
-
-def _summed_mass(
-    attentions: Float[Tensor, "batch map query key"], batch: Batch
-) -> Float[Tensor, "batch map"]:
-    reference, evaluated = (mask[:, None].expand(attentions.shape) for mask in with_reference(batch))
-    return reference_mass(attentions, reference, evaluated).nansum(2).double().cpu()
 
 
 @torch.no_grad()

@@ -15,14 +15,8 @@ FEWEST = 5
 """Of fewer things, drawing again says nothing: there is no interval."""
 
 
-def rank_correlation(
-    x: ArrayLike,
-    y: ArrayLike,
-    groups: Sequence[object] | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Estimate:
-    r"""Spearman's rank correlation of things, also within groups of them, with a bootstrap interval.
+def rank_correlation(x: ArrayLike, y: ArrayLike, groups: Sequence[object] | None = None) -> Estimate:
+    r"""Spearman's rank correlation of things, also within groups of them, with a 95 % bootstrap interval.
 
     $$\rho = \frac{\sum_i a_i b_i}{\sqrt{\sum_i a_i^2 \sum_i b_i^2}}$$
 
@@ -33,34 +27,25 @@ def rank_correlation(
         x: a number of each thing.
         y: another.
         groups: of each thing, if they are only compared within groups; one of a single thing says nothing.
-        confidence: of the interval. Things are drawn again, with replacement, within their groups.
-        seed: of the draws.
+            Things are drawn again, with replacement, within their groups.
 
     Returns:
         rho, its interval (NaN if there are fewer than `FEWEST` things), and how many things there are in
         groups of 2 or more. NaN where a number never changes.
-
-    Raises:
-        ValueError: the lengths differ.
     """
     first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     labels = np.zeros(len(first)) if groups is None else np.asarray([str(each) for each in groups])
-    if first.ndim != 1 or not first.shape == second.shape == labels.shape:
-        raise ValueError(
-            f"x, y and groups should be lists of one length; got {first.shape}, {second.shape}, "
-            f"{labels.shape}"
-        )
     parts = [np.flatnonzero(labels == label) for label in dict.fromkeys(labels.tolist())]
     parts = [part for part in parts if len(part) > 1]
     n = sum(map(len, parts))
     if not n:
         return Estimate(np.nan, np.nan, np.nan, 0)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn = [part[rng.integers(0, len(part), (DRAWS, len(part)))] for part in parts]
     (value,) = _correlations([part[None] for part in parts], first, second)
     if n < FEWEST:
         return Estimate(float(value), np.nan, np.nan, n)
-    return Estimate(float(value), *interval(_correlations(drawn, first, second), confidence), n)
+    return Estimate(float(value), *interval(_correlations(drawn, first, second)), n)
 
 
 def _correlations(

@@ -15,48 +15,22 @@ from book.chapters.parameters import Settings, Several, among, plain
 
 RANGES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     "scratch": {
-        "long_addition": {
-            "train": {"length": (1, 4), "num_of_nums": (2, 2)},
-            "id": {"length": (1, 4)},
-            "ood": {"length": (5, 10)},
-        },
-        "long_multiplication": {
-            "train": {"length": (1, 3)},
-            "id": {"length": (1, 3)},
-            "ood": {"length": (4, 5)},
-        },
-        "string_reversal": {
-            "train": {"length": (10, 20)},
-            "id": {"length": (10, 20)},
-            "ood": {"length": (1, 10)},
-        },
+        "long_addition": {"train": {"length": (1, 4), "num_of_nums": (2, 2)}, "ood": {"length": (5, 10)}},
+        "long_multiplication": {"train": {"length": (1, 3)}, "ood": {"length": (4, 5)}},
+        "string_reversal": {"train": {"length": (10, 20)}, "ood": {"length": (1, 10)}},
         "successor": {
             "train": {"start_number_range": (1, 90), "length": (2, 4)},
-            "id": {"start_number_range": (1, 90), "length": (2, 4)},
             "ood": {"start_number_range": (100, 900), "length": (5, 6)},
         },
         "value_assignment": {
             "train": {"length": (1, 5), "encoding_length": (1, 5)},
-            "id": {"length": (1, 5), "encoding_length": (1, 5)},
             "ood": {"length": (10, 50), "encoding_length": (10, 20)},
         },
-        "flip_flop": {
-            "train": {"length": (1, 10), "num_registers": (2, 2)},
-            "id": {"length": (1, 10)},
-            "ood": {"length": (11, 20)},
-        },
+        "flip_flop": {"train": {"length": (1, 10), "num_registers": (2, 2)}, "ood": {"length": (11, 20)}},
     },
     "finetune": {
-        "long_addition": {
-            "train": {"length": (7, 10), "num_of_nums": (2, 2)},
-            "id": {"length": (7, 10)},
-            "ood": {"length": (1, 6)},
-        },
-        "long_multiplication": {
-            "train": {"length": (1, 3)},
-            "id": {"length": (1, 3)},
-            "ood": {"length": (4, 5)},
-        },
+        "long_addition": {"train": {"length": (7, 10), "num_of_nums": (2, 2)}, "ood": {"length": (1, 6)}},
+        "long_multiplication": {"train": {"length": (1, 3)}, "ood": {"length": (4, 5)}},
         "string_reversal": {
             "train": {"length": (1, 20)},
             "id": {"length": (1, 10)},
@@ -64,7 +38,6 @@ RANGES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
         },
         "successor": {
             "train": {"start_number_range": (1, 90), "length": (2, 4)},
-            "id": {"start_number_range": (1, 90), "length": (2, 4)},
             "ood": {"start_number_range": (100, 900), "length": (5, 6)},
         },
         "value_assignment": {
@@ -72,11 +45,7 @@ RANGES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "id": {"length": (5, 5), "encoding_length": (5, 5)},
             "ood": {"length": (10, 50), "encoding_length": (10, 20)},
         },
-        "flip_flop": {
-            "train": {"length": (10, 10), "num_registers": (2, 2)},
-            "id": {"length": (10, 10)},
-            "ood": {"length": (11, 20)},
-        },
+        "flip_flop": {"train": {"length": (10, 10), "num_registers": (2, 2)}, "ood": {"length": (11, 20)}},
     },
     "grok": {
         "flip_flop": {
@@ -91,7 +60,7 @@ RANGES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
 flip-flop alone. What "id" and "ood" do not name is as in "train"."""
 
 LONGER: dict[str, dict[str, dict[str, Any]]] = {
-    "string_reversal": {"train": {"length": (1, 10)}, "id": {"length": (1, 10)}, "ood": {"length": (11, 20)}}
+    "string_reversal": {"train": {"length": (1, 10)}, "ood": {"length": (11, 20)}}
 }
 """Reversal towards longer strings, as all other tasks; the study trained from scratch on the longer ones."""
 
@@ -136,6 +105,12 @@ class Stage:
 
     steps: int = Field(ge=1)
     ranges: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Stage:
+        """A stage as a reader writes it: steps and ranges together."""
+        ranges = dict(settings)
+        return cls(steps=ranges.pop("steps", 0), ranges=ranges)
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -255,16 +230,8 @@ FINE_TUNING = Recipe(steps=0, batch_size=16, learning_rate=0.0001)
 """Of a model that has weights; without steps it is taken as it is."""
 
 AS_THE_RECIPE: dict[str, Any] = {
-    "n_layers": 0,
-    "n_heads": 0,
-    "width": 0,
-    "ff_width": 0,
-    "steps": 0,
-    "batch_size": 0,
-    "learning_rate": 0.0,
-    "weight_decay": -1.0,
-    "schedule": "",
-    "warmup": 0,
+    **dict.fromkeys(("n_layers", "n_heads", "width", "ff_width", "steps", "batch_size"), 0),
+    **{"learning_rate": 0.0, "weight_decay": -1.0, "schedule": "", "warmup": 0},
 }
 """Parameters that a task's recipe has, too, and the values that leave them to it. A task may also have them
 for itself: `override[task]["model"]`."""

@@ -12,18 +12,10 @@ from torch import nn
 from attnlib.generators.base import Batch
 from attnlib.stats import Estimate, answer_accuracy, mass_table, summarise, table_over_seeds
 from attnlib.stats.masses import MEAN, ROLLOUT
+from book.chapters.reasoning import verdicts
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.intervention import head_masses, reinforcement_rows
 from book.chapters.reasoning.rank_correlation import rank_correlation
-from book.chapters.reasoning.verdicts import (
-    BESIDE_GAINS,
-    GAIN,
-    OVER_SEEDS,
-    best_gains,
-    changeable,
-    ranked_heads,
-    right_tokens,
-)
 
 ACCURACY = "teacher-forced accuracy"
 MASS = "rollout"
@@ -160,7 +152,7 @@ def masses(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def all_ranked(p: AlgorithmicReasoning, models: Models) -> dict[str, pd.DataFrame]:
     """`ranked_heads` of every run."""
-    return {run.name: ranked_heads(p, run, models[run.name]) for run in p.runs()}
+    return {run.name: verdicts.ranked_heads(p, run, models[run.name]) for run in p.runs()}
 
 
 def best_head(p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -180,7 +172,7 @@ def pushed(
         Rows of `answer_accuracy`, with `run`, `task` (the same), `split`, `onto` and `strength`.
     """
     found = list[pd.DataFrame]()
-    for run in changeable(p, models):
+    for run in verdicts.changeable(p, models):
         top = ranked[run.name].head(p.reinforced_heads)
         heads = list(zip(top["layer"], top["head"], strict=True))
         for split, part in SPLITS.items():
@@ -222,10 +214,10 @@ def to_record(
     if reinforced is not None:
         made += [recorded(reinforced, "{metric} {split}, strength {strength:g} onto {onto}")]
     if changed is not None:
-        made += [recorded(right_tokens(changed), "{metric}")]
-        made += [recorded(best_gains(changed), GAIN, *BESIDE_GAINS)]
+        made += [recorded(verdicts.right_tokens(changed), "{metric}")]
+        made += [recorded(verdicts.best_gains(changed), verdicts.GAIN, *verdicts.BESIDE_GAINS)]
     runs = p.run_table()
     if len(p.seeds) > 1:
         kinds = runs.drop_duplicates("kind")
-        runs = pd.concat([runs, kinds.assign(run=kinds["kind"] + OVER_SEEDS, seed=np.nan)])
+        runs = pd.concat([runs, kinds.assign(run=kinds["kind"] + verdicts.OVER_SEEDS, seed=np.nan)])
     return pd.concat(made).merge(runs, on="run")

@@ -18,15 +18,9 @@ from attnlib.generators.algorithmic import TASKS
 from attnlib.measures import evaluate_rows
 from attnlib.measures.returned import is_followed
 from attnlib.stats import corrected, summarise, table_over_seeds
+from book.chapters.reasoning import intervention
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
-from book.chapters.reasoning.intervention import (
-    RANDOM,
-    REFERENCE,
-    head_masses,
-    kind_shares,
-    reinforcement_rows,
-    shared_rows,
-)
+from book.chapters.reasoning.intervention import RANDOM, REFERENCE
 from book.chapters.records import learned_best
 
 CAUSE, PART, NONE, NO_LOSS = "the cause", "a part of it", "no evidence", "no loss shown"
@@ -181,7 +175,7 @@ def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -
     Returns:
         Columns `layer`, `head`, `name`, `value`, `low`, `high`, `n`, `uniform`; the most first.
     """
-    found = head_masses(model, p.batches(run.task, "valid"))
+    found = intervention.head_masses(model, p.batches(run.task, "valid"))
     table = summarise(found, ["layer", "head", "name"], "mass", whole="rows", beside=["uniform"])
     return table.sort_values("value", ascending=False, kind="stable").reset_index(drop=True)
 
@@ -209,7 +203,7 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
     for run in changeable(p, models):
         model, table = models[run.name], ranked_heads(p, run, models[run.name])
         heads = list(zip(table["layer"], table["head"], strict=True))
-        shares = kind_shares(model, p.batches(run.task, "valid"))
+        shares = intervention.kind_shares(model, p.batches(run.task, "valid"))
         onto = {REFERENCE: p.batches(run.task, "ood")}
         if TASKS[run.task].ENLARGES:
             onto[ENLARGED] = p.batches(run.task, "ood", enlarged=True)
@@ -218,9 +212,9 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
             alone = evaluate_rows(model, p.batches(run.task, split), follow=())
             found.append(_right(alone).assign(**about, split=split.upper(), heads=0, change=NOTHING))
         for number in sorted({1, p.reinforced_heads, len(heads)}):
-            rows = {OWN: shared_rows(model, onto[REFERENCE], heads[:number], shares)}
+            rows = {OWN: intervention.shared_rows(model, onto[REFERENCE], heads[:number], shares)}
             for change, batches in onto.items():
-                pushed = reinforcement_rows(model, batches, heads[:number], [1.0])
+                pushed = intervention.reinforcement_rows(model, batches, heads[:number], [1.0])
                 rows[change] = pushed[pushed["onto"] == REFERENCE]
                 rows[CONTROL[change]] = pushed[pushed["onto"] == RANDOM]
             for change, part in rows.items():
@@ -247,17 +241,13 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
     for kind, own in rows.groupby("kind", sort=False):
         even, odd = own[own["sample"] % 2 == 0], own[own["sample"] % 2 == 1]
         tried = own.loc[own["change"].isin(CONTROL), ["change", "heads"]].drop_duplicates()
-        ways = list(zip(tried["change"].tolist(), tried["heads"].tolist(), strict=True))
-        change, number = max(ways, key=lambda way: _gain(even, _rival(even, *way), *way)["value"].mean())
+        possible = list(zip(tried["change"].tolist(), tried["heads"].tolist(), strict=True))
+        change, number = max(possible, key=lambda way: _gain(even, _rival(even, *way), *way)["value"].mean())
         gain = _gain(odd, _rival(even, change, number), change, number)
-        by_seed = pd.DataFrame(
-            {
-                "ID": odd[odd["split"] == "ID"].groupby("seed")["value"].mean(),
-                "OOD": _outside(odd, NOTHING, number).groupby("seed")["value"].mean(),
-                "changed": _outside(odd, change, number).groupby("seed")["value"].mean(),
-                "control": _outside(odd, CONTROL[change], number).groupby("seed")["value"].mean(),
-            }
-        )
+        ways = {"OOD": NOTHING, "changed": change, "control": CONTROL[change]}
+        texts = {"ID": odd[odd["split"] == "ID"]}
+        texts |= {name: _outside(odd, way, number) for name, way in ways.items()}
+        by_seed = pd.DataFrame({name: each.groupby("seed")["value"].mean() for name, each in texts.items()})
         means = by_seed.mean()
         closed = (means["changed"] - means["OOD"]) / (means["ID"] - means["OOD"])
         of_each = (by_seed["changed"] - by_seed["OOD"]) / (by_seed["ID"] - by_seed["OOD"])
@@ -281,8 +271,7 @@ def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Columns `run`, `kind`, `seed`, `metric` (`RIGHT`), `value`, `low`, `high`, `n`.
     """
-    by = ["run", "kind", "seed", "split", "change", "heads"]
-    table = summarise(rows, by)
+    table = summarise(rows, ["run", "kind", "seed", "split", "change", "heads"])
     metric = [RIGHT.format_map(row) for row in table.to_dict("records")]
     return table.assign(metric=metric).drop(columns=["split", "change", "heads"])
 

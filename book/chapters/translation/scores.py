@@ -149,12 +149,7 @@ def word_translation_scores(
 
 
 def translations(
-    model: Seq2Seq,
-    pairs: Pairs,
-    subwords: Subwords,
-    width: int = 1,
-    max_length: int = 100,
-    batch_size: int = 64,
+    model: Seq2Seq, pairs: Pairs, subwords: Subwords, width: int = 1, max_length: int = 100
 ) -> list[str]:
     """What a model makes of source sentences, as texts, in their order; see `translate`.
 
@@ -164,12 +159,11 @@ def translations(
         subwords: their tokens.
         width: 1, greedily; more, by beam search.
         max_length: tokens at most.
-        batch_size: sentences at a time; changes nothing but speed and memory.
     """
     device = next(model.parameters()).device
     texts = [""] * len(pairs)
     with evaluating(model):
-        for batch in pairs.in_batches(batch_size):
+        for batch in pairs.in_batches():
             batch = batch.to(device)
             ids, _ = translate(model, batch.source, batch.source_lengths, width, max_length)
             for row, line in zip(batch.rows.tolist(), ids.tolist(), strict=True):
@@ -235,7 +229,7 @@ def translation_run(
     model_at: ModelAt,
     steps: Sequence[int],
     pairs: Pairs,
-    folder: Path | None = None,
+    folder: Path,
     delta_at: Iterable[int] = (),
 ) -> RunScores:
     """What every source token meant for every target token, at each checkpoint of a run.
@@ -246,7 +240,7 @@ def translation_run(
         model_at: gives the model at a step.
         steps: the checkpoints.
         pairs: the sentences.
-        folder: where the scores of a checkpoint are kept, by the sentences: the run's own; `None`: nowhere.
+        folder: where the scores of a checkpoint are kept, by the sentences: the run's own.
         delta_at: checkpoints (steps) to compute the gradient influence at, which costs more than all the
             rest; it is 0 at others, where no statistic looks at it. Without any, the run has none.
     """
@@ -255,15 +249,10 @@ def translation_run(
 
     def at(step: int) -> TokenScores:
         delta = step in chosen
-
-        def made() -> TokenScores:
-            return source_scores(model_at(step), pairs, delta=delta)
-
-        if folder is None:
-            return made()
         name = f"{of_which}-{step:08d}{'-delta' * delta}"
         whose = {"name": name, "run": folder.parent.name}
-        return kept_scores(folder / f"{name}.safetensors", whose, made)
+        path = folder / f"{name}.safetensors"
+        return kept_scores(path, whose, lambda: source_scores(model_at(step), pairs, delta=delta))
 
     return over_training(steps, at, pairs.sentences.numpy())
 
@@ -289,7 +278,7 @@ def sentences_over_training(
     rows: Sequence[int],
     model_at: ModelAt,
     steps: Sequence[int],
-    uniform_at: ModelAt | None = None,
+    uniform_at: ModelAt,
 ) -> dict[str, dict[str, Any]]:
     """Some test sentences as `widgets.AlignmentExplorer` takes them: the reference, token by token.
 
@@ -302,7 +291,7 @@ def sentences_over_training(
     """
     pairs = data.test[torch.tensor(list(rows))]
     scores = [source_scores(model_at(step), pairs) for step in steps]
-    even = [source_scores(uniform_at(step), pairs, delta=False) for step in steps] if uniform_at else None
+    even = [source_scores(uniform_at(step), pairs, delta=False) for step in steps]
     written = [translations(model_at(step), pairs, data.subwords) for step in steps]
     found = {}
     for row in range(len(pairs)):
@@ -326,7 +315,7 @@ def _cut(places: Tensor, shape: tuple[int, int], values: Tensor) -> Tensor:
 
 
 def text_over_training(
-    data: Bitext, text: str, model_at: ModelAt, steps: Sequence[int], uniform_at: ModelAt | None = None
+    data: Bitext, text: str, model_at: ModelAt, steps: Sequence[int], uniform_at: ModelAt
 ) -> dict[str, Any]:
     """A sentence of the reader's, as each checkpoint translates it: scores are of its own translation.
 
@@ -337,9 +326,7 @@ def text_over_training(
     written = [translations(model_at(step), source, data.subwords)[0] for step in steps]
     pairs = [data.encode(text, each) for each in written]
     scores = [source_scores(model_at(s), each) for s, each in zip(steps, pairs, strict=True)]
-    even = None
-    if uniform_at is not None:
-        even = [source_scores(uniform_at(s), each, delta=False) for s, each in zip(steps, pairs, strict=True)]
+    even = [source_scores(uniform_at(s), each, delta=False) for s, each in zip(steps, pairs, strict=True)]
     words, longest = int(source.source_lengths[0]), max(len(each.predicted) for each in pairs)
 
     def padded(values: Tensor) -> Tensor:
@@ -356,18 +343,16 @@ def text_over_training(
 
 
 def _maps(
-    scores: Sequence[TokenScores],
-    even: Sequence[TokenScores] | None,
-    shaped: Callable[[Tensor], Tensor],
+    scores: Sequence[TokenScores], even: Sequence[TokenScores], shaped: Callable[[Tensor], Tensor]
 ) -> Mapping[str, np.ndarray]:
     """What the explorer shows of each checkpoint, by name: probabilities where the scores have logarithms."""
 
     def stacked(values: Iterable[Tensor]) -> np.ndarray:
         return torch.stack([shaped(each) for each in values]).numpy()
 
-    maps = {
+    return {
         "alpha": stacked(each.alpha for each in scores),
         "beta": stacked(each.beta.exp() for each in scores),
         "Delta": stacked(each.delta for each in scores if each.delta is not None),
+        "beta, uniform": stacked(each.beta.exp() for each in even),
     }
-    return maps | ({} if even is None else {"beta, uniform": stacked(each.beta.exp() for each in even)})

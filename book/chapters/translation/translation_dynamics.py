@@ -16,30 +16,16 @@ from attnlib.files import cache_folder
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
 from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
 from attnlib.measures.relevance import checkpoint_steps
-from attnlib.models.bag_of_words import (
-    BagConfig,
-    WordTranslation,
-    word_translation_loss,
-    word_translation_scores,
-)
+from attnlib.models import bag_of_words
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
+from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM
 from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, Trained
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
+from book.chapters.translation import scores
 from book.chapters.translation.results import TranslationResults
-from book.chapters.translation.scores import (
-    bleu,
-    sentences_over_training,
-    text_over_training,
-    translation_run,
-    translations,
-    word_translation_run,
-)
-
-EMBEDDING = "embedding"
-"""The run of the word-translation model, by the name that the agreement tables know it by."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +110,7 @@ class TranslationDynamics(Chapter):
     @cached_property
     def bitext(self) -> Bitext:
         """The sentences and their translations."""
-        sizes: dict[str, Any] = {
-            "validation_sentences": self.validation_sentences,
-            "test_sentences": self.test_sentences,
-        }
+        sizes: Any = self.model_dump(include={"validation_sentences", "test_sentences"})
         if self.data.lower() == "invented":
             return invented(train_sentences=self.train_sentences or 8000, **sizes, seed=self.data_seed)
         return bitext(
@@ -159,7 +142,7 @@ class TranslationDynamics(Chapter):
     def runs(self) -> list[TranslationRun]:
         """Every translator to train: the one explained, those it is compared with, the uniform one."""
         seeds = [TranslationRun(f"seed {seed}", seed) for seed in self.seeds]
-        return [*seeds, TranslationRun("uniform", self.uniform_seed, uniform=True)]
+        return [*seeds, TranslationRun(UNIFORM, self.uniform_seed, uniform=True)]
 
     def setup(self, run: TranslationRun) -> Setup:
         """A translator, and the training sentences in an order of its own."""
@@ -167,8 +150,8 @@ class TranslationDynamics(Chapter):
         torch.manual_seed(run.seed)
         if run.name == EMBEDDING:
             return self._word_translation(run)
-        sizes: dict[str, Any] = {"hidden": self.hidden, "layers": self.layers, "dropout": self.dropout}
-        config = Seq2SeqConfig(len(data.subwords), context=self.context, uniform=run.uniform, **sizes)
+        sizes: Any = self.model_dump(include={"hidden", "layers", "dropout", "context"})
+        config = Seq2SeqConfig(len(data.subwords), uniform=run.uniform, **sizes)
         return Setup(
             Seq2Seq(config),
             data.train.batches(self.batch_size, run.seed),
@@ -188,10 +171,11 @@ class TranslationDynamics(Chapter):
     def _word_translation(self, run: TranslationRun) -> Setup:
         data, held_out = self.bitext, self.sentences["validation"].in_batches(256)
         per_epoch = max(1, len(data.train) // 64)  # 64 and 0.001: the original's
+        width = min(256, 4 * self.hidden)
         return Setup(
-            WordTranslation(BagConfig(len(data.subwords), min(256, 4 * self.hidden))),
+            bag_of_words.WordTranslation(bag_of_words.BagConfig(len(data.subwords), width)),
             data.train.batches(64, run.seed),
-            word_translation_loss,
+            bag_of_words.word_translation_loss,
             Plan(
                 steps=self.lexical_epochs * per_epoch,
                 evaluate_every=per_epoch,
@@ -201,7 +185,7 @@ class TranslationDynamics(Chapter):
                 device=self.device,
             ),
             held_out,
-            word_translation_scores,
+            bag_of_words.word_translation_scores,
         )
 
     def model_at(self, run: str) -> Callable[[int], Seq2Seq]:
@@ -221,12 +205,12 @@ class TranslationDynamics(Chapter):
         for run, trained in self.trained.items():
             if run == EMBEDDING:
                 model: Any = trained.model
-                found[run] = word_translation_run(model, pairs)
+                found[run] = scores.word_translation_run(model, pairs)
                 continue
-            kept = trained.history.folder
-            folder = None if kept is None else kept / "tokens"
-            look = functools.partial(translation_run, self.model_at(run), self.moments, folder=folder)
-            if run == "uniform":
+            assert trained.history.folder is not None  # as of all that is trained
+            folder = trained.history.folder / "tokens"
+            look = functools.partial(scores.translation_run, self.model_at(run), self.moments, folder=folder)
+            if run == UNIFORM:
                 found[run] = look(pairs)
                 continue
             right = [each.right for each in (look(pairs), look(self.sentences["validation"]))]
@@ -237,30 +221,25 @@ class TranslationDynamics(Chapter):
 
     def bleu(self, split: str) -> pd.DataFrame:
         """BLEU of every translator at every checkpoint, in percent: a column per run, a row per step."""
-        if split in self._bleu:
-            return self._bleu[split]
-        pairs, names = self.sentences[split], [run.name for run in self.runs()]
-        values = {
-            name: [
-                bleu(self.model_at(name)(step), pairs, self.bitext.subwords, self.beam)
-                for step in self.moments
-            ]
-            for name in names
-        }
-        self._bleu[split] = pd.DataFrame(values, index=pd.Index(self.moments, name="step"))
+        if split not in self._bleu:
+            pairs, data, table = self.sentences[split], self.bitext, pd.DataFrame()
+            for run in self.runs():
+                models = map(self.model_at(run.name), self.moments)
+                table[run.name] = [scores.bleu(model, pairs, data.subwords, self.beam) for model in models]
+            self._bleu[split] = table.set_index(pd.Index(self.moments, name="step"))
         return self._bleu[split]
 
     def translated(self, run: str, at: int) -> list[str]:
         """The test sentences as a run translates them at its checkpoint number `at`."""
         model, data = self.model_at(run)(self.moments[at]), self.bitext
-        return translations(model, data.test, data.subwords, self.beam)
+        return scores.translations(model, data.test, data.subwords, self.beam)
 
     @cached_property
     def results(self) -> TranslationResults:
         """What is found once all runs and the word-translation model are trained."""
-        scores = {split: self.scores(split) for split in self.sentences}
+        found = {split: self.scores(split) for split in self.sentences}
         in_bleu = {split: self.bleu(split) for split in ("validation", "test")}
-        return TranslationResults(scores, self.measure, self.bitext, in_bleu, self.translated)
+        return TranslationResults(found, self.measure, self.bitext, in_bleu, self.translated)
 
     def rows(self) -> pd.DataFrame:
         """What is recorded."""
@@ -270,12 +249,12 @@ class TranslationDynamics(Chapter):
         """The first test sentences as the explorer takes them, in the run that is explained."""
         rows = range(min(self.shown, len(self.bitext.test)))
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
-        return sentences_over_training(self.bitext, rows, at, self.moments, even)
+        return scores.sentences_over_training(self.bitext, rows, at, self.moments, even)
 
     def read(self, text: str) -> Mapping[str, Any]:
         """A sentence of the reader's, as the explorer takes it."""
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
-        return text_over_training(self.bitext, text, at, self.moments, even)
+        return scores.text_over_training(self.bitext, text, at, self.moments, even)
 
     @property
     def setting(self) -> str:

@@ -33,9 +33,7 @@ def invented(given):
     return Graded(curves, runs, learning.head_grades(runs))
 
 
-ALL = (
-    {head: ["bad"] * 3 for head in range(4)} | {head: ["good"] * 3 for head in range(4, 7)} | {7: ["neither"]}
-)
+ALL = dict(enumerate([["bad"] * 3] * 4 + [["good"] * 3] * 3 + [["neither"]]))
 
 
 def test_heads_go_on_as_long_as_their_runs_agree(monkeypatch):
@@ -92,9 +90,7 @@ def test_no_two_runs_are_alike_but_in_what_they_are_to_share(cache, monkeypatch)
     assert [run.heads for run in runs] == [((10_000,), (10_001,), (10_005,)), ((10_009,),)]
     assert len({run.name for run in runs}) == 2
     setups = [p.setup(run) for run in runs]
-    assert all(
-        setup.model.config.seeds == (0,) * len(run.heads) for setup, run in zip(setups, runs, strict=True)
-    )
+    assert [setup.model.config.seeds for setup in setups] == [(0, 0, 0), (0,)]
     assert (setups[0].batches(5).source == setups[1].batches(5).source).all()  # one order
     assert (setups[0].valid[0].source == setups[1].valid[0].source).all()  # fixed sequences
     assert not (setups[0].batches(0).source[0] == setups[0].valid[0].source[0]).all()
@@ -112,19 +108,13 @@ def test_models_of_several_heads_have_orders_of_their_own(cache):
     assert found.preferences["head"].tolist() == list(range(8))
     times = found.times.assign(learned=True)  # who leads is asked of models that have learned
     leads = p.found_by_good(times)
-    last = np.concatenate(
-        [
-            each.hooks[0].at(10)["on it"]
-            for name, each in p.trained.items()
-            if name.startswith("1 bad, 1 good")
-        ]
-    )
+    mixed = [each.hooks[0] for name, each in p.trained.items() if name.startswith("1 bad, 1 good")]
+    last = np.concatenate([looks.at(10)["on it"] for looks in mixed])
     assert leads.n == 3 and leads.value == (last[:, 1] > last[:, 0]).mean()
     rows, quoted = found.rows(), found.quoted().set_index("name")
     assert rows["value"].notna().all() and rows[["low", "high"]].notna().all().all()
-    assert {"good, share of heads", "AUC of on it, good against bad", "learned, several heads"} <= set(
-        rows["metric"]
-    )
+    metrics = {"good, share of heads", "AUC of on it, good against bad", "learned, several heads"}
+    assert metrics <= set(rows["metric"])
     assert not rows.duplicated(["metric", "task", "budget"]).any()
     assert found.graded.counts["good"] == 3 and quoted.loc["one good", "n"] == 3
     assert quoted.loc["good after good", "count"] == 3 and quoted.loc["good after bad", "value"] == 0
@@ -151,10 +141,7 @@ def test_curves_of_grades_are_over_heads():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"heads_wanted": 1, "heads_together": 2},
-            "heads_wanted should be 0, or at least heads_together = 2",
-        ),
+        ({"heads_wanted": 1, "heads_together": 2}, "heads_wanted should be 0, or at least .* = 2"),
         ({"heads_length": 2}, "heads_length: should be greater than or equal to 3; got 2"),
         ({"heads_base": 10_000}, "heads_base: should be less than 10000"),
     ],

@@ -40,11 +40,6 @@ def test_a_look_counts_where_the_largest_attention_is():
     assert model.training
 
 
-def test_without_attention_there_is_nowhere_to_look():
-    for context in ("uniform", "none"):
-        assert {"accuracy", "cross_entropy"} == set(copying_look(small(context=context), unseen()))
-
-
 @pytest.mark.parametrize(
     "setting", [{}, {"bidirectional": True}, {"n_heads": 2}, {"context": "uniform"}], ids=str
 )
@@ -65,27 +60,16 @@ def test_relevance_needs_a_context():
 
 def test_information_is_the_share_of_other_places_with_less():
     batch = unseen(50)
-    assert {
-        name: value.tolist() for name, value in information(torch.eye(5).expand(2, 50, 5, 5), batch).items()
-    } == {
-        "auc": [1, 1],
-        "largest": [1, 1],
-    }
+    everything = information(torch.eye(5).expand(2, 50, 5, 5), batch)
+    assert everything["auc"].tolist() == everything["largest"].tolist() == [1, 1]
     nothing = information(torch.zeros(2, 50, 5, 5), batch)
     torch.testing.assert_close(nothing["auc"], torch.tensor([0.5, 0.5]))
     torch.testing.assert_close(nothing["largest"], torch.tensor([0.2, 0.2]))
     torch.manual_seed(0)
     noise = torch.rand(2, 50, 5, 5)
     noise[..., 4, :] = torch.eye(5)[4]  # the end does not count
-    by_hand = [
-        [
-            np.mean([row[t] > other for s, other in enumerate(row) if s != t])
-            for x in one
-            for t, row in enumerate(x[:4])
-        ]
-        for one in noise.tolist()
-    ]
-    torch.testing.assert_close(information(noise, batch)["auc"], torch.tensor(by_hand).mean(1).float())
+    by_hand = torch.stack([(noise[..., t, [t]] > noise[..., t, :]).sum(-1) / 4 for t in range(4)])
+    torch.testing.assert_close(information(noise, batch)["auc"], by_hand.mean((0, 2)))
 
 
 def test_places_of_the_same_symbol_are_neither_right_nor_wrong():

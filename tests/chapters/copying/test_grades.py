@@ -28,12 +28,10 @@ def curve(*accuracy, head=0, order=0):
     ],
 )
 def test_a_run_is_good_if_it_ever_passes_and_bad_if_it_ends_low(accuracy, grade):
-    (found,) = learning.run_grades(curve(*accuracy).sample(frac=1, random_state=0))["grade"]
-    assert found == grade
-    as_kept = curve(
-        *np.float32(accuracy).astype(float)
-    )  # what models are looked at by is in single precision
-    assert learning.run_grades(as_kept)["grade"].tolist() == [grade]
+    single = np.float32(accuracy).astype(float)  # what models are looked at by is in single precision
+    for kept in (accuracy, single):
+        found = learning.run_grades(curve(*kept).sample(frac=1, random_state=0))
+        assert found["grade"].tolist() == [grade]
 
 
 @pytest.mark.parametrize(
@@ -52,12 +50,6 @@ def test_a_run_is_good_if_it_ever_passes_and_bad_if_it_ends_low(accuracy, grade)
 def test_a_heads_runs_have_to_agree(grades, grade):
     runs = pd.DataFrame({"head": 5, "order": range(len(grades)), "grade": grades})
     assert learning.head_grades(runs).to_numpy().tolist() == [[5, grade, len(grades)]]
-
-
-def test_nothing_drawn_nothing_graded():
-    runs = learning.run_grades(curve().astype(float))
-    assert runs.empty and learning.head_grades(runs).empty
-    assert learning.grade_shares(runs, learning.head_grades(runs)).empty
 
 
 def test_shares_say_how_much_the_first_run_says_of_the_second():
@@ -90,7 +82,7 @@ def test_aucs_interval_keeps_a_width_where_groups_do_not_overlap():
 
 
 def test_aucs_interval_covers_the_truth():
-    rng, covered, n = np.random.default_rng(0), [], 400
+    rng, covered, n = np.random.default_rng(0), [], 200
     for apart in (0.0, 1.2):
         truth = scipy_stats.norm.cdf(apart / 2**0.5)
         for _ in range(n):

@@ -114,9 +114,8 @@ def test_rows_are_finite_and_say_what_they_are(chapter, found):
     _, times, shares, hints = found
     rows = chapter.rows(shares, times, hints)
     assert np.isfinite(rows["value"]).all() and rows["setting"].nunique() == 1
-    assert {"learned", "hint (AUC)", "largest relevance", "learned, less permutations of 4"} <= set(
-        rows["metric"]
-    )
+    metrics = {"learned", "hint (AUC)", "largest relevance", "learned, less permutations of 4"}
+    assert metrics <= set(rows["metric"])
     assert not rows.duplicated(["metric", "task", "budget", "step"]).any()
 
 
@@ -125,11 +124,8 @@ def test_what_is_recorded_is_of_all_models_and_of_heads(chapter, found):
     assert times.equals(learning.learned_at(curves, 0.3)) and set(hints["task"]) < set(times["task"])
     graded = chapter.grade_heads()
     heads = chapter.head_results(graded, chapter.train_together(graded))
-    rows, of_models, of_heads = (
-        chapter.all_rows(curves, heads),
-        chapter.rows(shares, times, hints),
-        heads.rows(),
-    )
+    rows, of_heads = chapter.all_rows(curves, heads), heads.rows()
+    of_models = chapter.rows(shares, times, hints)
     assert len(of_heads) and rows["value"].tolist() == [*of_models["value"], *of_heads["value"]]
     assert rows["setting"].unique().tolist() == [chapter.setting, chapter.heads_setting]
 

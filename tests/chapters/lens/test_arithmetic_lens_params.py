@@ -8,6 +8,7 @@ from book.chapters.refusals import ParameterError
 from tests.parameters import quick
 
 QUICK = quick("arithmetic_lens")
+FILES = ("train.txt", "val.txt", "test.txt")
 
 
 def params(**changes):
@@ -30,9 +31,8 @@ def test_what_can_be_left_out():
     p = params(published=[], also=[], sampling=0.0, seeds=[4], problem="7+8=")
     assert [run.name for run in p.runs()] == ["addition", "addition, units first"]
     assert p.question == "7+8=" and params(problem="7+8").question == "7+8="
-    assert (
-        len(params(small=0).runs()) == 9 and params(small=0).runs()[-1].name == "as published, 20,000 drawn"
-    )
+    without = params(small=0).runs()
+    assert len(without) == 9 and without[-1].name == "as published, 20,000 drawn"
 
 
 def test_the_model_has_room_for_every_problem_of_its_task():
@@ -61,38 +61,30 @@ def test_what_cannot_run_is_refused_with_a_reason(changes, message):
 
 
 def test_problems_are_left_in_a_folder_and_taken_from_it(tmp_path):
-    folder = tmp_path / "data"
-    p = params(data_folder=str(folder))
+    folder, few = tmp_path / "data", {"train_problems": 60, "valid_problems": 20, "test_problems": 30}
+    few |= {"published": [60, 20, 30], "small": 0}
+    p = params(data_folder=str(folder), **few)
     runs = {run.name: run for run in p.runs()}
-    drawn, main = params().splits(runs["addition, seed 0"]), runs["addition, seed 0"]
+    drawn, main = params(**few).splits(runs["addition, seed 0"]), runs["addition, seed 0"]
     task = p.task(main)
     assert task.texts(p.splits(main).test) == task.texts(drawn.test)
     assert sorted(path.name for path in folder.iterdir()) == ["test.txt", "train.txt", "val.txt"]
     (folder / "test.txt").write_text("1+2=3<EOS>\n50+60=110<EOS>\n")
-    mine = params(data_folder=str(folder))
+    mine = params(data_folder=str(folder), **few)
     assert task.texts(mine.splits(main).test) == ["1+2=3", "50+60=110"]
     backwards = runs["addition, units first"]
     assert mine.task(backwards).texts(mine.splits(backwards).test) == ["10+20=300", "05+06=011"]
-    for name in ("subtraction", "as published, 1,500 drawn"):
-        assert len(mine.splits(runs[name]).test) == 1000
+    for name in ("subtraction", "as published, 60 drawn"):
+        assert len(mine.splits(runs[name]).test) == 30
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (
-            {"train.txt": "1+2=3"},
-            r"data_folder should hold train.txt, val.txt and test.txt, or nothing at all",
-        ),
-        (
-            {"thesis.txt": "mine"},
-            r"nothing at all; got .* holds other files, such as 'thesis.txt': name a new",
-        ),
-        (
-            dict.fromkeys(("train.txt", "val.txt", "test.txt"), "1+2=4"),
-            "train.txt, line 1: '1\\+2=4' is wrong",
-        ),
-        (dict.fromkeys(("train.txt", "val.txt", "test.txt"), ""), "train.txt holds no problem"),
+        ({"train.txt": "1+2=3"}, "data_folder should hold train.txt, val.txt and test.txt, or nothing"),
+        ({"thesis.txt": "mine"}, "nothing at all; got .* holds other files, such as 'thesis.txt'"),
+        (dict.fromkeys(FILES, "1+2=4"), "train.txt, line 1: '1\\+2=4' is wrong"),
+        (dict.fromkeys(FILES, ""), "train.txt holds no problem"),
     ],
 )
 def test_a_folder_of_something_else_is_refused(tmp_path, files, message):

@@ -1,7 +1,5 @@
 """Rollout, flow and attribution on models whose mechanism is known: what they must give, and what they do."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -9,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.attribution import METHODS, attributions
-from attnlib.attribution.disturbing import blank_out
 from attnlib.generators.rasp import language
 from attnlib.models.compiled import compiled
-from attnlib.models.compiled.weights import CONFIDENCE
 from attnlib.rollout import attention_flow, rollout, rollout_of
 from attnlib.stats import summarise
 from book.chapters.rasp.measures import (
@@ -56,7 +52,7 @@ def programs(which, text):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(text=texts)
 def test_what_watches_attention_is_what_the_programs_selectors_say(models, name, text):
     which = models[name]
@@ -77,57 +73,10 @@ def test_what_watches_attention_is_what_the_programs_selectors_say(models, name,
             close(scores, expected[method][query])
 
 
-# ---- what asks for the prediction -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["reverse", "sort"])
-@settings(max_examples=8)
-@given(text=texts)
-def test_the_gradient_is_on_the_source_and_nowhere_else(models, name, text):
-    """The output is a copy: moving another token a little moves nothing, since attention is saturated."""
-    layers, ids = programs(models[name], text)
-    for query in range(1, len(ids)):
-        source = int(layers[-1][query].argmax())
-        (scores,) = attributions(models[name].model, ids, ["gradient x embedding"], query=query).values()
-        expected = torch.zeros(len(ids))
-        expected[source] = scores[source]
-        assert scores[source] > 1e-3
-        close(scores, expected, atol=1e-6)
-
-
-def test_blank_out_of_a_counted_symbol_costs_the_margin_and_of_another_nothing(models):
-    ids = models["hist"].language.annotate("abcabcaad").input_ids
-    (scores,) = attributions(models["hist"].model, ids, ["blank-out"], query=1).values()
-    same = torch.tensor([4, 7, 8])
-    close(scores[same], torch.full((3,), CONFIDENCE), atol=0.01)
-    close(scores[[2, 3, 5, 6, 9]], torch.zeros(5))
-    assert scores[0] > scores[same].max()  # without the beginning, there is nothing to count by
-
-
-def test_in_hist_the_right_class_has_the_largest_score_so_its_gradient_is_a_rounding_error(models):
-    ids = models["hist"].language.annotate("abcabcaad").input_ids
-    (scores,) = attributions(models["hist"].model, ids, ["gradient x embedding"], query=1).values()
-    assert scores.abs().max() < 1e-3 * CONFIDENCE
-
-
-def test_blank_out_takes_the_length_away_with_the_token_and_a_replacement_does_not(models):
-    """In reverse every output moves when any token is missing, so that nothing tells the source."""
-    which = models["reverse"]
-    ids, query = which.language.annotate("abcdefgh").input_ids, 3
-    (scores,) = attributions(which.model, ids, ["blank-out"], query=query).values()
-    # what is read now is the place before the source; where that is missing, the two around it, half each
-    rest = [place for place in range(len(ids)) if place not in (query, len(ids) - query - 1)]
-    close(scores[rest], torch.full((7,), CONFIDENCE), atol=0.01)
-    replaced = partial(blank_out, replacement=which.language.tokenizer.unk_token_id)
-    (scores,) = attributions(which.model, ids, {"replaced": replaced}, query=query).values()
-    assert scores.argmax() == len(ids) - query
-    close(scores[torch.arange(len(ids)) != len(ids) - query], torch.zeros(8))
-
-
 # ---- the table -----------------------------------------------------------------------------------------
 
 
-def batches_of(which, n=12, length=8, size=5):
+def batches_of(which, n=5, length=7, size=3):
     sequences = which.language.sequences(n, split="test", min_length=length - 2, max_length=length)
     return which.language.in_batches(sequences, size, target_attention=True)
 
@@ -154,7 +103,7 @@ def test_the_known_answer_table_of_reverse(models):
     table = summarise(rows, ["among", "method"], "found", unit="sample")
     table = table.set_index(["among", "method"])["value"]
     middle = rows[(rows["among"] == EVERY_TOKEN) & (rows["method"] == "rollout") & rows["found"].astype(bool)]
-    assert len(middle) <= 12  # at most the middle symbol of each, which is its own source
+    assert len(middle) <= 5  # at most the middle symbol of each, which is its own source
     for method, values in expected.items():
         for among, value in zip((EVERY_TOKEN, OTHER_SYMBOLS), values, strict=True):
             if value == 1:
@@ -198,15 +147,6 @@ def test_ties_and_scores_that_are_not_numbers_find_nothing(models):
     methods = {"tied": tied, "unknown": unknown, "nearly": nearly}
     rows = source_rows(models["reverse"].model, batches, (1, 0), methods)
     assert len(rows) and not rows["found"].any()
-
-
-def test_methods_for_two_sided_models_are_those_that_work_on_one(models):
-    lang = models["reverse"].language
-    ids = lang.annotate("abc").input_ids
-    assert len(attributions(models["reverse"].model, ids, TWO_SIDED)) == len(TWO_SIDED)
-    for name in [name for name in METHODS if "over null" in name]:
-        with pytest.raises(ValueError, match="and this model at later ones"):
-            attributions(models["reverse"].model, ids, name)
 
 
 def test_without_outputs_the_table_is_empty(models):

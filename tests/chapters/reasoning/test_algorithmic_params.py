@@ -8,16 +8,7 @@ from attnlib.measures import evaluate_rows, generate_answers
 from attnlib.models.pretrained import TINY
 from book.chapters import demands
 from book.chapters.readings import reading
-from book.chapters.reasoning import AlgorithmicReasoning
-from book.chapters.reasoning.tables import (
-    accuracies,
-    all_ranked,
-    best_head,
-    masses,
-    over_all,
-    pushed,
-    to_record,
-)
+from book.chapters.reasoning import AlgorithmicReasoning, tables
 from book.chapters.reasoning.verdicts import changed_attention
 from book.chapters.refusals import ParameterError
 from tests.parameters import quick
@@ -35,16 +26,19 @@ def params(**change):
     return AlgorithmicReasoning.checked(QUICK | change)
 
 
+def own(name, **settings):
+    """A task's own settings."""
+    return {"override": {name: settings}}
+
+
 def test_the_runs_of_the_default_parameters():
-    runs = params().runs()
-    assert [run.task for run in runs] == [
-        "long_addition",
-        *["string_reversal"] * 2,
-        "successor",
-        "value_assignment",
-        "flip_flop",
+    others = ("successor", "value_assignment", "flip_flop")
+    assert [(run.task, run.supervised) for run in params().runs()] == [
+        ("long_addition", False),
+        ("string_reversal", False),
+        ("string_reversal", True),
+        *((name, False) for name in others),
     ]
-    assert [run.supervised for run in runs] == [False, False, True, False, False, False]
     assert "long addition, seed 2" in [run.name for run in params(seeds=[1, 2]).runs()]
 
 
@@ -60,8 +54,8 @@ def test_ranges_are_the_studys_until_overridden():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_no_test_text_is_ever_trained_on(name):
-    p = params(tasks=[name], supervised=[], test_samples=60, reversal="study")
-    trained = {s.text for s in p.generator(name, "train").samples(300)}
+    p = params(tasks=[name], supervised=[], test_samples=40, reversal="study")
+    trained = {s.text for s in p.generator(name, "train").samples(200)}
     texts = {part: [s.text for s in p.samples(name, part)] for part in ("valid", "id", "ood")}
     for found in texts.values():
         assert found and len(set(found)) == len(found)
@@ -69,21 +63,17 @@ def test_no_test_text_is_ever_trained_on(name):
     assert not set(texts["valid"]) & set(texts["id"])
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder"])
-def test_what_is_trained_from_scratch_is_known_by_its_name(name, tmp_path, monkeypatch):
+def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    assert params(model=name).from_scratch == (name in ("llama", "gpt2", "transformer"))
-
-
-def test_a_folder_that_is_not_there_is_no_model():
-    with pytest.raises(ParameterError, match=r"a folder that is there.*got '\./folder'"):
-        params(model="./folder")
+    names = ("llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder")
+    assert [name for name in names if params(model=name).from_scratch] == ["llama", "gpt2", "transformer"]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"model": "./nowhere"}, r"a folder that is there.*got '\./nowhere'"),
         ({"tasks": ["adition"]}, "got 'adition'; did you mean 'long_addition'"),
         ({"tasks": []}, "tasks: .*at least 1 item"),
         ({"ranges": "grok"}, "ranges grok are of flip_flop only; got tasks .'long_addition', "),
@@ -95,30 +85,16 @@ def test_a_folder_that_is_not_there_is_no_model():
         ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
         ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
         ({"strengths": [0.5, 2.0]}, r"strengths.1: should be less than or equal to 1; got 2.0"),
+        ({"model": "tiny-random", "seeds": [0, 1]}, r"nothing is trained: .* got \[0, 1\] and steps 0"),
         (
-            {"model": "tiny-random", "seeds": [0, 1]},
-            r"seeds should be one where nothing is trained: tiny-random is .* got \[0, 1\] and steps 0",
+            own("long_addition", ood={"digits": 9}),
+            r"may set length, .* of long_addition; got \['digits'\] for ood",
         ),
-        (
-            {"override": {"long_addition": {"ood": {"digits": 9}}}},
-            r"override may set length, num_of_nums, .* of long_addition; got \['digits'\] for ood",
-        ),
-        (
-            {"override": {"long_addition": {"ood": {"length": [9, 2]}}}},
-            r"the ood settings of long_addition cannot be: length must be .*; got \(9, 2\)",
-        ),
-        (
-            {"override": {"successor": {"train": {"length": [0, 0]}}}},
-            "the train settings of successor cannot be: length .* one number asks nothing",
-        ),
-        (
-            {"override": {"successor": {"model": {"width": 17}}}},
-            "width should be even .* for successor",
-        ),
-        (
-            {"override": {"successor": {"model": {"depth": 9}}}},
-            r"should be one of n_layers, .*; got 'depth'",
-        ),
+        (own("long_addition", ood={"length": [9, 2]}), r"the ood settings .* cannot be: .*; got \(9, 2\)"),
+        (own("successor", train={"length": [0, 0]}), "the train settings .* cannot be: .* asks nothing"),
+        (own("flip_flop", train={"num_registers": [1, 12]}), "a register is one digit"),
+        (own("successor", model={"width": 17}), "width should be even .* for successor"),
+        (own("successor", model={"depth": 9}), r"one of n_layers, .*; got 'depth'"),
         ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
         ({"text": "hello"}, "hello"),
     ],
@@ -126,13 +102,6 @@ def test_a_folder_that_is_not_there_is_no_model():
 def test_what_is_not_allowed_is_told_what_is(change, message):
     with pytest.raises(ParameterError, match=message):
         params(**change)
-
-
-def test_more_registers_than_digits_are_refused():
-    with pytest.raises(ParameterError, match="a register is one digit"):
-        params(
-            tasks=["flip_flop"], supervised=[], override={"flip_flop": {"train": {"num_registers": [1, 12]}}}
-        )
 
 
 def test_a_texts_prompt_is_surrounded_as_asked():
@@ -196,24 +165,18 @@ def test_a_plain_module_goes_through_the_chapter():
             model, tokenizer = super().obtain(name, seed, positions)
             return Plain(model), tokenizer
 
-    small = {
-        "model": "transformer",
-        "tasks": ["string_reversal"],
-        "supervised": [],
-        "width": 16,
-        "device": "cpu",
-    }
-    small |= {"steps": 2, "batch_size": 4, "test_samples": 8, "n_layers": 1, "longest": 1.0}
+    small = {"model": "transformer", "tasks": ["string_reversal"], "supervised": [], "width": 16}
+    small |= {"steps": 2, "batch_size": 4, "test_samples": 8, "n_layers": 1, "longest": 1.0, "device": "cpu"}
     p = Mine.checked(QUICK | small)
     models, _ = p.train_all()
-    rows = over_all(p, models, evaluate_rows)
-    accuracy = accuracies(p, {"teacher-forced": rows, "generated": over_all(p, models, generate_answers)})
-    by_group, whole = masses(rows)
-    ranked, by_length = all_ranked(p, models), p.accuracy_by_length(models)
-    best_heads = best_head(p, models, ranked)
-    assert pushed(p, models, ranked) is None and changed_attention(p, models) is None
-    tables = {"accuracy": accuracy, "by_group": by_group, "whole": whole, "best_heads": best_heads}
-    made = to_record(p, **tables, by_length=by_length)
-    assert {"generated exact match OOD", "rollout, ID", "best head, OOD"} <= set(made["metric"])
+    rows, written = (tables.over_all(p, models, way) for way in (evaluate_rows, generate_answers))
+    accuracy = tables.accuracies(p, {"teacher-forced": rows, "generated": written})
+    by_group, whole = tables.masses(rows)
+    ranked, by_length = tables.all_ranked(p, models), p.accuracy_by_length(models)
+    best_heads = tables.best_head(p, models, ranked)
+    assert tables.pushed(p, models, ranked) is None and changed_attention(p, models) is None
+    made = {"accuracy": accuracy, "by_group": by_group, "whole": whole, "best_heads": best_heads}
+    recorded = tables.to_record(p, **made, by_length=by_length)
+    assert {"generated exact match OOD", "rollout, ID", "best head, OOD"} <= set(recorded["metric"])
     seen = reading(models["string reversal"], p.tokenizer, p.samples("string_reversal", "id")[0])
     assert seen["attentions"].shape[0] == 1

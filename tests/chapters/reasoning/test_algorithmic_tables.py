@@ -55,10 +55,7 @@ def test_without_a_choice_models_are_as_they_were():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"model": "llama", "positions": ["rotary"]},
-            r"only \(model='transformer'\); got \['rotary'\] for llama",
-        ),
+        ({"model": "llama", "positions": ["rotary"]}, r"\(model='transformer'\); got \['rotary'\] for llama"),
         ({"positions": ["rotary"], "width": 12}, "rotary positions need an even width / n_heads; got 12 / 4"),
         ({"longest": 50.0}, "less than or equal to 20"),
     ],
@@ -114,10 +111,7 @@ def test_accuracy_by_length_is_a_row_per_model_length_and_metric():
 def test_details_are_of_the_first_seeds_models():
     p = tiny(seeds=[3, 1], positions=["none"])
     table = pd.DataFrame({"run": [run.name for run in p.runs()], "value": [1.0, 2.0]})
-    assert p.of_first_seed(table).to_dict("list") == {
-        "run": ["string reversal, no positions"],
-        "value": [1.0],
-    }
+    assert p.of_first_seed(table).to_numpy().tolist() == [["string reversal, no positions", 1.0]]
     assert tiny().of_first_seed(table[:0]).empty
 
 
@@ -192,11 +186,8 @@ def test_the_verdicts_that_are_judged_are_of_models_from_scratch_of_several_seed
     assert set(several["seeds"]) == set(by_positions["seeds"]) == {3}
     assert several["kind"].value_counts()["long multiplication"] == 1, "of two trainings, the better"
     assert by_positions["kind"].str.endswith(" positions").all() and len(by_positions) == 12
-    assert sorted(several.loc[apart(several), "kind"]) == [
-        "flip flop",
-        "string reversal",
-        "string reversal, supervised",
-    ]
+    others = ["flip flop", "string reversal", "string reversal, supervised"]
+    assert sorted(several.loc[apart(several), "kind"]) == others
     assert not of_seeds(rows)["setting"].str.contains("fine-tuned").any()
     assert recorded_gains(rows[rows["metric"].eq("accuracy")]).empty
     assert verdict_tables(pd.DataFrame(columns=["run", "setting", "kind", "ranges", "metric"]))[0].empty

@@ -280,20 +280,21 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A row per language, and whether its models were supervised, in percent with intervals over seeds:
-        agreement with the language's own program, with that of the other program that agrees best, and of
-        even attention with its own; accuracy with the model's own attention, with the program's in its
+        agreement with the language's own program, with the programs of other languages (the mean, and the one
+        that agrees best), and of even attention with its own; accuracy with the model's own attention, with the program's in its
         place, and with even attention.
     """
     rows = each_once(rows[rows["ablation"].eq("") & rows["bos"].eq(True)])
     language = rows["task"]
     agrees = rows["metric"].str.extract("^agreement with (.*)$")[0]
     put = rows["metric"].str.extract(r"^accuracy, (attention|even) of (\w+) in its heads$")
-    own = rows[agrees == language]
+    own, others = rows[agrees == language], rows[agrees.notna() & (agrees != language)]
+    a_model = ["record", "run"]
+    of_a_model = others.groupby(a_model)["value"]
     kinds = {
         "agreement": own,
-        "of another program": rows[agrees.notna() & (agrees != language)]
-        .sort_values("value")
-        .drop_duplicates(["record", "run"], keep="last"),
+        "of the others, mean": others.assign(value=of_a_model.transform("mean")).drop_duplicates(a_model),
+        "of the best other": others.loc[of_a_model.idxmax()],
         "of even attention": own.assign(value=own["uniform"]),
         "accuracy": rows[rows["metric"] == "accuracy"],
         "with the program's": rows[(put[0] == "attention") & (put[1] == language)],

@@ -1,6 +1,7 @@
 """The tables of agreements: the original's numbers, and what is chosen and evaluated on which rows."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from attnlib.stats import (
     top_match,
     xi,
 )
+from attnlib.stats.agreements import shuffled_agreements
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "agreement.json").read_text())
 NAMES = {
@@ -217,6 +219,18 @@ def test_intervals_hold_their_numbers_and_the_chance_is_found(parts):
     assert shuffled["n"] == 1000
     again = Agreements.of(evaluation, selection).table()
     assert table.equals(again)
+
+
+def test_no_two_checkpoints_are_shuffled_alike(parts, monkeypatch):
+    module, seeds = sys.modules[Agreements.__module__], []
+
+    def shuffled(*asked, seed, **options):
+        seeds.append(seed)
+        return shuffled_agreements(*asked, seed=seed, **options)
+
+    monkeypatch.setattr(module, "shuffled_agreements", shuffled)
+    Agreements.of(parts[1], parts[0]).table()
+    assert len({*seeds}) == len(seeds) == 2 * 5  # of two other seeds, at five checkpoints
 
 
 def test_never_is_infinite_and_in_intervals_too(parts):

@@ -5,25 +5,40 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers as hf
-from test_attribution import IDS, OTHER, SIZE, _scaled, close
 
 from attnlib.attribution import METHODS, attribute, attributions
 from attnlib.attribution.disturbing import blank_out
 from book.chapters.flow.text_classifier import TextClassifier
 
 MASK = 1
+IDS = torch.randint(4, 90, (2, 19), generator=torch.Generator().manual_seed(1))
+OTHER = IDS.clone()
+OTHER[:, [2, 7, 11, 16]] = 5
+SIZE = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZE |= {"intermediate_size": 48, "max_position_embeddings": 64}
+
+
+def close(found, expected, atol=1e-5):
+    torch.testing.assert_close(found, expected, atol=atol, rtol=1e-4, equal_nan=True)
+
+
+def scaled(model):
+    with torch.no_grad():  # so that attention is far from even
+        for weight in model.parameters():
+            weight.mul_(8 if weight.ndim > 1 else 1)
+    return model.eval()
 
 
 def distilbert():
     torch.manual_seed(0)
     sizes = {"vocab_size": 97, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
     config = hf.DistilBertConfig(**sizes, max_position_embeddings=64, num_labels=3)
-    return _scaled(hf.DistilBertForSequenceClassification(config))
+    return scaled(hf.DistilBertForSequenceClassification(config))
 
 
 def bert():
     torch.manual_seed(0)
-    return _scaled(hf.BertForSequenceClassification(hf.BertConfig(**SIZE, num_labels=3)))
+    return scaled(hf.BertForSequenceClassification(hf.BertConfig(**SIZE, num_labels=3)))
 
 
 @pytest.fixture(params=[distilbert, bert])

@@ -75,9 +75,7 @@ def context_cite(
     seen = players(model, prompts)
     kept = halves(ablations, len(seen), seed)
     found = answers(model, prompts, seen, kept, logit, batch_size=batch_size)
-    return _in_place(
-        prompts, seen, found, [sparse(kept, row, penalty) for row in found.double().cpu().numpy()]
-    )
+    return _fitted(prompts, seen, found, lambda v: sparse(kept, v, penalty))
 
 
 @measure
@@ -99,14 +97,18 @@ def kernel_shap(
     seen = players(model, prompts)
     kept, weights = coalitions(samples, len(seen), seed)
     found = answers(model, prompts, seen, kept, batch_size=batch_size)
-    return _in_place(
-        prompts, seen, found, [shapley(kept, row, weights) for row in found.double().cpu().numpy()]
-    )
+    return _fitted(prompts, seen, found, lambda v: shapley(kept, v, weights))
 
 
-def _in_place(prompts: Prompts, seen: list[int], like: Tensor, scores: list[np.ndarray]) -> Scores:
-    found = like.new_zeros(prompts.ids.shape)
-    found[:, seen] = torch.as_tensor(np.stack(scores)).to(like)
+def _fitted(
+    prompts: Prompts,
+    seen: list[int],
+    v: Float[Tensor, "batch variant"],
+    fit: Callable[[np.ndarray], np.ndarray],
+) -> Scores:
+    """The scores that are fitted to each prompt's answers, in their tokens' places."""
+    found = v.new_zeros(prompts.ids.shape)
+    found[:, seen] = torch.as_tensor(np.stack([fit(row) for row in v.double().cpu().numpy()])).to(v)
     return found
 
 

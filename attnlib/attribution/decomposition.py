@@ -67,6 +67,7 @@ Rows = Callable[[LayerParts, Float[Tensor, "batch head query key"], slice], Floa
 """What each of some queries got from each key, from a layer, its `A_h` for them, and which they are."""
 
 Weights = Float[Tensor, "batch head query key"]
+Vectors = Float[Tensor, "key batch query width"]
 
 
 @measure
@@ -115,14 +116,29 @@ def lengths(layer: LayerParts, query: int) -> Float[Tensor, "batch key"]:
 
 def length_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
     """`C` of that rollout, not normalised: shares of lengths, plus the identity."""
+
+    def length(vectors: Vectors, some: slice) -> Tensor:
+        return vectors.square_().sum(-1).sqrt_().permute(1, 2, 0)
+
+    found = _of_keys(layer, attention, layer.carried, queries, length)
+    total = found.sum(-1, keepdim=True)
+    found.div_(total.where(total > 0, 1)).diagonal(queries.start - layer.keys(queries).start, -2, -1).add_(1)
+    return found
+
+
+def _of_keys(
+    layer: LayerParts,
+    weights: Weights,
+    vectors: Float[Tensor, "token batch head width"],
+    queries: slice,
+    number: Callable[[Vectors, slice], Tensor],
+) -> Float[Tensor, "batch query key"]:
+    """A number of what each key brings to each of some queries, a block of these at a time."""
     keys, numbers = layer.keys(queries), layer.stream.numel()
-    found, room = torch.zeros_like(attention[:, 0]), _room(numbers, layer.stream)
+    found, room = torch.zeros_like(weights[:, 0]), _room(numbers, layer.stream)
     for some in blocks(queries, numbers, ROOM):
         at, to = within(some, queries), within(layer.keys(some), keys)
-        vectors = brought(attention[:, :, at, to], layer.carried[layer.keys(some)], room)
-        found[:, at, to] = vectors.square_().sum(-1).sqrt_().permute(1, 2, 0)
-    total = found.sum(-1, keepdim=True)
-    found.div_(total.where(total > 0, 1)).diagonal(queries.start - keys.start, -2, -1).add_(1)
+        found[:, at, to] = number(brought(weights[:, :, at, to], vectors[layer.keys(some)], room), some)
     return found
 
 
@@ -231,13 +247,13 @@ def route_rows_by_head(
 
 def _near_of_keys(layer: LayerParts, weights: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
     """`near(sum_h A_h[i, j] L_i(u_h(j)), m_i)`."""
-    keys, whole = layer.keys(queries), layer.after_attention
-    found, room = torch.zeros_like(weights[:, 0]), _room(whole.numel(), whole)
-    for some in blocks(queries, whole.numel(), ROOM):
-        at, to = within(some, queries), within(layer.keys(some), keys)
-        vectors = brought(weights[:, :, at, to], layer.through_norm[layer.keys(some)], room)
-        distance = vectors.sub_(whole[:, some]).abs_().sum(-1).permute(1, 2, 0)
-        found[:, at, to] = (whole[:, some].abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
+
+    def near(vectors: Vectors, some: slice) -> Tensor:
+        whole = layer.after_attention[:, some]
+        distance = vectors.sub_(whole).abs_().sum(-1).permute(1, 2, 0)
+        return (whole.abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
+
+    found = _of_keys(layer, weights, layer.through_norm, queries, near)
     found *= weights.abs().amax(1) > 0  # what is not looked at is 0, and not what rounding leaves
     return found
 

@@ -37,7 +37,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlib.attribution.again import Copies, falls, places
@@ -80,8 +80,8 @@ def blank_out(
     Raises:
         ValueError: the query can see no token but itself, or the model predicts none.
     """
-    blanked = _Blanked(model, replacement, batch_size)
-    ids = prompts.ids[:, : prompts.query + 1] if blanked.causal else prompts.ids
+    causal = is_causal(model)
+    ids = prompts.ids[:, : prompts.query + 1] if causal else prompts.ids
     if ids.shape[1] < 2:
         raise ValueError("blank-out needs at least 2 tokens, one to leave out and one to ask at. Got one.")
     with evaluating(model):
@@ -90,61 +90,44 @@ def blank_out(
         whole = aimed.score(logits)
         scores = whole.new_zeros(prompts.ids.shape)
         for one in range(len(ids)):
-            scores[one, : ids.shape[1]] = whole[one] - blanked.scores(aimed.rows([one]))
+            without = _without_each(model, causal, aimed.rows([one]), replacement, batch_size)
+            scores[one, : ids.shape[1]] = whole[one] - without
     return scores
 
 
-class _Blanked:
-    """A model that is asked again and again."""
-
-    def __init__(self, model: Any, replacement: int | None, batch_size: int) -> None:
-        self.model, self.replacement, self.batch_size = model, replacement, batch_size
-        self.own, known = isinstance(model, Transformer), inspect.signature(model.forward).parameters
-        self.causal = is_causal(model)
-        self.has_positions = "position_ids" in known
-        self.remembers = self.causal and "past_key_values" in known
-
-    def scores(self, prompt: Prompts) -> Float[Tensor, " token"]:
-        """The score of one prompt without each of its tokens."""
-        n, device = prompt.ids.shape[1], prompt.ids.device
-        places = torch.arange(n, device=device)
-        left_out = places if self.replacement is not None else places[places != prompt.query]
-        past, shared, parts = None, 0, list[Tensor]()
-        for some in left_out.split(self.batch_size):
-            if self.remembers and (first := int(some[0])):
-                block = prompt.ids[:, shared:first]
-                past = self.model(input_ids=block, past_key_values=past, use_cache=True).past_key_values
-                shared = first
-            given = prompt.rows([0] * len(some))
-            ids, place, at = given.ids, places.expand(len(some), -1), prompt.query - n
-            if self.replacement is None:
-                kept = place != some[:, None]
-                ids, place = (each[kept].view(len(some), -1) for each in (ids, place))
-                at = at + (some > prompt.query).long()  # what is left out behind the query moves it up
-            else:
-                ids = ids.scatter(1, some[:, None], self.replacement)
-            logits = self._logits(past, shared, ids, place, prompt.query)
-            parts.append(given.score(logits[torch.arange(len(some), device=device), at]))
-        scores = torch.full((n,), torch.nan, dtype=parts[0].dtype, device=device)
-        scores[left_out] = torch.cat(parts)
-        return scores
-
-    def _logits(
-        self,
-        past: Any,
-        shared: int,
-        ids: Int[Tensor, "batch token"],
-        place: Int[Tensor, "batch token"],
-        query: int,
-    ) -> Float[Tensor, "batch position vocabulary"]:
-        """Logits from before the query on, of prompts of whose first `shared` tokens `past` has the cache."""
-        inputs: dict[str, Any] = {"position_ids": place[:, shared:]} if self.has_positions else {}
+def _without_each(
+    model: Any, causal: bool, prompt: Prompts, replacement: int | None, batch_size: int
+) -> Float[Tensor, " token"]:
+    """The score of one prompt without each of its tokens."""
+    known = inspect.signature(model.forward).parameters
+    n, device = prompt.ids.shape[1], prompt.ids.device
+    places = torch.arange(n, device=device)
+    left_out = places if replacement is not None else places[places != prompt.query]
+    past, shared, parts = None, 0, list[Tensor]()  # the cache of the first `shared` tokens
+    for some in left_out.split(batch_size):
+        if causal and "past_key_values" in known and (first := int(some[0])):
+            block = prompt.ids[:, shared:first]
+            past = model(input_ids=block, past_key_values=past, use_cache=True).past_key_values
+            shared = first
+        given = prompt.rows([0] * len(some))
+        ids, place, at = given.ids, places.expand(len(some), -1), prompt.query - n
+        if replacement is None:
+            kept = place != some[:, None]
+            ids, place = (each[kept].view(len(some), -1) for each in (ids, place))
+            at = at + (some > prompt.query).long()  # what is left out behind the query moves it up
+        else:
+            ids = ids.scatter(1, some[:, None], replacement)
+        inputs: dict[str, Any] = {"position_ids": place[:, shared:]} if "position_ids" in known else {}
         if past is not None:
             inputs["past_key_values"] = copy.deepcopy(past)
             inputs["past_key_values"].batch_repeat_interleave(len(ids))
         # with a mask given, a gap in the positions is not taken for the border of two packed prompts
-        mask = None if self.own else torch.ones_like(ids)
-        return logits_of(self.model, ids[:, shared:], mask, max(0, query - 1 - shared), **inputs)
+        mask = None if isinstance(model, Transformer) else torch.ones_like(ids)
+        logits = logits_of(model, ids[:, shared:], mask, max(0, prompt.query - 1 - shared), **inputs)
+        parts.append(given.score(logits[torch.arange(len(some), device=device), at]))
+    scores = torch.full((n,), torch.nan, dtype=parts[0].dtype, device=device)
+    scores[left_out] = torch.cat(parts)
+    return scores
 
 
 @measure
@@ -178,11 +161,7 @@ def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch
 
 @measure
 def attention_knockout(
-    model: nn.Module,
-    prompts: Prompts,
-    *,
-    queries: str = "query",
-    batch_size: int = 8,
+    model: nn.Module, prompts: Prompts, *, queries: str = "query", batch_size: int = 8
 ) -> Scores:
     """Attention knockout: how much less likely the prediction gets where it cannot look at a token, in nats.
 

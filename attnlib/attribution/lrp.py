@@ -31,16 +31,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from threading import get_ident
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.utils.hooks import RemovableHandle
 
 from attnlib.attribution.prompts import Prompts, measure
-from attnlib.attribution.stream import slope
+from attnlib.attribution.stream import in_this_thread, slope
 from attnlib.models.attention.forward import n_layers
 from attnlib.models.attention.inputs import Inputs, inputs_changed
 from attnlib.models.transformer import Layer
@@ -122,15 +122,14 @@ def rules(model: nn.Module) -> Iterator[None]:
     activations = 0
     with ExitStack() as hooks:
         for module in model.modules():
+            activations += isinstance(module, Layer) or _is_activation(module)
             if isinstance(module, Layer):
-                hooks.enter_context(_own_activation(module))
-                activations += 1
-            elif _is_activation(module):
-                hooks.enter_context(_hooked(module, lambda _, x, y: _InProportion.apply(x, y)))
-                activations += 1
+                for handle in _own_activation(module):
+                    hooks.enter_context(handle)
             elif isinstance(module, nn.LayerNorm):
                 hooks.enter_context(_hooked(module, lambda norm, x, y: _LayerNorm.apply(x, norm)))
-            elif "RMSNorm" in type(module).__name__:  # x by a constant, channel by channel
+            elif _is_activation(module) or "RMSNorm" in type(module).__name__:
+                # x by a constant, channel by channel
                 hooks.enter_context(_hooked(module, lambda _, x, y: _InProportion.apply(x, y)))
             for factor in _gate(module):
                 hooks.enter_context(_hooked(factor, lambda _, x, y: _scaled(y, 1 / 2)))
@@ -159,36 +158,23 @@ def _gate(module: Any) -> list[nn.Module]:
     return factors if len(factors) == len(names) else []
 
 
-@contextmanager
-def _own_activation(layer: Layer) -> Iterator[None]:
+def _own_activation(layer: Layer) -> tuple[RemovableHandle, RemovableHandle]:
     """A `Layer`'s activation is a function: what goes into it and what comes out is seen beside it."""
-    thread, given = get_ident(), list[Tensor]()
+    given = list[Tensor]()
 
     def before(up: nn.Module, x: Any, y: Tensor) -> None:
-        if get_ident() == thread:
-            given.append(y)
+        given.append(y)
 
-    def after(down: nn.Module, x: tuple[Tensor]) -> Tensor | None:
-        return _InProportion.apply(given.pop(), x[0]) if get_ident() == thread else None
+    def after(down: nn.Module, x: tuple[Tensor]) -> Tensor:
+        return _InProportion.apply(given.pop(), x[0])
 
-    handles = layer.up.register_forward_hook(before), layer.down.register_forward_pre_hook(after)
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    return (
+        layer.up.register_forward_hook(in_this_thread(before)),
+        layer.down.register_forward_pre_hook(in_this_thread(after)),
+    )
 
 
-@contextmanager
-def _hooked(module: nn.Module, rule: Callable[[Any, Tensor, Tensor], Tensor]) -> Iterator[None]:
+def _hooked(module: nn.Module, rule: Callable[[Any, Tensor, Tensor], Tensor]) -> RemovableHandle:
     """In this thread, `rule(module, input, output)` in place of the module's output."""
-    thread = get_ident()
-
-    def hook(module: nn.Module, given: Any, output: Any) -> Any:
-        return rule(module, given[0], output) if get_ident() == thread else output
-
-    handle = module.register_forward_hook(hook)
-    try:
-        yield
-    finally:
-        handle.remove()
+    hook = in_this_thread(lambda module, given, output: rule(module, given[0], output))
+    return module.register_forward_hook(hook)

@@ -19,17 +19,17 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import cached_property, partial
-from threading import get_ident
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from attnlib.attribution.anatomy import Anatomy, anatomies
+from attnlib.attribution.stream import in_this_thread
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.forward import Mask, watched_pass
 from attnlib.models.base import evaluating
@@ -169,21 +169,18 @@ class LayerParts:
     def check(self, token: int) -> None:
         """Raise a `ValueError` unless the parts of a token sum to what the layer computed."""
         here = slice(token, token + 1)
+        m, y = self.after_attention[:, here], self.output[:, here]
         attention, value = self.attention(here), self.call.value[:, :, self.keys(here)].to(self.call.dtype)
         by_group = attention.unflatten(1, (value.shape[1], -1))  # heads that share values
         attended = (by_group @ value[:, :, None]).flatten(1)[:, None] @ self.anatomy.weight.to(value)
         found = self.residual[:, here] + self.scaled(self._shape(attended)[:, None], here)[:, 0]
         found = found + self.constant.expand_as(self.stream)[:, here]
-        after = self.anatomy.output(self.after_attention[:, here].to(self.anatomy.weight.dtype))
+        after = self.anatomy.output(m.to(self.anatomy.weight.dtype))
         kind, attention_kind = type(self.anatomy.layer).__name__, type(self.anatomy.attention).__name__
         allowed = max(TOLERANCE, torch.finfo(self.anatomy.weight.dtype).eps ** 0.5)
         for sum_of_parts, whole, message in (
-            (
-                found,
-                self.after_attention[:, here],
-                f"{attention_kind} is not the sum of what its heads carry",
-            ),
-            (after, self.output[:, here], f"{kind} is not the sum of what enters and what its blocks add"),
+            (found, m, f"{attention_kind} is not the sum of what its heads carry"),
+            (after, y, f"{kind} is not the sum of what enters and what its blocks add"),
         ):
             if not bool(((sum_of_parts - whole).norm(dim=-1) <= allowed * whole.norm(dim=-1)).all()):
                 raise ValueError(
@@ -231,7 +228,8 @@ def parts_of(
     with ExitStack() as stack:
         stack.enter_context(evaluating(model))
         for layer, found in zip(layers, seen, strict=True):
-            stack.enter_context(_recorded(layer, found))
+            for handle in _recorded(layer, found):
+                stack.enter_context(handle)
         calls = list[AttentionCall]()
         watched_pass(model, [calls.append], input_ids, attention_mask)
         parts = [
@@ -242,26 +240,17 @@ def parts_of(
     return parts
 
 
-@contextmanager
-def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> Iterator[None]:
+def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> list[RemovableHandle]:
     """Keep what enters and leaves a layer and its attention, in this thread."""
-    thread = get_ident()
 
     def enters(module: nn.Module, given: tuple, named: dict[str, Any]) -> None:
-        if get_ident() == thread:
-            found["stream"] = given[0] if given else named["hidden_states"]
+        found["stream"] = given[0] if given else named["hidden_states"]
 
     def leaves(name: str, module: nn.Module, given: tuple, output: Any) -> None:
-        if get_ident() == thread:
-            found[name] = output[0] if isinstance(output, tuple) else output
+        found[name] = output[0] if isinstance(output, tuple) else output
 
-    handles = [
-        anatomy.layer.register_forward_pre_hook(enters, with_kwargs=True),
-        anatomy.layer.register_forward_hook(partial(leaves, "output")),
-        anatomy.attention.register_forward_hook(partial(leaves, "attended")),
+    return [
+        anatomy.layer.register_forward_pre_hook(in_this_thread(enters), with_kwargs=True),
+        anatomy.layer.register_forward_hook(in_this_thread(partial(leaves, "output"))),
+        anatomy.attention.register_forward_hook(in_this_thread(partial(leaves, "attended"))),
     ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

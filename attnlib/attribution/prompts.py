@@ -167,10 +167,8 @@ def by_length(
         )
     device = input_ids.device
     aims = [None if given is None else torch.as_tensor(given, device=device) for given in (target, foil)]
-    real = torch.ones(
-        input_ids.shape, dtype=torch.bool
-    )  # on the CPU, where lengths are known without waiting
-    real = real if attention_mask is None else attention_mask.bool().cpu()
+    # on the CPU, where lengths are known without waiting
+    real = torch.ones(input_ids.shape).bool() if attention_mask is None else attention_mask.bool().cpu()
     lengths = real.sum(1)
     for length in lengths.unique().tolist():
         (at,) = token_indices([query], length, "query", real.device).tolist()

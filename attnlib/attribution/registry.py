@@ -7,63 +7,37 @@ from collections.abc import Iterable, Mapping
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.ablating import context_cite, kernel_shap
-from attnlib.attribution.attention import (
-    ask,
-    flow,
-    from_attention,
-    last_layer,
-    mean_attention,
-    over_null,
-    rolled,
-)
-from attnlib.attribution.decomposition import (
-    alti,
-    alti_logit,
-    information_flow_routes,
-    mean_value_weighted,
-    value_weighted,
-    value_weighted_rollout,
-    value_zeroing,
-)
-from attnlib.attribution.disturbing import (
-    activation_patching,
-    atman,
-    attention_knockout,
-    attribution_patching,
-    blank_out,
-)
-from attnlib.attribution.gradients import gradient_norm, gradient_x_embedding, integrated_gradients
-from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
+from attnlib.attribution import ablating, attention, decomposition, disturbing, gradients, lrp
+from attnlib.attribution.attention import ask, from_attention
 from attnlib.attribution.prompts import Counterfactual, Mask, Method, Target
 
 METHODS: dict[str, Method] = {
-    "raw attention, last layer": from_attention(last_layer),
-    "mean attention": from_attention(mean_attention),
-    "rollout": from_attention(rolled),
-    "sink-free rollout": from_attention(rolled, sink=[0]),
-    "rollout over null": from_attention(over_null),
-    "sink-free over null": from_attention(over_null, sink=[0]),
-    "flow": from_attention(flow),
-    "value-weighted attention": value_weighted,
-    "mean value-weighted attention": mean_value_weighted,
-    "rollout of value-weighted attention": value_weighted_rollout,
-    "ALTI": alti,
-    "ALTI-Logit": alti_logit,
-    "information flow routes": information_flow_routes,
-    "value zeroing": value_zeroing,
-    "gradient x embedding": gradient_x_embedding,
-    "gradient norm": gradient_norm,
-    "integrated gradients": integrated_gradients,
-    "AttnLRP": attn_lrp,
-    "LRP, attention held constant": attention_constant_lrp,
-    "blank-out": blank_out,
-    "AtMan": atman,
-    "attention knockout": attention_knockout,
-    "attribution patching": attribution_patching,
-    "activation patching": activation_patching,
-    "ContextCite": context_cite,
-    "KernelSHAP": kernel_shap,
+    "raw attention, last layer": from_attention(attention.last_layer),
+    "mean attention": from_attention(attention.mean_attention),
+    "rollout": from_attention(attention.rolled),
+    "sink-free rollout": from_attention(attention.rolled, sink=[0]),
+    "rollout over null": from_attention(attention.over_null),
+    "sink-free over null": from_attention(attention.over_null, sink=[0]),
+    "flow": from_attention(attention.flow),
+    "value-weighted attention": decomposition.value_weighted,
+    "mean value-weighted attention": decomposition.mean_value_weighted,
+    "rollout of value-weighted attention": decomposition.value_weighted_rollout,
+    "ALTI": decomposition.alti,
+    "ALTI-Logit": decomposition.alti_logit,
+    "information flow routes": decomposition.information_flow_routes,
+    "value zeroing": decomposition.value_zeroing,
+    "gradient x embedding": gradients.gradient_x_embedding,
+    "gradient norm": gradients.gradient_norm,
+    "integrated gradients": gradients.integrated_gradients,
+    "AttnLRP": lrp.attn_lrp,
+    "LRP, attention held constant": lrp.attention_constant_lrp,
+    "blank-out": disturbing.blank_out,
+    "AtMan": disturbing.atman,
+    "attention knockout": disturbing.attention_knockout,
+    "attribution patching": disturbing.attribution_patching,
+    "activation patching": disturbing.activation_patching,
+    "ContextCite": ablating.context_cite,
+    "KernelSHAP": ablating.kernel_shap,
 }
 """Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
 

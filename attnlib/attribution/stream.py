@@ -29,20 +29,18 @@ def passing(model: nn.Module, change: Callable[[Stream], Stream], layer: int = 0
     Raises:
         ValueError: the model has no such place.
     """
-    thread = get_ident()
 
     def changed(module: nn.Module, given: Any, output: Any) -> Any:
-        if get_ident() != thread:  # who else uses the model meanwhile
-            return output
-        if isinstance(output, tuple):
-            return change(output[0]), *output[1:]
-        return change(output)
+        return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
 
-    handle = _place(model, layer).register_forward_hook(changed)
-    try:
+    with _place(model, layer).register_forward_hook(in_this_thread(changed)):
         yield
-    finally:
-        handle.remove()
+
+
+def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A module's hook, for this thread alone: others may use the model meanwhile."""
+    thread = get_ident()
+    return lambda *given: hook(*given) if get_ident() == thread else None
 
 
 @torch.no_grad()

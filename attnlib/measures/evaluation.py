@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,7 @@ def evaluate_rows(
     unknown = [name for name in follow if name not in FOLLOWED]
     if isinstance(follow, str) or unknown:
         raise ValueError(f"follow should be a list of some of {FOLLOWED}; got {follow!r}")
-    null = _UniformRollout()
-
-    def rows_of(batch: Batch) -> pd.DataFrame:
-        return _rows(model, batch, follow, null)
-
-    return rows_of_batches(model, batches, rows_of, "evaluation", progress)
+    return rows_of_batches(model, batches, partial(_rows, model, follow), "evaluation", progress)
 
 
 def rows_of_batches(
@@ -116,13 +112,13 @@ def rows_of_batches(
     return pd.concat(tables, ignore_index=True)
 
 
-def _rows(model: nn.Module, batch: Batch, follow: Sequence[str], null: _UniformRollout) -> pd.DataFrame:
+def _rows(model: nn.Module, follow: Sequence[str], batch: Batch) -> pd.DataFrame:
     """The table of one batch; samples are counted from 0."""
     asked = batch.target_ids != IGNORE
     start = int(asked.any(0).nonzero()[0]) if asked.any() else asked.shape[1] - 1
     masses: dict[str, Tensor] = {}
     if follow:
-        logits, masses = _followed(model, batch, follow, asked, start, null)
+        logits, masses = _followed(model, batch, follow, asked, start)
     else:
         with torch.no_grad():
             logits = (
@@ -156,7 +152,6 @@ def _followed(
     follow: Sequence[str],
     asked: Bool[Tensor, "batch token"],
     start: int,
-    null: _UniformRollout,
 ) -> tuple[Float[Tensor, "batch position vocabulary"], dict[str, Tensor]]:
     """Logits, and the masses of the rows asked for."""
     if batch.reference is None or batch.evaluated is None:
@@ -182,24 +177,15 @@ def _followed(
         found = follow_returned(model, batch, **how)
     columns = {"evaluated": evaluated.any(-1), "referenced": (reference & evaluated).any(-1)}
     if found.rollout is not None:
-        columns[ROLLOUT] = mass(found.rollout)
-        columns[UNIFORM[ROLLOUT]] = mass(null(asked.shape[1], found.layers).to(found.rollout))
+        null = _uniform_rollout(asked.shape[1], found.layers).to(found.rollout)
+        columns[ROLLOUT], columns[UNIFORM[ROLLOUT]] = mass(found.rollout), mass(null)
     if isinstance(total[0], Tensor):
         columns[MEAN], length = mass(total[0] / found.layers), asked.shape[1]
         columns[UNIFORM[MEAN]] = mass(torch.ones(length, length, device=asked.device).tril())
     return found.logits, columns
 
 
-class _UniformRollout:
-    """Rollout of uniform causal attention: computed again only when a batch is longer than those before.
-
-    Later tokens change no earlier row, so a shorter one is the corner of a longer one.
-    """
-
-    def __init__(self) -> None:
-        self.layers, self.table = 0, torch.zeros(0, 0)
-
-    def __call__(self, n: int, layers: int) -> Float[Tensor, "query key"]:
-        if n > len(self.table) or layers != self.layers:
-            self.layers, self.table = layers, uniform_causal_rollout(n, layers).float()
-        return self.table[:n, :n]
+@lru_cache(maxsize=16)  # the batches of an evaluation have few lengths
+def _uniform_rollout(n: int, layers: int) -> Float[Tensor, "query key"]:
+    """Rollout of uniform causal attention; never to be changed."""
+    return uniform_causal_rollout(n, layers).float()

@@ -46,9 +46,8 @@ def generate_answers(model: nn.Module, batches: Iterable[Batch], *, progress: bo
 
     def rows_of(batch: Batch) -> pd.DataFrame:
         asked = batch.target_ids != IGNORE
-        written = _written(model, batch, asked)
         position = (asked.cumsum(1) - 1)[asked]
-        return answer_rows(batch, written[asked.nonzero()[:, 0], position])
+        return answer_rows(batch, _written(model, batch, asked)[asked.nonzero()[:, 0], position])
 
     return rows_of_batches(model, batches, rows_of, "generation", progress)
 

@@ -152,7 +152,5 @@ def _of_batch(model: nn.Module, batch: Any, delta: bool) -> tuple[dict[str, Tens
         if scale is not None:
             log_probability = F.logsigmoid(output.logits * (2 * batch.labels - 1))
             (values["delta"],) = torch.autograd.grad(log_probability.sum(), scale)
-    real = batch.attention_mask
-    return {name: value.detach()[real].float().cpu() for name, value in values.items()}, (
-        output.logits.detach().float().cpu()
-    )
+    found = {name: value.detach()[batch.attention_mask].float().cpu() for name, value in values.items()}
+    return found, output.logits.detach().float().cpu()

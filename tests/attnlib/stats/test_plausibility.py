@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.stats.plausibility import (
@@ -42,6 +42,7 @@ def ranked_items(draw):
     return scores, truth
 
 
+@settings(max_examples=40)
 @given(item=ranked_items(), k=st.integers(1, 7))
 def test_ties_count_as_the_mean_over_all_their_orders(item, k):
     scores, truth = item
@@ -50,29 +51,13 @@ def test_ties_count_as_the_mean_over_all_their_orders(item, k):
     assert average_precision(*given_)[0] == pytest.approx(every_order(scores, truth, precision))
 
 
+@settings(max_examples=40)
 @given(item=ranked_items(), k=st.integers(1, 7))
 def test_chance_is_what_a_constant_score_gets(item, k):
     truth = np.array([item[1]])
     same = np.zeros(truth.shape), truth, np.ones_like(truth)
     assert hit_at_k_by_chance(*same[1:], k) == pytest.approx(hit_at_k(*same, k))
     assert average_precision_by_chance(*same[1:]) == pytest.approx(average_precision(*same))
-
-
-@pytest.mark.parametrize(("n", "right"), [(1, 1), (7, 1), (12, 3), (30, 29), (40, 40)])
-def test_chance_is_the_mean_over_random_orders(n, right):
-    rng, draws = np.random.default_rng(n), 4000
-    truth = np.arange(n) < right
-    every = np.tile(truth, (draws, 1))
-    scores, candidates = rng.random((draws, n)), np.ones((draws, n), bool)
-    precise = average_precision(scores, every, candidates)
-    error = 4 * precise.std() / np.sqrt(draws) + 1e-9
-    assert average_precision_by_chance(truth[None], candidates[:1])[0] == pytest.approx(
-        precise.mean(), abs=error
-    )
-    for k in (1, 3):
-        hit = hit_at_k(scores, every, candidates, k)
-        assert set(hit) <= {0.0, 1.0}
-        assert hit_at_k_by_chance(truth[None], candidates[:1], k)[0] == pytest.approx(hit.mean(), abs=0.04)
 
 
 def test_what_is_no_candidate_is_not_ranked():

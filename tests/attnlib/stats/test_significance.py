@@ -52,10 +52,10 @@ def test_hedges_g_by_hand():
 
 def test_the_effects_interval_covers_as_often_as_it_says():
     rng, true, covered = np.random.default_rng(0), 0.8, 0
-    for _ in range(400):
+    for _ in range(300):
         found = compare(rng.normal(true, 1, 25), rng.normal(0, 1, 25))
         covered += found.effect_low <= true <= found.effect_high
-    assert 0.92 <= covered / 400 <= 0.98
+    assert 0.92 <= covered / 300 <= 0.98
 
 
 def test_paired_runs_are_tested_on_differences():
@@ -144,15 +144,15 @@ def predictions(rng: np.random.Generator, wrong: str, samples: int = 30, answer:
 @pytest.mark.parametrize(
     ("wrong", "options", "at_least"),
     [
-        ("anywhere", {}, 0.03),
-        ("in hard samples", {}, 0.03),
+        ("anywhere", {}, 0.02),
+        ("in hard samples", {}, 0.02),
         ("in two samples", {}, 0.0),  # too few to tell: it keeps silent
         ("late", {"adjust_for": ["position"]}, 0.02),
     ],
 )
 def test_equal_rows_are_called_different_as_often_as_promised(wrong, options, at_least):
     rng = np.random.default_rng(0)
-    found = [compare_rows(predictions(rng, wrong), **options) for _ in range(300)]
+    found = [compare_rows(predictions(rng, wrong), **options) for _ in range(150)]
     assert at_least <= np.mean([each.p is not None and each.p < 0.05 for each in found]) <= 0.07
 
 
@@ -203,23 +203,15 @@ def test_the_jackknife_by_leaving_out():
         ({"rollout": 0.5}, {}, "equal"),
         ({"correct": [False] * 20 + [True] * 580}, {}, "1 of at least 2 samples"),
         ({"correct": [True, False] * 300}, {"adjust_for": ["position"]}, "position alone says"),
-        (
-            {"correct": [True, False] * 300, "rollout": [0.7, 0.2] * 300},
-            {},
-            "equal",
-        ),
+        ({"correct": [True, False] * 300, "rollout": [0.7, 0.2] * 300}, {}, "equal"),
     ],
 )
 def test_rows_that_tell_nothing_say_so(change, options, says):
     rows = predictions(np.random.default_rng(0), "anywhere").assign(**change)
     found = compare_rows(rows, **options)
     assert found.p is None and says in found.problem
-
-
-def test_no_rows_at_all_say_so():
-    rows = predictions(np.random.default_rng(0), "anywhere").iloc[:0]
-    found = compare_rows(rows)
-    assert found.problem and found.published.problem
+    nothing = compare_rows(rows[:0], **options)
+    assert nothing.problem and nothing.published.problem
 
 
 @pytest.mark.parametrize(

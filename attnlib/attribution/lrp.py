@@ -21,6 +21,9 @@ keeps or adds some. What a model computes beside these operations is differentia
 LRP is defined of logits: without a foil, the target's logit is explained, not its log probability. With one
 the two are the same.
 
+The license of the authors' library grants no patent rights; who builds a product on LRP should look into
+that.
+
 References:
     Achtibat et al. 2024, *AttnLRP: attention-aware layer-wise relevance propagation for transformers*: the
     rules (section 3), and that they are gradients (appendix). Ali et al. 2022, *XAI for transformers: better

@@ -123,8 +123,8 @@ class StaticTwin:
     def _addressed(self) -> list[str]:
         """The traits that the address of a static page holds.
 
-        Whole numbers from -1, shares, switches, texts, and dictionaries of short texts without `.` and `~`; an
-        explorer's are its places, and traits with the tag `addressed`.
+        Whole numbers from -1, shares, switches, texts, and dictionaries of short texts without `.` and `~`;
+        those of an explorer are its places, and traits with the tag `addressed`.
         """
         return []
 

@@ -281,8 +281,8 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A row per language, and whether its models were supervised, in percent with intervals over seeds:
         agreement with the language's own program, with the programs of other languages (the mean, and the one
-        that agrees best), and of even attention with its own; accuracy with the model's own attention, with the program's in its
-        place, and with even attention.
+        that agrees best), and of even attention with its own; accuracy with the model's own attention, with
+        the program's in its place, and with even attention.
     """
     rows = each_once(rows[rows["ablation"].eq("") & rows["bos"].eq(True)])
     language = rows["task"]

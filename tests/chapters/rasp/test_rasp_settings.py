@@ -320,5 +320,5 @@ def test_agreement_with_programs_over_records():
     assert table["seeds"].tolist() == [2]
     assert rasp_tables.table_of_programs(pd.DataFrame(rows[-1:])).empty
     values = table.drop(columns=["language", "supervised", "seeds"]).iloc[0].str.split(" ").str[0]
-    assert values.astype(float).tolist() == [60, 50, 30, 90, 80, 10]
+    assert values.astype(float).tolist() == [60, 35, 50, 30, 90, 80, 10]
     assert table["language"].tolist() == ["hist2"]

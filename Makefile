@@ -70,6 +70,10 @@ test-long: $(STAMP) ## the tests that `make test` leaves out
 
 test-all: test test-long ## everything: both
 
+.PHONY: faults
+faults: $(STAMP) ## plant faults in a copy of the code, one at a time: which test notices? [FLAGS=--again]
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --cores $(CORES) $(FLAGS)
+
 serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PORT=...]
 	@test -f build/$(PROFILE)/html/index.html || { echo "There is no book yet: make book PROFILE=$(PROFILE)" >&2; exit 1; }
 	$(BIN)/python -m http.server $(PORT) --bind $(ADDRESS) --directory build/$(PROFILE)/html

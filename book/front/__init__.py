@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from .explorer import explorer
+from .faults import planted
 from .findings import listed, tally
 from .gallery import gallery
 from .speed import CHARTS, bounds, chart
@@ -21,6 +22,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "summary": summary,
     "explorers": gallery,
     "bounds": bounds,
+    "faults": planted,
     **{f"chart {name}": partial(chart, name) for name in CHARTS},
 }
 """By the comment: MyST for the page, given the tree that is rendered; files it needs are written there."""

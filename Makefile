@@ -56,7 +56,7 @@ style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-test: style ## style, types, and the tests: ten minutes [ROOM=rollout: one room, without the built book, in one]
+test: style ## style, types, and the tests: a quarter of an hour [ROOM=rollout: one room, without the built book, in one]
 ifeq ($(ROOM),)
 	@mkdir -p build; $(BIN)/mypy >build/types.txt & types=$$!; $(PYTEST) -m "not slow" || failed=$$?; \
 	  wait $$types || failed=$$?; cat build/types.txt; exit $${failed:-0}

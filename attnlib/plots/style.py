@@ -62,12 +62,11 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     rows = rows.reset_index(drop=of_rows)
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
-    shown = style.hide(axis="index").format
-    shown(precision=digits, na_rep=ABSENT, subset=rows.columns.difference(texts))
-    shown(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])
+    style.hide(axis="index").format(precision=digits, na_rep=ABSENT, subset=rows.columns.difference(texts))
+    style.format(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])
     p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
-    shown(partial(_p_value, digits=digits), na_rep=ABSENT, subset=p_values)
-    shown(escape="html", na_rep=ABSENT, subset=texts).format_index(escape="html", axis="columns")
+    style.format(partial(_p_value, digits=digits), na_rep=ABSENT, subset=p_values)
+    style.format(escape="html", na_rep=ABSENT, subset=texts).format_index(escape="html", axis="columns")
     style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
     style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')

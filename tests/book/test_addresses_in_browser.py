@@ -96,6 +96,15 @@ def swap_of(page):
     return page.get_by_label("Attention of the chosen head").input_value
 
 
+def test_a_link_is_in_the_address_bar_where_there_is_no_clipboard(opened):
+    """As over plain http."""
+    page = opened(AttentionExplorer(LETTERS, attention(), title="first"))
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.locator(".attnx-link").click()
+    assert page.locator(".attnx-link").inner_text() == "see the address bar"
+    assert page.url.endswith("#explorer=0")
+
+
 def test_a_link_to_what_is_shown_is_copied(opened):
     page = opened(AttentionExplorer(LETTERS, attention(), title="first"))
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")

@@ -119,9 +119,6 @@ def test_a_chapter_records_what_it_measured(html: Path, chapter: str) -> None:
 DISPLAYED = """boxes => boxes.map(box => [...box.children].filter(
     image => getComputedStyle(image).display !== "none").map(image => image.className).join())"""
 SHADES = """['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key].match(/\\d+/g)[0])"""
-LATER = pytest.mark.slow
-"""Of pages that are made alike, `make test` opens some, and `make test-all` every one."""
-
 MATHEMATICS = {"index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"}
 KINDS = [
     "book/performance",
@@ -176,9 +173,9 @@ DARK = ["index", *CHAPTERS, *KINDS, "search", "genindex"]
 
 
 def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
-    """Pages below `alike` but those are for later."""
+    """Of the pages below `alike`, `make test` opens the first, and `make test-all` every one."""
     later = {each for each in documents if each.startswith(alike)} - first
-    return [pytest.param(each, marks=LATER) if each in later else each for each in documents]
+    return [pytest.param(each, marks=pytest.mark.slow) if each in later else each for each in documents]
 
 
 @pytest.mark.parametrize("document", some_first(LIGHT, "book/api/", {"book/api/stats", "book/api/rollout"}))
@@ -323,9 +320,8 @@ RAW = re.compile(r"\b(?:nan|NaN|NaT|None|<NA>)\b|\w+Error\b|object at 0x")
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_table_shows_what_only_a_program_understands(html: Path, chapter: str) -> None:
     """And one without rows says so in its caption."""
-    for figure in (
-        parsed(html / f"{chapter}.html").find("article").select("div.cell_output figure:has(table)")
-    ):
+    article = parsed(html / f"{chapter}.html").find("article")
+    for figure in article.select("div.cell_output figure:has(table)"):
         cells = [cell.get_text().strip() for cell in figure.select("td, th")]
         assert [cell for cell in cells if RAW.search(cell)] == [], figure["id"]
         if not figure.select("tbody tr"):
@@ -421,7 +417,8 @@ def test_every_link_inside_the_book_leads_somewhere(html: Path, links: dict[Path
                 continue
             target = Path(os.path.normpath(path.parent / unquote(url.path))) if url.path else path
             known = links[target].anchors if target in links else None
-            if not there(target) or (url.fragment and known and unquote(url.fragment) not in known):
+            astray = known is not None and url.fragment and unquote(url.fragment) not in known
+            if astray or not there(target):
                 dead.append(f"{path.relative_to(html)}: {found}")
     assert dead == [] and len(links) > len(DOCUMENTS)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pybtex.database import parse_file
 
+import attnlib
 from attnlib.attribution import METHODS
 from attnlib.attribution.registry import SIGNED
 from attnlib.generators import rasp
@@ -29,6 +30,13 @@ def test_a_measure_has_a_line_with_its_formula_and_its_paper(name: str) -> None:
     keys = set(re.findall(r"\{cite:t\}`(\w+)`", by))
     assert keys or by in {"this book", "in common use"}
     assert keys <= set(parse_file(ROOT / "book/references.bib").entries)
+
+
+@pytest.mark.parametrize(
+    "text", [(ROOT / "README.md").read_text(), attnlib.__doc__], ids=["README", "attnlib"]
+)
+def test_they_are_as_many_as_is_said(text: str) -> None:
+    assert re.findall(r"\b(\d+) measures", text) == [str(len(METHODS))]
 
 
 @pytest.mark.parametrize("name", METHODS)

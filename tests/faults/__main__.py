@@ -1,6 +1,7 @@
 """`make faults`: plants every fault of the table, one at a time, and writes which test noticed it.
 
-What was asked before, of the same fault, is kept, so that a run that is killed goes on; `--again` asks all.
+What was asked before, of a fault of the same name, is kept, so that a run that is killed goes on;
+`--again` asks all.
 """
 
 import argparse

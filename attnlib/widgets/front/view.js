@@ -38,7 +38,11 @@ export class View {
   buildLink() {
     const say = (text) => { link.textContent = text; setTimeout(() => { link.textContent = "copy link"; }, 2000); };
     const link = make("button", { type: "button", class: "attnx-save attnx-link", title: "Copy a link to what is shown now",
-      click: () => navigator.clipboard.writeText(this.model.link()).then(() => say("copied"), () => say("see the address bar")) }, "copy link");
+      click: async () => {
+        const address = this.model.link();
+        try { await navigator.clipboard.writeText(address); say("copied"); }
+        catch { say("see the address bar"); } // a page that came over plain http has no clipboard
+      } }, "copy link");
     return link;
   }
 

@@ -9,10 +9,12 @@ from attnlib.lazily import lazily
 
 if TYPE_CHECKING:
     from attnlib.plots.attention_paths import paths
-    from attnlib.plots.classification import over_training, relevance_scatter, with_intervals
-    from attnlib.plots.curves import accuracy_by_length, estimates, learning_curves, lines, shares_by_layer
+    from attnlib.plots.classification import over_training, relevance_scatter
+    from attnlib.plots.curves import accuracy_by_length, learning_curves, lines, shares_by_layer
     from attnlib.plots.drawing import Drawing
+    from attnlib.plots.estimates import estimates
     from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
+    from attnlib.plots.intervals import in_cells, knowing, with_intervals
     from attnlib.plots.style import Table, table, visible
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "accuracy_by_length",
     "attention_grid",
     "estimates",
+    "in_cells",
+    "knowing",
     "learning_curves",
     "lines",
     "over_training",

@@ -11,10 +11,9 @@ from jaxtyping import Float, Integer
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_of_panels
-from attnlib.plots.style import NUMBERS, formulas
+from attnlib.plots.style import formulas
 from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import courses, listed, plain, short
-from attnlib.stats.intervals import with_interval
 
 MOST = 4000
 """So many dots a scatter has at most: of more tokens, some are drawn evenly from all."""
@@ -97,27 +96,3 @@ def relevance_scatter(
         f"{len(some):,} dots in each panel, relevance to the right, attention upwards (logarithmic): {seen}."
     )
     return finished(figure), drawn if hue is None else drawn.assign(kind=hue), alt
-
-
-def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.DataFrame:
-    """Tables of numbers side by side, as texts: "0.47 [0.44, 0.50]"; an infinite xi is "never".
-
-    Where a number has no interval, because seeds are too few, it says how many they are. The table knows its
-    numbers: what `table` makes of it carries them, not the texts.
-
-    Args:
-        tables: columns `metric`, `value`, `low`, `high` and `n`, by what the column is to be called.
-        digits: behind the point.
-    """
-
-    def text(row: Any) -> str:
-        return with_interval(row, digits=digits, beside=[f"n = {row.n}"] if np.isnan(row.low) else [])
-
-    columns = {
-        name: pd.Series({row.metric: text(row) for row in rows.itertuples()}) for name, rows in tables.items()
-    }
-    order = list(dict.fromkeys(metric for rows in tables.values() for metric in rows["metric"]))
-    texts = pd.DataFrame(columns).loc[order].fillna("").rename_axis("metric")
-    numbers = labelled(tables, "of")[["of", "metric", "value", "low", "high", "n"]]
-    texts.attrs[NUMBERS] = numbers.to_dict("list")  # plain, since pandas compares what tables are marked with
-    return texts

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from itertools import cycle
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
@@ -20,12 +19,11 @@ from attnlib.plots.panels import (
     looks,
     name_rows,
     panels,
-    points,
     row_of_panels,
 )
 from attnlib.plots.style import plain
-from attnlib.plots.themes import COLUMN, colour, colours
-from attnlib.plots.words import by_group, courses, extremes, listed
+from attnlib.plots.themes import colour, colours
+from attnlib.plots.words import courses, extremes, listed
 
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
 """Of areas, beside their colours."""
@@ -199,26 +197,3 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawing:
     if rows[panel].nunique() <= IN_A_ROW:
         how |= {"across": IN_A_ROW, "height": 3.0}
     return lines(rows, "up_to", by, panel=panel, at=ends, ylim=(0.0, 1.02), alpha=0.12, **how)
-
-
-@drawing
-def estimates(rows: pd.DataFrame, of: str, by: str, label: str) -> Drawn:
-    """Numbers with their intervals, a line of points per group.
-
-    Args:
-        rows: columns `value`, `low`, `high`, and those named below.
-        of: the column whose values stand down the side.
-        by: the column that colours tell apart.
-        label: what the numbers are.
-    """
-    things, groups = list(rows[of].unique()), list(rows[by].unique())
-    figure, axis = plt.subplots(figsize=(COLUMN, 0.8 + 0.42 * len(things)))
-    for number, (group, look) in enumerate(zip(groups, looks(), strict=False)):
-        part = rows[rows[by] == group].set_index(of).loc[things]
-        places = [index + 0.18 * (number - (len(groups) - 1) / 2) for index in range(len(things))]
-        points(axis, part, places, look, str(group))
-    axis.set(yticks=range(len(things)), yticklabels=[*map(plain, things)], xlabel=label, xlim=(0, 1))
-    axis.invert_yaxis()
-    axis.grid(axis="x", alpha=0.3)
-    axis.legend(title=by, **BESIDE)
-    return finished(figure), rows, f"Points with intervals, {label}. {by_group(rows, by, of)}."

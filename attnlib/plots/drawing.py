@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from html import escape
@@ -104,11 +105,26 @@ def carried(data: Data) -> dict[str, str]:
     return {NPZ: base64.b64encode(file.getvalue()).decode()}
 
 
+INTERVAL = re.compile(
+    r"\+?(?P<value>-?[\d.]+)(?: %| points)? \[(?:\+?(?P<low>-?[\d.]+), \+?(?P<high>-?[\d.]+))?.*\].*"
+)
+"""A number with its interval, as tables say it (`attnlib.stats.with_interval`)."""
+
+
 def as_csv(rows: pd.DataFrame) -> str:
-    """A table as CSV, its numbers whole; names of columns that have several levels are joined."""
+    """A table as CSV, its numbers whole; names of columns that have several levels are joined.
+
+    Of texts such as "0.47 [0.44, 0.50]" it has the number and, in columns of their own, the interval's ends.
+    """
     if rows.columns.nlevels > 1:
         rows = rows.set_axis([", ".join(filter(None, map(str, name))) for name in rows.columns], axis=1)
-    return rows.to_csv(index=False, lineterminator="\n")
+    columns: list[pd.Series] = []
+    for name in rows:
+        texts = rows[name].astype(str)
+        ends = texts.str.extract(INTERVAL)
+        columns += [rows[name] if ends.isna().all(axis=None) else ends["value"].fillna(texts).rename(name)]
+        columns += [ends[end].rename(f"{name}, {end}") for end in ("low", "high") if ends[end].notna().any()]
+    return pd.concat(columns, axis=1).to_csv(index=False, lineterminator="\n")
 
 
 def labelled(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:

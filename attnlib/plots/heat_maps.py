@@ -44,7 +44,7 @@ def attention_grid(
     for number, (name, maps) in enumerate(attentions.items()):
         for place, axis in zip(places, axes[number * down :].flat, strict=False):
             axis.set_axis_on()
-            _heat_map(axis, maps[place], tokens, (targets or {}).get(place), size)
+            heat_map(axis, maps[place], tokens, (targets or {}).get(place), size)
             axis.set_title(f"{plain(name)}: L{place[0]}H{place[1]}")
     figure.supxlabel("key", fontsize=POINTS)
     figure.supylabel("query", fontsize=POINTS)
@@ -152,13 +152,14 @@ def _below(axis: Axes, columns: Sequence[str], width: float, label: str) -> None
     axis.set(xlabel=label)
 
 
-def _heat_map(
+def heat_map(
     axis: Axes,
     attention: Float[Tensor, "query key"],
     tokens: Sequence[str],
     target: Bool[Tensor, "query key"] | None,
     size: float,
 ) -> None:
+    """One head on an axis of some inches, from 0 to 1; cells of the target outlined."""
     # By hand: seaborn draws the whole figure once more for every heat map in it.
     axis.pcolormesh(
         attention.detach().cpu().float().numpy(),

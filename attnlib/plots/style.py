@@ -29,12 +29,15 @@ class Table(Captioned, Styler):
 
     @property
     def numbers(self) -> pd.DataFrame:
-        """What it was made from: the rows themselves, or what they are marked with if that is all of them."""
+        """What it was made from: its rows; or what its texts were written from, a row per number."""
         if NUMBERS not in self.data.attrs:
             return self.data
         numbers = pd.DataFrame(self.data.attrs[NUMBERS])
-        known = {*numbers["of"], *numbers["metric"]}
-        return numbers if known.issuperset(self.data.columns[1:]) else self.data
+        known = set(numbers.select_dtypes(exclude="number").to_numpy().ravel())
+        added = self.data.set_index(self.data.columns[0]).select_dtypes("number")
+        added = added.drop(columns=[name for name in added if name in known])
+        more = added.melt(var_name="metric", ignore_index=False).rename_axis("of").reset_index()
+        return pd.concat([numbers, more], ignore_index=True) if len(more) else numbers
 
     def captioned(self, name: str, caption: str) -> Table:
         """As of a figure; of a table without rows, it says so."""

@@ -16,7 +16,7 @@ MOST = 8
 def short(value: SupportsFloat) -> str:
     """A number to two digits that count, or whole from 100 on."""
     number = float(value)
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.2g}"
+    return f"{number:,.0f}" if abs(number) >= 99.5 else f"{number:.2g}"
 
 
 def place(x: SupportsFloat) -> str:

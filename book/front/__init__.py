@@ -14,10 +14,12 @@ from .findings import listed, tally
 from .gallery import gallery
 from .speed import CHARTS, bounds, chart
 from .summary import summary
+from .verdicts import verdicts
 
 PARTS: dict[str, Callable[[Path], str]] = {
     "findings": listed,
     "tally": tally,
+    "verdicts": verdicts,
     "explorer": explorer,
     "summary": summary,
     "explorers": gallery,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from attnlib.stats import Estimate
-from book.chapters.findings.finding import Answer, Claim, Outcome, how_many, one, percent, some
+from book.chapters.findings.finding import Answer, Claim, Outcome, crux, how_many, one, percent, some
 from book.chapters.records import paper_verdicts
 
 TABLE = "Approximating How Single Head Attention Learns Table 1"
@@ -38,6 +38,8 @@ def relevance_predicts(table: str, units: str) -> Answer:
         if verdict == "holds" and lower.any():
             verdict = "in part"
         shares, chance = (rows[rows["metric"] == name] for name in (PREDICTED, CHANCE))
+        least = one(shares.nsmallest(1, "value"))
+        by_chance = one(chance, task=least.task)
         compared = [row for row in verdicts.itertuples() if row.paper != "not found"]
         theirs = "; ".join(
             f"{row.task} {percent(one(shares, task=row.task))}, the authors {float(str(row.paper)):.0f} %"
@@ -47,6 +49,7 @@ def relevance_predicts(table: str, units: str) -> Answer:
             verdict,
             f"The most attended word is in its top 5 % in {_range(shares)} of the {units} of {len(shares)} "
             f"data sets, by chance in {_range(chance)}. {theirs} (n from {shares['n'].min():,}).",
+            crux=crux(f"{units} in {least.task}, the fewest, against chance", least, by_chance.value),
         )
 
     return answer
@@ -64,6 +67,7 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
     )
     both = some(relevance.merge(attention, on="task", suffixes=("", "_attention")))
     first = both["low"] > both["high_attention"]
+    least = one(both.loc[[(both["value"] - both["value_attention"]).idxmin()]])
     imdb = one(both, task="IMDB")
     looked = Estimate(*(getattr(imdb, f"{name}_attention") for name in Estimate._fields))
     return Outcome(
@@ -71,6 +75,7 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
         f"After {FIRST} steps relevance is ahead of attention on {first.sum()} of {len(both)} data sets; "
         f"IMDB: {percent(imdb)} of the documents, attention {percent(looked)}, n = {imdb.n:,}.",
         "Ahead: the intervals of their agreement with the relevance under even attention do not touch.",
+        crux(f"relevance in {least.task}, against attention", least, least.value_attention),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.findings.finding import Claim, Outcome, number, one, points
+from book.chapters.findings.finding import Claim, Outcome, crux, number, one, points
 
 STUDY_SIZE = "length 40; 20 seeds; hidden 256"
 """Of the settings of copying, the study's own."""
@@ -35,6 +35,7 @@ def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
         f"{easy.count:.0f} of {easy.n} to copy 40 out of 60: a difference of {points(apart)}.",
         f"It is later, not never: of {soon.n} models that were trained on, {soon.count:.0f} learn "
         f"permutations within 200 steps, {late.count:.0f} within 400.",
+        crux("difference of models that learn, against none", apart, 0.0),
     )
 
 
@@ -50,6 +51,7 @@ def hint_is_missing(rows: pd.DataFrame) -> Outcome:
         f"permutations, in {number(easy)} in 40 out of 60 (chance: 0.50; n = {hard.n} each).",
         f"At step 200, in {late.value:.2f} in permutations, too. With 20 steps of the "
         f"easy task as a start, {start.count:.0f} of {start.n} small models learn permutations within 100.",
+        crux("hint in permutations, against 40 out of 60", hard, easy.value),
     )
 
 

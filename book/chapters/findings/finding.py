@@ -16,6 +16,24 @@ VERDICTS = ("holds", "in part", "does not", "not settled", "not run")
 """What can become of a claim."""
 
 
+class Crux(NamedTuple):
+    """The number that a claim stands or falls by: of many cases, of the one that speaks most against it.
+
+    Attributes:
+        of: what it is, in a few words, "against" what.
+        value: a share, a correlation, or a difference of such.
+        low: of its interval.
+        high: of its interval.
+        bound: that.
+    """
+
+    of: str
+    value: float
+    low: float
+    high: float
+    bound: float
+
+
 class Outcome(NamedTuple):
     """What the records say of a claim.
 
@@ -23,11 +41,13 @@ class Outcome(NamedTuple):
         verdict: one of `VERDICTS`.
         found: what came out in a sentence, with number, interval and n; "" where nothing was run.
         more: what else is to be known of it, or "".
+        crux: the number that decides.
     """
 
     verdict: str
     found: str
     more: str = ""
+    crux: Crux | None = None
 
 
 Answer = Callable[[pd.DataFrame], Outcome]
@@ -149,6 +169,11 @@ def how_many(hold: pd.Series) -> str:
 def against(low: float, high: float, bound: float = 0.0) -> str:
     """The verdict of a claim that a number is above a bound, by its interval."""
     return "holds" if low > bound else "does not" if high < bound else "not settled"
+
+
+def crux(of: str, row: Any, bound: float) -> Crux:
+    """A row's number and interval, held against a bound."""
+    return Crux(of, float(row.value), float(row.low), float(row.high), float(bound))
 
 
 def percent(row: Any, digits: int = 0) -> str:

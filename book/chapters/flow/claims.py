@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from attnlib.stats.seeds import table_over_seeds
-from book.chapters.findings.finding import Answer, Claim, Outcome, how_many, number, one, percent, some
+from book.chapters.findings.finding import Answer, Claim, Outcome, crux, how_many, number, one, percent, some
 from book.chapters.flow import tables
 from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
 
@@ -37,6 +37,7 @@ def agrees_better(way: str) -> Answer:
             f"In some layers in {(verdicts == 'in part').sum()} models. Where the subject that decides is "
             f"known, it is named first in {percent(found)} of the sentences, by raw attention in "
             f"{percent(by_raw)}.",
+            crux("rank correlation in the last layer, against raw attention's", here, raw.value),
         )
 
     return answer

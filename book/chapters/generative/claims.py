@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.findings.finding import Claim, Outcome, against, of_largest, one, percent
+from book.chapters.findings.finding import Claim, Outcome, against, crux, of_largest, one, percent
 from book.chapters.generative.needle import MEAN_ROLLOUT
 
 NEEDLE = "needle in top 5 of the facts, filtered: "
@@ -36,6 +36,7 @@ def shows_sources(rows: pd.DataFrame) -> Outcome:
         f"AttnLRP in {percent(told)}. Half-way "
         f"through the layers {middle.value:.2f} of rollout is on the first token; of attention that looks "
         f"everywhere equally, {even.value:.2f}.",
+        crux("needles found, against chance", rollout, chance.value),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.findings.finding import Claim, Outcome, number, one, some
+from book.chapters.findings.finding import Claim, Outcome, crux, number, one, some
 from book.chapters.judging.predictions import TODAY
 from book.chapters.judging.tables import ALL, CHOSEN, UNTOLD, of_record, widest
 
@@ -26,6 +26,7 @@ def usual_judge(rows: pd.DataFrame) -> Outcome:
         f"n = {usual.n} settings; 1 is the same order, 0 none.",
         f"That of *{kept.judges[UNTOLD]}* is {number(other)} in the n = {other.n} settings that it was not "
         "chosen by.",
+        crux("tau with the known answers, against 0.7", usual, ENOUGH),
     )
 
 
@@ -43,6 +44,7 @@ def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
         "holds" if reaches else "in part" if rollout.low > 0 else "does not",
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
         f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
+        crux=crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )
 
 

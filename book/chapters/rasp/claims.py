@@ -9,7 +9,7 @@ import pandas as pd
 
 from attnlib.generators.rasp import LANGUAGES
 from attnlib.stats import table_over_seeds
-from book.chapters.findings.finding import Claim, Outcome, how_many, number, one, percent, some
+from book.chapters.findings.finding import Claim, Outcome, crux, how_many, number, one, percent, some
 from book.chapters.rasp.tables import accuracy_by_length, each_once, of_scale, trained_models
 
 LEARNED = 0.95
@@ -38,6 +38,7 @@ def size_is_enough(rows: pd.DataFrame) -> Outcome:
     learned = right["low"] > LEARNED
     longer = some(accuracy_by_length(models).query("up_to == @LONGER"))["value"]
     rest = right[~learned] if not learned.all() else right.nsmallest(1, "value")
+    least = one(right.nsmallest(1, "value"))
     best, listed = one(right.nlargest(1, "value")), ", ".join(map(_named, rest.itertuples()))
     return Outcome(
         how_many(learned),
@@ -45,6 +46,7 @@ def size_is_enough(rows: pd.DataFrame) -> Outcome:
         f"sequences; {'least well' if learned.all() else 'not shown for'} {listed}; {best.n} seeds each.",
         f"Learned: the interval is above {100 * LEARNED:.0f} %. Of sequences longer than in training, "
         f"{100 * longer.min():.0f} to {100 * longer.max():.0f} % of the tokens are right.",
+        crux(f"tokens right in {least.language}, the worst learned, against 95 %", least, LEARNED),
     )
 
 
@@ -59,12 +61,13 @@ def size_is_needed(rows: pd.DataFrame) -> Outcome:
     reverse, hist2, sort = (
         one(right, language=name, ablation="one layer fewer") for name in ("reverse", "hist2", "sort")
     )
-    needed = right["high"] < LEARNED
+    needed, most = right["high"] < LEARNED, one(right.nlargest(1, "value"))
     return Outcome(
         how_many(needed),
         f"Without one of two layers, {percent(reverse)} of the tokens of `reverse` are right and "
         f"{percent(hist2)} of `hist2`, but {percent(sort, 1)} of `sort`; {sort.n} seeds each.",
         f"What was taken away was needed in {needed.sum()} of {len(right)} cases.",
+        crux(f"tokens right in {most.language}, {most.ablation}, against 95 %", most, LEARNED),
     )
 
 
@@ -98,6 +101,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
         f"The share of attention where the program looks rises in {risen.sum()} of {len(heads)} heads; least "
         f"far in `{least.task}`, from {least.value_untold:.2f} to {number(least)}{''.join(price)}; "
         f"{least.n} seeds each.",
+        crux=crux(f"attention where told in {least.task}, against untold", least, least.value_untold),
     )
 
 

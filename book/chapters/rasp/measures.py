@@ -110,14 +110,21 @@ def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFram
             rows = selected.any(-1) & (batch.target_ids != IGNORE)
             uniform, _ = _agreement(even, selected, rows)
             for head in ((layer, head) for layer in range(n_layers) for head in range(n_heads)):
-                agreement, apart = _agreement(attentions[:, head[0], head[1]], selected, rows)
+                common, apart = _agreement(attentions[:, head[0], head[1]], selected, rows)
                 about: dict[str, Any] = {"sample": range(before, before + len(batch))}
                 about |= {"program": name_of(program), "head": name_of(head)}
-                numbers = {"agreement": agreement, "uniform": uniform, "apart": apart}
+                numbers = {"agreement": common, "uniform": uniform, "apart": apart}
                 for name, each in numbers.items():
                     about[name] = each.cpu().numpy()
                 tables.append(pd.DataFrame(about))
     return pd.concat(tables, ignore_index=True)
+
+
+def agreement(
+    attention: Float[Tensor, "*batch query key"], program: Float[Tensor, "*batch query key"]
+) -> Float[Tensor, "*batch query"]:
+    """What two rows of attention have in common, of every query."""
+    return torch.minimum(attention, program).sum(-1)
 
 
 def _agreement(
@@ -127,7 +134,7 @@ def _agreement(
 ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
     """The mean agreement of each sample's rows, and the largest difference; NaN without rows."""
     program = selected / selected.sum(-1, keepdim=True).clamp(min=1)
-    common = torch.minimum(attention, program).sum(-1)
+    common = agreement(attention, program)
     apart = (attention - program).abs().amax(-1).masked_fill(~rows, 0.0).amax(1)
     mean = common.masked_fill(~rows, torch.nan).nanmean(1)
     return mean, apart.masked_fill(~rows.any(1), torch.nan)

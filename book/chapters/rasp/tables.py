@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pandas as pd
 from torch import nn
 
+from attnlib import plots
 from attnlib.generators.rasp import LANGUAGES, language
 from attnlib.measures import sample_scores
 from attnlib.models.compiled import PROGRAMS, Compiled, compiled
-from attnlib.stats import answer_accuracy, summarise, table_over_seeds, with_interval
+from attnlib.stats import answer_accuracy, summarise, table_over_seeds
 from book.chapters.rasp.measures import sources_found, target_masses
 from book.chapters.rasp.rasp_languages import ABLATIONS, RaspLanguages, Size
 from book.chapters.records import as_printed, paper_figures
@@ -129,7 +129,7 @@ def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataF
     return rows[RECORDED].assign(task=task, supervised=False, seed=0, setting=rows["run"].map(settings))
 
 
-TABLES = "Thinking Like Transformers Table"
+TABLES, FULL = "Thinking Like Transformers Table", "full size"
 
 KIND = ["language", "bos", "supervised", "ablation", "alphabet_size", "length", "width", "positions"]
 """What sets models apart that are not just of different seeds."""
@@ -191,11 +191,44 @@ def trained_models(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         Columns `KIND`, `seed`, `value`, `n` (test sequences), `metric` and `up_to`: also the accuracies by
-        length.
+        length; and `record` and `run`, which it is of.
     """
     rows = rows[rows["metric"].str.fullmatch(r"accuracy(, length \d+ to \d+)?") & rows["ablation"].notna()]
     rows = each_once(rows).sort_values("validated", ascending=False, kind="stable")
-    return rows[[*KIND, "seed", "value", "n", "metric", "up_to"]]
+    return rows.reindex(columns=[*KIND, "seed", "value", "n", "metric", "up_to", "record", "run"])
+
+
+def beside_table_1(models: pd.DataFrame) -> pd.DataFrame:
+    """What stands beside the paper's Table 1: languages with BOS, and those without that the paper has.
+
+    Args:
+        models: `trained_models`, of one scale and one alphabet.
+
+    Returns:
+        Means over seeds as `beside_the_paper` takes them; `told` says whether models were told where to look.
+    """
+    whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
+    found = _of_seeds(whole, ["language", "bos", "supervised"])
+    found = found[found["bos"] | found["task"].isin(paper_figures().query(f"table == '{TABLES} 1'")["task"])]
+    return found.assign(told=found["supervised"].map({False: "told nothing", True: "told where to look"}))
+
+
+def beside_table_2(models: pd.DataFrame) -> pd.DataFrame:
+    """What stands beside the paper's Table 2: the full size, and each `size` that lacks something."""
+    models = models[(models["metric"] == "accuracy") & ~models["supervised"].astype(bool)]
+    found = _of_seeds(models, ["language", "bos", "ablation"])
+    known = found.loc[found["ablation"].ne(""), "task"]
+    sizes = found["ablation"].replace("", FULL)
+    found = found.assign(size=sizes, by="here")[found["task"].isin(known)]
+    return found.sort_values("size", key=lambda sizes: sizes.map([FULL, *ABLATIONS].index), kind="stable")
+
+
+def _of_seeds(models: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Means over seeds, with `task`, the language's name in the paper, and the record and run of one seed."""
+    one = models.drop_duplicates(by)[[*by, "record", "run"]]
+    found = table_over_seeds(models, by, share=True).merge(one, on=by)
+    found["task"] = found["language"] + found["bos"].map({True: "", False: " without BOS"})
+    return found.sort_values("task", key=lambda names: names.map(_place), kind="stable", ignore_index=True)
 
 
 def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
@@ -205,7 +238,7 @@ def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
         models: `trained_models`, of one scale and one alphabet.
 
     Returns:
-        Means over seeds with Student's intervals and the number of seeds; "not run" where there is none. The
+        Means over seeds with Student's intervals, and how many seeds; "not run" where there is none. The
         paper's figure stands last, with its certainty.
     """
     whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
@@ -216,22 +249,19 @@ def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
         for supervised in (False, True)
     }
     found["column"] = [columns[bool(row.bos), bool(row.supervised)] for row in found.itertuples()]
-    cells = found.assign(cell=_cells(found)).pivot(index="language", columns="column", values="cell")
-    cells = cells.reindex(index=_in_order(cells.index), columns=list(columns.values()))
-    cells = cells.astype(object).fillna("not run")
+    cells = _cells(found, "column", list(columns.values()))
     without = [name for name in cells.index if name in LANGUAGES and not LANGUAGES[name].heads]
     cells.loc[without, [name for name in columns.values() if "supervised" in name]] = "no program"
-    return cells.assign(**{"paper": _paper(f"{TABLES} 1", cells.index)}).reset_index()
+    return cells.assign(paper=_paper(f"{TABLES} 1", cells.index)).reset_index()
 
 
 def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
     """A row per language, a column for each size of its alphabet; with BOS, without supervision."""
     chosen = models.query("metric == 'accuracy' and ablation == '' and bos and not supervised")
     chosen = chosen[~chosen["language"].isin(WITH_OWN_SYMBOLS)]
-    found = table_over_seeds(chosen, ["language", "alphabet_size"], share=True)
-    cells = found.assign(cell=_cells(found)).pivot(index="language", columns="alphabet_size", values="cell")
-    cells.columns = [f"{size:.0f} symbols" for size in cells.columns]
-    return cells.reindex(_in_order(cells.index)).astype(object).fillna("not run").reset_index()
+    found = table_over_seeds(chosen, ["language", "alphabet_size"], share=True).sort_values("alphabet_size")
+    found["column"] = found["alphabet_size"].map("{:.0f} symbols".format)
+    return _cells(found, "column", list(found["column"].unique())).reset_index()
 
 
 def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
@@ -244,20 +274,16 @@ def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
         As `table_of_languages`; the paper's figures stand in a row under ours. "-" where there is nothing to
         take away (a program of one head, or of one layer), "not run" where there is.
     """
-    models = models[(models["metric"] == "accuracy") & ~models["supervised"].astype(bool)]
-    found = table_over_seeds(models, ["language", "bos", "ablation"], share=True)
-    found["column"] = found["ablation"].replace("", "full size")
-    found["language"] += found["bos"].map({True: "", False: " without BOS"})
-    cells = found.assign(cell=_cells(found)).pivot(index="language", columns="column", values="cell")
-    columns = [name for name in ("full size", *ABLATIONS) if name in cells]
-    cells = cells.loc[cells[columns[1:]].notna().any(axis=1), columns]
+    found = beside_table_2(models).drop(columns="language").rename(columns={"task": "language"})
+    columns = [name for name in (FULL, *ABLATIONS) if name in set(found["size"])]
+    cells = _cells(found, "size", columns)
     rows = []
-    for name in _in_order(cells.index):
+    for name in cells.index:
         theirs = _paper(f"{TABLES} 2", [f"{name}: {column}" for column in columns])
-        lacking = {column: "-" if _takes_the_only_one(name, column) else "not run" for column in columns}
-        rows.append({"language": name, "by": "here", **cells.loc[name].fillna(lacking)})
-        rows.append({"language": name, "by": "paper", **dict(zip(columns, theirs, strict=True))})
-    return pd.DataFrame(rows)
+        lacking = {column: "-" for column in columns if _takes_the_only_one(name, column)}
+        rows.append({"language": name, "by": "here", **cells.loc[name], **lacking})
+        rows.append({"language": name, "by": "paper", **dict(zip(columns, theirs, strict=True)), "seeds": ""})
+    return plots.knowing(pd.DataFrame(rows), found[["language", "size", "value", "low", "high", "n"]])
 
 
 def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
@@ -272,17 +298,22 @@ def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
     return table_over_seeds(rows, by, share=True)
 
 
-def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
+AS_TRAINED, ITS_OWN, EVEN = "as trained", "its own program", "even attention"
+OTHERS, BEST = "other programs, mean", "the best of them"
+"""What a head is compared with, or has put in the place of its attention."""
+
+
+def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     """Does attention match the program's, and could the program's stand in its place?
 
     Args:
         rows: `records("rasp_languages")`, of one scale and one alphabet.
 
     Returns:
-        A row per language, and whether its models were supervised, in percent with intervals over seeds:
-        agreement with the language's own program, with the programs of other languages (the mean, and the one
-        that agrees best), and of even attention with its own; accuracy with the model's own attention, with
-        the program's in its place, and with even attention.
+        Means with intervals over seeds, by `language` and whether its models were `supervised`, of `what`:
+        "agreement" of heads with `held`, which is the language's own program, the programs of other languages
+        (the mean, and the one that agrees best) or even attention; and "tokens right" with the model's own
+        attention, the program's in its place, and even attention.
     """
     rows = each_once(rows[rows["ablation"].eq("") & rows["bos"].eq(True)])
     language = rows["task"]
@@ -292,26 +323,30 @@ def table_of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     a_model = ["record", "run"]
     of_a_model = others.groupby(a_model)["value"]
     kinds = {
-        "agreement": own,
-        "of the others, mean": others.assign(value=of_a_model.transform("mean")).drop_duplicates(a_model),
-        "of the best other": others.loc[of_a_model.idxmax()],
-        "of even attention": own.assign(value=own["uniform"]),
-        "accuracy": rows[rows["metric"] == "accuracy"],
-        "with the program's": rows[(put[0] == "attention") & (put[1] == language)],
-        "with even attention": rows[(put[0] == "even") & (put[1] == language)],
+        ("agreement", ITS_OWN): own,
+        ("agreement", OTHERS): others.assign(value=of_a_model.transform("mean")).drop_duplicates(a_model),
+        ("agreement", BEST): others.loc[of_a_model.idxmax()],
+        ("agreement", EVEN): own.assign(value=own["uniform"]),
+        ("tokens right", AS_TRAINED): rows[rows["metric"] == "accuracy"],
+        ("tokens right", ITS_OWN): rows[(put[0] == "attention") & (put[1] == language)],
+        ("tokens right", EVEN): rows[(put[0] == "even") & (put[1] == language)],
     }
-    known = own["task"].unique()
-    if not len(known):
-        return pd.DataFrame(columns=["language", "supervised", *kinds, "seeds"])
-    about = ["task", "supervised"]
-    tables = [table_over_seeds(part, about, share=True).assign(of=of) for of, part in kinds.items()]
-    found = pd.concat([table[table["task"].isin(known)] for table in tables])
-    cells = found.assign(cell=_cells(found, seeds=False)).pivot(index=about, columns="of", values="cell")
-    seeds = found.groupby(about)["n"].max().rename("seeds")
-    cells = cells[list(kinds)].join(seeds).reset_index().rename(columns={"task": "language"})
-    place = {name: number for number, name in enumerate(_in_order(known))}
-    by = cells["language"].map(place) + 0.5 * cells["supervised"].astype(bool)
-    return cells.loc[by.sort_values().index].reset_index(drop=True)
+    about = ["language", "supervised"]
+    found = pd.concat(
+        table_over_seeds(part[part["language"].isin(own["task"])], about, share=True).assign(
+            what=what, held=held
+        )
+        for (what, held), part in kinds.items()
+    )
+    found["place"] = found["language"].map(_place) + 0.5 * found["supervised"].astype(bool)
+    return found.sort_values("place", kind="stable", ignore_index=True).drop(columns="place")
+
+
+def table_of_programs(found: pd.DataFrame) -> pd.DataFrame:
+    """`of_programs` in percent, a row per language and way to train it."""
+    cells = found.assign(column=found["what"] + ": " + found["held"])
+    columns = list(dict.fromkeys(cells["column"]))
+    return _cells(cells, "column", columns, ["language", "supervised"]).reset_index()
 
 
 def _takes_the_only_one(name: str, ablation: str) -> bool:
@@ -324,19 +359,22 @@ def _takes_the_only_one(name: str, ablation: str) -> bool:
     return not (left.n_layers and left.n_heads)
 
 
-def _cells(found: pd.DataFrame, seeds: bool = True) -> list[str]:
-    """A mean in percent, with its interval over seeds, and how many there are."""
-    row: Any
-    texts = list[str]()
-    for row in found.itertuples():
-        counted = f", {row.n} seed{'s' * (row.n > 1)}"
-        texts.append(with_interval(row, "%", 1, named=False) + counted * seeds)
-    return texts
+def _cells(
+    found: pd.DataFrame, column: str, columns: list[str], index: Sequence[str] = ("language",)
+) -> pd.DataFrame:
+    """Means in percent with their intervals, languages in order, and over how many seeds they are."""
+    order = found.assign(place=found["language"].map(_place)).sort_values("place", kind="stable")
+    cells = plots.in_cells(order, index, column, unit="%", digits=1, lacking="not run")
+    counts = order.groupby(list(index))["n"].agg(["min", "max"])
+    least, most = (counts[end].reindex(cells.index).map("{:.0f}".format) for end in ("min", "max"))
+    return cells.reindex(columns=columns, fill_value="not run").assign(
+        seeds=most.where(least == most, least + " to " + most)
+    )
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    order = {name: place for place, name in enumerate(LANGUAGES)}
-    return sorted(names, key=lambda name: order.get(name.removesuffix(" without BOS"), len(order)))
+def _place(name: str) -> int:
+    """Where a language stands in tables: those that a reader defines come last."""
+    return [*LANGUAGES, name.removesuffix(" without BOS")].index(name.removesuffix(" without BOS"))
 
 
 def _paper(table: str, tasks: Iterable[str]) -> list[str]:

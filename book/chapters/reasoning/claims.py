@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from attnlib.stats import table_over_seeds, with_interval
-from book.chapters.findings.finding import Claim, Outcome, against, number, one, percent, points, some
+from book.chapters.findings.finding import Claim, Outcome, against, crux, number, one, percent, points, some
 from book.chapters.reasoning.tables import correlations, extrapolation, over_seeds
 from book.chapters.reasoning.verdicts import (
     CAUSE,
@@ -46,6 +46,7 @@ def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
         f"Reversal that was not taught depends on the seed: {points(untaught)}; in our own Transformer "
         f"attention is the cause with {other['verdict'].eq(CAUSE).sum()} of {len(other)} kinds of "
         f"positions ({other['seeds'].min():.0f} seeds each).{_of_a_language_model(rows)}",
+        crux("gain by the push in sums, against none", addition, 0.0),
     )
 
 
@@ -72,6 +73,7 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
         f"No longer text is answered rightly as a whole in {none.sum()} of {len(outside)} tasks; {most.kind} "
         f"goes on, {percent(most)} ({most.n} seeds each).",
         f"In distribution: {listed}.",
+        crux(f"longer texts right in {most.kind}, against as in training", most, inside["value"][most.kind]),
     )
 
 
@@ -95,6 +97,7 @@ def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
         f"{number(within)} within tasks (n = {within.n} models trained here).",
         f"Between tasks as well: {number(over_all)}. With the points of a language model that learned none "
         f"of the tasks: {number(also)} within them.",
+        crux("rank correlation within tasks, against 0.5", within, 0.5),
     )
 
 
@@ -113,6 +116,7 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
         "does not" if below.all() else verdict,
         f"{above.sum()} of {len(parts)} parts are shown by {parts['n'].iloc[0]:.0f} models that add "
         f"{100 * exact.min():.0f} to {100 * exact.max():.0f} % of unseen sums: differences of {listed}.",
+        crux=crux("least difference between layers, against none", one(parts.nsmallest(1, "value")), 0.0),
     )
 
 

@@ -4,12 +4,13 @@
 from book.chapters.records.numbers import Words, came_with_the_book, in_words, learned_best, one_number
 from book.chapters.records.papers import (
     as_printed,
+    beside_the_paper,
     paper_figures,
     paper_grid,
-    paper_marks,
     paper_verdicts,
     paper_vs_here,
 )
 from book.chapters.records.runs import device_name, record, records
+from book.chapters.records.scale import share_of_scale
 
 __all__ = [name for name, each in vars().copy().items() if callable(each)]

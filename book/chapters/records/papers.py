@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from attnlib.plots import Drawing, estimates
 from attnlib.stats import with_interval
+from book.chapters.records.scale import share_of_scale
 
 
 @functools.cache
@@ -24,15 +26,19 @@ def paper_figures() -> pd.DataFrame:
 
 def as_printed(figures: pd.DataFrame) -> pd.Series:
     """The values of some of `paper_figures()` as text, marked where they are unverified."""
-    unverified = figures["certainty"].ne("read").map({True: " (unverified)", False: ""})
-    return figures["value"].map("{:g}".format).replace("inf", "never") + unverified
+    return figures["value"].map("{:g}".format).replace("inf", "never") + _unverified(figures)
+
+
+def _unverified(figures: pd.DataFrame) -> pd.Series:
+    return figures["certainty"].ne("read").map({True: " (unverified)", False: ""})
 
 
 def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     """A paper's table with our numbers beside it.
 
     Args:
-        here: columns `task`, `setting`, `value`, `low`, `high` and `n`, the numbers as shares in [0, 1].
+        here: columns `task`, `setting`, `value`, `low`, `high` and `n`, the numbers as shares in [0, 1]; with
+            `record`, as of `records`, the share of the original's scale is said.
         table: which of `paper_figures()`.
 
     Returns:
@@ -46,11 +52,47 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     _refuse_merging(here, ["task", "setting"])
     both = paper.assign(paper=as_printed(paper))[["task", "setting", "paper"]]
     both = both.rename(columns={"setting": "paper's setting"})
-    counts = here["n"].astype(int)
     shown = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
-    texts = [f"{words}, n = {n:,}" for words, n in zip(shown, counts, strict=True)]
-    ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": texts}).astype(str)
-    return both.merge(ours, on="task", how="left").fillna({"our setting": "", "here": "not run"})
+    ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": shown}).astype(str)
+    ours["n"], ours["of its scale"] = here["n"].map("{:,.0f}".format), share_of_scale(here, table)
+    return both.merge(ours, on="task", how="left").fillna({"here": "not run"}).fillna("")
+
+
+def beside_the_paper(
+    here: pd.DataFrame, table: str, label: str = "percent", *, by: str, panel: str | None = None, **how: Any
+) -> Drawing:
+    """Our numbers with their intervals, and the paper's as crosses: a dot plot, a line per task.
+
+    Below a task's name stands at which share of the original's scale ours was made (`share_of_scale`), or
+    that it was not run here. What the paper has no figure of has no cross.
+
+    Args:
+        here: columns `task`, `value`, `low`, `high`, `n`, maybe `record`, and those named below. If the label
+            is "percent", they are shares.
+        table: which of `paper_figures()`.
+        label: what the numbers are.
+        by: the column that shapes and colours tell apart.
+        panel: the column that panels tell apart: what stands behind a task of the paper, "task: panel".
+        **how: of `plots.estimates`; its `marks` come beside the paper's.
+
+    Raises:
+        ValueError: if there is no such table.
+    """
+    paper, here = _paper_and_ours(table, here)
+    places = paper["task"].str.partition(": ")
+    marks = pd.DataFrame({"task": places[0], panel or "": places[2], "value": paper["value"]})
+    marks["mark"] = paper["certainty"].map(
+        lambda certainty: "the original's" + f" ({certainty})" * (certainty != "read")
+    )
+    if label == "percent":
+        here = here.assign(**{name: 100 * here[name] for name in ("value", "low", "high")})
+    scales = here.assign(scale=share_of_scale(here, table)).groupby("task")["scale"].unique()
+    notes = dict.fromkeys(marks["task"], "not run here") | scales.map(" or ".join).to_dict()
+    how = {"xlim": None, "notes": notes} | how
+    how["marks"] = pd.concat(
+        [marks[marks["value"].abs().lt(float("inf"))], how.get("marks")], ignore_index=True
+    )
+    return estimates(here, "task", by, label, panel=panel, **how)
 
 
 def paper_grid(
@@ -131,39 +173,6 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
         cells |= {"by chance": f"{100 * row.value_by_chance:.1f}"}
         rows.append(cells | {"paper": f"{figure:g}" if figure == figure else "not found", "verdict": verdict})
     return pd.DataFrame(rows)
-
-
-def paper_marks(here: pd.DataFrame, table: str, metrics: Sequence[str], chance: str) -> pd.DataFrame:
-    """What each of our numbers is to be held against, as a figure marks it.
-
-    Args:
-        here: as for `paper_grid`, with `record`.
-        table: which of `paper_figures()`.
-        metrics: the columns.
-        chance: the metric that says what all of these are by chance.
-
-    Returns:
-        Columns `record`, `metric`, `value` (a share) and `mark`: "chance", or "the authors'" where the paper
-        has a figure.
-
-    Raises:
-        ValueError: if there is no such table.
-    """
-    paper, here = _paper_and_ours(table, here)
-    theirs = dict(zip(paper["task"], paper["value"] / 100, strict=True))
-    runs = here.drop_duplicates("record").set_index("record")["task"]
-    by_chance = here[here["metric"] == chance].drop_duplicates("record").set_index("record")["value"]
-    rows = [
-        {"record": record, "metric": metric, "value": value, "mark": mark}
-        for metric in metrics
-        for record, task in runs.items()
-        for mark, value in (
-            ("chance", by_chance.get(record)),
-            ("the authors'", theirs.get(f"{task}: {metric}")),
-        )
-        if value is not None
-    ]
-    return pd.DataFrame(rows, columns=["record", "metric", "value", "mark"])
 
 
 def _paper_and_ours(

@@ -213,6 +213,13 @@ def read(path: Path) -> Record:
     )
 
 
+def provenance_of(record: str) -> dict[str, Any]:
+    """What made a record, by its name as `records` says it; empty if there is no such record."""
+    name = record.partition(" [")[0]
+    files = (file for folder in (results_folder(), RECORDED) for file in folder.glob(f"*/{name}.json"))
+    return next(map(read_sealed, files), {})
+
+
 def _provenance(path: Path) -> dict[str, Any]:
     """What made the rows at `path`, as is certain from checksums and names."""
     file = path.with_suffix(".json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.findings.finding import Answer, Claim, Outcome, number, one, some
+from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, some
 from book.chapters.tells.tables import of_record, widest
 
 ROLLOUT, UNTRAINED, LAST = "rollout", "rollout, untrained", "raw attention, last layer"
@@ -33,6 +33,7 @@ def tells(question: str) -> Answer:
             f"{first.method}, gets {number(first)}; intervals over n = {first.settings} settings.",
             f"Attention of the last layer alone gets {last.value:.2f}, rollout of untrained models "
             f"{untrained.value:.2f}.",
+            crux(f"from chance to perfect, against {first.method}", rollout, first.value),
         )
 
     return answer

@@ -58,13 +58,22 @@ def test_a_table_of_intervals_carries_the_numbers_that_its_texts_were_written_fr
     rows = ROWS.rename(columns={"method": "metric"}).iloc[:2].assign(n=7, low=[np.nan, 0.2])
     texts = plots.with_intervals({"x": rows, "y": rows.iloc[:1]})
     numbers = pd.concat([rows.assign(of="x"), rows.iloc[:1].assign(of="y")], ignore_index=True)
-    numbers = numbers[["of", "metric", "value", "low", "high", "n"]]
+    numbers = numbers[["metric", "of", "value", "low", "high", "n"]]
     for shown in (texts, texts.T, texts.rename_axis("record")):
         bundle = plots.table(shown)._repr_mimebundle_()
         assert "0.500 [0.200, 0.800]" in bundle["text/html"]
         pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), numbers)
-    more = plots.table(texts.T.assign(p=["", "0.01"]))
-    assert more._repr_mimebundle_()[CSV].splitlines()[0] == "index,a,b,p", "a column more: what is shown"
+    more = plots.table(texts.T.rename_axis("of").assign(log_rank=[np.nan, 0.01]))._repr_mimebundle_()[CSV]
+    last = pd.read_csv(io.StringIO(more)).iloc[-1]
+    assert last[["metric", "of", "value"]].tolist() == ["log_rank", "y", 0.01], "a column more"
+
+
+def test_numbers_in_texts_are_plain_numbers_in_the_csv():
+    cells = ["47 % [44.5, 50]", "+3 points [-10, +47]", "0.5 [no interval; n = 1]", "not run", "IMDB [code]"]
+    rows = pd.read_csv(io.StringIO(as_csv(pd.DataFrame({"x": cells, "y": range(5)}))))
+    assert rows["x"].tolist() == ["47", "3", "0.5", "not run", "IMDB [code]"]
+    assert rows["x, low"].tolist()[:2] == [44.5, -10] and rows["x, high"].isna().sum() == 3
+    assert list(rows) == ["x", "x, low", "x, high", "y"]
 
 
 def test_names_of_columns_with_several_levels_are_joined():
@@ -94,7 +103,7 @@ def test_help_says_what_a_function_returns_and_takes():
     from inspect import signature
 
     told = signature(plots.estimates)
-    assert list(told.parameters) == ["rows", "of", "by", "label"] and told.return_annotation == "Drawing"
+    assert list(told.parameters)[:4] == ["rows", "of", "by", "label"] and told.return_annotation == "Drawing"
     with pytest.raises(KeyError, match="among"):
         plots.estimates(ROWS.drop(columns="among"), of="method", by="among", label="share")
 

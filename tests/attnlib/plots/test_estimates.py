@@ -1,9 +1,9 @@
-"""A forest plot: what is drawn is what was given."""
+"""A dot plot: what is drawn is what was given."""
 
 import numpy as np
 import pandas as pd
 
-from book.chapters.classification import figures
+from attnlib import plots
 
 ROWS = pd.DataFrame(
     [
@@ -16,7 +16,7 @@ ROWS = pd.DataFrame(
 
 
 def drawn(**more):
-    return figures.forest(ROWS, panel="metric", of="task", by="way", **more).figure
+    return plots.estimates(ROWS, "task", "way", "percent", panel="metric", **more).figure
 
 
 def test_every_way_has_its_own_shape_and_place_on_the_line_of_its_group():
@@ -33,18 +33,19 @@ def test_every_way_has_its_own_shape_and_place_on_the_line_of_its_group():
     np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.3, 0.6])
 
 
-def test_marks_stand_where_their_group_is_and_others_are_left_out():
+def test_marks_stand_where_their_group_is_and_what_only_they_have_behind():
     marks = pd.DataFrame({"task": ["SST", "Furd", "SST"], "value": [0.2, 0.9, 0.05]})
     marks = marks.assign(metric="A(alpha, beta_uf)", mark=["the authors'", "the authors'", "chance"])
-    left, right = drawn(marks=marks).axes
+    left, right = drawn(marks=marks, notes={"Furd": "not run here"}).axes
+    assert [each.get_text() for each in left.get_yticklabels()] == ["IMDB", "SST", "Furd\nnot run here"]
     found = {line.get_label(): line.get_data() for line in left.lines}
-    assert found["the authors'"][0].tolist() == [0.2] and found["the authors'"][1].tolist() == [1]
+    assert [each.tolist() for each in found["the authors'"]] == [[0.2, 0.9], [1, 2]]
     assert found["chance"][0].tolist() == [0.05]
     assert "chance" not in {line.get_label() for line in right.lines}
 
 
 def test_a_number_without_an_interval_is_a_point():
     rows = ROWS.assign(low=np.nan, high=np.nan)
-    figure = figures.forest(rows, panel="metric", of="task", by="way").figure
+    figure = plots.estimates(rows, "task", "way", "percent", panel="metric").figure
     (bars,) = figure.axes[0].containers[0].lines[2]
     np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.4, 0.4])

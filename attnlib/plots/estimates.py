@@ -1,0 +1,117 @@
+"""Numbers with their intervals as points, and what they are held against: a dot plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+
+from attnlib.plots.drawing import Drawn, drawing
+from attnlib.plots.panels import ACROSS, BESIDE, finished, looks, points
+from attnlib.plots.style import formulas, plain
+from attnlib.plots.themes import COLUMN, colour
+from attnlib.plots.words import by_group, listed, short
+
+STROKE, CROSS = ("|", 11), ("x", 7)
+"""Shape and size of marks: a stroke for what is to be beaten (`BOUNDS`), a cross for what others found."""
+
+BOUNDS = ("chance", "held against")
+
+ROOM = 0.16
+"""Inches that a point takes, or a line of what stands beside it."""
+
+WIDE = 60
+"""Letters of the titles of a row of panels."""
+
+
+@drawing
+def estimates(
+    rows: pd.DataFrame,
+    of: str,
+    by: str,
+    label: str,
+    *,
+    panel: str | None = None,
+    marks: pd.DataFrame | None = None,
+    notes: Mapping[str, str] | None = None,
+    xlim: tuple[float, float] | None = (0.0, 1.0),
+    across: int = ACROSS,
+) -> Drawn:
+    """Numbers with their intervals, a line of points per group; with `panel`, a panel per value of it.
+
+    Args:
+        rows: columns `value`, `low`, `high`, and those named below; where an end of an interval is NaN, there
+            is the point alone.
+        of: the column whose values stand down the side.
+        by: the column that shapes and colours tell apart.
+        label: what the numbers are.
+        panel: the column that panels tell apart; names of scores in it are set as formulas.
+        marks: numbers without an interval to compare with, columns `of`, `panel`, `value` and `mark` (what
+            they are). Groups that only they have stand behind the others; panels that only they have do not.
+        notes: what is said below a group's name.
+        xlim: the ends of the numbers' axes; None for what there is, each panel by itself.
+        across: so many panels stand side by side.
+    """
+    rows = rows.assign(**({} if panel else {"": ""}))
+    panel, beside = panel or "", pd.DataFrame(columns=[of, panel or "", "value", "mark"])
+    titles = list(rows[panel].unique())
+    if marks is not None:
+        beside = marks.assign(**({} if panel else {"": ""}))
+        beside = beside[beside[panel].isin(titles)]
+    groups = list(dict.fromkeys([*rows[of], *beside[of]]))
+    words = ["\n".join(filter(None, [plain(group), (notes or {}).get(group)])) for group in groups]
+    lines = max(0.75 * rows[by].nunique() + 1, *(word.count("\n") + 1.5 for word in words))
+    across, down = min(len(titles), across), -(-len(titles) // across)
+    size = (COLUMN, 0.8 + down * (0.5 + ROOM * lines * len(groups)))
+    figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
+    for unused in grid.flat[len(titles) :]:
+        unused.set_axis_off()
+    for axis, title in zip(grid.flat, titles, strict=False):
+        here, theirs = (each[each[panel] == title] for each in (rows, beside))
+        _dots(axis, here.assign(place=here[of].map(groups.index)), by, list(rows[by].unique()))
+        _crosses(axis, theirs.assign(place=theirs[of].map(groups.index)))
+        axis.set(
+            title=formulas(fill(str(title), WIDE // across)), ylim=(len(groups) - 0.5, -0.5), xlabel=label
+        )
+        axis.set_yticks(range(len(groups)), words)
+        if xlim is not None:
+            axis.set_xlim(*xlim)
+        axis.grid(axis="x", alpha=0.3)
+        for between in range(1, len(groups)):
+            axis.axhline(between - 0.5, color=colour("faint"), lw=0.3, alpha=0.5)
+    legends = (zip(*axis.get_legend_handles_labels(), strict=True) for axis in grid.flat)
+    shown = {name: handle for legend in legends for handle, name in legend}
+    if panel or marks is not None:
+        below = {"loc": "outside lower center", "ncols": 2, "frameon": False}
+        figure.legend(shown.values(), shown, **below)
+    else:
+        grid.flat[0].legend(title=plain(by), **BESIDE)
+    seen = by_group(rows, panel, [of, by]) if panel else by_group(rows, by, of)
+    held = listed(
+        f"{each.mark} {each[panel]} {each[of]} {short(each['value'])}" for _, each in beside.iterrows()
+    )
+    alt = f"Points with intervals, {label}. {seen}." + f" Marks: {held}." * bool(len(beside))
+    drawn = pd.concat([rows, beside], ignore_index=True) if len(beside) else rows
+    return finished(figure), drawn.drop(columns="", errors="ignore"), alt
+
+
+def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str]) -> None:
+    """Points with intervals at the `place` of their group, those of one way all as far above or below it."""
+    rows = rows.assign(**{end: rows[end].fillna(rows["value"]) for end in ("low", "high")})
+    alone = not rows["place"].duplicated().any()
+    for number, (way, look) in enumerate(zip(ways, looks(), strict=False)):
+        part = rows[rows[by] == way]
+        apart = 0.0 if alone else 0.8 * ((number + 0.5) / len(ways) - 0.5)
+        points(axis, part, [place + apart for place in part["place"]], look, str(way))
+
+
+def _crosses(axis: Axes, marks: pd.DataFrame) -> None:
+    """Marks at the `place` of their group."""
+    for name, part in marks.groupby("mark", sort=False):
+        sign, size = STROKE if name in BOUNDS else CROSS
+        axis.plot(
+            part["value"], part["place"], sign, ms=size, mew=1.3, color=colour("ink"), label=plain(name)
+        )

@@ -1,0 +1,62 @@
+"""How large our runs are beside the originals': their shares of steps, data and seeds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from book.chapters.records import runs
+
+
+@functools.cache
+def paper_scales() -> pd.DataFrame:
+    """How large the originals' runs were: `table`, `task`, `what`, `parameter` and `value`, all read.
+
+    `parameter` is what says the same of ours: a parameter of the chapter, or "n", what a number is over.
+    A row without a task is of all tasks of its table.
+    """
+    return pd.read_csv(Path(__file__).with_name("paper_scales.csv"), comment="#")
+
+
+def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
+    """What share of the original's scale each of our numbers was made at: "steps 2.5 %, data 40 %".
+
+    Args:
+        here: rows of `records`: columns `task`, `record`, `n`, and `run` if a record has several.
+        table: of `paper_figures()`.
+
+    Returns:
+        A text for every row; "" where either scale is not known.
+    """
+    scales = paper_scales().query("table == @table")
+    told = {name: runs.provenance_of(name) for name in here["record"].unique()} if "record" in here else {}
+    texts = []
+    row: Any
+    for row in here.itertuples():
+        of_task = scales[scales["task"].isna() | scales["task"].eq(row.task)]
+        found = {
+            each.what: ours / each.value
+            for each in of_task.itertuples()
+            if (ours := _ours(each.parameter, row, told.get(getattr(row, "record", None), {})))
+        }
+        texts.append(", ".join(f"{what} {_percent(share)}" for what, share in found.items()))
+    return texts
+
+
+def _ours(parameter: str, row: Any, told: Mapping[str, Any]) -> float | None:
+    """The same of ours, if it is known; its training says how many steps a model had by default."""
+    if parameter == "n":
+        return float(row.n)
+    value = told.get("parameters", {}).get(parameter)
+    if parameter == "steps" and not value:
+        value = told.get("training", {}).get(getattr(row, "run", ""), {}).get("steps")
+    return len(value) if isinstance(value, list) else value
+
+
+def _percent(share: float) -> str:
+    """To two digits that count."""
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

@@ -20,7 +20,7 @@ STROKE, CROSS = ("|", 11), ("x", 7)
 
 BOUNDS = ("chance", "held against")
 
-ROOM = 0.16
+ROOM = 0.15
 """Inches that a point takes, or a line of what stands beside it."""
 
 WIDE = 60
@@ -63,7 +63,7 @@ def estimates(
         beside = beside[beside[panel].isin(titles)]
     groups = list(dict.fromkeys([*rows[of], *beside[of]]))
     words = ["\n".join(filter(None, [plain(group), (notes or {}).get(group)])) for group in groups]
-    lines = max(0.75 * rows[by].nunique() + 1, *(word.count("\n") + 1.5 for word in words))
+    lines = max(0.75 * rows[by].nunique() + 1, *(word.count("\n") + 1.6 for word in words))
     across, down = min(len(titles), across), -(-len(titles) // across)
     size = (COLUMN, 0.8 + down * (0.5 + ROOM * lines * len(groups)))
     figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
@@ -73,9 +73,8 @@ def estimates(
         here, theirs = (each[each[panel] == title] for each in (rows, beside))
         _dots(axis, here.assign(place=here[of].map(groups.index)), by, list(rows[by].unique()))
         _crosses(axis, theirs.assign(place=theirs[of].map(groups.index)))
-        axis.set(
-            title=formulas(fill(str(title), WIDE // across)), ylim=(len(groups) - 0.5, -0.5), xlabel=label
-        )
+        axis.set(title=formulas(fill(str(title), WIDE // across)), xlabel=label)
+        axis.set_ylim(len(groups) - 0.5, -0.5)
         axis.set_yticks(range(len(groups)), words)
         if xlim is not None:
             axis.set_xlim(*xlim)

@@ -310,11 +310,24 @@ def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path
         data, *_ = (path.parent / link["href"] for link in line.select("a"))
         rows = pd.read_csv(data) if data.suffix == ".csv" else np.load(data)
         assert list(rows), data  # columns, or arrays
+        if data.suffix == ".csv":
+            texts = rows.select_dtypes(exclude="number").astype(str)
+            assert not [cell for name in texts for cell in texts[name] if IN_WORDS.match(cell)], data
         heads = [cell.get_text().strip() for cell in each.select("thead th")]
         assert "index" not in heads, f"{each['id']} does not say what its first column holds"
 
 
+IN_WORDS = re.compile(r"[+-]?\d[\d.,]*( %| points)? (\[|±)")
+"""A number with its interval or spread in one cell: for readers, not for programs."""
+
 RAW = re.compile(r"\b(?:nan|NaN|NaT|None|<NA>)\b|\w+Error\b|object at 0x")
+
+
+COUNTED = re.compile(r"\], (n = )?[\d,]+( seeds?)?$")
+"""Over how many a number is, behind its interval: that is a column's, or the caption's, to say."""
+
+SHARE, NUMBER = re.compile(r"^(accuracy|exact match|agreement)\b"), re.compile(r"-?\d[\d.]*")
+"""What columns of shares are called, and the number that a cell begins with."""
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -323,7 +336,13 @@ def test_no_table_shows_what_only_a_program_understands(html: Path, chapter: str
     article = parsed(html / f"{chapter}.html").find("article")
     for figure in article.select("div.cell_output figure:has(table)"):
         cells = [cell.get_text().strip() for cell in figure.select("td, th")]
-        assert [cell for cell in cells if RAW.search(cell)] == [], figure["id"]
+        assert [cell for cell in cells if RAW.search(cell) or COUNTED.search(cell)] == [], figure["id"]
+        caption = figure.select_one(".caption-text").get_text()
+        heads = [cell.get_text().strip() for cell in figure.select("thead th")]
+        for row in figure.select("tbody tr") if "ercent" not in caption else ():
+            shares = [cell for head, cell in zip(heads, row.select("td"), strict=True) if SHARE.search(head)]
+            numbers = [float(found[0]) for cell in shares if (found := NUMBER.match(cell.get_text().strip()))]
+            assert all(number <= 1 for number in numbers), figure["id"]
         if not figure.select("tbody tr"):
             assert "no such rows" in figure.select_one(".caption-text").get_text(), figure["id"]
 

@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
+import pandas as pd
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnlib.models.stored import stored_model
+from book.chapters.findings.claims import CLAIMS, findings
 from book.chapters.findings.finding import Claim, Finding, Outcome
 from book.chapters.readings import reading
 from book.front import PARTS
@@ -15,6 +18,7 @@ from book.front.explorer import SUMS, explorer
 from book.front.findings import HEADING, line
 from book.front.gallery import gallery, places
 from book.front.summary import summary
+from book.front.verdicts import verdicts
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,6 +40,27 @@ def test_a_finding_shows_its_verdict_its_account_and_what_is_to_be_said_against_
     assert "{container} finding not-settled\n" in shown and ">not settled</span>" in shown
     assert "[Heads matter.](/notebooks/arithmetic_lens.ipynb#what-each-head-is-for)" in shown
     assert "\n0.1 [-0.2, 0.4] (other code)\n" in shown and "More" not in shown
+
+
+def test_the_chart_has_every_claim_with_its_verdict_and_says_when_nothing_was_run(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    findings.cache_clear()
+    page = verdicts(tmp_path)
+    assert "{figure} /book/_front/verdicts.svg" in page and "\n:alt: Points with intervals" in page
+    rows = pd.read_csv(tmp_path / "book/_front/verdicts.csv", dtype={"verdict": str})
+    points = rows[rows["verdict"].notna()]
+    assert len(points) == len(CLAIMS) == len(rows) - len(points)
+    judged = {each.claim.words: each.outcome for each in findings()}
+    for row in points.to_dict("records"):
+        outcome = judged[row["claim"].replace("\n", " ")]
+        assert (row["verdict"], row["of"]) == (outcome.verdict, outcome.crux.of)
+        np.testing.assert_allclose([row["value"], row["low"], row["high"]], outcome.crux[1:4])
+    monkeypatch.setattr("book.chapters.records.runs.RECORDED", tmp_path)
+    findings.cache_clear()
+    assert verdicts(tmp_path).startswith("*Not run yet*")
+    findings.cache_clear()
 
 
 def test_the_explorer_opens_on_the_head_that_looks_most_at_the_reference(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def test_every_claim_is_judged_and_says_its_numbers() -> None:
     for each in findings():
         assert each.outcome.verdict in VERDICTS and each.outcome.verdict != "not run"
         assert re.search(r"\d", each.outcome.found) and "nan" not in each.outcome.found
+        crux = each.outcome.crux
+        assert crux and crux.low <= crux.value <= crux.high and ", against " in crux.of, each.claim.words
 
 
 def test_without_records_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from attnlib.stats import Estimate, with_interval
-from book.chapters.records import in_words, learned_best, one_number, paper_marks
+from book.chapters.records import in_words, learned_best, one_number
 
 ROWS = pd.DataFrame(
     {
@@ -67,23 +67,6 @@ def test_every_text_spells_a_number_and_its_interval_alike():
     assert with_interval(row, "%", 1, named=False) == "43.4 [40.3, 46.5]"
     assert with_interval(row, "points", signed=True) == "+43 points [+40, +47]"
     assert with_interval(row, digits=3, beside=["seeds", ""]) == "0.434 [0.403, 0.465; seeds]"
-
-
-def test_marks_are_chance_and_the_papers_figure_where_it_has_one():
-    table, metrics = "Approximating How Single Head Attention Learns Table 1", ["A(alpha, beta_uf)"]
-    places = {"IMDB-1": "imdb", "mine-2": "mine"}
-    rows = [
-        {"record": record, "task": task, "metric": metric, "value": value}
-        for record, task in places.items()
-        for metric, value in {"A(alpha, beta_uf)": 0.4, "A_hat": 0.08}.items()
-    ]
-    found = paper_marks(pd.DataFrame(rows), table, metrics, chance="A_hat")
-    assert found.set_index(["record", "mark"])["value"].to_dict() == {
-        ("IMDB-1", "chance"): 0.08,
-        ("IMDB-1", "the authors'"): 0.5255,
-        ("mine-2", "chance"): 0.08,
-    }
-    assert set(found["metric"]) == set(metrics)
 
 
 def test_of_several_ways_to_train_a_kind_of_model_the_one_that_learned_best_counts():

@@ -79,6 +79,22 @@ def beside_the_log(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     return versus.join(here[["here", "low", "high", "n"]])
 
 
+def beside_points(versus: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`beside_the_log` as `book.chapters.records.beside_the_paper` draws it, the accuracy in percent.
+
+    Returns:
+        Ours, with `task` and `metric` as in the log; and what is possible, as marks.
+    """
+    rows = versus.reset_index().assign(task="addition, 1 to 99", by="here")
+    rows["metric"] = rows["metric"].str.removesuffix(", operands too")
+    percent = rows["metric"].map({"token accuracy": 100}).fillna(1)
+    names = [name for name in ("here", "low", "high", "best possible") if "n" in rows]
+    rows[names] = rows[names].mul(percent, axis=0)
+    possible = rows.rename(columns={"best possible": "value"}).assign(mark="best possible")
+    here = rows.rename(columns={"here": "value"}) if "n" in rows else rows.iloc[:0]
+    return here, possible[["task", "metric", "value", "mark"]]
+
+
 def as_published(p: ArithmeticLens) -> LensRun:
     """The run on the original's own splits."""
     return next(run for run in p.runs() if run.published)

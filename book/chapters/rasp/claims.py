@@ -10,13 +10,10 @@ import pandas as pd
 from attnlib.generators.rasp import LANGUAGES
 from attnlib.stats import table_over_seeds
 from book.chapters.findings.finding import Claim, Outcome, crux, how_many, number, one, percent, some
-from book.chapters.rasp.tables import accuracy_by_length, each_once, of_scale, trained_models
+from book.chapters.rasp.tables import SCALE, accuracy_by_length, each_once, of_scale, trained_models
 
 LEARNED = 0.95
 """The share of tokens from which on a task counts as learned."""
-
-SCALE: dict[str, str | int] = {"width": 64, "length": 30, "alphabet_size": 10, "positions": "sinusoidal"}
-"""The models that are judged: those of the chapter's own size."""
 
 WITH_A_SIZE = {name for name, definition in LANGUAGES.items() if definition.paper_size}
 """Languages that the paper gives layers and heads."""

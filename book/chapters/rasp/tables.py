@@ -14,7 +14,7 @@ from attnlib.models.compiled import PROGRAMS, Compiled, compiled
 from attnlib.stats import answer_accuracy, summarise, table_over_seeds
 from book.chapters.rasp.measures import sources_found, target_masses
 from book.chapters.rasp.rasp_languages import ABLATIONS, RaspLanguages, Size
-from book.chapters.records import as_printed, paper_figures
+from book.chapters.records import as_printed, counted, paper_figures
 
 KINDS_OF_MATCH = ["run", "program of", "heads"]
 """What tells a model beside a program from another."""
@@ -130,6 +130,9 @@ def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataF
 
 
 TABLES, FULL = "Thinking Like Transformers Table", "full size"
+
+SCALE: dict[str, str | int] = {"width": 64, "length": 30, "alphabet_size": 10, "positions": "sinusoidal"}
+"""Of the models that text and claims are about: the chapter's own size."""
 
 KIND = ["language", "bos", "supervised", "ablation", "alphabet_size", "length", "width", "positions"]
 """What sets models apart that are not just of different seeds."""
@@ -365,11 +368,8 @@ def _cells(
     """Means in percent with their intervals, languages in order, and over how many seeds they are."""
     order = found.assign(place=found["language"].map(_place)).sort_values("place", kind="stable")
     cells = plots.in_cells(order, index, column, unit="%", digits=1, lacking="not run")
-    counts = order.groupby(list(index))["n"].agg(["min", "max"])
-    least, most = (counts[end].reindex(cells.index).map("{:.0f}".format) for end in ("min", "max"))
-    return cells.reindex(columns=columns, fill_value="not run").assign(
-        seeds=most.where(least == most, least + " to " + most)
-    )
+    seeds = order.groupby(list(index))["n"].agg(counted)
+    return cells.reindex(columns=columns, fill_value="not run").assign(seeds=seeds.reindex(cells.index))
 
 
 def _place(name: str) -> int:

@@ -1,7 +1,14 @@
 """What a run leaves behind, the models that came with the book, and the papers' figures to set beside it."""
 # ruff: noqa: F401
 
-from book.chapters.records.numbers import Words, came_with_the_book, in_words, learned_best, one_number
+from book.chapters.records.numbers import (
+    Words,
+    came_with_the_book,
+    counted,
+    in_words,
+    learned_best,
+    one_number,
+)
 from book.chapters.records.papers import (
     as_printed,
     beside_the_paper,

@@ -102,6 +102,12 @@ def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
     return None if found.empty else found.sort_values(order, kind="stable").iloc[-1]
 
 
+def counted(units: pd.Series) -> str:
+    """How many units numbers are over, for a caption: "3", or "1 to 3"."""
+    least, most = int(units.min()), int(units.max())
+    return f"{most:,}" if least == most else f"{least:,} to {most:,}"
+
+
 def in_words(number: Any, unit: str = "", digits: int | None = None) -> Words:
     """A number with its 95 % interval and what it is a number of: "43 % [40, 47; n = 1,000]".
 

@@ -59,7 +59,13 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def beside_the_paper(
-    here: pd.DataFrame, table: str, label: str = "percent", *, by: str, panel: str | None = None, **how: Any
+    here: pd.DataFrame,
+    table: str,
+    label: str = "percent",
+    *,
+    by: str,
+    panel: str | None = None,
+    **how: Any,
 ) -> Drawing:
     """Our numbers with their intervals, and the paper's as crosses: a dot plot, a line per task.
 
@@ -72,7 +78,8 @@ def beside_the_paper(
         table: which of `paper_figures()`.
         label: what the numbers are.
         by: the column that shapes and colours tell apart.
-        panel: the column that panels tell apart: what stands behind a task of the paper, "task: panel".
+        panel: the column that panels tell apart: what stands behind a task of the paper, "task: panel"; where
+            nothing does, its tasks are the panels, and its settings stand in the place of tasks.
         **how: of `plots.estimates`; its `marks` come beside the paper's.
 
     Raises:
@@ -80,6 +87,8 @@ def beside_the_paper(
     """
     paper, here = _paper_and_ours(table, here)
     places = paper["task"].str.partition(": ")
+    if panel and not places[2].any():
+        places[0], places[2] = paper["setting"], paper["task"]
     marks = pd.DataFrame({"task": places[0], panel or "": places[2], "value": paper["value"]})
     marks["mark"] = paper["certainty"].map(
         lambda certainty: "the original's" + f" ({certainty})" * (certainty != "read")
@@ -87,7 +96,8 @@ def beside_the_paper(
     if label == "percent":
         here = here.assign(**{name: 100 * here[name] for name in ("value", "low", "high")})
     scales = here.assign(scale=share_of_scale(here, table)).groupby("task")["scale"].unique()
-    notes = dict.fromkeys(marks["task"], "not run here") | scales.map(" or ".join).to_dict()
+    said = scales.map(lambda texts: " or ".join(filter(None, texts)))
+    notes = dict.fromkeys(marks["task"], "not run here") | said.to_dict()
     how = {"xlim": None, "notes": notes} | how
     how["marks"] = pd.concat(
         [marks[marks["value"].abs().lt(float("inf"))], how.get("marks")], ignore_index=True

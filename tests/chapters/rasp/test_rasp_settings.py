@@ -222,11 +222,12 @@ def test_tables_are_means_over_seeds_with_intervals():
     table = rasp_tables.table_of_languages(rasp_tables.trained_models(rows)).set_index("language")
     assert list(table.index) == ["hist", "hist2", "dyck1_ptf", "mine"]
     assert table.loc["hist2", ["BOS", "BOS, supervised", "paper"]].tolist() == [
-        "92.0 [87.0, 97.0], 3 seeds",
-        "99.0 [no interval], 1 seed",
+        "92.0 [87.0, 97.0]",
+        "99.0 [no interval; n = 1]",
         "99.58 (unverified)",
     ]
-    assert table.loc["hist", ["no BOS", "BOS"]].tolist() == ["50.0 [no interval], 1 seed", "not run"]
+    assert table.loc["hist", ["no BOS", "BOS"]].tolist() == ["50.0 [no interval; n = 1]", "not run"]
+    assert table.loc[["hist2", "hist"], "seeds"].tolist() == ["1 to 3", "1"]
     assert table.loc["dyck1_ptf", "BOS, supervised"] == "no program"
     assert table.loc["mine", "paper"] == "not found"
 
@@ -255,8 +256,9 @@ def test_ablations_stand_beside_the_full_size_and_the_papers():
     assert rasp_tables.table_of_ablations(models).to_dict("list") == {
         "language": ["hist2", "hist2"],
         "by": ["here", "paper"],
-        "full size": ["90.0 [no interval], 1 seed", "99 (unverified)"],
-        "one layer fewer, twice as wide": ["40.0 [no interval], 1 seed", "83.5 (unverified)"],
+        "full size": ["90.0 [no interval; n = 1]", "99 (unverified)"],
+        "one layer fewer, twice as wide": ["40.0 [no interval; n = 1]", "83.5 (unverified)"],
+        "seeds": ["1", ""],
     }
 
 
@@ -294,7 +296,7 @@ def test_alphabets_and_lengths_over_records():
     )
     models = rasp_tables.trained_models(rows)
     table = rasp_tables.table_of_alphabets(models)
-    assert list(table.columns) == ["language", "10 symbols", "26 symbols"]
+    assert list(table.columns) == ["language", "10 symbols", "26 symbols", "seeds"]
     assert list(table["language"]) == ["hist2"]
     lengths = rasp_tables.accuracy_by_length(models)
     assert lengths[["language", "up_to", "value", "n"]].values.tolist() == [["hist2", 5, 1.0, 2]]
@@ -316,9 +318,9 @@ def test_agreement_with_programs_over_records():
         for seed in (0, 1)
     ]
     rows += [recorded(run="dyck", record="b", task="dyck1_ptf", metric="agreement with sort", uniform=0.1)]
-    table = rasp_tables.table_of_programs(pd.DataFrame(rows))
-    assert table["seeds"].tolist() == [2]
-    assert rasp_tables.table_of_programs(pd.DataFrame(rows[-1:])).empty
+    table = rasp_tables.table_of_programs(rasp_tables.of_programs(pd.DataFrame(rows)))
+    assert table["seeds"].tolist() == ["2"]
+    assert rasp_tables.of_programs(pd.DataFrame(rows[-1:])).empty
     values = table.drop(columns=["language", "supervised", "seeds"]).iloc[0].str.split(" ").str[0]
     assert values.astype(float).tolist() == [60, 35, 50, 30, 90, 80, 10]
     assert table["language"].tolist() == ["hist2"]

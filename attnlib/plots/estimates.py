@@ -37,7 +37,7 @@ def estimates(
     panel: str | None = None,
     marks: pd.DataFrame | None = None,
     notes: Mapping[str, str] | None = None,
-    xlim: tuple[float, float] | None = (0.0, 1.0),
+    xlim: tuple[float, float] | None = (-0.02, 1.02),
     across: int = ACROSS,
 ) -> Drawn:
     """Numbers with their intervals, a line of points per group; with `panel`, a panel per value of it.

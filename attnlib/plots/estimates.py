@@ -18,7 +18,7 @@ from attnlib.plots.words import by_group, listed, short
 STROKE, CROSS = ("|", 11), ("x", 7)
 """Shape and size of marks: a stroke for what is to be beaten (`BOUNDS`), a cross for what others found."""
 
-BOUNDS = ("chance", "held against")
+BOUNDS = ("chance", "held against", "best possible")
 
 ROOM = 0.15
 """Inches that a point takes, or a line of what stands beside it."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from attnlib import plots
 from attnlib.stats import summarise
 from attnlib.stats.seeds import table_over_seeds
 from book.chapters.findings.finding import how_many
@@ -158,19 +159,21 @@ def beside_the_paper(means: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame
         figures: of `paper_figures`, of one table and its standard deviations.
 
     Returns:
-        A row per way and source ("paper", "here"), a column per layer: "0.69 +- 0.27".
+        A row per way and source ("paper", "here"), a column per layer: "0.69 +- 0.27"; it knows its numbers.
     """
     paper = figures.pivot_table(index=["task", "setting"], columns="table", values="value", sort=False)
     mean, spread = sorted(paper.columns, key=len)
-    both = paper.reset_index()[["task", "setting", mean, spread]].itertuples(index=False)
+    both = list(paper.reset_index()[["task", "setting", mean, spread]].itertuples(index=False, name=None))
     shown = {(way, "paper", layer): f"{value:.2f} ± {apart:.2f}" for way, layer, value, apart in both}
     for row in means[means["layer"] > 0].itertuples():
         shown[row.way, "here", f"layer {row.layer}"] = f"{row.value:.2f} ± {row.spread:.2f}"
     table = pd.Series(shown).unstack().fillna("not run")
     ways = [way for way in (RAW, ROLLOUT, FLOW) if way in table.index]
-    return table.loc[
-        [(way, source) for way in ways for source in ("paper", "here") if (way, source) in table.index]
-    ]
+    order = [(way, source) for way in ways for source in ("paper", "here") if (way, source) in table.index]
+    theirs = pd.DataFrame(both, columns=["way", "layer", "value", "spread"]).assign(source="paper")
+    ours = means[means["layer"] > 0].assign(source="here", layer="layer " + means["layer"].astype(str))
+    numbers = pd.concat([theirs, ours])[["way", "source", "layer", "value", "spread"]]
+    return plots.knowing(table.loc[order], numbers)
 
 
 def to_record(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnlib.plots import Drawing, estimates
+from attnlib.plots import Drawing, estimates, knowing
 from attnlib.stats import with_interval
 from book.chapters.records.scale import share_of_scale
 
@@ -55,7 +55,8 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     shown = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
     ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": shown}).astype(str)
     ours["n"], ours["of its scale"] = here["n"].map("{:,.0f}".format), share_of_scale(here, table)
-    return both.merge(ours, on="task", how="left").fillna({"here": "not run"}).fillna("")
+    shown = both.merge(ours, on="task", how="left").fillna({"here": "not run"}).fillna("")
+    return knowing(shown, _numbers(paper, here))
 
 
 def beside_the_paper(
@@ -144,7 +145,7 @@ def paper_grid(
         if runs.empty:
             cells = dict.fromkeys(metrics, "not run")
             rows.append({"task": task, "by": "here", **cells, "setting": "not run"})
-    return pd.DataFrame(rows)
+    return knowing(pd.DataFrame(rows), _numbers(paper, here[here["metric"].isin(metrics)]))
 
 
 def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> pd.DataFrame:
@@ -195,6 +196,13 @@ def _paper_and_ours(
     printed = [*paper["task"].str.partition(": ")[0], *more]
     spelt = {name.casefold(): name for name in printed}
     return paper, here.assign(task=[spelt.get(str(task).casefold(), task) for task in here["task"]])
+
+
+def _numbers(paper: pd.DataFrame, here: pd.DataFrame) -> pd.DataFrame:
+    """What a table of texts was written from: the paper's figures, in percent, and our shares."""
+    both = {"the paper, in percent": paper, "here": here}
+    columns = ["by", "task", "setting", "metric", "value", "low", "high", "n"]
+    return pd.concat([rows.assign(by=by) for by, rows in both.items()]).reindex(columns=columns)
 
 
 def _refuse_merging(here: pd.DataFrame, place: list[str]) -> None:

@@ -55,24 +55,27 @@ def estimates(
         xlim: the ends of the numbers' axes; None for what there is, each panel by itself.
         across: so many panels stand side by side.
     """
-    rows = rows.assign(**({} if panel else {"": ""}))
-    panel, beside = panel or "", pd.DataFrame(columns=[of, panel or "", "value", "mark"])
-    titles = list(rows[panel].unique())
-    if marks is not None:
-        beside = marks.assign(**({} if panel else {"": ""}))
-        beside = beside[beside[panel].isin(titles)]
+    named = panel is not None or marks is not None
+    beside = rows.iloc[:0].assign(mark="") if marks is None else marks
+    if panel is None:
+        panel, rows, beside = "", rows.assign(**{"": ""}), beside.assign(**{"": ""})
+    titles, ways = list(rows[panel].unique()), list(rows[by].unique())
+    beside = beside[beside[panel].isin(titles)]
     groups = list(dict.fromkeys([*rows[of], *beside[of]]))
     words = ["\n".join(filter(None, [plain(group), (notes or {}).get(group)])) for group in groups]
-    lines = max(0.75 * rows[by].nunique() + 1, *(word.count("\n") + 1.6 for word in words))
+    lines = max(0.75 * len(ways) + 1, *(word.count("\n") + 1.6 for word in words))
     across, down = min(len(titles), across), -(-len(titles) // across)
     size = (COLUMN, 0.8 + down * (0.5 + ROOM * lines * len(groups)))
     figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
     for unused in grid.flat[len(titles) :]:
         unused.set_axis_off()
     for axis, title in zip(grid.flat, titles, strict=False):
-        here, theirs = (each[each[panel] == title] for each in (rows, beside))
-        _dots(axis, here.assign(place=here[of].map(groups.index)), by, list(rows[by].unique()))
-        _crosses(axis, theirs.assign(place=theirs[of].map(groups.index)))
+        here, theirs = (
+            each[each[panel] == title].assign(place=lambda rows: rows[of].map(groups.index))
+            for each in (rows, beside)
+        )
+        _dots(axis, here, by, ways)
+        _crosses(axis, theirs)
         axis.set(title=formulas(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
         axis.set_yticks(range(len(groups)), words)
@@ -81,16 +84,16 @@ def estimates(
         axis.grid(axis="x", alpha=0.3)
         for between in range(1, len(groups)):
             axis.axhline(between - 0.5, color=colour("faint"), lw=0.3, alpha=0.5)
-    legends = (zip(*axis.get_legend_handles_labels(), strict=True) for axis in grid.flat)
-    shown = {name: handle for legend in legends for handle, name in legend}
-    if panel or marks is not None:
-        below = {"loc": "outside lower center", "ncols": 2, "frameon": False}
-        figure.legend(shown.values(), shown, **below)
+    if named:
+        legends = (zip(*axis.get_legend_handles_labels(), strict=True) for axis in grid.flat)
+        shown = {name: handle for legend in legends for handle, name in legend}
+        figure.legend(shown.values(), shown, loc="outside lower center", ncols=2, frameon=False)
     else:
         grid.flat[0].legend(title=plain(by), **BESIDE)
     seen = by_group(rows, panel, [of, by]) if panel else by_group(rows, by, of)
     held = listed(
-        f"{each.mark} {each[panel]} {each[of]} {short(each['value'])}" for _, each in beside.iterrows()
+        " ".join(filter(None, [each.mark, each[panel], each[of], short(each["value"])]))
+        for _, each in beside.iterrows()
     )
     alt = f"Points with intervals, {label}. {seen}." + f" Marks: {held}." * bool(len(beside))
     drawn = pd.concat([rows, beside], ignore_index=True) if len(beside) else rows

@@ -42,8 +42,11 @@ CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks
 LAST = CHAPTERS.index("notebooks/methods") + 1
 """The chapters before the page on speed."""
 
-WITHOUT_RECORD = {"notebooks/own_model", "notebooks/methods"}
-"""One shows how the package is used, the other works out examples by hand: neither finds anything."""
+READS = "notebooks/looking_decides"
+"""It judges what the chapter before it recorded, whose models and explorers stand there."""
+
+WITHOUT_RECORD = {"notebooks/own_model", "notebooks/methods", READS}
+"""One shows how the package is used, one works out examples by hand, one reads: none measures anything."""
 
 LIMIT = 300_000  # bytes of a page; API pages may have twice that, a chapter with its explorers three times
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
@@ -241,7 +244,7 @@ MEASURES = ("notebooks/where_attention_tells", "notebooks/judging_measures")
 """Their explorer chooses among measures, and has a test of its own (test_measure_explorer_in_browser)."""
 
 
-@pytest.mark.parametrize("chapter", [each for each in CHAPTERS if each not in (DYNAMICS, *MEASURES)])
+@pytest.mark.parametrize("chapter", [each for each in CHAPTERS if each not in (DYNAMICS, *MEASURES, READS)])
 def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: str) -> None:
     """Layer, head and hover each change the picture, not only a number beside it."""
     with watched_page(browser) as (page, problems):

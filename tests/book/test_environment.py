@@ -185,8 +185,9 @@ def test_what_one_chapter_alone_uses_is_in_its_folder() -> None:
     users: dict[str, set[str]] = {}
     for folder in CHAPTERS:
         code = {path.stem for path in (ROOT / "book/chapters" / folder).rglob("*.py")} - {"__init__"}
-        (notebook,) = (path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem in code)
-        cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+        notebooks = [path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem in code]
+        cells = [cell for path in notebooks for cell in json.loads(path.read_text())["cells"]
+                 if cell["cell_type"] == "code"]  # fmt: skip
         source = "\n".join("".join(cell["source"]) for cell in cells)
         modules = [f"book.chapters.{folder}.{name}" for name in code]
         for module in modules_reached(modules, source):

@@ -65,9 +65,10 @@ class Claim:
     Attributes:
         study: a key of `STUDIES`.
         words: the claim, a sentence.
-        chapter: the notebook whose records decide.
+        chapter: the notebook with the account, whose records decide.
         section: the heading in it under which the account stands.
         answer: the rule of the verdict; its docstring says it.
+        of: the notebook whose records decide, where it is another.
     """
 
     study: str
@@ -75,6 +76,7 @@ class Claim:
     chapter: str
     section: str
     answer: Answer
+    of: str = ""
 
     @property
     def anchor(self) -> str:
@@ -102,7 +104,7 @@ def find(claim: Claim) -> Finding:
 
     What is to be said against a record counts if the claim would be judged otherwise without that record.
     """
-    rows = records(claim.chapter)
+    rows = records(claim.of or claim.chapter)
     outcome = judged(claim, rows)
     if outcome.verdict == "not run":
         return Finding(claim, outcome)

@@ -477,7 +477,7 @@ class AlgorithmicReasoning(Chapter):
             ends = [*recipe.ends, recipe.steps]
             ranges = [*(stage.ranges for stage in recipe.stages), {}]
             for start, end, own in zip([0, *ends], ends, ranges, strict=False):
-                texts = in_words(self.settings(name, "train") | dict(own))
+                texts = in_words(self.settings(name, "train") | dict(own), longest=12)
                 rows.append({"task": name, "from step": start, "to step": end, "texts": texts})
         return pd.DataFrame(rows)
 

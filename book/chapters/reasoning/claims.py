@@ -8,6 +8,7 @@ import pandas as pd
 
 from attnlib.stats import table_over_seeds, with_interval
 from book.chapters.findings.finding import Claim, Outcome, against, crux, number, one, percent, points, some
+from book.chapters.reasoning.looking_decides import READ
 from book.chapters.reasoning.tables import correlations, extrapolation, over_seeds
 from book.chapters.reasoning.verdicts import (
     CAUSE,
@@ -150,16 +151,18 @@ CLAIMS = (
     Claim(
         "spiegel2025attend",
         "They fail there because attention is not where the algorithm looks.",
-        "algorithmic_reasoning",
+        "looking_decides",
         "A verdict for every task",
         attention_causes_failure,
+        of=READ,
     ),
     Claim(
         "spiegel2025attend",
         "Models that look where the algorithm looks are the ones that get it right.",
-        "algorithmic_reasoning",
+        "looking_decides",
         "Does looking at the reference tell who extrapolates?",
         looking_goes_with_being_right,
+        of=READ,
     ),
     Claim(
         "lens",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pandas as pd
 
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, legend_of, looks, panels, points, row_of_panels
 from attnlib.plots.style import plain
-from attnlib.plots.themes import colour
+from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 
 FILLS = ("full", "none", "left", "right", "top")
@@ -51,6 +52,50 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
     legend_of(axes[-1])
     seen = by_group(rows, "task", ["measure", groups])
     return finished(figure), rows, f"Points of reference mass with intervals, a panel per task. {seen}."
+
+
+@drawing
+def verdicts(rows: pd.DataFrame) -> Drawn:
+    """What models lose out of distribution, and what the best change of their attention gives back.
+
+    A row per kind of model, below the name of its family. To the left the accuracy per token: in distribution
+    and out of it, the loss between them, under the best change, and under its control. To the right what the
+    change gains, with its interval, and the verdict in words.
+
+    Args:
+        rows: of `tables.kinds_judged`.
+    """
+    first = ~rows["models"].duplicated()
+    places = (first.cumsum() + range(len(rows))).to_numpy()  # with a line for the name of every family
+    names = [*places, *places[first] - 1]
+    figure, (shares, gains) = plt.subplots(
+        1, 2, figsize=(COLUMN, 0.9 + 0.22 * len(names)), sharey=True, width_ratios=[3, 2]
+    )
+    change, alone = (look.colour for look in islice(looks(), 2))
+    marks: dict[str, tuple[str, dict[str, Any]]] = {
+        "in distribution": ("ID", {"marker": "|", "ms": 9, "color": colour("faint")}),
+        "out of it": ("OOD", {"marker": "o", "ms": 5, "color": alone, "mfc": "none"}),
+        "with the control": ("control", {"marker": "x", "ms": 5, "color": alone}),
+        "with the best change": ("changed", {"marker": "o", "ms": 5, "color": change}),
+    }
+    shares.hlines(places, rows["OOD"], rows["ID"], color=colour("faint"), lw=1)
+    for label, (column, how) in marks.items():
+        shares.plot(rows[column], places, ls="", label=label, **how)
+    gains.axvline(0, color=colour("faint"), lw=0.8, ls=":")
+    points(gains, rows, places.tolist(), next(looks()), "gain")
+    for place, verdict in zip(places, rows["verdict"], strict=True):
+        gains.text(1.03, place, verdict, transform=gains.get_yaxis_transform(), va="center")
+    shares.set_yticks(names, [*map(plain, rows["kind"]), *rows.loc[first, "models"]])
+    for head in shares.get_yticklabels()[len(rows) :]:
+        head.set_fontweight("bold")
+    shares.set(xlabel="accuracy per token", xlim=(-0.03, 1.05), ylim=(len(names) - 0.4, -0.6))
+    gains.set(xlabel="gain", xlim=(-1.05, 1.1))
+    for axis in (shares, gains):
+        axis.tick_params("y", length=0)
+        axis.grid(axis="x", alpha=0.3)
+    legend_of(shares)
+    seen = by_group(rows, "verdict", ["models", "kind"])
+    return finished(figure), rows, f"A row per kind of model: accuracies, and the gain. Gains: {seen}."
 
 
 @drawing

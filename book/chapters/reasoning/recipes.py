@@ -65,9 +65,11 @@ LONGER: dict[str, dict[str, dict[str, Any]]] = {
 """Reversal towards longer strings, as all other tasks; the study trained from scratch on the longer ones."""
 
 
-def in_words(settings: dict[str, Any]) -> str:
-    """Settings of a generator in words: "length 1-4, num_of_nums 2"."""
-    return ", ".join(f"{key} {range_in_words(value)}" for key, value in settings.items())
+def in_words(settings: dict[str, Any], longest: int | None = None) -> str:
+    """Settings of a generator in words: "length 1-4, num_of_nums 2"; no range in more characters than that."""
+    said = {key: range_in_words(value) for key, value in settings.items()}
+    cut = {key: f"{text[:longest]}…" for key, text in said.items() if longest and len(text) > longest}
+    return ", ".join(f"{key} {text}" for key, text in (said | cut).items())
 
 
 def range_in_words(value: Any) -> str:

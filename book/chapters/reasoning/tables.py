@@ -10,6 +10,7 @@ import pandas as pd
 from torch import nn
 
 from attnlib.generators.base import Batch
+from attnlib.plots.drawing import labelled
 from attnlib.stats import Estimate, answer_accuracy, mass_table, summarise, table_over_seeds
 from attnlib.stats.masses import MEAN, ROLLOUT
 from book.chapters.reasoning import verdicts
@@ -19,6 +20,9 @@ from book.chapters.reasoning.rank_correlation import rank_correlation
 
 ACCURACY = "teacher-forced accuracy"
 MASS = "rollout"
+
+LLAMA, OWN_BLOCKS, FINE_TUNED = "Llama's blocks", "our own blocks", "a language model, fine-tuned"
+"""The families of models that are judged."""
 
 
 def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -35,6 +39,13 @@ def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     rows = rows.assign(**numbers).dropna(subset=["value"])
     of = "seeds" if rows["seed"].nunique() > 1 else "texts"
     return table_over_seeds(rows, by, share=True, of_one=True).assign(of=of)
+
+
+def counted(rows: pd.DataFrame) -> str:
+    """What the intervals of `over_seeds` are over, for a caption: "3 seeds", "38 to 200 texts"."""
+    least, most = int(rows["n"].min()), int(rows["n"].max())
+    of = " and ".join(rows["of"].unique()) if "of" in rows else "texts"
+    return f"{least} {of}" if least == most else f"{least} to {most} {of}"
 
 
 def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
@@ -74,6 +85,26 @@ def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
     table["above uniform"] = table["mass"] - table["above uniform"]
     # The page's run is the first of several seeds, too: a model that is in two records counts once.
     return table.drop_duplicates(["task", "model", "seed", *names], ignore_index=True)
+
+
+def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
+    """The verdict on every kind of model that is recorded with several seeds, towards longer texts.
+
+    Args:
+        rows: of `records("algorithmic_reasoning")`.
+        **rule: `level` and `enough` of `verdicts.judged`.
+
+    Returns:
+        Rows of `judged`, with `models`: whose blocks these are. What is of one family is corrected together.
+    """
+    several, by_positions = verdicts.verdict_tables(rows, **rule)
+    tuned = rows[rows["setting"].str.contains("fine-tuned")] if len(rows) else rows
+    families = {
+        LLAMA: several[~verdicts.apart(several)],
+        OWN_BLOCKS: by_positions,
+        FINE_TUNED: verdicts.judged(verdicts.recorded_gains(tuned), **rule),
+    }
+    return labelled(families, "models")
 
 
 def correlations(models: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, 
 from book.chapters.reasoning.intervention import RANDOM, REFERENCE
 from book.chapters.records import learned_best
 
-CAUSE, PART, NONE, NO_LOSS = "the cause", "a part of it", "no evidence", "no loss shown"
+CAUSE, PART, NONE, NO_LOSS = "the cause", "a part of it", "not shown", "no loss shown"
 """What attention may be of a failure; the last where there is none to be explained."""
 
 HALF = 0.5
@@ -79,16 +79,18 @@ def losses(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return found.rename(columns={"value": "lost", "low": "lost low", "high": "lost high"})
 
 
-def judged(gains: pd.DataFrame) -> pd.DataFrame:
+def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> pd.DataFrame:
     """Verdicts of one table: does attention cause the failure out of distribution?
 
     Without a loss (its interval is not above 0) there is nothing to cause. Attention is the cause if a change
-    of it is shown to gain, and at least half of what was lost comes back; if less does, it is a part of it.
-    A gain is shown if its interval is above 0, and its p below 5 %, by Holm's method over all rows with a
-    loss.
+    of it is shown to gain, and enough of what was lost comes back; if less does, it is a part of it. A gain
+    is shown if its interval is above 0, and its p below the level, by Holm's method over all rows with a
+    loss; else it is not shown, of which an experiment of more models may say more.
 
     Args:
         gains: `value`, `low`, `high`, `n`, `closed` (see `best_gains`) and `lost low` (see `losses`).
+        level: of all verdicts together.
+        enough: so much of the loss.
 
     Returns:
         The same rows with `p_holm` (NaN without a loss) and `verdict`. p is Student's, two-sided, with the
@@ -99,8 +101,8 @@ def judged(gains: pd.DataFrame) -> pd.DataFrame:
     ratio = (gains["value"].abs() * stats.t.ppf(0.975, spare) / half).fillna(0.0)  # 0 / 0: no gain anywhere
     p = np.where(loses, 2 * stats.t.sf(ratio, spare), np.nan)
     found = gains.assign(p_holm=corrected(p))
-    shown = (found["low"] > 0) & (found["p_holm"] < LEVEL)
-    cases = [~loses, ~shown, found["closed"] >= HALF]
+    shown = (found["low"] > 0) & (found["p_holm"] < level)
+    cases = [~loses, ~shown, found["closed"] >= enough]
     return found.assign(verdict=np.select(cases, [NO_LOSS, NONE, CAUSE], PART))
 
 
@@ -125,18 +127,21 @@ def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
     return gains[["record", *columns]].merge(losses(rows, by), on=by).drop(columns="record")
 
 
-def verdict_tables(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def verdict_tables(rows: pd.DataFrame, **rule: float) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The verdicts over seeds of all recorded models from random weights, corrected table by table.
 
     Args:
         rows: of `records("algorithmic_reasoning")`.
+        **rule: `level` and `enough` of `judged`.
 
     Returns:
         `judged` gains of models with the positions of a Llama, and of those that differ in their positions.
     """
     found = recorded_gains(of_seeds(rows))
     own = own_positions(found)
-    several, by_positions = (judged(part).reset_index(drop=True) for part in (found[~own], found[own]))
+    several, by_positions = (
+        judged(part, **rule).reset_index(drop=True) for part in (found[~own], found[own])
+    )
     return several, by_positions
 
 
@@ -274,11 +279,6 @@ def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:
     table = summarise(rows, ["run", "kind", "seed", "split", "change", "heads"])
     metric = [RIGHT.format_map(row) for row in table.to_dict("records")]
     return table.assign(metric=metric).drop(columns=["split", "change", "heads"])
-
-
-def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does attention cause the failure out of distribution? `best_gains` of `changed_attention`, `judged`."""
-    return judged(best_gains(rows).merge(losses(right_tokens(rows), ["kind"]), on="kind"))
 
 
 def _right(rows: pd.DataFrame) -> pd.DataFrame:

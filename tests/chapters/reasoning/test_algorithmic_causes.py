@@ -22,9 +22,9 @@ from book.chapters.reasoning.verdicts import (
     best_gains,
     changed_attention,
     judged,
+    losses,
     recorded_gains,
     right_tokens,
-    verdicts,
 )
 
 TOKENIZER = char_tokenizer()
@@ -86,6 +86,11 @@ def test_where_nothing_is_left_out_it_changes_nothing_and_not_as_published():
 
 
 # ---- verdicts --------------------------------------------------------------------------------------------
+
+
+def verdicts(rows, **rule):
+    """`best_gains`, judged."""
+    return judged(best_gains(rows).merge(losses(right_tokens(rows), ["kind"]), on="kind"), **rule)
 
 
 def found(gains, seeds=(0,), alone=0.2, inside=1.0, texts=40, control=0.25):
@@ -169,6 +174,12 @@ def test_the_verdicts_of_one_table_are_corrected_for_how_many_they_are():
     assert table["p_holm"].iloc[1] == pytest.approx(2 * 0.0291, abs=2e-4)
     without = judged(gains(0.19, 0.05, 0.01).assign(**{"lost low": [0.5, 0.5, -0.1]}))
     assert list(without["verdict"]) == [CAUSE, CAUSE, NO_LOSS]
+
+
+def test_a_reader_may_judge_by_another_rule():
+    table = gains(0.19, 0.05, 0.01)
+    assert list(judged(table, level=0.06)["verdict"]) == [CAUSE, CAUSE, NONE]
+    assert list(judged(table, enough=0.95)["verdict"]) == [PART, NONE, NONE]
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])

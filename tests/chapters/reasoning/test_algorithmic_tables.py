@@ -6,11 +6,22 @@ import pytest
 
 from attnlib import plots
 from attnlib.generators.algorithmic import TooFewTexts
-from book.chapters.reasoning import AlgorithmicReasoning, figures
+from book.chapters.reasoning import AlgorithmicReasoning, LookingDecides, figures
 from book.chapters.reasoning.algorithmic_reasoning import ReasoningRun
-from book.chapters.reasoning.tables import correlations, extrapolation, over_seeds, recorded
-from book.chapters.reasoning.verdicts import apart, of_seeds, recorded_gains, verdict_tables
-from book.chapters.records import came_with_the_book
+from book.chapters.reasoning.looking_decides import READ
+from book.chapters.reasoning.tables import (
+    FINE_TUNED,
+    LLAMA,
+    OWN_BLOCKS,
+    correlations,
+    counted,
+    extrapolation,
+    kinds_judged,
+    over_seeds,
+    recorded,
+)
+from book.chapters.reasoning.verdicts import CAUSE, apart, of_seeds, recorded_gains, verdict_tables
+from book.chapters.records import came_with_the_book, runs
 from book.chapters.refusals import ParameterError
 from tests.parameters import quick
 
@@ -191,3 +202,54 @@ def test_the_verdicts_that_are_judged_are_of_models_from_scratch_of_several_seed
     assert not of_seeds(rows)["setting"].str.contains("fine-tuned").any()
     assert recorded_gains(rows[rows["metric"].eq("accuracy")]).empty
     assert verdict_tables(pd.DataFrame(columns=["run", "setting", "kind", "ranges", "metric"]))[0].empty
+
+
+def test_every_kind_towards_longer_texts_is_judged_in_its_family_and_drawn_with_its_verdict():
+    judged = kinds_judged(came_with_the_book(READ))
+    assert judged["models"].value_counts().to_dict() == {OWN_BLOCKS: 12, LLAMA: 7, FINE_TUNED: 1}
+    assert not apart(judged).any()
+    assert judged.loc[judged["models"] != FINE_TUNED, "kind"].is_unique, "the page tells of them by kind"
+    (tuned,) = judged[judged["models"] == FINE_TUNED].to_dict("records")
+    assert (tuned["kind"], tuned["verdict"]) == ("string reversal", CAUSE)
+    shares, gains = figures.verdicts(judged).figure.axes
+    assert [text.get_text() for text in gains.texts] == judged["verdict"].tolist()
+    names = [label.get_text() for label in shares.get_yticklabels()]
+    assert names == [*judged["kind"], LLAMA, OWN_BLOCKS, FINE_TUNED]
+    assert len({*shares.get_yticks()}) == len(names), "a line each"
+    alone = next(line for line in shares.lines if line.get_label() == "out of it")
+    assert list(alone.get_xdata()) == judged["OOD"].tolist()
+
+
+def test_a_caption_counts_what_intervals_are_over():
+    rows = pd.DataFrame({"n": [3, 3], "of": "seeds"})
+    assert counted(rows) == "3 seeds" and counted(rows.assign(n=[38, 200], of="texts")) == "38 to 200 texts"
+
+
+# ---- the page that judges them -----------------------------------------------------------------------------
+
+
+def judging(**change):
+    return LookingDecides.checked(quick("looking_decides") | change)
+
+
+def test_a_readers_own_runs_are_judged_if_they_are_to_count(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
+    rows = came_with_the_book(READ)
+    own = rows[rows["run"].str.startswith("successor") & rows["record"].str.startswith("llama")]
+    columns = own.columns.difference(["record", "device", "commit", "recorded"])
+    runs.record(own[columns], notebook=READ, label="mine", params={"tasks": []}, device="CPU")
+    assert judging().rows()["record"].str.startswith("mine-").any()
+    assert not judging(own_runs=False).rows()["record"].str.startswith("mine-").any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"level": 0.0}, "greater than 0"),
+        ({"enough": 1.5}, "less than or equal to 1"),
+        ({"attention": "mean"}, "'above uniform', 'mass' or 'mass ID'"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused(change, message):
+    with pytest.raises(ParameterError, match=message):
+        judging(**change)

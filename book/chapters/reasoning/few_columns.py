@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from attnlib.generators.base import Batch
 from attnlib.measures import evaluate_rows
 from attnlib.models.transformer import Transformer
-from attnlib.stats import answer_accuracy, mass_table
+from attnlib.stats import answer_accuracy, mass_table, table_over_seeds
 from attnlib.stats.masses import MEAN
 from attnlib.training import Plan, token_loss, token_scores, trained
 
@@ -176,3 +176,32 @@ def further_rows(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd
                 found.append(pd.concat(tables).assign(run=run.name, metric=named))
     columns = ["run", "metric", "value", "low", "high", "n", "uniform"]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+
+
+def came_back(rows: pd.DataFrame) -> pd.DataFrame:
+    r"""What of the loss on longer texts comes back, by what is trained further.
+
+    $$c = \frac{a_{\text{further}} - a_{\text{nothing}}}{i_{\text{nothing}} - a_{\text{nothing}}}$$
+
+    with $a$ the accuracy per token out of distribution and $i$ that in it, model by model; means over seeds,
+    with Student's interval.
+
+    Args:
+        rows: `further_rows` as they are recorded, with `kind`, `task`, `positions` and `seed`.
+
+    Returns:
+        Columns `kind`, `task`, `positions`, `trained` (`NOTHING` or one of `WAYS`), `metric` ("accuracy ID",
+        "accuracy OOD", "mean attention OOD", "came back"), `value`, `low`, `high`, `n` (seeds).
+    """
+    named = rows["metric"].str.extract(rf"^{FURTHER}(?P<trained>.+): (?P<what>.+)$")
+    rows = rows.assign(trained=named["trained"], what=named["what"])[named["trained"].notna()]
+    about, key = ["kind", "task", "positions", "seed"], ["kind", "task", "positions", "trained"]
+    numbers = rows.pivot_table("value", [*about, "trained"], "what", sort=False)
+    alone = numbers.xs(NOTHING, level="trained").reindex(numbers.index.droplevel("trained"))
+    lost = (alone["accuracy ID"] - alone["accuracy OOD"]).to_numpy()
+    numbers["came back"] = (numbers["accuracy OOD"] - alone["accuracy OOD"].to_numpy()) / lost
+    tables = [
+        table_over_seeds(numbers[name].rename("value").reset_index(), key).assign(metric=name)
+        for name in ("accuracy ID", "accuracy OOD", "mean attention OOD", "came back")
+    ]
+    return pd.concat(tables, ignore_index=True)

@@ -1,5 +1,6 @@
 """Training a column of queries and keys further: that it is trained, and nothing else."""
 
+import pandas as pd
 import pytest
 import torch
 
@@ -120,3 +121,23 @@ def test_another_model_than_our_own_is_refused(p):
     with pytest.raises(ValueError, match="steepest"):
         AlgorithmicReasoning.checked(p.model_dump() | {"further": ["two columns"]})
     assert set(WAYS) == {ALL, WHOLE, STEEPEST, RANDOM, FASTEST, SLOWEST}
+
+
+def test_what_came_back_is_a_share_of_what_was_lost():
+    """By hand, of two seeds; of another kind of positions, apart."""
+    numbers = {"nothing": [(0.9, 0.5), (1.0, 0.2)], STEEPEST: [(0.8, 0.7), (1.0, 0.6)]}
+    rows = pd.DataFrame(
+        {"kind": positions, "task": "t", "positions": positions, "seed": seed, "value": value + other,
+         "metric": f"further, {way}: {metric} {split}"}
+        for other, positions in ((0.0, "rotary"), (-0.1, "none"))
+        for way, seeds in numbers.items()
+        for seed, pair in enumerate(seeds)
+        for value, split in zip(pair, ("ID", "OOD"), strict=True)
+        for metric in ("accuracy", "mean attention")
+    )  # fmt: skip
+    other = pd.DataFrame({"metric": ["accuracy OOD"], "value": [0.0], "kind": ["rotary"]})
+    found = few_columns.came_back(pd.concat([rows, other])).set_index(["metric", "kind", "trained"])
+    assert found.loc[("came back", "rotary", STEEPEST), "value"] == pytest.approx((0.2 / 0.4 + 0.4 / 0.8) / 2)
+    assert found.loc[("came back", "none", "nothing"), "value"] == 0
+    assert found.loc[("accuracy OOD", "none", STEEPEST), "value"] == pytest.approx(0.55)
+    assert (found["n"] == 2).all()

@@ -37,7 +37,7 @@ from book.chapters.parameters import (
     among,
     refuse_heads,
 )
-from book.chapters.reasoning import recipes
+from book.chapters.reasoning import few_columns, recipes
 from book.chapters.reasoning.recipes import AS_THE_RECIPE, Override, Recipe, Stage, in_words, tuples
 from book.chapters.refusals import WITHOUT_ATTENTION, refuse_model_name
 
@@ -113,6 +113,7 @@ class AlgorithmicReasoning(Chapter):
     supervision: Amount = Field(gt=0)
     strengths: Several[Share]
     reinforced_heads: Count = Field(ge=1)
+    further: Different[Annotated[str, among(few_columns.WAYS)]]
     text: Text
     seeds: Seeds
 
@@ -156,6 +157,10 @@ class AlgorithmicReasoning(Chapter):
             raise ValueError(
                 f"positions may be chosen of our own transformer only (model={OWN!r}); got {self.positions} "
                 f"for {self.model}, which has its own"
+            )
+        if self.further and self.model != OWN:
+            raise ValueError(
+                f"further is of our own transformer only (model={OWN!r}); got {self.further} for {self.model}"
             )
         for name in self.tasks:
             self._try_model(name)

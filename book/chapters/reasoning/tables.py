@@ -223,6 +223,7 @@ def to_record(
     by_length: pd.DataFrame,
     reinforced: pd.DataFrame | None = None,
     changed: pd.DataFrame | None = None,
+    further: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """The chapter's rows for its record: of every model, and gains over the seeds of a kind.
 
@@ -235,6 +236,7 @@ def to_record(
         by_length: `p.accuracy_by_length`.
         reinforced: `pushed`.
         changed: `changed_attention`. Gains are recorded, and verdicts made of them when they are read.
+        further: `few_columns.further_rows`.
     """
     made = [recorded(accuracy, "{how} {metric} {split}")]
     made += [recorded(by_group, "{measure}, {group}", "uniform")]
@@ -247,6 +249,8 @@ def to_record(
     if changed is not None:
         made += [recorded(verdicts.right_tokens(changed), "{metric}")]
         made += [recorded(verdicts.best_gains(changed), verdicts.GAIN, *verdicts.BESIDE_GAINS)]
+    if further is not None:
+        made += [recorded(further, "{metric}", "uniform")]
     runs = p.run_table()
     if len(p.seeds) > 1:
         kinds = runs.drop_duplicates("kind")

@@ -1,0 +1,207 @@
+r"""Does a model that fails at longer lengths need more than one column of its queries and keys?
+
+In every layer and head $q = x W_q + b_q$ and $k = x W_k + b_k$. Column $c$ of both, in all heads of all
+layers, is trained further on longer texts, and nothing else:
+
+$$q_c \leftarrow q_c + x u_c + b_c, \qquad k_c \leftarrow k_c + x v_c + d_c,$$
+
+with $u, v, b, d$ zero to begin with. A score is a sum over columns, so that one can shift every head's
+attention, but not what is done with what a head finds. With rotary positions columns turn in pairs, each pair
+by a frequency of its own.
+
+Source:
+    *Attend or Perish*, as submitted to ICLR 2026 (OpenReview, jHPCXOi9LU), says that one column is enough.
+    Its code is not public, so that the rules by which a column is chosen are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnlib.generators.base import Batch
+from attnlib.measures import evaluate_rows
+from attnlib.models.transformer import Transformer
+from attnlib.stats import answer_accuracy, mass_table, table_over_seeds
+from attnlib.stats.masses import MEAN
+from attnlib.training import Plan, token_loss, token_scores, trained
+
+if TYPE_CHECKING:
+    from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
+
+NOTHING, ALL, WHOLE = "nothing", "all weights", "queries and keys"
+STEEPEST, RANDOM = "one column, the steepest", "one column, at random"
+FASTEST, SLOWEST = "the fastest frequency", "the slowest frequency"
+WAYS = (ALL, WHOLE, STEEPEST, RANDOM, FASTEST, SLOWEST)
+"""What can be trained further; the last two, of rotary positions."""
+
+FURTHER = "further, "
+"""How what is recorded of them begins."""
+
+RATE, STEPS, BATCH = 0.01, 200, 32
+"""The highest learning rate, steps, and texts per step; the first by a trial on one model, of reversal."""
+
+
+class Further(nn.Module):
+    """A linear map of which only some outputs are trained further.
+
+    Attributes:
+        linear: the map as it was; it does not learn.
+        change: what is added to those outputs: zero to begin with.
+        outputs: which.
+    """
+
+    def __init__(self, linear: nn.Linear, outputs: Int[Tensor, " output"]) -> None:
+        super().__init__()
+        self.linear = linear
+        self.change = nn.Linear(linear.in_features, len(outputs))
+        for weight in self.change.parameters():
+            nn.init.zeros_(weight)
+        self.register_buffer("outputs", outputs)
+
+    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch output"]:
+        """The outputs, some of them changed."""
+        return self.linear(x).index_add(-1, self.outputs, self.change(x))
+
+    @torch.no_grad()
+    def merged(self) -> nn.Linear:
+        """The same as one linear map."""
+        self.linear.weight.index_add_(0, self.outputs, self.change.weight)
+        self.linear.bias.index_add_(0, self.outputs, self.change.bias)
+        return self.linear
+
+
+def outputs_of(model: Transformer, columns: Sequence[int]) -> Int[Tensor, " output"]:
+    """Where queries and keys of all heads have these columns, among the outputs of a layer's `qkv`."""
+    config = model.config
+    places = torch.arange(3 * config.width).view(3, config.n_heads, -1)
+    return places[:2, :, list(columns)].flatten()
+
+
+def column_gradients(model: Transformer, batch: Batch) -> Float[Tensor, " column"]:
+    """How steep the loss on a batch is along each column of all queries and keys: its gradient's norm."""
+    model.zero_grad()
+    token_loss()(model, batch.to(next(model.parameters()).device))["loss"].backward()
+    shape = (3, model.config.n_heads, -1, model.config.width)
+    squares = [
+        layer.attention.qkv.weight.grad.view(shape)[:2].square().sum((0, 1, 3)) for layer in model.layers
+    ]
+    model.zero_grad()
+    return torch.stack(squares).sum(0).sqrt().cpu()
+
+
+def columns_of(way: str, steepness: Float[Tensor, " column"], seed: int) -> list[int]:
+    """The columns that are trained further.
+
+    Args:
+        way: one of `WAYS` that trains columns.
+        steepness: what `column_gradients` says of each.
+        seed: of the one at random, which is never the steepest.
+    """
+    n, steepest = len(steepness), int(steepness.argmax())
+    others = [column for column in range(n) if column != steepest]
+    return {
+        WHOLE: [*range(n)],
+        STEEPEST: [steepest],
+        RANDOM: [int(np.random.default_rng(seed).choice(others))],
+        FASTEST: [0, n // 2],
+        SLOWEST: [n // 2 - 1, n - 1],
+    }[way]
+
+
+def trained_further(p: AlgorithmicReasoning, run: ReasoningRun, model: Transformer, way: str) -> Transformer:
+    """A copy of a run's model, trained on texts out of its distribution by one of `WAYS`.
+
+    It sees texts of the lengths that it fails at, none of which is in its tests, and the best of ten
+    checkpoints is chosen by validation texts of these lengths.
+    """
+    copy = deepcopy(model)
+    texts = p.generator(run.task, "ood", split="train", seed=run.seed)
+    batches = texts.batches(BATCH)
+    if way != ALL:
+        columns = columns_of(way, column_gradients(copy, batches(0)), run.seed)
+        copy.requires_grad_(False)
+        for layer in copy.layers:
+            layer.attention.qkv = Further(layer.attention.qkv, outputs_of(copy, columns))
+    plan = Plan(
+        steps=STEPS,
+        learning_rate=RATE,
+        schedule="onecycle",
+        clip=1.0,
+        evaluate_every=STEPS // 10,
+        metric="accuracy",
+        seed=run.seed,
+        device=p.device,
+    )
+    valid = p.batches(run.task, "ood", split="valid")
+    trained(copy, batches, token_loss(), plan, chapter=p.notebook, valid=valid, score=token_scores)
+    if way != ALL:
+        for layer in copy.layers:
+            layer.attention.qkv = layer.attention.qkv.merged()
+    return copy
+
+
+def further_rows(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame:
+    """What becomes of every model with what `p.further` names trained further, and of the model as it is.
+
+    Args:
+        p: the chapter; its models are of our own transformer.
+        models: by the names of `runs()`.
+
+    Returns:
+        Columns `run`, `metric` (such as "further, all weights: accuracy OOD"; also exact match, and mean
+        attention on the reference, beside an even one's as `uniform`), `value`, `low`, `high`, `n` (texts).
+    """
+    found = list[pd.DataFrame]()
+    for run in p.runs() if p.further else ():
+        for way in (NOTHING, *p.further):
+            if way in (FASTEST, SLOWEST) and run.positions != "rotary":
+                continue
+            model = models[run.name]
+            if way != NOTHING:
+                model = trained_further(p, run, model, way)  # type: ignore[arg-type]
+            for split in ("id", "ood"):
+                rows = evaluate_rows(model, p.batches(run.task, split), follow=(MEAN,))
+                tables = [answer_accuracy(rows), mass_table(rows).rename(columns={"measure": "metric"})]
+                named = [
+                    f"{FURTHER}{way}: {metric} {split.upper()}" for metric in pd.concat(tables)["metric"]
+                ]
+                found.append(pd.concat(tables).assign(run=run.name, metric=named))
+    columns = ["run", "metric", "value", "low", "high", "n", "uniform"]
+    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+
+
+def came_back(rows: pd.DataFrame) -> pd.DataFrame:
+    r"""What of the loss on longer texts comes back, by what is trained further.
+
+    $$c = \frac{a_{\text{further}} - a_{\text{nothing}}}{i_{\text{nothing}} - a_{\text{nothing}}}$$
+
+    with $a$ the accuracy per token out of distribution and $i$ that in it, model by model; means over seeds,
+    with Student's interval.
+
+    Args:
+        rows: `further_rows` as they are recorded, with `kind`, `task`, `positions` and `seed`.
+
+    Returns:
+        Columns `kind`, `task`, `positions`, `trained` (`NOTHING` or one of `WAYS`), `metric` ("accuracy ID",
+        "accuracy OOD", "mean attention OOD", "came back"), `value`, `low`, `high`, `n` (seeds).
+    """
+    named = rows["metric"].str.extract(rf"^{FURTHER}(?P<trained>.+): (?P<what>.+)$")
+    rows = rows.assign(trained=named["trained"], what=named["what"])[named["trained"].notna()]
+    about, key = ["kind", "task", "positions", "seed"], ["kind", "task", "positions", "trained"]
+    numbers = rows.pivot_table("value", [*about, "trained"], "what", sort=False)
+    alone = numbers.xs(NOTHING, level="trained").reindex(numbers.index.droplevel("trained"))
+    lost = (alone["accuracy ID"] - alone["accuracy OOD"]).to_numpy()
+    numbers["came back"] = (numbers["accuracy OOD"] - alone["accuracy OOD"].to_numpy()) / lost
+    tables = [
+        table_over_seeds(numbers[name].rename("value").reset_index(), key).assign(metric=name)
+        for name in ("accuracy ID", "accuracy OOD", "mean attention OOD", "came back")
+    ]
+    return pd.concat(tables, ignore_index=True)

@@ -37,8 +37,8 @@ from attnlib.models.causal import is_causal
 
 
 def token_attributions(
-    model: nn.Module, input_ids: Int[Tensor, " token"], span: tuple[int, int], methods: Methods
-) -> dict[str, Float[Tensor, "written token"]]:
+    model: nn.Module, input_ids: Int[Tensor, " text"], span: tuple[int, int], methods: Methods
+) -> dict[str, Float[Tensor, "row token"]]:
     """What each token of a span drew on: `a` of the module, a row per token, 0 from the token itself on.
 
     Args:

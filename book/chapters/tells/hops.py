@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from attnlib.models.attention.forward import logits_of
 from attnlib.models.causal import CausalSizes
 from attnlib.stats.plausibility import average_precision, average_precision_by_chance
 from attnlib.training import Plan, token_loss, token_scores, trained
+from book.chapters.records import one_number
 from book.chapters.tells.measured import AVERAGE_PRECISION
 from book.chapters.tells.method_tables import normalised
 from book.chapters.tells.predictions import DIRECTLY, HOP_PREDICTIONS, HOPS, OWN, verdict
@@ -273,49 +274,52 @@ def answered(model: nn.Module, text: Written) -> bool:
     return bool((logits[0].argmax(-1).cpu() == text.ids[text.start :]).all())
 
 
-def by_way(rows: pd.DataFrame) -> pd.DataFrame:
-    """Normalised numbers of every setting, `way` and measure, with intervals: see `normalised`."""
-    parts = rows.groupby("way", sort=False)
-    return pd.concat(
-        [normalised(part, AVERAGE_PRECISION).assign(way=way) for way, part in parts], ignore_index=True
-    )
+def more(first: str, second: str) -> str:
+    """What the difference of two ways is called."""
+    return f"{first}, more than {second}"
 
 
-def more_by(rows: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """How much more of the sources is found in one way than in another, as `normalised`: text by text."""
-    keys = ["setting", "seed", "item", "method"]
-    one, other = (rows[rows["way"] == way].set_index(keys) for way in (first, second))
-    apart = one.assign(value=one["value"] - other["value"] + one["chance"]).reset_index()
-    return normalised(apart, AVERAGE_PRECISION).assign(way=f"{first}, more than {second}")
+def recorded(rows: pd.DataFrame) -> pd.DataFrame:
+    """What is kept of a run: how much of the sources is found in every way, and how much more than in others.
 
-
-def hop_prediction_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """What became of `HOP_PREDICTIONS`: as of `predictions.prediction_table`, `n` models of the task.
+    Runs are the tasks; a metric is a way, or the difference of two, and a measure: "directly: rollout".
+    Numbers and intervals are as of `method_tables.normalised`, the differences text by text.
 
     Args:
         rows: of `hop_rows`.
     """
-    table = []
-    for each in HOP_PREDICTIONS:
-        asked = rows[(rows["setting"] == each.setting) & (rows["method"] == each.method)]
-        for apart in more_by(asked, each.first, each.second).itertuples() if len(asked) else ():
-            came_out = verdict(apart.low, apart.high)
-            table.append((each.words, came_out, apart.value, apart.low, apart.high, apart.n))
-    return pd.DataFrame(table, columns=["prediction", "came out", "value", "low", "high", "n"])
-
-
-def hops_recorded(rows: pd.DataFrame) -> pd.DataFrame:
-    """What is kept of a run: numbers of every way, and how much more is found than directly.
-
-    Runs are the tasks; a metric is a way and a measure ("directly: rollout"), or a difference of ways.
-    """
     if rows.empty:
         return pd.DataFrame()
-    parts = [
-        by_way(rows),
-        *(more_by(rows, *pair) for pair in ((HOPS, DIRECTLY), (OWN, DIRECTLY), (OWN, HOPS))),
-    ]
-    kept = pd.concat(parts, ignore_index=True)
+    keys = ["setting", "seed", "item", "method"]
+    ways = {way: part.set_index(keys) for way, part in rows.groupby("way", sort=False)}
+    parts = dict(ways)
+    for second, first in combinations(ways, 2):
+        apart = ways[first]["value"] - ways[second]["value"]
+        parts[more(first, second)] = ways[first].assign(value=apart + ways[first]["chance"])
+    found = {way: normalised(part.reset_index(), AVERAGE_PRECISION) for way, part in parts.items()}
+    kept = pd.concat(found, names=["way"]).reset_index("way")
     kept = kept.assign(run=kept["setting"], metric=kept["way"] + ": " + kept["method"])
     columns = ["run", "metric", "value", "low", "high", "n", "over", "mean", "chance", "questions", "seeds"]
-    return kept[columns]
+    return kept[columns].reset_index(drop=True)
+
+
+def by_way(kept: pd.DataFrame) -> pd.DataFrame:
+    """Of what is `recorded`, the numbers of ways alone, with `way` and `method`."""
+    names = kept["metric"].str.split(": ", n=1, expand=True).set_axis(["way", "method"], axis=1)
+    return kept.join(names)[names["way"].isin([*WAYS])]
+
+
+def hop_prediction_table(kept: pd.DataFrame) -> pd.DataFrame:
+    """What became of `HOP_PREDICTIONS`: as of `predictions.prediction_table`, over `n` models.
+
+    Args:
+        kept: what is `recorded`.
+    """
+    table = list[tuple[Any, ...]]()
+    for each in HOP_PREDICTIONS:
+        for sign, pair in ((1, (each.first, each.second)), (-1, (each.second, each.first))):
+            apart = one_number(kept, run=each.setting, metric=f"{more(*pair)}: {each.method}")
+            if apart is not None:
+                low, high = sorted((sign * apart["low"], sign * apart["high"]))
+                table.append((each.words, verdict(low, high), sign * apart["value"], low, high, apart["n"]))
+    return pd.DataFrame(table, columns=["prediction", "came out", "value", "low", "high", "n"])

@@ -80,7 +80,7 @@ class WhereAttentionTells(Chapter):
     untrained: Several[MethodName]
     shown: Count = Field(ge=1, le=20)
     cost_tokens: Count = Field(le=4096)
-    hops: Different[BuiltName]
+    whole_answers: Different[BuiltName]
 
     @model_validator(mode="after")
     def _possible(self) -> WhereAttentionTells:
@@ -94,7 +94,8 @@ class WhereAttentionTells(Chapter):
     @property
     def label(self) -> str:
         """How many settings and measures."""
-        return f"{len(self.settings)}-settings-{len(self.asked_for)}-measures" + "-hops" * bool(self.hops)
+        found = f"{len(self.settings)}-settings-{len(self.asked_for)}-measures"
+        return found + "-whole-answers" * bool(self.whole_answers)
 
     @property
     def asked_for(self) -> list[str]:
@@ -163,12 +164,14 @@ class WhereAttentionTells(Chapter):
         return faithfulness_rows(each.model, each.questions.where(some), scores, **how)
 
     def hop_rows(self, progress: bool = True) -> pd.DataFrame:
-        """How well measures find the sources of whole answers, of every task in `hops`; see `hops.hop_rows`.
+        """How well measures find the sources of answers of the tasks in `whole_answers`: `hops.hop_rows`.
 
         Measures that need a counterfactual are left out: an answer has none.
         """
         methods = [name for name in self.asked_for if name not in TOLD]
-        pairs = [(name, seed) for name in self.hops for seed in BUILT[name].seeds(self)[: self.seeds]]
+        pairs = [
+            (name, seed) for name in self.whole_answers for seed in BUILT[name].seeds(self)[: self.seeds]
+        ]
         shown = tqdm(pairs, disable=not progress, desc="whole answers", unit="model")
         tables = [hop_rows(*pair, self, methods, self.torch_device) for pair in shown]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

@@ -7,13 +7,19 @@ With `t_1 ... t_n` the tokens, of which those from `w` on were written, `a_i(k)`
     through hops    1/|S| sum over i in S of P_i(k)                   k in the prompt
 
 For measures in nats that is the log-probability of the whole span, per token. A written token itself drew on
-the prompt. Hops pass on what an answer drew on it: of the shares `b_i(k) = |a_i(k)| / sum of |a_i|`, without
-the token that stands where `i` is predicted (a residual connection puts it first),
+the prompt. Hops pass on what an answer drew on it: of the shares `b_i(k) = |a_i(k)| / sum of |a_i|`,
 
     P_i(k) = b_i(k) + sum over written j before i of b_i(j) P_j(k),
 
-so that an answer's shares of the prompt sum to 1, whatever was written in between. With `B` the shares of the
-prompt and `L` those of what was written, `P = (I - L)^-1 B`: all chains at once.
+so that an answer's shares of the prompt sum to 1, whatever was written in between, unless a measure names
+nothing at all (then to less). With `B` the shares of the prompt and `L` those of what was written,
+`P = (I - L)^-1 B`: all chains at once.
+
+The token that stands where `i` is predicted is left out of these shares, or counted (`own`). A residual
+connection hands it on whole, so that rollout, say, puts it first whether it says something or not, and hops
+then lead from every token to the one before. Left out, chains through it are lost: in a walk through a table,
+where each symbol is found by the one before, all of them. Measures that take a token away have no number for
+that one (NaN), which counts as nothing both times.
 
 Source:
     Pan et al. 2026, *Towards Long-Horizon Interpretability* (FlashTrace): spans, and hops, there of the span
@@ -68,6 +74,7 @@ def span_attributions(
     methods: Methods,
     *,
     written: int | None = None,
+    own: bool = False,
 ) -> dict[str, Float[Tensor, " key"]]:
     """What a span of a text drew on, by many methods; those that only watch attention share one pass.
 
@@ -78,6 +85,7 @@ def span_attributions(
         methods: as in `attributions`, but for such as need a counterfactual.
         written: where the written text begins: then through hops, and scores are of the prompt; by default
             directly, and scores are of all tokens before the span.
+        own: whether hops also lead through the token that stands where one is predicted.
 
     Returns:
         A score per token, by method: see the module.
@@ -92,7 +100,8 @@ def span_attributions(
     rows = token_attributions(model, input_ids, (start if written is None else written, stop), methods)
     if written is None:
         return {name: each[:, :start].mean(0) for name, each in rows.items()}
-    return {name: through_hops(each, written)[start - written :].mean(0) for name, each in rows.items()}
+    hops = {name: through_hops(each, written, own=own) for name, each in rows.items()}
+    return {name: each[start - written :].mean(0) for name, each in hops.items()}
 
 
 def through_hops(

@@ -70,7 +70,9 @@ def test_hops_are_of_the_prompt_and_directly_where_nothing_was_written_before(mo
         share = directly[name].nan_to_num().abs()
         share[4] = 0
         torch.testing.assert_close(through[name], share / share.sum(), rtol=1e-4, atol=1e-6)
-    assert span_attributions(model, IDS, (7, 9), "rollout", written=4)["rollout"].shape == (4,)
+    apart = [span_attributions(model, IDS, (7, 9), "rollout", written=4, own=own) for own in (False, True)]
+    assert all(each["rollout"].shape == (4,) for each in apart)
+    assert not torch.allclose(*(each["rollout"] for each in apart))
 
 
 @pytest.mark.parametrize(

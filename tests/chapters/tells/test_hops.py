@@ -90,8 +90,8 @@ def rows(monkeypatch) -> pd.DataFrame:
 def test_hops_lead_back_through_the_token_that_predicts_and_not_without_it(rows) -> None:
     step = rows[rows["method"] == "AttnLRP"].groupby("way")["value"].mean()
     assert step[OWN] == 1.0
-    assert step[DIRECTLY] == step[HOPS] < 0.9  # all that a step looks at in what was written is that token
-    assert (rows["chance"] < 0.9).all() and len(rows) == 2 * 2 * 2 * 3
+    assert step[DIRECTLY] == step[HOPS] < 0.95  # all that a step looks at in what was written is that token
+    assert (rows["chance"] < step[DIRECTLY]).all() and len(rows) == 2 * 2 * 2 * 3
 
 
 def test_what_is_kept_says_how_much_and_how_much_more(rows) -> None:
@@ -99,7 +99,7 @@ def test_what_is_kept_says_how_much_and_how_much_more(rows) -> None:
     assert kept.loc[f"{OWN}: AttnLRP", "value"] == 1.0
     gained = kept.loc[f"{OWN}, more than {DIRECTLY}: AttnLRP"]
     apart = 1.0 - kept.loc[f"{DIRECTLY}: AttnLRP", "value"]
-    assert gained["value"] == pytest.approx(apart) and gained["low"] <= apart <= gained["high"]
+    assert gained["value"] == pytest.approx(apart) and gained["low"] - 1e-9 <= apart <= gained["high"] + 1e-9
     assert gained["n"] == 2 and set(kept["run"]) == {"walks"}
     found = hops.by_way(hops.recorded(rows))
     assert set(found["way"]) == {DIRECTLY, HOPS, OWN} and set(found["method"]) == {"AttnLRP", "rollout"}

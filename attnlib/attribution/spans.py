@@ -7,13 +7,19 @@ With `t_1 ... t_n` the tokens, of which those from `w` on were written, `a_i(k)`
     through hops    1/|S| sum over i in S of P_i(k)                   k in the prompt
 
 For measures in nats that is the log-probability of the whole span, per token. A written token itself drew on
-the prompt. Hops pass on what an answer drew on it: of the shares `b_i(k) = |a_i(k)| / sum of |a_i|`, without
-the token that stands where `i` is predicted (a residual connection puts it first),
+the prompt. Hops pass on what an answer drew on it: of the shares `b_i(k) = |a_i(k)| / sum of |a_i|`,
 
     P_i(k) = b_i(k) + sum over written j before i of b_i(j) P_j(k),
 
-so that an answer's shares of the prompt sum to 1, whatever was written in between. With `B` the shares of the
-prompt and `L` those of what was written, `P = (I - L)^-1 B`: all chains at once.
+so that an answer's shares of the prompt sum to 1, whatever was written in between, unless a measure names
+nothing at all (then to less). With `B` the shares of the prompt and `L` those of what was written,
+`P = (I - L)^-1 B`: all chains at once.
+
+The token that stands where `i` is predicted is left out of these shares, or counted (`own`). A residual
+connection hands it on whole, so that rollout, say, puts it first whether it says something or not, and hops
+then lead from every token to the one before. Left out, chains through it are lost: in a walk through a table,
+where each symbol is found by the one before, all of them. Measures that take a token away have no number for
+that one (NaN), which counts as nothing both times.
 
 Source:
     Pan et al. 2026, *Towards Long-Horizon Interpretability* (FlashTrace): spans, and hops, there of the span
@@ -36,6 +42,31 @@ from attnlib.models.attention.forward import check_prompt
 from attnlib.models.causal import is_causal
 
 
+def token_attributions(
+    model: nn.Module, input_ids: Int[Tensor, " text"], span: tuple[int, int], methods: Methods
+) -> dict[str, Float[Tensor, "row token"]]:
+    """What each token of a span drew on: `a` of the module, a row per token, 0 from the token itself on.
+
+    Args:
+        model: causal, as in `attributions`.
+        input_ids: the prompt and what was written.
+        span: its first token, and the one after its last.
+        methods: as in `attributions`, but for such as need a counterfactual.
+
+    Raises:
+        ValueError: there is no such span, or nothing before it; the model is not causal; or as in
+            `attributions`.
+    """
+    first, stop = _checked(span, len(input_ids))
+    if not is_causal(model):
+        raise ValueError(
+            f"{type(model).__name__} looks at what comes later, too: it does not write one by one"
+        )
+    ids = input_ids[None, :stop]
+    check_prompt(model, ids, None)
+    return _rows(model, ids, list(range(first, stop)), named(methods))
+
+
 def span_attributions(
     model: nn.Module,
     input_ids: Int[Tensor, " token"],
@@ -43,6 +74,7 @@ def span_attributions(
     methods: Methods,
     *,
     written: int | None = None,
+    own: bool = False,
 ) -> dict[str, Float[Tensor, " key"]]:
     """What a span of a text drew on, by many methods; those that only watch attention share one pass.
 
@@ -53,6 +85,7 @@ def span_attributions(
         methods: as in `attributions`, but for such as need a counterfactual.
         written: where the written text begins: then through hops, and scores are of the prompt; by default
             directly, and scores are of all tokens before the span.
+        own: whether hops also lead through the token that stands where one is predicted.
 
     Returns:
         A score per token, by method: see the module.
@@ -61,38 +94,41 @@ def span_attributions(
         ValueError: there is no such span, or nothing before it; the written text begins behind the span; the
             model is not causal; or as in `attributions`.
     """
-    start, stop = span
-    first = start if written is None else written
-    if not 0 < start < stop <= len(input_ids):
-        raise ValueError(
-            f"span should be (first, one after the last), from 1 to {len(input_ids)}; got {span}: something "
-            "has to stand before it"
-        )
-    if not 0 < first <= start:
+    start, stop = _checked(span, len(input_ids))
+    if written is not None and not 0 < written <= start:
         raise ValueError(f"written should be from 1 to the span's first token, {start}; got {written}")
-    if not is_causal(model):
-        raise ValueError(
-            f"{type(model).__name__} looks at what comes later, too: it does not write one by one"
-        )
-    ids = input_ids[None, :stop]
-    check_prompt(model, ids, None)
-    rows = _rows(model, ids, list(range(first, stop)), named(methods))
+    rows = token_attributions(model, input_ids, (start if written is None else written, stop), methods)
     if written is None:
         return {name: each[:, :start].mean(0) for name, each in rows.items()}
-    return {name: through_hops(each, written)[start - written :].mean(0) for name, each in rows.items()}
+    hops = {name: through_hops(each, written, own=own) for name, each in rows.items()}
+    return {name: each[start - written :].mean(0) for name, each in hops.items()}
 
 
-def through_hops(rows: Float[Tensor, "written token"], written: int) -> Float[Tensor, "written prompt"]:
+def through_hops(
+    rows: Float[Tensor, "written token"], written: int, *, own: bool = False
+) -> Float[Tensor, "written prompt"]:
     """What each written token drew on the prompt, through all that was written before: `P` of the module.
 
     Args:
-        rows: what a measure says of every token before it.
+        rows: what a measure says of every token before it; what is no number counts as nothing.
         written: where the written text begins.
+        own: whether the token that stands where one is predicted counts as well.
     """
-    shares = rows.double().nan_to_num().abs().tril(written - 2)  # up to the one before that which predicts
+    shares = rows.double().nan_to_num(0.0, 0.0, 0.0).abs().tril(written - 2 + own)
     shares = shares / shares.sum(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
     chains = torch.eye(len(shares), device=rows.device, dtype=shares.dtype) - shares[:, written:].tril(-1)
     return torch.linalg.solve_triangular(chains, shares[:, :written], upper=False).to(rows.dtype)
+
+
+def _checked(span: tuple[int, int], n: int) -> tuple[int, int]:
+    """A span of so many tokens that has something before it; `ValueError` for another."""
+    first, stop = span
+    if not 0 < first < stop <= n:
+        raise ValueError(
+            f"span should be (first, one after the last), from 1 to {n}; got {span}: something has to stand "
+            "before it"
+        )
+    return span
 
 
 def _rows(

@@ -3,5 +3,9 @@
 MEASURES = ("ALTI-Logit", "ContextCite", "KernelSHAP")
 """Of attribution: they are asked by name; where none is named, chapters ask the others."""
 
-PARAMETERS = {"judging_measures": ("parts",), "algorithmic_reasoning": ("further",)}
+PARAMETERS = {
+    "algorithmic_reasoning": ("further",),
+    "judging_measures": ("parts",),
+    "where_attention_tells": ("whole_answers",),
+}
 """By chapter: its records name them only where they ask for something."""

@@ -82,6 +82,32 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
     return finished(figure), labelled(rankings, "question"), alt
 
 
+@drawing
+def found_by_way(rows: pd.DataFrame) -> Drawn:
+    """A panel per task, a row per measure, and in it a point with its interval per way of asking.
+
+    Args:
+        rows: of `hops.by_way`: columns `run`, `way`, `method`, `value`, `low`, `high`.
+    """
+    measures, tasks = list(rows["method"].unique()), list(rows["run"].unique())
+    size = (COLUMN, 1.2 + 0.45 * len(measures))
+    figure, axes = plt.subplots(1, len(tasks), figsize=size, squeeze=False, sharex=True)
+    for axis, task in zip(axes[0], tasks, strict=True):
+        here = rows[rows["run"] == task]
+        ways = {str(way): part.set_index("method") for way, part in here.groupby("way", sort=False)}
+        axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
+        points_beside(axis, ways, measures, 0.24)
+        axis.set_title(task, loc="left")
+    for axis in axes[0, 1:]:
+        axis.set_yticklabels([])
+    figure.supxlabel("from chance (0) to perfect (1)", fontsize=POINTS)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    panels = rows.assign(panel=rows["run"] + ", " + rows["way"])
+    alt = f"Points with intervals, a row per measure. {by_group(panels, 'panel', 'method')}."
+    return finished(figure), rows, alt
+
+
 def points_beside(axis: Axes, tables: Mapping[str, pd.DataFrame], rows: list[str], apart: float) -> None:
     """Numbers with intervals in rows that a table's index names; those of several tables are so far apart."""
     for number, ((name, table), look) in enumerate(zip(tables.items(), looks(), strict=False)):

@@ -74,6 +74,78 @@ PREDICTIONS = tuple(
 """Written before the first run, and not changed since."""
 
 
+DIRECTLY, HOPS, OWN = "directly", "through hops", "through hops, own token too"
+"""How a measure is asked for the sources of an answer that is built step by step: see `tells.hops`."""
+
+
+class HopPrediction(NamedTuple):
+    """Asked in one way, a measure finds more of the sources than in another.
+
+    Attributes:
+        words: the sentence as it was written.
+        setting: the task.
+        method: the measure.
+        first: the way that should have the higher number.
+        second: the other.
+    """
+
+    words: str
+    setting: str
+    method: str
+    first: str
+    second: str
+
+
+HOP_PREDICTIONS = (
+    HopPrediction(
+        "In walks, AttnLRP finds the sources better through hops, own token too, than directly",
+        "walks",
+        "AttnLRP",
+        OWN,
+        DIRECTLY,
+    ),
+    HopPrediction(
+        "In walks, rollout finds them better through hops, own token too, than directly",
+        "walks",
+        "rollout",
+        OWN,
+        DIRECTLY,
+    ),
+    HopPrediction(
+        "In walks, AttnLRP's hops find less without the token that predicts, which each step starts from",
+        "walks",
+        "AttnLRP",
+        OWN,
+        HOPS,
+    ),
+    HopPrediction(
+        "In successor, AttnLRP finds the sources better through hops than directly: numbers are made of the "
+        "number before",
+        "successor",
+        "AttnLRP",
+        HOPS,
+        DIRECTLY,
+    ),
+    HopPrediction(
+        "In addition, AttnLRP finds them better directly than through hops, own token too: the two columns "
+        "that most digits are made of stand in the prompt",
+        "addition",
+        "AttnLRP",
+        DIRECTLY,
+        OWN,
+    ),
+    HopPrediction(
+        "In addition, rollout's hops find more without the token that predicts: the residual connection "
+        "makes of that token most of what is passed on",
+        "addition",
+        "rollout",
+        HOPS,
+        OWN,
+    ),
+)
+"""Written before the first run, and not changed since."""
+
+
 def prediction_table(rows: pd.DataFrame, predictions: Sequence[Prediction] = PREDICTIONS) -> pd.DataFrame:
     """What came out.
 

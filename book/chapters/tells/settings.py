@@ -110,8 +110,14 @@ class Setting:
         more = (seed for seed in count() if seed not in kept)
         return [*kept, *islice(more, bool(self.another and p.train_more) * MOST_SEEDS)][:MOST_SEEDS]
 
+    def model(self, p: Any, seed: int) -> nn.Module:
+        """The model of a seed as it is asked, trained if it is not kept; see `make`."""
+        chapter = self.chapter(p)
+        self.check(chapter)
+        return self.reader(self._trained(p, chapter, seed) if self.runs else chapter, seed)
+
     def make(self, p: Any, seed: int, others: bool = False) -> tuple[nn.Module, Questions]:
-        """The model of a seed as it is asked, trained if it is not kept, and what it is asked.
+        """The model of a seed, and what it is asked.
 
         Args:
             p: what is wanted, see `seeds`.
@@ -123,9 +129,7 @@ class Setting:
         Raises:
             ValueError: there is no such model; or with this profile nobody knows its sources.
         """
-        chapter = self.chapter(p)
-        self.check(chapter)
-        model = self.reader(self._trained(p, chapter, seed) if self.runs else chapter, seed)
+        chapter, model = self.chapter(p), self.model(p, seed)
         questions = some(p.questions, *self.ask(chapter, model, p.questions, others))
         return model, gathered(self.title, model, questions, self.padding(chapter))
 

@@ -12,7 +12,7 @@ from book.chapters.tells.method_tables import SETTINGS as OVER_SETTINGS
 from book.chapters.tells.method_tables import method_ranking, normalised, over_settings
 from book.chapters.tells.predictions import ANSWERED_BY
 from book.chapters.tells.settings import SETTINGS
-from book.chapters.tells.where_attention_tells import Asked
+from book.chapters.tells.where_attention_tells import TOLD, Asked
 
 ALL, THESE = "all settings", "these settings"
 """The runs of a record that are means over settings: with intervals over settings, and of these settings."""
@@ -58,10 +58,6 @@ def ahead_table(comparisons: pd.DataFrame, leader: str) -> pd.DataFrame:
     other = of["second"].where(mine, of["first"]).rename(f"{leader} against")
     return pd.DataFrame(counts).groupby(other, sort=False).sum()
 
-
-TOLD = ("activation patching", "attribution patching")
-"""Measures that are told where the sources are, if the prompt that they compare with is the same but for
-these, and what follows from them: they never name what is the same in both."""
 
 LIMITS = {
     "attention of one pass": 1.5,

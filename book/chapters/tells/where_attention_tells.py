@@ -16,9 +16,10 @@ from tqdm.auto import tqdm
 from attnlib.attribution.registry import METHODS
 from attnlib.models.attention.forward import context_of
 from book.chapters.chapter import Chapter
-from book.chapters.parameters import Amount, Count, Several, Text, among
+from book.chapters.parameters import Amount, Count, Different, Several, Text, among
 from book.chapters.tells.costs import cost_table
 from book.chapters.tells.faithfulness import faithfulness_rows
+from book.chapters.tells.hops import BUILT, hop_rows
 from book.chapters.tells.measured import ASKED, BASELINES, Scored, plausibility_rows, scored, untrained
 from book.chapters.tells.questions import ID, OOD, Questions
 from book.chapters.tells.settings import SETTINGS, refuse_profile
@@ -27,7 +28,12 @@ T = TypeVar("T")
 
 SettingName = Annotated[str, among(SETTINGS)]
 MethodName = Annotated[str, among(METHODS)]
+BuiltName = Annotated[str, among(BUILT)]
 Some = Annotated[Count, Field(ge=1)]
+
+TOLD = ("activation patching", "attribution patching")
+"""Measures that are told where the sources are, if the prompt that they compare with is the same but for
+these, and what follows from them: they never name what is the same in both."""
 
 NOT_ASKED = "not asked here: it takes too many passes of a large model"
 """Why a measure is not among those that are asked for a setting only."""
@@ -74,6 +80,7 @@ class WhereAttentionTells(Chapter):
     untrained: Several[MethodName]
     shown: Count = Field(ge=1, le=20)
     cost_tokens: Count = Field(le=4096)
+    whole_answers: Different[BuiltName]
 
     @model_validator(mode="after")
     def _possible(self) -> WhereAttentionTells:
@@ -87,7 +94,8 @@ class WhereAttentionTells(Chapter):
     @property
     def label(self) -> str:
         """How many settings and measures."""
-        return f"{len(self.settings)}-settings-{len(self.asked_for)}-measures"
+        found = f"{len(self.settings)}-settings-{len(self.asked_for)}-measures"
+        return found + "-whole-answers" * bool(self.whole_answers)
 
     @property
     def asked_for(self) -> list[str]:
@@ -154,6 +162,19 @@ class WhereAttentionTells(Chapter):
         standard = self.standard if self.standard in scores else None
         how: dict[str, Any] = {"budgets": self.budgets, "orders": self.orders, "standard": standard}
         return faithfulness_rows(each.model, each.questions.where(some), scores, **how)
+
+    def hop_rows(self, progress: bool = True) -> pd.DataFrame:
+        """How well measures find the sources of answers of the tasks in `whole_answers`: `hops.hop_rows`.
+
+        Measures that need a counterfactual are left out: an answer has none.
+        """
+        methods = [name for name in self.asked_for if name not in TOLD]
+        pairs = [
+            (name, seed) for name in self.whole_answers for seed in BUILT[name].seeds(self)[: self.seeds]
+        ]
+        shown = tqdm(pairs, disable=not progress, desc="whole answers", unit="model")
+        tables = [hop_rows(*pair, self, methods, self.torch_device) for pair in shown]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
     def costs(self, asked: Sequence[Asked]) -> tuple[str, pd.DataFrame]:
         """What every measure costs, on the transformer that takes the longest prompts; and which that is.

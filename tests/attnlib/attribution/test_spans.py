@@ -37,18 +37,27 @@ def test_a_chain_leads_back_to_the_prompt() -> None:
     torch.testing.assert_close(found[0], torch.tensor([0.0, 1.0, 0.0, 0.0]))
     torch.testing.assert_close(found[1], torch.tensor([0.0, 0.0, 1.0, 0.0]))  # token 4 predicts 5
     torch.testing.assert_close(found[2], torch.tensor([0.0, 1.0, 0.0, 0.0]))  # 5 predicts 6; through 4
+    found = through_hops(rows, 4, own=True)
+    torch.testing.assert_close(found[1], torch.tensor([0.0, 0.25, 0.75, 0.0]))
+    torch.testing.assert_close(found[2], torch.tensor([0.0, 0.625, 0.375, 0.0]))
+
+
+def test_what_is_no_number_counts_as_nothing_and_who_names_nothing_drew_on_nothing() -> None:
+    rows = torch.tensor([[1.0, 3.0, 0.0, 0.0], [torch.nan, torch.inf, 0.0, 0.0]])
+    torch.testing.assert_close(through_hops(rows, 2), torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
 
 
 @settings(max_examples=30)
-@given(st.integers(1, 5), st.integers(2, 6), st.integers(0, 2**31))
-def test_shares_through_hops_sum_to_one_and_are_all_chains(written, prompt, seed) -> None:
+@given(st.integers(1, 5), st.integers(2, 6), st.integers(0, 2**31), st.booleans())
+def test_shares_through_hops_sum_to_one_and_are_all_chains(written, prompt, seed, own) -> None:
     rows = torch.randn(written, prompt + written, generator=torch.Generator().manual_seed(seed)).double()
-    found = through_hops(rows, prompt)
+    found = through_hops(rows, prompt, own=own)
     torch.testing.assert_close(found.sum(1), torch.ones(written).double())
     shares, chains = rows.abs(), []
     for i in range(written):
         row = shares[i].clone()
-        row[prompt + i :], row[prompt + i - 1] = 0, 0
+        row[prompt + i :] = 0
+        row[prompt + i - 1] *= own
         row = row / row.sum()
         chains.append(row[:prompt] + sum(row[prompt + j] * chains[j] for j in range(i)))
     torch.testing.assert_close(found, torch.stack(chains))
@@ -61,7 +70,9 @@ def test_hops_are_of_the_prompt_and_directly_where_nothing_was_written_before(mo
         share = directly[name].nan_to_num().abs()
         share[4] = 0
         torch.testing.assert_close(through[name], share / share.sum(), rtol=1e-4, atol=1e-6)
-    assert span_attributions(model, IDS, (7, 9), "rollout", written=4)["rollout"].shape == (4,)
+    apart = [span_attributions(model, IDS, (7, 9), "rollout", written=4, own=own) for own in (False, True)]
+    assert all(each["rollout"].shape == (4,) for each in apart)
+    assert not torch.allclose(*(each["rollout"] for each in apart))
 
 
 @pytest.mark.parametrize(

@@ -388,10 +388,11 @@ class Kept(NamedTuple):
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one that asked the most settings."""
+    """Of all records of the chapter, the one that asked the most settings, and of such the most judges."""
     if rows.empty:
         return rows
-    return rows[rows["record"] == rows.groupby("record")["run"].nunique().idxmax()]
+    sizes = rows.groupby("record")["run"].agg(["nunique", "size"])
+    return rows[rows["record"] == sizes.sort_values(["nunique", "size"]).index[-1]]
 
 
 def of_record(rows: pd.DataFrame) -> Kept:

@@ -85,6 +85,22 @@ def test_a_difference_is_over_the_settings_that_both_have():
     assert against(wide[["other"]], "first", "method").empty
 
 
+def test_the_recorded_run_is_the_one_with_the_most_settings_and_then_judges():
+    parts = [("few", 2, 9), ("later", 3, 1), ("recorded", 3, 2)]
+    rows = pd.DataFrame(
+        [
+            (name, str(run), judge)
+            for name, runs, judges in parts
+            for run in range(runs)
+            for judge in range(judges)
+        ],
+        columns=["record", "run", "metric"],
+    )
+    for order in (rows, rows[::-1]):
+        assert set(tables.widest(order)["record"]) == {"recorded"}
+    assert tables.widest(rows[:0]).empty
+
+
 def test_what_was_asked_later_is_recorded_and_read_again():
     columns = ["kind", "protocol", "usual", "value", "low", "high", "n"]
     table = pd.DataFrame(

@@ -31,6 +31,7 @@ from book.chapters.judging.predictions import (
 from book.chapters.judging.removal import Case
 from book.chapters.judging.soft import SOFT
 from book.chapters.later import MEASURES as LATER
+from book.chapters.records.numbers import in_words
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
@@ -76,9 +77,11 @@ SHARED = {
 }
 """Measures that do to the model what an operator does: a protocol with it may favour them."""
 
-
 LEADER = "AttnLRP"
 """The measure that the recorded run puts first."""
+
+AHEAD = {"judges": "protocol", f"measures by {KNOWN}": "method", "measures by the judge": "method"}
+"""The parts of `later_against`, and what their rows are of."""
 
 
 def same_as_a_judge(judges: Mapping[str, str]) -> list[str]:
@@ -225,12 +228,25 @@ def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd
     """
     taus = table.pivot(index="setting", columns="protocol", values="tau")
     judges = [name for name in taus if name.startswith("MAS, ") or name in SOFT]
-    found = {"judges": against(taus.filter([EXPECTED, *judges]), EXPECTED, "protocol")}
-    for by, protocol in ((KNOWN, PLAUSIBILITY), ("the judge", EXPECTED)):
-        if protocol in judged[0].numbers:
-            wide = measures_by(judged, protocol).pivot(index="setting", columns="method", values="value")
-            found[f"measures by {by}"] = against(wide.filter([LEADER, *LATER, LEARNED]), LEADER, "method")
-    return {name: each for name, each in found.items() if len(each)}
+    found = [against(taus.filter([EXPECTED, *judges]), EXPECTED, "protocol")]
+    for protocol in (PLAUSIBILITY, EXPECTED):
+        asked = [each for each in judged if protocol in each.numbers]
+        wide = measures_by(asked, protocol).pivot(index="setting", columns="method", values="value")
+        found.append(against(wide.filter([LEADER, *LATER, LEARNED]), LEADER, "method"))
+    return {about: each for about, each in zip(AHEAD, found, strict=True) if len(each)}
+
+
+def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
+    """Those whose difference is above 0 by its whole interval, or below, in words: "none" if there are none.
+
+    Args:
+        rows: of `against` or `sign_table`.
+        name: the column that says what a row is of.
+        ahead: above 0.
+    """
+    some = rows[rows["low"] > 0 if ahead else rows["high"] < 0]
+    found = [f"*{row[name]}* {in_words(row)}" for row in some.to_dict("records")]
+    return "; ".join(found) or "none"
 
 
 def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:

@@ -5,7 +5,7 @@ Six verbs, each imported when it is first asked for::
     load_language_model      a small language model, fetched and checked, and its tokenizer
     rollout_of               where each token's state comes from, in one pass of any model
     generate_with_rollout    what a model writes, and which words of the prompt each word drew on
-    attributions             what one prediction drew on, by any of 26 measures
+    attributions             what one prediction drew on, by any of 27 measures
     language                 a RASP language: samples, and where its program's heads look
     look                     a model and a prompt as one page that can be sent: `attnlib look`
 

@@ -61,7 +61,7 @@ class Prompts(NamedTuple):
     foil: Int[Tensor, " batch"] | None = None
     counterfactual: Int[Tensor, "batch token"] | None = None
 
-    def rows(self, rows: list[int]) -> Prompts:
+    def rows(self, rows: list[int] | Int[Tensor, " some"]) -> Prompts:
         """Some of them."""
         asked = (self.target, self.foil, self.counterfactual)
         target, foil, counterfactual = (None if given is None else given[rows] for given in asked)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution import ablating, attention, decomposition, disturbing, gradients, lrp
+from attnlib.attribution import ablating, attention, decomposition, disturbing, gradients, lrp, replacing
 from attnlib.attribution.attention import ask, from_attention
 from attnlib.attribution.prompts import Counterfactual, Mask, Method, Target
 
@@ -38,6 +38,7 @@ METHODS: dict[str, Method] = {
     "activation patching": disturbing.activation_patching,
     "ContextCite": ablating.context_cite,
     "KernelSHAP": ablating.kernel_shap,
+    "ReAGent": replacing.reagent,
 }
 """Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
 

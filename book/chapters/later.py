@@ -1,6 +1,6 @@
 """What came after records that are kept: it has to be asked for, so that these stay what they are."""
 
-MEASURES = ("ALTI-Logit", "ContextCite", "KernelSHAP")
+MEASURES = ("ALTI-Logit", "ContextCite", "KernelSHAP", "ReAGent")
 """Of attribution: they are asked by name; where none is named, chapters ask the others."""
 
 PARAMETERS = {

@@ -9,7 +9,15 @@ import pandas as pd
 
 from attnlib.stats.intervals import Estimate
 from attnlib.stats.seeds import over_seeds
-from book.chapters.judging.judged import Judged, difference, estimate, measures_by, over_settings
+from book.chapters.judging.fitted import LEARNED
+from book.chapters.judging.judged import (
+    PLAUSIBILITY,
+    Judged,
+    difference,
+    estimate,
+    measures_by,
+    over_settings,
+)
 from book.chapters.judging.predictions import (
     CONFIRMING,
     EXPECTED,
@@ -22,6 +30,8 @@ from book.chapters.judging.predictions import (
 )
 from book.chapters.judging.removal import Case
 from book.chapters.judging.soft import SOFT
+from book.chapters.later import MEASURES as LATER
+from book.chapters.records.numbers import in_words
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
@@ -61,11 +71,17 @@ SIGN, NO_SIGN = "with their sign", "gained without sign"
 """What rows about measures with a sign are called, and what the absolute value has more."""
 
 SHARED = {
-    "mask": ("blank-out", "AtMan", "attention knockout"),
+    "mask": ("blank-out", "AtMan", "attention knockout", "ContextCite", "KernelSHAP", LEARNED),
     "resample": ("activation patching", "attribution patching"),
-    "replace": ("activation patching", "attribution patching"),
+    "replace": ("activation patching", "attribution patching", "ReAGent"),
 }
 """Measures that do to the model what an operator does: a protocol with it may favour them."""
+
+LEADER = "AttnLRP"
+"""The measure that the recorded run puts first."""
+
+AHEAD = {"judges": "protocol", f"measures by {KNOWN}": "method", "measures by the judge": "method"}
+"""The parts of `later_against`, and what their rows are of."""
 
 
 def same_as_a_judge(judges: Mapping[str, str]) -> list[str]:
@@ -178,6 +194,59 @@ def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.Da
             gained = difference(both["tau_x"] - both["tau_y"])
             rows.append((kind, protocol, both["tau_y"].mean(), *gained))
     return pd.DataFrame(rows, columns=["kind", "protocol", "usual", *ESTIMATE])
+
+
+def against(wide: pd.DataFrame, first: str, called: str) -> pd.DataFrame:
+    """How far others are ahead of one, setting by setting.
+
+    Args:
+        wide: a number per setting and name; none without that one.
+        first: the name of the one.
+        called: what the others are.
+
+    Returns:
+        Columns `called`; `usual`, the mean of that one over the same settings; and the difference: `value`,
+        with Student's interval over `n` settings.
+    """
+    rows = []
+    for name in [name for name in wide if name != first and first in wide]:
+        both = wide[[first, name]].dropna()
+        rows.append((name, both[first].mean(), *over_seeds((both[name] - both[first]).to_numpy(float))))
+    return pd.DataFrame(rows, columns=[called, "usual", *ESTIMATE])
+
+
+def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Judges and measures that came after the recorded run, each against the one that led there.
+
+    Args:
+        judged: what protocols say of measures.
+        table: of `judged.agreement`.
+
+    Returns:
+        Tables of `against`, as `part_rows` takes them: of judges, against `EXPECTED`; and of measures against
+        `LEADER`, by the known answers and by `EXPECTED`. None where nothing that came later was asked.
+    """
+    taus = table.pivot(index="setting", columns="protocol", values="tau")
+    judges = [name for name in taus if name.startswith("MAS, ") or name in SOFT]
+    found = [against(taus.filter([EXPECTED, *judges]), EXPECTED, "protocol")]
+    for protocol in (PLAUSIBILITY, EXPECTED):
+        asked = [each for each in judged if protocol in each.numbers]
+        wide = measures_by(asked, protocol).pivot(index="setting", columns="method", values="value")
+        found.append(against(wide.filter([LEADER, *LATER, LEARNED]), LEADER, "method"))
+    return {about: each for about, each in zip(AHEAD, found, strict=True) if len(each)}
+
+
+def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
+    """Those whose difference is above 0 by its whole interval, or below, in words: "none" if there are none.
+
+    Args:
+        rows: of `against` or `sign_table`.
+        name: the column that says what a row is of.
+        ahead: above 0.
+    """
+    some = rows[rows["low"] > 0 if ahead else rows["high"] < 0]
+    found = [f"*{row[name]}* {in_words(row)}" for row in some.to_dict("records")]
+    return "; ".join(found) or "none"
 
 
 def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:
@@ -335,10 +404,11 @@ class Kept(NamedTuple):
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one that asked the most settings."""
+    """Of all records of the chapter, the one that asked the most settings, and of such the most judges."""
     if rows.empty:
         return rows
-    return rows[rows["record"] == rows.groupby("record")["run"].nunique().idxmax()]
+    sizes = rows.groupby("record")["run"].agg(["nunique", "size"])
+    return rows[rows["record"] == sizes.sort_values(["nunique", "size"]).index[-1]]
 
 
 def of_record(rows: pd.DataFrame) -> Kept:

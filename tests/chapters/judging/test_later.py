@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -10,8 +11,8 @@ from attnlib.attribution import learned_heads
 from book.chapters.judging import JudgingMeasures, judging_measures, tables
 from book.chapters.judging.fitted import LEARNED, cross_fitted, prompts_of
 from book.chapters.judging.judged import agreement
-from book.chapters.judging.predictions import TODAY
-from book.chapters.judging.tables import ALL, apart_table, part_rows, part_table
+from book.chapters.judging.predictions import EXPECTED, TODAY
+from book.chapters.judging.tables import ALL, against, apart_table, later_against, part_rows, part_table
 from book.chapters.records.runs import RECORDED, _file_name
 from book.chapters.tells.measured import ASKED
 from tests.parameters import profile, quick, smallest
@@ -56,6 +57,48 @@ def test_questions_apart_are_held_against_the_usual_ones_of_the_same_settings(mo
     found = apart_table(table, apart)  # a compiled program answers nothing wrongly
     assert found[["kind", "protocol", "value", "n"]].values.tolist() == [["the same", TODAY, 0.0, 1]]
     assert found["usual"].item() == table.set_index("protocol").loc[TODAY, "tau"]
+
+
+def test_judges_and_measures_of_later_are_held_against_the_leaders_setting_by_setting():
+    p = chapter(questions=10, methods=["rollout", "AttnLRP", "ReAGent", LEARNED])
+    cases = p.cases(progress=False)
+    judged = p.judge_all(cases, p.scores(cases, False), [EXPECTED, "MAS, mask, p", "Soft-NC"], False)
+    table = agreement(judged)
+    found = later_against(judged, table)
+    taus = table.set_index("protocol")["tau"]
+    assert {*found["judges"]["protocol"]} == {"MAS, mask, p", "Soft-NC"}
+    for row in found["judges"].itertuples():
+        assert row.value == pytest.approx(taus[row.protocol] - taus[EXPECTED]) and row.usual == taus[EXPECTED]
+    for by in ("the known answers", "the judge"):
+        assert {*found[f"measures by {by}"]["method"]} == {"ReAGent", LEARNED}
+    assert "ReAGent" in tables.same_as_a_judge({"expected": EXPECTED})
+    before = chapter(questions=10, methods=["rollout", "blank-out"])
+    before = before.judge_all(cases, before.scores(cases, False), [TODAY], False)
+    assert later_against(before, agreement(before)) == {}
+
+
+def test_a_difference_is_over_the_settings_that_both_have():
+    wide = pd.DataFrame({"first": [1.0, 2.0, 3.0], "other": [2.0, 4.0, np.nan]})
+    found = against(wide, "first", "method").iloc[0]
+    assert found["method"] == "other" and (found["usual"], found["value"], found["n"]) == (1.5, 1.5, 2)
+    assert found["low"] == pytest.approx(1.5 - 12.7062 * 0.5, abs=1e-3)  # Student's t of one degree
+    assert against(wide[["other"]], "first", "method").empty
+
+
+def test_the_recorded_run_is_the_one_with_the_most_settings_and_then_judges():
+    parts = [("few", 2, 9), ("later", 3, 1), ("recorded", 3, 2)]
+    rows = pd.DataFrame(
+        [
+            (name, str(run), judge)
+            for name, runs, judges in parts
+            for run in range(runs)
+            for judge in range(judges)
+        ],
+        columns=["record", "run", "metric"],
+    )
+    for order in (rows, rows[::-1]):
+        assert set(tables.widest(order)["record"]) == {"recorded"}
+    assert tables.widest(rows[:0]).empty
 
 
 def test_what_was_asked_later_is_recorded_and_read_again():

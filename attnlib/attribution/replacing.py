@@ -1,0 +1,134 @@
+r"""A measure that puts other tokens in the place of many at once, until it can tell which are enough.
+
+With `p` the probability of the target (with a foil, `p_y / (p_y + p_z)`), `R` a random share of the tokens
+and `p(R)` that of the prompt in which other tokens stand at `R`, ReAGent starts at random `s` and goes on by
+
+    s_k  <-  s_k + (2 [k in R] - 1) logit((1 + p - p(R)) / 2),        score of k = exp s_k / sum_j exp s_j
+
+so that what is lost speaks for the tokens that were replaced, and against those that were not. A run ends as
+soon as the tokens with the largest `s` are enough: all others replaced, the target ranks as high as in the
+whole prompt. Scores are means over several runs.
+
+What differs from the paper: there a masked language model (RoBERTa) fills a place, and here a token of the
+same prompt, any but that which stands there: no second model is needed, and none has to share a vocabulary.
+There the target is the model's own prediction, and is to be among the first 3 of some 50,000 words. And here
+a run ends after `steps` at the latest; the authors' code allows 3,000 and more.
+
+References:
+    Zhao and Shan 2024, *ReAGent: a model-agnostic feature attribution method for generative language models*,
+    section 3, and their code, for `s` at the start and how many runs.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attnlib.attribution.prompts import Prompts, measure
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.forward import logits_of
+from attnlib.models.causal import is_causal
+
+NEARLY = 1e-6
+"""How near to 0 and 1 a number comes before its logit is taken."""
+
+
+@measure
+@torch.no_grad()
+def reagent(
+    model: nn.Module,
+    prompts: Prompts,
+    *,
+    replaced: float = 0.3,
+    enough: float = 0.3,
+    runs: int = 8,
+    steps: int = 30,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> Float[Tensor, "batch key"]:
+    """ReAGent: how a prompt's tokens share in what matters.
+
+    Args:
+        model: any that scores the next token at every position.
+        prompts: what is asked.
+        replaced: the chance of each token to be in `R`, from 0 to 1.
+        enough: the share of the tokens that are to be enough, from 0 to 1.
+        runs: how many.
+        steps: of a run at most, of two passes each.
+        seed: of what is drawn, which is the same for all prompts of a length.
+        batch_size: how many runs at once; memory goes with it.
+
+    Returns:
+        From 0 to 1; those of a prompt sum to 1.
+
+    Raises:
+        ValueError: a share is out of range; the query can see no token but itself; or the model predicts
+            none.
+    """
+    if not (0 <= replaced <= 1 and 0 <= enough <= 1):
+        raise ValueError(f"replaced and enough should be from 0 to 1; got {replaced} and {enough}")
+    n = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
+    if n < 2:
+        raise ValueError("ReAGent needs at least 2 tokens, one to stand in the other's place. Got one.")
+    ids, rng = prompts.ids[:, :n], np.random.default_rng([seed, n])
+
+    def drawn() -> Float[Tensor, "run token"]:
+        return torch.from_numpy(rng.random((runs, n), np.float32)).to(ids.device)
+
+    def logits_at(given: Int[Tensor, "row token"]) -> Float[Tensor, "row vocabulary"]:
+        parts = [logits_of(model, some, start=prompts.query)[:, 0] for some in given.split(batch_size)]
+        return torch.cat(parts)
+
+    with evaluating(model):
+        logits = logits_at(ids)
+        aimed = prompts._replace(ids=ids).aimed(logits)
+        whole, rank = _answer(aimed, logits)
+        prompt = torch.arange(len(ids), device=ids.device).repeat_interleave(runs)
+        run = torch.arange(runs, device=ids.device).repeat(len(ids))  # and its prompt: those that go on
+        s = drawn().to(whole).repeat(len(ids), 1, 1)
+        for _ in range(steps):
+            some, gone = aimed.rows(prompt), drawn()[run] < replaced
+            fallen = whole[prompt] - _answer(some, logits_at(_exchanged(some.ids, gone, drawn()[run])))[0]
+            update = ((1 + fallen) / 2).logit(NEARLY)[:, None]
+            s[prompt, run] += torch.where(gone, update, -update)
+            first = s[prompt, run].topk(math.ceil(enough * n)).indices
+            others = torch.ones_like(gone).scatter(1, first, False)
+            now = _answer(some, logits_at(_exchanged(some.ids, others, drawn()[run])))[1]
+            left = now > rank[prompt]
+            if not left.any():
+                break
+            prompt, run = prompt[left], run[left]
+    found = whole.new_zeros(prompts.ids.shape)
+    found[:, :n] = s.softmax(-1).mean(1)
+    return found
+
+
+def _answer(
+    prompts: Prompts, logits: Float[Tensor, "row vocabulary"]
+) -> tuple[Float[Tensor, " row"], Int[Tensor, " row"]]:
+    """`p` of prompts that are `aimed`, and how many tokens are before the target."""
+    assert prompts.target is not None
+    score = prompts.score(logits)
+    before = (logits > logits.gather(1, prompts.target[:, None])).sum(1)
+    return score.exp() if prompts.foil is None else score.sigmoid(), before
+
+
+def _exchanged(
+    ids: Int[Tensor, "row token"], gone: Bool[Tensor, "row token"], chance: Float[Tensor, "row token"]
+) -> Int[Tensor, "row token"]:
+    """Prompts with another of their own tokens where one is gone; where there is no other, the same.
+
+    Args:
+        ids: the prompts.
+        gone: where.
+        chance: which, from 0 to 1: of those that differ, each place is as likely.
+    """
+    ordered = ids.sort(1).values
+    low, high = (torch.searchsorted(ordered, ids, right=right) for right in (False, True))
+    at = (chance * (ids.shape[1] - (high - low))).long()  # counted without the same token's places
+    at = at + (at >= low) * (high - low)
+    return torch.where(gone, ordered.gather(1, at.clamp(max=ids.shape[1] - 1)), ids)

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from attnlib.attribution.registry import METHODS, SIGNED
 from book.chapters.chapter import Chapter
 from book.chapters.judging import needles, roar
+from book.chapters.judging.beyond import tables
 from book.chapters.judging.fitted import LEARNED, cross_fitted
 from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
 from book.chapters.judging.judged import Judged, agreement, judge
@@ -36,7 +37,7 @@ Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
 """What measures say of the questions of these, by name."""
 
 BEYOND = {"needles": needles, "roar": roar}
-"""Parts with a module of their own: what judges say, and the tables of it."""
+"""Parts with a module of their own: what judges say, and what was expected."""
 
 PARTS = ("apart", *BEYOND)
 """What else can be asked."""
@@ -157,7 +158,7 @@ class JudgingMeasures(Chapter):
     def beyond(self, part: str) -> dict[str, pd.DataFrame]:
         """The tables of a part of `BEYOND`, by what they are about; none if it is not asked for."""
         module = BEYOND[part]
-        return module.tables(module.judged(self)) if part in self.parts else {}
+        return tables(part, module.judged(self), module.PREDICTED) if part in self.parts else {}
 
     def scores(self, cases: Cases, progress: bool = True) -> Scores:
         """What every measure says; one that has to be learned, by what it learned of other questions."""

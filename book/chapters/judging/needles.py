@@ -19,29 +19,25 @@ the counterfactual the foil is the likelier one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool
 
 from attnlib.attribution.registry import METHODS
 from attnlib.generators.needle import NeedleGenerator
 from attnlib.models.pretrained import TINY
-from attnlib.stats.intervals import Estimate
-from attnlib.stats.rank_measures import kendall_tau
-from attnlib.stats.resampling import Statistic, resampled_means
 from book.chapters.generative.names import MOST, items
-from book.chapters.judging.judged import DIGITS, PLAUSIBILITY, RUNGS, Judged, judge
+from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge
+from book.chapters.judging.judged import Judged, judge
 from book.chapters.judging.predictions import EXPECTED, MASKING, TODAY
 from book.chapters.judging.protocols import PROTOCOLS
 from book.chapters.judging.removal import Case
 from book.chapters.tells.asked import about_facts
 from book.chapters.tells.measured import scored
-from book.chapters.tells.predictions import verdict
 from book.chapters.tells.questions import Question, but, gathered, some
 from book.chapters.tells.settings import chapter_with, language_model
 
@@ -66,11 +62,14 @@ JUDGES = (EXPECTED, MASKING, TODAY)
 """The judge that was confirmed (told how many sources there are or not: here there is one), the same with the
 token masked, and the usual one."""
 
-PREDICTED = {
-    "The confirmed judge agrees better with the place of the needle than the usual one": "tau",
-    "It puts fewer measures before the needle": "before",
-}
-"""Written before the first run of this part: sentence -> the number that it is about."""
+PREDICTED = (
+    Prediction(
+        "The confirmed judge agrees better with the place of the needle than the usual one",
+        by_judge(TAU, EXPECTED, TODAY),
+    ),
+    Prediction("It puts fewer measures before the needle", by_judge(BEFORE, TODAY, EXPECTED)),
+)
+"""Written before the first run of this part."""
 
 
 def fact_questions(tokenizer: Any, seed: int = 0) -> Iterator[Question]:
@@ -84,7 +83,8 @@ def name_questions(tokenizer: Any) -> Iterator[Question]:
     """Questions about countries that names are common in; in the counterfactual the names are exchanged."""
     for item in items(tokenizer, MOST, "two names"):
         query, ids = len(item.ids) - 1, item.ids
-        candidates = but(~torch.isin(ids, torch.tensor(tokenizer.all_special_ids)), query)
+        special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
+        candidates = but(~special | item.right, query)
         yield Question(
             ids, query, item.target, item.right, candidates, item.foil, item.exchanged, in_distribution=True
         )
@@ -140,52 +140,3 @@ def judged(p: Any) -> list[Judged]:
         )
         for kind, case in cases(p).items()
     ]
-
-
-def tables(kinds: Sequence[Judged]) -> dict[str, pd.DataFrame]:
-    """What is recorded, by part; intervals are bootstraps over prompts.
-
-    Returns:
-        "needles": by `setting` (kind of prompt), `judge` and `number`: "tau", Kendall's with plausibility;
-        "before", the share of measures before the needle itself.
-        "needle measures": by `setting`, `judge` (or `PLAUSIBILITY`) and `method`, what they say.
-        "needles expected": the difference behind every sentence of `PREDICTED`, and its `verdict`.
-    """
-    numbers, said, expected = [], [], []
-    for kind in kinds:
-        found = {name: _numbers(kind, name) for name in kind.numbers if name != PLAUSIBILITY}
-        for name, each in found.items():
-            numbers += [(kind.setting, name, what, *it.estimate()) for what, it in each.items()]
-        for name in kind.numbers:
-            means = resampled_means(kind.numbers[name])
-            said += [
-                (kind.setting, name, method, *means.column(m).estimate())
-                for m, method in enumerate(kind.measures)
-            ]
-        for sentence, what in PREDICTED.items():
-            first, second = found[EXPECTED][what], found[TODAY][what]
-            sign = 1 if what == "tau" else -1
-            gain = Statistic(
-                sign * (first.value - second.value), sign * (first.draws - second.draws), first.n
-            ).estimate()
-            expected.append((kind.setting, sentence, verdict(gain.low, gain.high), *gain))
-    ends = Estimate._fields
-    return {
-        "needles": pd.DataFrame(numbers, columns=["setting", "judge", "number", *ends]),
-        "needle measures": pd.DataFrame(said, columns=["setting", "judge", "method", *ends]),
-        "needles expected": pd.DataFrame(expected, columns=["setting", "prediction", "verdict", *ends]),
-    }
-
-
-def _numbers(kind: Judged, protocol: str) -> dict[str, Statistic]:
-    names = [*kind.measures]
-    measures = [m for m, name in enumerate(names) if name not in RUNGS]
-    both = resampled_means(np.hstack([kind.numbers[PLAUSIBILITY], kind.numbers[protocol]]))
-    rows = np.vstack([both.value, both.draws]).round(DIGITS)
-    known, found = rows[:, : len(names)], rows[:, len(names) :]
-    tau = np.nan_to_num(kendall_tau(known[:, measures], found[:, measures]))
-    before = (found[:, measures] > found[:, [names.index(RUNGS[0])]]).mean(1)
-    return {
-        what: Statistic(float(each[0]), each[1:], len(kind.numbers[protocol]))
-        for what, each in (("tau", tau), ("before", before))
-    }

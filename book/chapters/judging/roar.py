@@ -30,21 +30,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.generators.tokenizer import UNK_ID
-from attnlib.stats.seeds import table_over_seeds
-from attnlib.training import Plan, TokenLoss, fit
-from book.chapters.judging.judged import Judged, agreement, difference, judge
+from attnlib.training import Plan, fit, token_loss
+from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
+from book.chapters.judging.judged import RUNGS, Judged, judge
 from book.chapters.judging.protocols import Numbers, Protocol, Scores, first_tokens
 from book.chapters.judging.removal import Case
 from book.chapters.tells.asked import about_programs
 from book.chapters.tells.measured import scored
-from book.chapters.tells.predictions import verdict
 from book.chapters.tells.questions import Question, gathered, some
 from book.chapters.tells.settings import SETTINGS
 
@@ -68,9 +66,16 @@ QUESTIONS, LENGTH, TESTED = 4000, 12, 4
 STEPS, BATCH, RATE = 300, 128, 1e-3
 
 PREDICTED = (
-    "Trained again measure by measure, the truth loses less than random places do where symbols are counted",
-    "Random places, trained once, agree better with the known answers than ROAR does",
-    "They put fewer measures before the truth than ROAR does",
+    Prediction(
+        "Trained again measure by measure, the truth loses less than random places where symbols are counted",
+        by_measure(ROAR, RUNGS[-1], RUNGS[0]),
+        ("hist, supervised",),
+    ),
+    Prediction(
+        "Random places, trained once, agree better with the known answers than ROAR does",
+        by_judge(TAU, RANDOM, ROAR),
+    ),
+    Prediction("They put fewer measures before the truth than ROAR does", by_judge(BEFORE, ROAR, RANDOM)),
 )
 """Written before the first run of this part."""
 
@@ -116,7 +121,7 @@ def trained_again(case: Case, batch: Batch) -> nn.Module:
         seed=case.seed,
         device=str(next(model.parameters()).device),
     )
-    fit(model, Drawn(_rows(batch, ~tested(len(batch))), case.seed), TokenLoss(), plan, progress=False)
+    fit(model, Drawn(_rows(batch, ~tested(len(batch))), case.seed), token_loss(), plan, progress=False)
     return model
 
 
@@ -185,38 +190,3 @@ def judged(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Jud
             scores = scored(case.model, case.questions, MEASURES, batch_size=256).scores
             found.append(judge(name, seed, case, scores, JUDGES))
     return found
-
-
-def tables(models: list[Judged]) -> dict[str, pd.DataFrame]:
-    """What is recorded, by part; intervals are over models.
-
-    Returns:
-        "roar": by `setting`, `judge` and `number`: "tau", "ladder" or "above" of `judged.agreement`.
-        "roar lost": by `setting`, `judge` and `method`: the share of answers lost; and `PLAUSIBILITY`.
-        "roar expected": the difference behind every sentence of `PREDICTED`, and its `verdict`.
-    """
-    each = pd.concat([agreement([one]).assign(seed=one.seed) for one in models], ignore_index=True)
-    long = each.melt(["setting", "protocol", "seed"], ["tau", "ladder", "above"], "number")
-    shares = pd.concat([_means(one) for one in models], ignore_index=True)
-    wide = each.pivot(index=["setting", "seed"], columns="protocol", values=["tau", "above"])
-    counted = shares[(shares["judge"] == ROAR) & shares["setting"].str.startswith("hist")]
-    counted = counted.pivot(index="seed", columns="method", values="value")
-    gains = (
-        counted.get("noise alone", pd.Series(dtype=float)) - counted.get("the truth", pd.Series(dtype=float)),
-        wide["tau", RANDOM] - wide["tau", ROAR],
-        wide["above", ROAR] - wide["above", RANDOM],
-    )
-    found = [difference(gain) for gain in gains]
-    rows = [(said, verdict(it.low, it.high), *it) for said, it in zip(PREDICTED, found, strict=True)]
-    expected = pd.DataFrame(rows, columns=["prediction", "verdict", *found[0]._fields])
-    return {
-        "roar": table_over_seeds(long.rename(columns={"protocol": "judge"}), ["setting", "judge", "number"]),
-        "roar lost": table_over_seeds(shares, ["setting", "judge", "method"]),
-        "roar expected": expected,
-    }
-
-
-def _means(model: Judged) -> pd.DataFrame:
-    found = {name: np.nanmean(each, axis=0) for name, each in model.numbers.items()}
-    wide = pd.DataFrame({"method": model.measures, **found})
-    return wide.melt("method", var_name="judge").assign(setting=model.setting, seed=model.seed)

@@ -13,12 +13,13 @@ from attnlib.generators.base import IGNORE
 from attnlib.generators.rasp import language
 from attnlib.generators.tokenizer import UNK_ID
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.judging import needles, roar
+from book.chapters.judging import beyond, needles, roar
+from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
 from book.chapters.judging.judged import PLAUSIBILITY, RUNGS, Judged, agreement, judge
 from book.chapters.judging.predictions import EXPECTED, TODAY
 from book.chapters.judging.protocols import PROTOCOLS
 from book.chapters.judging.removal import Case
-from book.chapters.judging.tables import part_rows, part_table
+from book.chapters.judging.tables import part_rows
 from book.chapters.tells.asked import about_programs
 from book.chapters.tells.questions import gathered
 from tests.parameters import smallest
@@ -82,13 +83,14 @@ def test_roar_trains_a_model_per_measure_random_places_one_and_the_model_as_it_w
     assert (asked[0] == asked)[:, roar.tested(len(case.truth))].all()  # as nothing was trained here
 
 
-def test_a_model_trained_without_its_source_loses_the_answer_and_without_another_keeps_it():
+def test_a_model_trained_without_its_source_loses_the_answer_and_without_another_keeps_it(monkeypatch):
+    monkeypatch.setattr(roar, "BATCH", 64)
     torch.manual_seed(0)
     lang = language("reverse", 10, bos=True)
     config = TransformerConfig(
         len(lang.tokenizer), len(lang.classes), n_layers=1, width=32, positions="learned"
     )
-    drawn = lang.sequences(1500, split="test", min_length=4, max_length=4)
+    drawn = lang.sequences(600, split="test", min_length=4, max_length=4)
     model = Transformer(config)
     case = Case(model, gathered("reverse", model, about_programs(lang, drawn)))
     other = case.candidates & ~case.truth & (np.cumsum(case.candidates & ~case.truth, 1) == 1)
@@ -111,45 +113,47 @@ def made_up(setting: str, seed: int, before: float) -> Judged:
     return Judged(setting, seed, measures, {PLAUSIBILITY: known + 0 * noise, "one": first, "two": second})
 
 
-def test_numbers_over_prompts_are_those_of_the_table_with_intervals(monkeypatch):
-    monkeypatch.setattr(needles, "EXPECTED", "one")
-    monkeypatch.setattr(needles, "TODAY", "two")
-    kind = made_up("facts", 3, before=1.0)
-    found = needles.tables([kind])
-    table = agreement([kind]).set_index("protocol")
-    numbers = found["needles"].set_index(["judge", "number"])
-    for name in ("one", "two"):
-        assert numbers.loc[(name, "tau"), "value"] == pytest.approx(table.loc[name, "tau"])
-        assert numbers.loc[(name, "before"), "value"] == pytest.approx(table.loc[name, "above"])
-    assert (numbers["low"] <= numbers["value"] + 1e-9).all() and (numbers["n"] == 8).all()
-    gain = found["needles expected"].set_index("prediction")["value"]
-    tau, before = needles.PREDICTED
-    assert gain[tau] == pytest.approx(table.loc["one", "tau"] - table.loc["two", "tau"])
-    assert gain[before] == pytest.approx(table.loc["two", "above"] - table.loc["one", "above"])
-    said = found["needle measures"].set_index(["judge", "method"])["value"]
-    assert said[("one", "a")] == pytest.approx(kind.numbers["one"][:, 0].mean())
+def test_numbers_are_those_of_the_table_with_intervals_over_questions():
+    one, two = "one", "two"
+    model = made_up("facts", 3, before=1.0)
+    predictions = (
+        Prediction("tau", by_judge(TAU, one, two)),
+        Prediction("truth", by_measure(one, "the truth", "noise alone"), ("another",)),
+    )
+    found = beyond.tables("x", [model], predictions)
+    table = agreement([model]).set_index("protocol")
+    number = found["x"].set_index(["judge", "number"])
+    for name in (one, two):
+        assert number.loc[(name, TAU), "value"] == pytest.approx(table.loc[name, "tau"])
+        assert number.loc[(name, BEFORE), "value"] == pytest.approx(table.loc[name, "above"])
+    assert (number["low"] <= number["value"] + 1e-9).all() and (number["n"] == 8).all()
+    expected = found["x, expected"].set_index("prediction")
+    assert expected["value"].to_dict() == {
+        "tau": pytest.approx(table.loc[one, "tau"] - table.loc[two, "tau"])
+    }
+    said = found["x, by measure"].set_index(["judge", "method"])["value"]
+    assert said[(one, "a")] == pytest.approx(model.numbers[one][:, 0].mean())
 
 
-def test_tables_of_models_trained_again(monkeypatch):
-    names = dict(zip(("one", "two"), (roar.ROAR, roar.RANDOM), strict=True))
-    models = []
-    for setting in ("reverse", "hist, supervised"):
-        for seed in range(3):
-            made = made_up(setting, seed, 0.0)
-            models.append(made._replace(numbers={names.get(k, k): v for k, v in made.numbers.items()}))
-    found = roar.tables(models)
-    tau = found["roar"].set_index(["setting", "judge", "number"])["value"]
-    assert tau[("reverse", roar.ROAR, "tau")] == 1 and tau[("reverse", roar.RANDOM, "tau")] == -1
-    expected = found["roar expected"].set_index("prediction")
-    assert expected["n"].tolist() == [3, 6, 6]
-    assert expected["verdict"].iloc[:2].tolist() == ["no", "no"] and expected["value"].iloc[1] == -2
+def test_of_several_models_intervals_are_over_them_and_what_is_recorded_is_read_again():
+    models = [made_up(setting, seed, 0.0) for setting in ("reverse", "hist") for seed in range(3)]
+    predictions = (
+        Prediction("the second is better", by_judge(TAU, "two", "one")),
+        Prediction("the truth is above noise", by_measure("one", "the truth", "noise alone"), ("hist",)),
+    )
+    found = beyond.tables("x", models, predictions)
+    assert (found["x"]["n"] == 3).all()
     rows = part_rows(found)
     rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], record="r")
-    again = part_table(rows, "roar lost", ["setting", "judge", "method"])
-    pd.testing.assert_frame_equal(again, found["roar lost"], check_dtype=False)
+    *_, lost, expected = beyond.kept(rows, "x")
+    pd.testing.assert_frame_equal(lost, found["x, by measure"], check_dtype=False)
+    assert expected["came out"].tolist() == ["no", "no", "yes"]
+    assert expected["value"].tolist()[:2] == [-2.0, -2.0]
+    assert all(each.empty for each in beyond.kept(pd.DataFrame(), "x"))
 
 
 def test_prompts_have_one_form_one_needle_and_hinge_on_it(monkeypatch):
+    monkeypatch.setattr(needles, "DRAWN", 60)
     p = chapter()
     found = needles.cases(p)
     assert [*found] == [needles.FACT, needles.NAME]
@@ -168,10 +172,11 @@ def test_prompts_have_one_form_one_needle_and_hinge_on_it(monkeypatch):
 
 
 def test_a_language_model_is_judged_and_nothing_is_where_it_is_not_asked_for(monkeypatch):
+    monkeypatch.setattr(needles, "DRAWN", 60)
     monkeypatch.setattr(needles, "MEASURES", ("rollout", "gradient x embedding", "blank-out"))
     p = chapter(parts=["needles"], questions=4, draws=1)
     found = p.beyond("needles")
-    assert {*found} == {"needles", "needle measures", "needles expected"}
+    assert {*found} == {"needles", "needles, by measure", "needles, expected"}
     table = found["needles"]
     assert len(table) == 2 * len(needles.JUDGES) * 2 and table["value"].between(-1, 1).all()
     assert p.beyond("roar") == {} and chapter().beyond("needles") == {}

@@ -16,6 +16,8 @@ from tqdm.auto import tqdm
 
 from attnlib.attribution.registry import METHODS, SIGNED
 from book.chapters.chapter import Chapter
+from book.chapters.judging import needles, roar
+from book.chapters.judging.beyond import tables
 from book.chapters.judging.fitted import LEARNED, cross_fitted
 from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
 from book.chapters.judging.judged import Judged, agreement, judge
@@ -34,8 +36,11 @@ Cases = dict[tuple[str, int], Case]
 Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
 """What measures say of the questions of these, by name."""
 
-PARTS = ("apart",)
-"""What else can be asked; see the method of that name."""
+BEYOND = {"needles": needles, "roar": roar}
+"""Parts with a module of their own: what judges say, and what was expected."""
+
+PARTS = ("apart", *BEYOND)
+"""What else can be asked."""
 
 SettingName = Annotated[str, among(JUDGING)]
 RetrainedName = Annotated[str, among(RETRAINED)]
@@ -149,6 +154,11 @@ class JudgingMeasures(Chapter):
             some = self.cases_apart(kind, cases, progress)
             found[kind] = agreement(self.judge_all(some, self.scores(some, progress), protocols, progress))
         return found
+
+    def beyond(self, part: str) -> dict[str, pd.DataFrame]:
+        """The tables of a part of `BEYOND`, by what they are about; none if it is not asked for."""
+        module = BEYOND[part]
+        return tables(part, module.judged(self), module.PREDICTED) if part in self.parts else {}
 
     def scores(self, cases: Cases, progress: bool = True) -> Scores:
         """What every measure says; one that has to be learned, by what it learned of other questions."""

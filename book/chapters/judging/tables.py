@@ -347,15 +347,18 @@ def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Tables of what else was asked, a row per number.
 
     Args:
-        more: by what they are about: `value`, with an interval over `n`, what it is `usual`ly, and texts that
-            tell rows apart.
+        more: by what they are about: `value`, with an interval over `n`, texts that tell rows apart and, if
+            that is known, what it is `usual`ly.
     """
     tables = []
     for part, table in more.items():
         texts = [name for name in table if name not in ("usual", "value", "low", "high", "n")]
         of: Any = table[texts].agg("; ".join, axis=1) if len(table) else []
         rows = table.assign(run=ALL, what=f"{PART} {part}", protocol=of)
-        tables += [rows, rows.assign(what=f"{PART} {part}, usual", value=table["usual"], low=None, high=None)]
+        tables.append(rows)
+        if "usual" in table:
+            usual = rows.assign(what=f"{PART} {part}, usual", value=table["usual"], low=None, high=None)
+            tables.append(usual)
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
@@ -373,9 +376,10 @@ def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFr
     there = widest(rows[rows["record"].isin(rows.loc[of_part, "record"])])
     found = there[of_part[there.index]]
     parts = found["metric"].str.removeprefix(f"{PART} {part}: ").str.split("; ", expand=True)
+    found = found.assign(**{name: parts[i] for i, name in enumerate(texts)})
     usual = there.loc[there["metric"].str.startswith(f"{PART} {part}, usual: "), "value"].to_numpy()
-    found = found.assign(usual=usual, **{name: parts[i] for i, name in enumerate(texts)})
-    return found[columns].reset_index(drop=True)
+    found = found.assign(usual=usual) if len(usual) else found
+    return found[[name for name in columns if name in found]].reset_index(drop=True)
 
 
 class Kept(NamedTuple):

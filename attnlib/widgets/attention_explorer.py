@@ -21,7 +21,7 @@ from attnlib.widgets.encoding import (
     packed_masks,
     quantise,
 )
-from attnlib.widgets.explorer import Examples, Explorer, Item
+from attnlib.widgets.explorer import Examples, Explorer, Item, strongest
 from attnlib.widgets.front_end import front_end
 
 
@@ -110,9 +110,14 @@ class AttentionView(Explorer):
     """
 
     masks = traitlets.Bytes(help="The distinct references of all items, as bits.").tag(sync=True)
-    layer = traitlets.Int(0, help="The layer shown.").tag(sync=True)
-    head = traitlets.Int(0, help="The head shown; -1 for the mean of heads.").tag(sync=True)
-    query = traitlets.Int(-1, help="The selected query row; -1 for none.").tag(sync=True)
+    layer = traitlets.Int(0, help="The layer shown.").tag(sync=True, addressed=True)
+    head = traitlets.Int(0, help="The head shown; -1 for the mean of heads.").tag(sync=True, addressed=True)
+    query = traitlets.Int(-1, help="The selected query row; -1 for none.").tag(sync=True, addressed=True)
+    key = traitlets.Int(-1, help="The selected key in it; -1 for none.").tag(sync=True, addressed=True)
+    colours = strongest("whole")
+    drawn = traitlets.Enum(("map", "lines"), default_value="map", help="A heat map, or lines.").tag(
+        sync=True, addressed=True
+    )
     show_reference = traitlets.Bool(True, help="Whether reference cells are outlined.").tag(
         sync=True, addressed=True
     )
@@ -123,8 +128,9 @@ class AttentionView(Explorer):
         return tuple(self._shown["shape"][-4:])
 
     def _places_within(self) -> dict[str, tuple[int, str]]:
-        layers, heads, queries, _ = self._shape
-        own = {"layer": (layers, ""), "head": (heads, "the mean of heads"), "query": (queries, "none")}
+        layers, heads, queries, keys = self._shape
+        own = {"layer": (layers, ""), "head": (heads, "the mean of heads")}
+        own |= {"query": (queries, "none"), "key": (keys, "none")}
         return super()._places_within() | own
 
     def _show(self, items: Sequence[Any], at: int = 0) -> None:

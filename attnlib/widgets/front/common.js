@@ -1,4 +1,4 @@
-// What the explorers share: text, numbers, bytes, elements, and how a page is saved to and watched.
+// What the explorers share: text, numbers, bytes, elements, and how a page is watched.
 //
 // May be touched for: text, numbers, bytes, elements. What they make together is in the other files.
 
@@ -67,12 +67,21 @@ export function canvas(name, width, height) {
   return make("canvas", { class: name, width, height, "aria-hidden": "true" });
 }
 
+let recorder = null;
+
+/** Meanwhile, what would be drawn on a canvas is drawn with the pen that `penOf` has for it. */
+export function recording(penOf, meanwhile) {
+  recorder = penOf;
+  try { meanwhile(); } finally { recorder = null; }
+}
+
 /** Sizes a canvas in CSS pixels, sharp on any screen, and returns its cleared context. */
 export function surface(target, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (target.width !== wide || target.height !== high) Object.assign(target, { width: wide, height: high });
   Object.assign(target.style, { width: `${width}px`, height: `${height}px` });
+  if (recorder) return recorder(target);
+  if (target.width !== wide || target.height !== high) Object.assign(target, { width: wide, height: high });
   const pen = target.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
@@ -95,18 +104,6 @@ export function download(blob, name) {
   const link = make("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
-
-/** An SVG document as a PNG, three pixels for each of its own as long as that stays printable. */
-export function rasterise(picture, name) {
-  const image = new Image(), factor = Math.min(3, 6000 / Math.max(picture.width, picture.height));
-  image.onload = () => {
-    const sheet = canvas("", Math.round(picture.width * factor), Math.round(picture.height * factor));
-    sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
-    URL.revokeObjectURL(image.src);
-    sheet.toBlob((png) => download(png, name), "image/png");
-  };
-  image.src = URL.createObjectURL(new Blob([picture.text], { type: "image/svg+xml" }));
 }
 
 /** Calls back when the width of a node or the theme of its page changes. Returns how to stop. */

@@ -44,7 +44,7 @@ class DynamicsView extends ScoresView {
     const bar = canvas("attnd-bar", 0, 0), curve = canvas("attnd-curve", 0, 0);
     const node = make("div", { class: "attnd-row" },
       make("div", { class: "attnd-head" }, make("span", { class: "attnd-name" }, score.name), make("span", { class: "attnd-scale" }, low, bar, high)),
-      make("div", { class: "attnd-one" }, who, value), row.text, make("div", { class: "attnd-history" }, curve));
+      row.text, make("div", { class: "attnd-one" }, who, value), make("div", { class: "attnd-history" }, curve));
     return { score, node, row, low, high, who, value, bar, curve };
   }
 
@@ -78,9 +78,7 @@ class DynamicsView extends ScoresView {
       value.textContent = number(values[at], score);
       this.drawCurve(part, at);
     }
-    this.readout.textContent = focus < 0
-      ? "Point at a token, or choose one with the arrow keys; until then each row follows its largest."
-      : this.describe(focus);
+    this.say(focus < 0 ? "" : this.describe(focus), "Point at a token, or choose one with the arrow keys; until then each row follows its largest.");
   }
 
   /** A token's score at every checkpoint, between the least and the largest of all tokens. */
@@ -120,6 +118,12 @@ class DynamicsView extends ScoresView {
       return `${score.name} ${number(values[at], score)} (${place === 1 ? "the largest" : `${ordinal(place)} of ${count}`})`;
     });
     return `'${data.names[at]}' (${at}): ${parts.join(", ")}.`;
+  }
+
+  /** Every score of every token at the checkpoint shown, as rows for a file. */
+  numbers() {
+    const { names, scores } = this.data, values = scores.map((score) => this.valuesOf(score));
+    return [["place", "token", ...scores.map(({ name }) => name)], ...names.map((name, i) => [i, name, ...values.map((each) => each[i])])];
   }
 
   tabulate() {

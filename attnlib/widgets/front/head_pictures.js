@@ -56,7 +56,7 @@ export class HeadPictures {
   }
 
   draw(theme, stretched) {
-    const { width } = this, { rows, columns } = this.data, height = Math.round(width * clamp(rows / columns, 0.4, 2.5));
+    const { width } = this, { rows, columns } = this.data, height = Math.max(20, Math.round(width * clamp(rows / columns, 0.4, 2.5)));
     for (const { picture, values, largest } of this.all) {
       const pen = surface(picture, width, height);
       pen.imageSmoothingEnabled = columns > width;

@@ -24,6 +24,7 @@ class MeasureView extends View {
   // The model may be ahead of the question: another one can have fewer tokens.
   get token() { const token = this.model.get("token"); return token < this.data.tokens.length ? token : -1; }
   get focus() { return this.hover ?? this.token; }
+  get shown() { return [this.data.label, this.sides.map(({ name }) => name).join(" and ")]; }
   get measures() { // an address may name one that is not here
     const names = this.model.get("names"), known = (name) => (names.includes(name) ? name : names[0]);
     return { first: known(this.model.get("first")), second: known(this.model.get("second")) };
@@ -33,7 +34,7 @@ class MeasureView extends View {
 
   build(el) {
     const { model } = this;
-    this.answer = make("span", { class: "attnx-label" });
+    this.answer = make("p", { class: "attnm-answer" });
     this.sides = SIDES.map((name) => this.buildSide(name));
     const sides = make("div", { class: "attnm-sides", ...pointing(this), keydown: (event) => this.onKey(event) }, ...this.sides.map(({ node }) => node));
     const swatch = make("span", { class: "attnx-swatch", "aria-hidden": "true" });
@@ -44,7 +45,7 @@ class MeasureView extends View {
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
     this.table = make("table");
     this.details = folded("As a table: both measures of every token", "Table of scores", this.table, () => this.fill());
-    this.mount(el, "Measure explorer", "attnx attnm", make("div", { class: "attnx-controls" }, this.buildItems("Question"), this.answer), sides, legend,
+    this.mount(el, "Measure explorer", "attnx attnm", make("div", { class: "attnx-controls" }, this.buildItems("Question")), this.answer, sides, legend,
       this.readout, this.details, this.status);
     for (const side of this.sides) offer(side.select, model.get("names").map((name) => [name, name]));
   }
@@ -106,8 +107,7 @@ class MeasureView extends View {
   showFocus() {
     const { focus } = this;
     for (const { row } of this.sides) row.mark(focus, this.token);
-    this.readout.textContent = focus < 0 ? "Point at a token, or choose one with the arrow keys: its numbers by both measures stand here."
-      : this.describe(focus);
+    this.say(focus < 0 ? "" : this.describe(focus), "Point at a token, or choose one with the arrow keys: its numbers by both measures stand here.");
   }
 
   // ---- words
@@ -124,6 +124,14 @@ class MeasureView extends View {
   announce() {
     const { token } = this, found = this.sides.map(({ name, found }) => `${name}: ${found.textContent}`);
     this.status.textContent = token < 0 ? found.join(" ") : this.describe(token);
+  }
+
+  /** Both measures of every token, as rows for a file; what is no candidate has none. */
+  numbers() {
+    const { data } = this, given = this.sides.filter(({ score }) => score);
+    const value = ({ score }, i) => (data.candidates.includes(i) ? score.values[0][i] : "");
+    return [["place", "token", "needed", ...given.map(({ name }) => name)],
+      ...data.names.map((name, i) => [i, name, data.isSource.has(i) ? 1 : 0, ...given.map((side) => value(side, i))])];
   }
 
   fill() {

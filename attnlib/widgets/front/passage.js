@@ -22,10 +22,10 @@ export class Passage {
     this.promptCaption = caption("Prompt");
     this.list = make("ol", { class: "attng-top" });
     this.listCaption = caption("");
-    const text = make("div", { class: "attng-passage" }, this.promptCaption, this.promptText, caption("Generated"), this.generatedText);
     this.node = make("div", { class: "attng-body", pointerover: (event) => react.point(this.at(event)),
       click: (event) => react.pick(this.at(event)), pointerleave: () => react.point({}) },
-      text, make("div", { class: "attng-list" }, this.listCaption, this.list));
+      make("div", { class: "attng-prompt" }, this.promptCaption, this.promptText),
+      make("div", {}, caption("Generated"), this.generatedText, make("div", { class: "attng-list" }, this.listCaption, this.list)));
   }
 
   /** What a node of the text or the list stands for. */
@@ -81,7 +81,7 @@ export class Passage {
     this.listCaption.textContent = `${tokenName(data, g)} draws most on`;
     this.list.replaceChildren(...places.map((k) => make("li", { "data-k": k },
       make("span", { class: "attng-name", title: data.keys[k] }, data.keys[k]), make("span", { class: "attng-place" }, String(k)),
-      make("span", { class: "attng-bar", "aria-hidden": "true", style: `--part: ${values[k] / top}` }),
+      make("span", { class: "attng-bar", "aria-hidden": "true" }, make("span", { style: `width: ${(100 * values[k]) / top}%` })),
       make("span", { class: "attng-value" }, data.number(values[k])))));
   }
 }

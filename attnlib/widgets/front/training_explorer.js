@@ -22,7 +22,7 @@ class TrainingView extends AttentionView {
 
   build(el) {
     const { model } = this;
-    this.training = new OverTraining(model, () => this.announce());
+    this.training = new OverTraining(this);
     this.box = new AskBox(model, { label: "A problem of your own", placeholder: `A problem, such as ${model.get("items")[0].label}`,
       verb: "Answer", doing: "Computing …", rows: 1, note: "Recorded. In a live notebook, a problem of your own can be typed here." });
     super.build(el);

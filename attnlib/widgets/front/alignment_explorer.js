@@ -3,7 +3,7 @@
 //
 // May be touched for: how the maps stand side by side, and what is said of a pair of tokens.
 
-import { capital, clamp, make, range, visible } from "./common.js";
+import { capital, clamp, LONGEST, make, range, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
 import { largestAt, magnitude, number, unpackScores } from "./scores_data.js";
 import { HeatMap } from "./heat_map.js";
@@ -40,6 +40,8 @@ class AlignmentView extends ScoresView {
     const apart = !Array.isArray(found.written), said = apart ? [] : found.written; // apart: judged score by score
     const data = { ...found, apart, said, right: apart ? null : found.expected, columns, rows, cells: rows * columns,
       keys: found.source.map(visible), targets };
+    this.columns = columns;
+    this.tellLength(Math.max(rows, columns));
     this.root.classList.toggle("attna-apart", apart);
     this.training.told.hidden = apart && found.expected === null;
     if (!found.truth) return data;
@@ -143,7 +145,7 @@ class AlignmentView extends ScoresView {
   }
 
   tabulate() {
-    const { data } = this, rows = this.queries.map((name, q) => [name, q]).filter(([name]) => name);
+    const { data } = this, rows = this.queries.map((name, q) => [name, q]).filter(([name]) => name).slice(0, LONGEST);
     this.table.replaceChildren(tableHead("target token", ...data.scores.map(({ name }) => name)), make("tbody", {}, ...rows.map(([name, q]) =>
       tableRow(`'${name}' (${q})`, ...data.scores.map((score) => this.largest(score, q))))));
   }

@@ -6,12 +6,12 @@
 //
 // May be touched for: how the parts follow what the reader chooses. The parts themselves are in their files.
 
-import { capital, clamp, format, make, range } from "./common.js";
+import { capital, clamp, format, largestOf, LONGEST, make, order, range } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
 import { checkbox, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
 import { HeatMap } from "./heat_map.js";
 import { Lines } from "./lines.js";
-import { placeName, referenceOf, unpack } from "./attention_data.js";
+import { placeName, referenceOf, unpack, weightsOf } from "./attention_data.js";
 import { HeadPictures } from "./head_pictures.js";
 import "./attention_view.css";
 
@@ -80,6 +80,7 @@ export class AttentionView extends View {
     const data = (this.data = this.read(this.chosenItem()));
     this.hover = null;
     this.columns = data.columns;
+    this.tellLength(Math.max(data.rows, data.columns));
     offer(this.layerSelect, range(data.layers).map((layer) => [layer, layer]));
     offer(this.headSelect, [[-1, "mean of heads"], ...range(data.heads).map((head) => [head, head])]);
     this.referenceField.hidden = !data.maskOf.flat().some((mask) => mask >= 0);
@@ -89,16 +90,16 @@ export class AttentionView extends View {
     this.paint();
   }
 
-  buildHeads() { this.heads.build(this.data); }
+  buildHeads() { this.heads.build(this.data, this.layer); }
   readHeads() { this.heads.read(); }
   drawHeads() { this.heads.draw(this.theme, this.stretched); }
 
   /** The tokens as buttons, one for every query; cross-attention has a second line with the keys. */
   buildStrips() {
     const { data } = this;
-    this.queryNodes = data.queries.map((token, i) =>
+    this.queryNodes = data.queries.slice(0, LONGEST).map((token, i) =>
       make("button", { type: "button", class: "attnx-token", "data-query": i, tabindex: i ? -1 : 0 }, token));
-    this.keyNodes = data.crossed ? data.keys.map((token) => make("span", { class: "attnx-token" }, token)) : this.queryNodes;
+    this.keyNodes = data.crossed ? data.keys.slice(0, LONGEST).map((token) => make("span", { class: "attnx-token" }, token)) : this.queryNodes;
     const strip = (name, nodes, listeners = {}) => make("div", { class: "attnx-strip", role: "group", "aria-label": name, ...listeners },
       make("span", { class: "attnx-label" }, name), ...nodes);
     this.strips.replaceChildren(strip(data.crossed ? "Queries" : "Tokens", this.queryNodes, {
@@ -109,7 +110,7 @@ export class AttentionView extends View {
 
   // ---- drawn for every item, width, theme and scale
 
-  paint() {
+  paint(heads = true) {
     const width = this.dress();
     if (!width) return; // called again when there is one
     const beside = this.map.arrange(this.data, width, this.heads.arrange(width) + 28, this.zoom), lines = this.model.get("drawn") === "lines";
@@ -118,7 +119,7 @@ export class AttentionView extends View {
     this.map.zoomer.hidden ||= lines;
     this.lines.node.hidden = !lines;
     this.panels.classList.toggle("attnx-stacked", !beside);
-    this.drawHeads();
+    if (heads) this.drawHeads();
     this.show();
   }
 
@@ -127,7 +128,12 @@ export class AttentionView extends View {
   show() {
     const { data, layer, head, map } = this, outlined = this.model.get("show_reference");
     if (!map.cell) return;
-    const { values, largest } = this.heads.at(layer, head);
+    if (!this.heads.holds(layer)) {
+      this.buildHeads();
+      this.readHeads();
+      this.drawHeads();
+    }
+    const small = this.heads.at(layer, head), values = small?.values ?? weightsOf(data, layer, head), largest = small?.largest ?? (largestOf(values) || 1);
     this.target = referenceOf(data, layer, head);
     this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null, queries: data.queries, keys: data.keys };
     map.caption.textContent = capital(this.place());
@@ -183,8 +189,7 @@ export class AttentionView extends View {
   /** The three largest weights of a row, largest first, as words. */
   largest(q) {
     const { keys, columns } = this.data, row = this.view.values.subarray(q * columns, (q + 1) * columns);
-    return [...row.keys()].filter((k) => row[k] > 0).sort((a, b) => row[b] - row[a]).slice(0, 3)
-      .map((k) => `'${keys[k]}' (${k}) ${format(row[k])}`);
+    return order(row, 3).map((k) => `'${keys[k]}' (${k}) ${format(row[k])}`);
   }
 
   describe(q) {
@@ -214,7 +219,7 @@ export class AttentionView extends View {
 
   tabulate() {
     if (!this.details.open) return;
-    this.table.replaceChildren(...this.data.queries.map((token, q) => tableRow(`'${token}' (${this.at(q)})`, ...this.largest(q))));
+    this.table.replaceChildren(...this.data.queries.slice(0, LONGEST).map((token, q) => tableRow(`'${token}' (${this.at(q)})`, ...this.largest(q))));
   }
 
   // ---- what the reader does
@@ -222,8 +227,9 @@ export class AttentionView extends View {
   /** What a change of each trait redraws. */
   reactions() {
     const showAll = () => { this.show(); this.announce(); }, loadAll = () => { this.load(); this.announce(); };
-    const paint = () => this.paint(), query = () => this.onQuery();
-    return { item: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query, key: query, colours: paint, drawn: paint };
+    const query = () => this.onQuery();
+    return { item: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query, key: query,
+      colours: () => this.paint(), drawn: () => this.paint(false) };
   }
 
   onQuery() {
@@ -261,7 +267,7 @@ export class AttentionView extends View {
   }
 
   onTokenKey(event) {
-    const at = Number(event.target.dataset.query), last = this.data.rows - 1;
+    const at = Number(event.target.dataset.query), last = this.queryNodes.length - 1;
     const next = { ArrowLeft: at - 1, ArrowUp: at - 1, ArrowRight: at + 1, ArrowDown: at + 1, Home: 0, End: last, Escape: -1 }[event.key];
     if (next === undefined) return;
     event.preventDefault();

@@ -35,11 +35,25 @@ export function format(weight) {
   return weight.toFixed(Math.min(Math.max(digits, 2), 4));
 }
 
+/** So many tokens are written as text; more would not answer at once. */
+export const LONGEST = 1000;
+
 export const tick = (weight) => String(Number(weight.toPrecision(2)));
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 export const range = (count) => [...Array(count).keys()];
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
 export const largestOf = (values) => values.reduce((a, b) => Math.max(a, b), 0);
+/** The places of the largest values above zero, largest first. */
+export function order(values, count) {
+  const best = [];
+  for (let k = 0; k < values.length; k++) {
+    if (!(values[k] > 0) || (best.length === count && values[k] <= values[best[count - 1]])) continue;
+    const at = best.findIndex((other) => values[k] > values[other]);
+    best.splice(at < 0 ? best.length : at, 0, k);
+    if (best.length > count) best.pop();
+  }
+  return best;
+}
 export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 // ---------------------------------------------------------------------------- bytes

@@ -8,7 +8,7 @@ import { canvas, make, surface, tick, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
 import { largestAt, number, ordinal, rank, unpackScores } from "./scores_data.js";
 import { renderer, ScoresView } from "./scores_view.js";
-import { lead, pointing, tintOf, tokenAt, TokenRow } from "./token_row.js";
+import { lead, MOST_WORDS, pointing, tintOf, tokenAt, TokenRow } from "./token_row.js";
 import "./dynamics_explorer.css";
 
 class DynamicsView extends ScoresView {
@@ -33,6 +33,7 @@ class DynamicsView extends ScoresView {
   read(index) {
     const data = unpackScores(this.model, index);
     this.boxes.hidden = data.scores.length < 2;
+    this.tellLength(data.tokens.length, MOST_WORDS);
     return { ...data, names: data.tokens.map(visible), said: data.predicted, right: data.gold };
   }
 
@@ -128,7 +129,7 @@ class DynamicsView extends ScoresView {
 
   tabulate() {
     const { data } = this, columns = data.scores.map((score) => ({ score, values: this.valuesOf(score) }));
-    this.table.replaceChildren(tableHead("token", ...data.scores.map(({ name }) => name)), make("tbody", {}, ...data.names.map((name, i) =>
+    this.table.replaceChildren(tableHead("token", ...data.scores.map(({ name }) => name)), make("tbody", {}, ...data.names.slice(0, MOST_WORDS).map((name, i) =>
       tableRow(`'${name}' (${i})`, ...columns.map(({ score, values }) => number(values[i], score))))));
   }
 

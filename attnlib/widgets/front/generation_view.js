@@ -7,7 +7,7 @@
 // May be touched for: how the parts follow what the reader chooses and what the model writes. The parts themselves
 // are in their files; where rows come from is the business of who extends it.
 
-import { clamp, make, range, sum, visible } from "./common.js";
+import { clamp, LONGEST, make, range, sum, visible } from "./common.js";
 import { checkbox, field, folded, tableHead, tableRow, View } from "./view.js";
 import { HeatMap } from "./heat_map.js";
 import { cellText, describe, largest, layerNumber, rowOf, stack, tokenName, topOf } from "./generation_data.js";
@@ -89,6 +89,7 @@ export class GenerationView extends View {
     if (this.writing && data.rows.length === 1) this.followed = 0;
     this.hover = {};
     this.columns = data.columns;
+    this.tellLength(Math.max(data.columns, data.rows.length));
     this.colours.options[0].textContent = data.shares ? "0 to 1" : `0 to ${data.number(data.scale)}`;
     this.slider.max = data.layers - 1;
     this.slider.parentElement.hidden = data.layers < 2;
@@ -194,7 +195,7 @@ export class GenerationView extends View {
   tabulate() {
     if (!this.details.open) return;
     const { data, layer } = this;
-    this.table.replaceChildren(...data.queries.map((_, g) =>
+    this.table.replaceChildren(...data.queries.slice(0, LONGEST).map((_, g) =>
       tableRow(tokenName(data, g), ...largest(data, rowOf(data, g, layer, this.hidden)))));
   }
 
@@ -243,7 +244,7 @@ export class GenerationView extends View {
   }
 
   onTokenKey(event) {
-    const { generated: g, data, layer } = this, last = data.rows.length - 1;
+    const { generated: g, data, layer } = this, last = this.passage.generatedNodes.length - 1;
     const next = { ArrowLeft: g - 1, ArrowUp: g - 1, ArrowRight: g + 1, ArrowDown: g + 1, Home: 0, End: last }[event.key];
     const step = { PageUp: -1, PageDown: 1 }[event.key];
     if (next === undefined && !step) return;

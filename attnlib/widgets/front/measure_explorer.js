@@ -8,7 +8,7 @@
 import { make, visible } from "./common.js";
 import { connect, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
 import { number, ordinal, unpackScores } from "./scores_data.js";
-import { lead, pointing, tokenAt, TokenRow } from "./token_row.js";
+import { lead, MOST_WORDS, pointing, tokenAt, TokenRow } from "./token_row.js";
 import "./measure_explorer.css";
 
 const SIDES = ["first", "second"]; // the traits that name the measures
@@ -63,6 +63,8 @@ class MeasureView extends View {
     const data = (this.data = unpackScores(this.model, this.chosenItem()));
     data.names = data.tokens.map(visible);
     data.isSource = new Set(data.truth ?? []);
+    data.isCandidate = new Set(data.candidates);
+    this.tellLength(data.tokens.length, MOST_WORDS);
     this.needed.hidden = data.truth === null;
     this.hover = null;
     const { predicted, expected } = data, right = predicted === expected;
@@ -85,7 +87,7 @@ class MeasureView extends View {
   classOf(i) {
     const { data } = this;
     return [data.isSource.has(i) && "attnm-source", i === data.query && "attnm-query",
-      !data.candidates.includes(i) && "attnm-faint"].filter(Boolean).join(" ");
+      !data.isCandidate.has(i) && "attnm-faint"].filter(Boolean).join(" ");
   }
 
   foundBy({ name }) {
@@ -113,7 +115,7 @@ class MeasureView extends View {
   // ---- words
 
   describe(at) {
-    const { data } = this, isCandidate = data.candidates.includes(at), given = this.sides.filter(({ score }) => score);
+    const { data } = this, isCandidate = data.isCandidate.has(at), given = this.sides.filter(({ score }) => score);
     const placed = ({ name }) => (data.isSource.has(at) ? ` (${ordinal(data.found[name][data.truth.indexOf(at)])} of ${data.candidates.length})` : "");
     const parts = given.map(({ score }) => `${score.name} ${number(score.values[0][at], score)}${placed(score)}`);
     const other = isCandidate ? data.truth && "not needed" : "no candidate";
@@ -129,7 +131,7 @@ class MeasureView extends View {
   /** Both measures of every token, as rows for a file; what is no candidate has none. */
   numbers() {
     const { data } = this, given = this.sides.filter(({ score }) => score);
-    const value = ({ score }, i) => (data.candidates.includes(i) ? score.values[0][i] : "");
+    const value = ({ score }, i) => (data.isCandidate.has(i) ? score.values[0][i] : "");
     return [["place", "token", "needed", ...given.map(({ name }) => name)],
       ...data.names.map((name, i) => [i, name, data.isSource.has(i) ? 1 : 0, ...given.map((side) => value(side, i))])];
   }
@@ -137,9 +139,9 @@ class MeasureView extends View {
   fill() {
     if (!this.details.open) return;
     const { data } = this, given = this.sides.filter(({ score }) => score);
-    this.table.replaceChildren(tableHead("token", "", ...given.map(({ name }) => name)), make("tbody", {}, ...data.names.map((name, i) =>
+    this.table.replaceChildren(tableHead("token", "role", ...given.map(({ name }) => name)), make("tbody", {}, ...data.names.slice(0, MOST_WORDS).map((name, i) =>
       tableRow(`'${name}' (${i})`, data.isSource.has(i) ? "needed" : "", ...given.map(({ score }) =>
-        data.candidates.includes(i) ? number(score.values[0][i], score) : "")))));
+        data.isCandidate.has(i) ? number(score.values[0][i], score) : "")))));
   }
 
   // ---- what the reader does

@@ -3,9 +3,9 @@
 //
 // May be touched for: the text and the list. Which token is shown is the owner's business.
 
-import { make, written } from "./common.js";
+import { LONGEST, make, order, written } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
-import { order, tokenName } from "./generation_data.js";
+import { tokenName } from "./generation_data.js";
 
 const TOP = 8; // entries of the list
 
@@ -40,7 +40,7 @@ export class Passage {
     this.data = data;
     this.listed = "";
     this.promptNodes = [];
-    this.promptText.replaceChildren(...written(data.prompt, (text, k) =>
+    this.promptText.replaceChildren(...written(data.prompt.slice(0, LONGEST), (text, k) =>
       (this.promptNodes[k] = make("span", { class: "attng-word", "data-k": k }, text))));
     this.promptText.scrollTop = 0;
     this.writeGenerated();
@@ -48,7 +48,7 @@ export class Passage {
 
   writeGenerated() {
     this.generatedNodes = [];
-    this.generatedText.replaceChildren(...written(this.data.generated, (text, g) =>
+    this.generatedText.replaceChildren(...written(this.data.generated.slice(0, LONGEST), (text, g) =>
       (this.generatedNodes[g] = make("button", { type: "button", class: "attng-word", "data-g": g }, text))));
   }
 

@@ -14,7 +14,7 @@ export function svg(tag, attributes = {}, text = "") {
 }
 
 const ANCHORS = { right: "end", center: "middle" }, DROPS = { middle: 0.35, top: 0.8 }; // of a letter's size
-const MOST = 10000; // rectangles: a picture of more cells stays pixels
+const MOST_CELLS = 10000; // rectangles: a picture of more cells stays pixels
 
 export class SvgPen {
   constructor() {
@@ -62,7 +62,7 @@ export class SvgPen {
   /** Cells as rectangles, which stay sharp wherever they are read. */
   drawImage(picture, x, y, width, height) {
     const { width: columns, height: rows } = picture, [wide, high] = [width / columns, height / rows];
-    if (wide < 3 || columns * rows > MOST) {
+    if (wide < 3 || columns * rows > MOST_CELLS) {
       return this.put("image", { x, y, width, height, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: picture.toDataURL() });
     }
     const { data } = picture.getContext("2d").getImageData(0, 0, columns, rows);

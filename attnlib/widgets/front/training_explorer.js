@@ -62,8 +62,8 @@ class TrainingView extends AttentionView {
     for (const each of this.heads.all) each.largest = each.peak || 1;
   }
 
-  paint() {
-    super.paint();
+  paint(heads) {
+    super.paint(heads);
     if (this.map.cell) this.training.paint(this.theme);
   }
 

@@ -3,7 +3,7 @@
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-import { clamp, make, watch } from "./common.js";
+import { clamp, LONGEST, make, watch } from "./common.js";
 import { save } from "./saving.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
@@ -54,13 +54,19 @@ export class View {
 
   zoomBy(step) {
     this.zoom = clamp(this.zoom + step, -3, 3);
-    this.paint();
+    this.paint(false); // of all that is small, nothing changes
   }
 
   /** Says what is in focus; where nothing is, what to do. */
   say(words, hint) {
     this.readout.textContent = words || hint;
     this.readout.classList.toggle("attnx-idle", !words);
+  }
+
+  /** Says what is left out of an item of so many tokens. */
+  tellLength(tokens, most = LONGEST) {
+    this.long.hidden = tokens <= most;
+    this.long.textContent = tokens > most ? `Text and table show the first ${most.toLocaleString("en")} of ${tokens.toLocaleString("en")} tokens; what CSV saves has all.` : "";
   }
 
   // ---- controls that all have
@@ -117,13 +123,15 @@ export class View {
   /** Puts the card into the page: `kind` says what it is; `style`, its own classes; `parts`, what it holds. */
   mount(el, kind, style, ...parts) {
     const title = this.model.get("title");
+    this.long = make("p", { class: "attnx-long attnx-label", hidden: "" });
     this.root = make("section", { class: style, "aria-label": `${kind}${title ? `: ${title}` : ""}` },
-      this.buildTools(), ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...parts);
+      this.buildTools(), ...(title ? [make("p", { class: "attnx-title" }, title)] : []), this.long, ...parts);
     // JupyterLab's command mode would otherwise take the arrow keys, and run the cell on Ctrl + Enter. What else is
     // pressed with Ctrl, Alt or Cmd is the page's: Ctrl + K searches the book.
     this.root.addEventListener("keydown", (event) => {
       if (event.key === "z" && (event.ctrlKey || event.metaKey) && !event.target.matches("textarea, input[type=text]")) {
         event.preventDefault();
+        event.stopPropagation();
         this.undo();
       }
       if (event.key === "Enter" || !(event.ctrlKey || event.altKey || event.metaKey)) event.stopPropagation();

@@ -1,4 +1,4 @@
-"""What a person expects of every explorer: to save what it shows, a step back, and to see a long text whole."""
+"""What a person expects of every explorer: to save what it shows, a step back, and a long text as a whole."""
 
 import csv
 import re

@@ -161,8 +161,10 @@ class AttentionExplorer(AttentionView, Examples):
         show_reference: whether reference cells are outlined at first.
         reference_rows: whether only the queries that have a reference in some head are shown at first.
 
-    What is shown, from ``layer`` on, are traits too, and so is ``item``, the index of the one shown where
-    there are several (`from_examples`): set them from Python, or ``observe`` what the reader chose.
+    What is shown, from ``layer`` on, are traits too, and so are ``key``, within the query's row, ``drawn``,
+    "map" or "lines", ``colours``, which end at what there can be ("whole") or at the largest shown ("shown"),
+    and ``item``, the index of the one shown where there are several (`from_examples`): set them from Python,
+    or ``observe`` what the reader chose. What is shown can be saved, as SVG, PNG or CSV.
 
     Raises:
         ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.

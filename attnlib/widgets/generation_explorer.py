@@ -91,9 +91,11 @@ class GenerationExplorer(Asking, Examples):
         layer: the layer shown first, an index from 0; -1 is the mean over layers.
         filtered: whether the filter is on at first.
 
-    What is shown, from ``generated`` on, are traits too, and so is ``item``, the index of the one shown
-    where there are several (`from_examples`): set them from Python, or ``observe`` what the reader chose. The
-    picture counts layers as tables of rollout do: what index 0 holds is said to be after layer 1.
+    What is shown, from ``generated`` on, are traits too, and so are ``key``, the chosen prompt token,
+    ``colours`` ("shown": to the largest shown; "whole": to the largest there can be) and ``item``, the index
+    of the one shown where there are several (`from_examples`): set them from Python, or ``observe`` what the
+    reader chose. The picture counts layers as tables of rollout do: what index 0 holds is said to be after
+    layer 1.
 
     Entries travel as one byte each, compressed (`attnlib.widgets.encoding`): 40 generated tokens after 300,
     in 30 layers, make a page of at most 560 kB, and of about 250 kB as real rollouts go.

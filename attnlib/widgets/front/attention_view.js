@@ -88,6 +88,7 @@ export class AttentionView extends View {
     this.readHeads();
     this.buildStrips();
     this.paint();
+    this.map.reveal(this.query, this.key);
   }
 
   buildHeads() { this.heads.build(this.data, this.layer); }

@@ -82,12 +82,13 @@ export class GenerationView extends View {
   // ---- built for every item
 
   load() {
-    const index = this.chosenItem(), data = (this.data = index < 0 ? null : this.read(index));
+    const before = this.data, index = this.chosenItem(), data = (this.data = index < 0 ? null : this.read(index));
     this.picture.hidden = this.tools.hidden = !data;
     this.told();
     if (!data) return void this.dress();
     if (this.writing && data.rows.length === 1) this.followed = 0;
     this.hover = {};
+    if (before && this.key >= 0 && String(before.prompt) !== String(data.prompt)) this.choose({ key: -1 }); // it is of another text
     this.columns = data.columns;
     this.tellLength(Math.max(data.columns, data.rows.length));
     this.colours.options[0].textContent = data.shares ? "0 to 1" : `0 to ${data.number(data.scale)}`;
@@ -99,6 +100,7 @@ export class GenerationView extends View {
     for (const map of [this.tokenMap, this.allMap]) map.measure(data.measure);
     this.passage.write(data);
     this.paint();
+    this.reveal();
   }
 
   // ---- drawn for every width and theme
@@ -212,7 +214,10 @@ export class GenerationView extends View {
     if (!this.data) return;
     this.showFocus();
     this.announce();
-    if (this.hover.map) return;
+    if (!this.hover.map) this.reveal();
+  }
+
+  reveal() {
     this.tokenMap.reveal(this.layer, this.key);
     this.allMap.reveal(this.generated, this.key);
   }

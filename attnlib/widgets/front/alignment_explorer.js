@@ -10,12 +10,12 @@ import { HeatMap } from "./heat_map.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import "./alignment_explorer.css";
 
-const TRUTH = "truth";
+const TRUTH = "truth", LONGEST_SAID = 160; // letters: an untrained model goes on without end
 
 class AlignmentView extends ScoresView {
   get words() {
     const [item, answer] = this.model.get("nouns");
-    return { kind: "Alignment explorer", style: "attna", item: capital(item), answer, said: (text) => text || "∅",
+    return { kind: "Alignment explorer", style: "attna", item: capital(item), answer, said: (text) => (text.length > LONGEST_SAID ? `${text.slice(0, LONGEST_SAID)}…` : text || "∅"),
       caption: `${capital(answer)} at this checkpoint`, verdicts: [`${answer} right`, "other"],
       table: ["As a table: where each score of a target token is largest", "Table of the largest"],
       ask: { label: "A sentence of your own", placeholder: "A sentence to translate", verb: "Translate", doing: "Translating …",

@@ -143,7 +143,7 @@ export class View {
   dress() {
     const mode = !this.printing && onDark(this.root) ? "dark" : "light", style = getComputedStyle(this.root);
     this.theme = THEMES[mode];
-    if (this.colours) this.colours.value = this.model.get("colours");
+    if (this.colours) this.colours.value = this.stretched ? "shown" : "whole";
     this.root.dataset.mode = mode;
     return Math.max(this.root.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight), 0);
   }

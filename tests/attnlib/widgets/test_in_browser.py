@@ -124,6 +124,16 @@ def test_a_link_holds_lines_colours_and_the_key_too(opened) -> None:
     assert canvas_hash(page, ".attnx-drawn") == shown
 
 
+def test_what_can_be_pressed_is_large_enough_for_a_finger(opened) -> None:
+    page = opened(*(make(title="T") for make, _ in EXPLORERS.values()), width=400)
+    sizes = page.locator(".attnx :is(button, select, input, summary, label.attnx-check)").evaluate_all(
+        """nodes => nodes.filter(node => node.offsetParent && !node.matches("label input[type=checkbox]"))
+             .map(node => [node.className, node.getBoundingClientRect()])
+             .filter(([, { width, height }]) => width < 24 || height < 24).map(([name]) => name)"""
+    )
+    assert sizes == []
+
+
 # ---- what is long
 
 

@@ -59,7 +59,7 @@ export class HeatMap {
   /** Chooses the size of a cell for a width, of the panel alone and beside other things `taken` wide, and steps of zoom. */
   arrange({ queries, keys }, width, taken, zoom, rows = queries.length) {
     const pen = this.rowLabels.getContext("2d");
-    pen.font = `12px ${FONT}`;
+    pen.font = `13px ${FONT}`;
     const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => pen.measureText(token).width)));
     const most = width < 480 ? 72 : 110;
     this.left = clamp(widest(queries) + 12, 56, most);
@@ -72,7 +72,7 @@ export class HeatMap {
     this.room = beside ? width - taken : width;
     this.size = clamp(Math.floor(this.cell * 0.8), 10, 13);
     this.step = Math.ceil((this.size + 1) / this.cell);
-    const keysWidth = (widest(keys) * this.size) / 12;
+    const keysWidth = (widest(keys) * this.size) / 13;
     this.upright = keysWidth <= this.cell * this.step - 3;
     this.above = clamp(this.upright ? this.size + 10 : keysWidth + 12, 34, most);
     Object.assign(this.corner.style, { width: `${this.left}px`, height: `${this.above}px` });
@@ -175,6 +175,7 @@ export class HeatMap {
   }
 
   mark(q, k) {
+    if (!this.shown.wide) return; // lines stand in its place
     const { cell, height, shown: { x, y, wide, high }, theme } = this, pen = surface(this.overlay, wide, high);
     pen.translate(-x, -y);
     Object.assign(pen, { strokeStyle: theme.ink, lineWidth: 2 });

@@ -36,14 +36,14 @@ function rasterise(text, picture, name) {
 
 /** The card as it would be in light colours, wide enough for its columns and without what is there to be pressed. */
 function printed(view) {
-  const { root } = view, place = root.parentElement, style = root.getAttribute("style") ?? "", strokes = new Map();
+  const { root, zoom } = view, place = root.parentElement, style = root.getAttribute("style") ?? "", strokes = new Map();
   const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop).map((node) => [node, node.scrollLeft, node.scrollTop]);
   const heading = make("p", { class: "attnx-title" }, view.name), width = clamp(view.columns * CELL + 180, 1000, 2800);
   place.style.minHeight = `${place.offsetHeight}px`; // the page around stays where it is
   root.classList.add("attnx-print");
   root.style.width = `${width}px`;
   root.prepend(heading);
-  view.printing = true;
+  Object.assign(view, { printing: true, zoom: 0 });
   try {
     recording((target) => {
       strokes.set(target, new SvgPen());
@@ -51,7 +51,7 @@ function printed(view) {
     }, () => view.paint());
     return drawing(root, strokes, view.name);
   } finally {
-    view.printing = false;
+    Object.assign(view, { printing: false, zoom });
     heading.remove();
     root.setAttribute("style", style);
     root.classList.remove("attnx-print");

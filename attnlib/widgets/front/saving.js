@@ -87,9 +87,9 @@ function drawing(root, strokes, title) {
     const { x, y } = placed(rect), { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = pen.measureText(text);
     Object.assign(pen, { fillStyle: style.color });
     pen.fillText(text, x, y + (rect.height - up - down) / 2 + up);
-    const node = pen.node.firstChild;
-    const more = { style: "white-space: pre", ...(exact ? { textLength: Math.round(100 * rect.width) / 100, lengthAdjust: "spacingAndGlyphs" } : {}), // whatever font is there
-      ...(style.textDecorationLine === "none" ? {} : { "text-decoration": style.textDecorationLine }) };
+    const node = pen.node.firstChild, line = style.textDecorationLine;
+    const fitted = exact ? { textLength: rect.width.toFixed(2), lengthAdjust: "spacingAndGlyphs" } : {}; // whatever font is there
+    const more = { style: "white-space: pre", ...fitted, ...(line === "none" ? {} : { "text-decoration": line }) };
     for (const [name, value] of Object.entries(more)) node.setAttribute(name, value);
     group.append(node);
     reach(rect);
@@ -100,13 +100,14 @@ function drawing(root, strokes, title) {
     const range = document.createRange(), found = [];
     range.selectNodeContents(node);
     if (range.getClientRects().length < 2) return [[node.data, range.getBoundingClientRect()]];
-    for (let i = 0; i < node.length; i++) {
-      range.setStart(node, i);
-      range.setEnd(node, i + 1);
-      const rect = range.getBoundingClientRect(), last = found.at(-1);
+    let at = 0;
+    for (const letter of node.data) {
+      range.setStart(node, at);
+      range.setEnd(node, (at += letter.length));
+      const rect = range.getBoundingClientRect(), [before, first] = found.at(-1) ?? [];
       if (!rect.width) continue;
-      if (last && Math.abs(last[1].top - rect.top) < 2) found[found.length - 1] = [last[0] + node.data[i], new DOMRect(last[1].left, last[1].top, rect.right - last[1].left, last[1].height)];
-      else found.push([node.data[i], rect]);
+      if (first && Math.abs(first.top - rect.top) < 2) found[found.length - 1] = [before + letter, new DOMRect(first.left, first.top, rect.right - first.left, first.height)];
+      else found.push([letter, rect]);
     }
     return found;
   };

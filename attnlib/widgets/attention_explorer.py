@@ -21,7 +21,7 @@ from attnlib.widgets.encoding import (
     packed_masks,
     quantise,
 )
-from attnlib.widgets.explorer import Examples, Explorer, Item
+from attnlib.widgets.explorer import Examples, Explorer, Item, strongest
 from attnlib.widgets.front_end import front_end
 
 
@@ -110,9 +110,14 @@ class AttentionView(Explorer):
     """
 
     masks = traitlets.Bytes(help="The distinct references of all items, as bits.").tag(sync=True)
-    layer = traitlets.Int(0, help="The layer shown.").tag(sync=True)
-    head = traitlets.Int(0, help="The head shown; -1 for the mean of heads.").tag(sync=True)
-    query = traitlets.Int(-1, help="The selected query row; -1 for none.").tag(sync=True)
+    layer = traitlets.Int(0, help="The layer shown.").tag(sync=True, addressed=True)
+    head = traitlets.Int(0, help="The head shown; -1 for the mean of heads.").tag(sync=True, addressed=True)
+    query = traitlets.Int(-1, help="The selected query row; -1 for none.").tag(sync=True, addressed=True)
+    key = traitlets.Int(-1, help="The selected key in it; -1 for none.").tag(sync=True, addressed=True)
+    colours = strongest("whole")
+    drawn = traitlets.Enum(("map", "lines"), default_value="map", help="A heat map, or lines.").tag(
+        sync=True, addressed=True
+    )
     show_reference = traitlets.Bool(True, help="Whether reference cells are outlined.").tag(
         sync=True, addressed=True
     )
@@ -123,8 +128,9 @@ class AttentionView(Explorer):
         return tuple(self._shown["shape"][-4:])
 
     def _places_within(self) -> dict[str, tuple[int, str]]:
-        layers, heads, queries, _ = self._shape
-        own = {"layer": (layers, ""), "head": (heads, "the mean of heads"), "query": (queries, "none")}
+        layers, heads, queries, keys = self._shape
+        own = {"layer": (layers, ""), "head": (heads, "the mean of heads")}
+        own |= {"query": (queries, "none"), "key": (keys, "none")}
         return super()._places_within() | own
 
     def _show(self, items: Sequence[Any], at: int = 0) -> None:
@@ -155,8 +161,10 @@ class AttentionExplorer(AttentionView, Examples):
         show_reference: whether reference cells are outlined at first.
         reference_rows: whether only the queries that have a reference in some head are shown at first.
 
-    What is shown, from ``layer`` on, are traits too, and so is ``item``, the index of the one shown where
-    there are several (`from_examples`): set them from Python, or ``observe`` what the reader chose.
+    What is shown, from ``layer`` on, are traits too, and so are ``key``, within the query's row, ``drawn``,
+    "map" or "lines", ``colours``, which end at what there can be ("whole") or at the largest shown ("shown"),
+    and ``item``, the index of the one shown where there are several (`from_examples`): set them from Python,
+    or ``observe`` what the reader chose. What is shown can be saved, as SVG, PNG or CSV.
 
     Raises:
         ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.

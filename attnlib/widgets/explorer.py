@@ -38,7 +38,17 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
     items = traitlets.List(traitlets.Dict(), help="What is shown besides the bytes.").tag(sync=True)
     weights = traitlets.Bytes(help="The bytes of all items, one after the other.").tag(sync=True)
-    item = traitlets.Int(0, help="Index of the item shown.").tag(sync=True)
+    item = traitlets.Int(0, help="Index of the item shown.").tag(sync=True, addressed=True)
+    addressed = traitlets.Dict(help="The kind of each trait that a reader chooses, by name.").tag(sync=True)
+
+    @traitlets.default("addressed")
+    def _chosen_by_readers(self) -> dict[str, str]:
+        """What the address of a page holds, and what a step back restores: traits with the tag `addressed`.
+
+        Whole numbers from -1, shares, switches, texts, lists of texts without `~`, and dictionaries of short
+        texts without `.` and `~`.
+        """
+        return {name: type(trait).__name__ for name, trait in sorted(self.traits(addressed=True).items())}
 
     @traitlets.validate("title")
     def _readable(self, proposal: dict[str, Any]) -> str:
@@ -73,10 +83,7 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
         """The places within the item shown."""
         return {}
 
-    def _addressed(self) -> list[str]:
-        return [*self._places(), *self.trait_names(addressed=True)]
-
-    @traitlets.validate("checkpoint", "generated", "head", "item", "layer", "query", "token")
+    @traitlets.validate("checkpoint", "generated", "head", "item", "key", "layer", "query", "token")
     def _exists(self, proposal: dict[str, Any]) -> int:
         name, value, places = proposal["trait"].name, proposal["value"], self._places()
         if name in places:  # not while the widget is being made
@@ -123,6 +130,12 @@ class Examples(Explorer):
 
     def _several(self) -> str:
         return f", {counted(len(self.items), 'example')}" if len(self.items) > 1 else ""
+
+
+def strongest(default: str) -> Any:
+    """The trait that says what the strongest colour stands for, at first as `default` has it."""
+    said = "The strongest colour: of all there can be (whole), or the largest of what is shown (shown)."
+    return traitlets.Enum(("whole", "shown"), default_value=default, help=said).tag(sync=True, addressed=True)
 
 
 def nobody(text: str) -> Any:

@@ -18,7 +18,7 @@ from jaxtyping import Float, UInt8
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollout
 from attnlib.rollout.generative import Ignore, describe
 from attnlib.widgets.encoding import ROUNDING, Array, checked_tokens, deflate, numpy_of, quantise
-from attnlib.widgets.explorer import Asking, Examples, Item
+from attnlib.widgets.explorer import Asking, Examples, Item, strongest
 from attnlib.widgets.front_end import front_end
 
 
@@ -91,9 +91,11 @@ class GenerationExplorer(Asking, Examples):
         layer: the layer shown first, an index from 0; -1 is the mean over layers.
         filtered: whether the filter is on at first.
 
-    What is shown, from ``generated`` on, are traits too, and so is ``item``, the index of the one shown
-    where there are several (`from_examples`): set them from Python, or ``observe`` what the reader chose. The
-    picture counts layers as tables of rollout do: what index 0 holds is said to be after layer 1.
+    What is shown, from ``generated`` on, are traits too, and so are ``key``, the chosen prompt token,
+    ``colours`` ("shown": to the largest shown; "whole": to the largest there can be) and ``item``, the index
+    of the one shown where there are several (`from_examples`): set them from Python, or ``observe`` what the
+    reader chose. The picture counts layers as tables of rollout do: what index 0 holds is said to be after
+    layer 1.
 
     Entries travel as one byte each, compressed (`attnlib.widgets.encoding`): 40 generated tokens after 300,
     in 30 layers, make a page of at most 560 kB, and of about 250 kB as real rollouts go.
@@ -113,8 +115,12 @@ class GenerationExplorer(Asking, Examples):
 
     _pack = Recording.of
 
-    generated = traitlets.Int(0, help="The chosen generated token.").tag(sync=True)
-    layer = traitlets.Int(-1, help="The layer shown; -1 for the mean over layers.").tag(sync=True)
+    generated = traitlets.Int(0, help="The chosen generated token.").tag(sync=True, addressed=True)
+    key = traitlets.Int(-1, help="The chosen prompt token; -1 for none.").tag(sync=True, addressed=True)
+    layer = traitlets.Int(-1, help="The layer shown; -1 for the mean over layers.").tag(
+        sync=True, addressed=True
+    )
+    colours = strongest("shown")
     filtered = traitlets.Bool(True, help="Whether the ignored tokens are hidden.").tag(
         sync=True, addressed=True
     )
@@ -150,11 +156,12 @@ class GenerationExplorer(Asking, Examples):
             result: a result, or ``{"rollout": result, "over the null model": result.over_null()}``.
             tokenizer: of the model, for the text of the tokens.
             ignore: what the filter hides; see `GenerativeRollout.informative`.
-            **settings: of the class, or of `from_examples` for several results.
+            **settings: of the class, or of `from_examples` for several results; of these, the one shown first
+                is by default that in which no one prompt token has most (`flattest`).
         """
         if isinstance(result, Mapping):
             parts = {label: parts_of(each, tokenizer, ignore) for label, each in result.items()}
-            return cls.from_examples(parts, **settings)
+            return cls.from_examples(parts, **{"item": flattest(parts), **settings})
         return cls(**parts_of(result, tokenizer, ignore), **settings)
 
     @classmethod
@@ -202,8 +209,9 @@ class GenerationExplorer(Asking, Examples):
         return f"{prompt} prompt tokens, {generated} generated, {layers} layers{self._several()}"
 
     def _places_within(self) -> dict[str, tuple[int, str]]:
-        generated, _, layers = self._shown["shape"]
-        return {"generated": (max(generated, 1), ""), "layer": (layers, "the mean over layers")}
+        generated, prompt, layers = self._shown["shape"]
+        own = {"generated": (max(generated, 1), ""), "layer": (layers, "the mean over layers")}
+        return own | {"key": (prompt, "none")}
 
 
 class LiveGenerationExplorer(GenerationExplorer):
@@ -276,6 +284,17 @@ def parts_of(result: GenerativeRollout, tokenizer: Any, ignore: Ignore) -> dict[
         "matrix": result.matrix,
         "ignored": ~result.informative(ignore),
     }
+
+
+def flattest(parts: Mapping[str, Mapping[str, Any]]) -> int:
+    """The index of the result in which the largest prompt token that is not hidden has the least share."""
+
+    def largest(matrix: Array, ignored: Array, **_: Any) -> float:
+        columns = numpy_of(matrix).sum((0, 2))[~numpy_of(ignored)]
+        return float(columns.max(initial=0) / max(columns.sum(), 1e-12)) if columns.size else 1.0
+
+    shares = [largest(**each) for each in parts.values()]
+    return shares.index(min(shares))
 
 
 NEIGHBOURS = 8

@@ -136,7 +136,7 @@ class LanguageModelExplorer(GenerationExplorer):
         self.inside = inside
         if recorded:
             found = {name: parts_of(result, tokenizer, ignore) for name, result in recorded.items()}
-            self._show(named(Recording.of, "example", found))
+            self._show(named(Recording.of, "example", found), flattest(found))
 
     def _sizes(self) -> str:
         recorded = f"{len(self.items)} recorded" if self.items else "nothing recorded"
@@ -148,9 +148,6 @@ class LanguageModelExplorer(GenerationExplorer):
 
     def _places_within(self) -> dict[str, tuple[int, str]]:
         return {}  # a reader's text can have more words, and the page's model more layers, than any recorded
-
-    def _addressed(self) -> list[str]:
-        return [*super()._addressed(), "generated", "layer"] if self.items else []
 
 
 def packed(path: Path) -> Iterator[str]:

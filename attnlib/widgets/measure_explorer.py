@@ -84,6 +84,11 @@ class Question(Scored):
             dict(missing or {}),
         )
 
+    def parted(self, first: str, second: str) -> int:
+        """How far apart two measures put the sources: the sum of what their places differ by."""
+        places = zip(self.found.get(first, ()), self.found.get(second, ()), strict=False)
+        return sum(abs(one - other) for one, other in places)
+
 
 class MeasureExplorer(ScoresExplorer):
     """What two measures say of the same prediction, token by token, with the sources, if known, outlined.
@@ -101,7 +106,8 @@ class MeasureExplorer(ScoresExplorer):
             are not known), the model's prediction, what is right and the reasons why measures are missing may
             be left out.
         title: a line of text above the picture.
-        item: index of the question shown first.
+        item: index of the question shown first; by default, where the two measures differ most in the places
+            that they give the sources.
         first: the measure on the left; the first there is, by default.
         second: the measure on the right; the next, by default.
 
@@ -130,7 +136,7 @@ class MeasureExplorer(ScoresExplorer):
         questions: Mapping[str, Mapping[str, Any]],
         title: str = "",
         *,
-        item: int = 0,
+        item: int | None = None,
         first: str | None = None,
         second: str | None = None,
     ) -> None:
@@ -138,9 +144,10 @@ class MeasureExplorer(ScoresExplorer):
         items = named(Question.of, "question", questions)
         every = list(dict.fromkeys(name for each in items for name in (*each.scores.values, *each.missing)))
         self.names = every
-        self._show(items, item)
         self.first = every[0] if first is None else first
         self.second = every[min(1, len(every) - 1)] if second is None else second
+        parted = [each.parted(self.first, self.second) for each in items]
+        self._show(items, parted.index(max(parted)) if item is None else item)
 
     @traitlets.validate("first", "second")
     def _known(self, proposal: dict[str, Any]) -> str:

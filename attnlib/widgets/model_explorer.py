@@ -25,6 +25,7 @@ from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.arithmetic.writing import CHARACTERS
 from attnlib.generators.rasp import LANGUAGES, Language
+from attnlib.models.attention import evaluating
 from attnlib.models.base import config_of
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.widgets.attention_explorer import AttentionView
@@ -137,7 +138,7 @@ class ModelExplorer(AttentionView):
         text: what is typed at first; "": the first text of the model shown first.
         title: a line of text above the picture.
         item: index of the model shown first.
-        layer: the layer shown first.
+        layer: the layer shown first. If neither layer nor head is given, the sharpest head is shown.
         head: the head shown first; -1 is the mean of the layer's heads.
         query: the query row selected first; -1 is none.
         show_reference: whether the program's cells are outlined at first.
@@ -185,8 +186,8 @@ class ModelExplorer(AttentionView):
         title: str = "",
         *,
         item: int = 0,
-        layer: int = 0,
-        head: int = 0,
+        layer: int | None = None,
+        head: int | None = None,
         query: int = -1,
         show_reference: bool = True,
         swaps: Mapping[str, str] | None = None,
@@ -202,7 +203,9 @@ class ModelExplorer(AttentionView):
             except ValueError as error:
                 raise ValueError(f"model {label!r}: {error}") from error
         self.text = text or self._shown["task"]["texts"][0]["text"]
-        self.layer, self.head, self.query = layer, head, query
+        if layer is head is None:
+            layer, head = sharpest(shown["model"], shown["task"], self.text)
+        self.layer, self.head, self.query = layer or 0, head or 0, query
         self.swaps, self.strength = dict(swaps or {}), strength
 
     @traitlets.validate("swaps")
@@ -242,6 +245,26 @@ def checked(model: Transformer, task: Asked, text: str) -> None:
             f"max_length={model.config.max_length}: take a text that is {length - model.config.max_length} "
             "shorter"
         )
+
+
+def sharpest(model: Transformer, task: Asked, text: str) -> tuple[int, int]:
+    """The layer and head that look hardest at one token: by the largest weight of a row, on average.
+
+    The first row and the first key are left out: where there is nothing to look at, attention goes there.
+    """
+    if isinstance(task, Language):
+        ids = task.annotate(text).input_ids
+    elif isinstance(task, StringReversalGenerator):
+        ids = task.annotate(f"{text}={text[::-1]}").input_ids
+    else:
+        ids = task.prompt(text if "=" in text else f"{text}=")
+    with evaluating(model):
+        weights = model(ids[None].to(next(model.parameters()).device), output_attentions=True).attentions[0]
+    looks = (
+        weights[..., -1:, :].amax(-1).mean(-1) if len(ids) == 1 else weights[..., 1:, 1:].amax(-1).mean(-1)
+    )
+    layer, head = divmod(int(looks.argmax()), looks.shape[1])
+    return layer, head
 
 
 def _packed(values: Tensor, half: bool) -> bytes:

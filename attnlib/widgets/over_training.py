@@ -27,7 +27,7 @@ class OverTraining(Asking):
 
     steps = traitlets.List(help="The step of every checkpoint, growing.").tag(sync=True)
     curves = traitlets.List(traitlets.Dict(), help="Name, steps and values of every curve.").tag(sync=True)
-    checkpoint = traitlets.Int(0, help="Index of the checkpoint shown.").tag(sync=True)
+    checkpoint = traitlets.Int(0, help="Index of the checkpoint shown.").tag(sync=True, addressed=True)
 
     _noun: str
     _pack: ClassVar[Callable[..., Any]]

@@ -16,7 +16,7 @@ import traitlets
 from jaxtyping import Float, UInt8
 
 from attnlib.widgets.encoding import checked_tokens, deflate, numpy_of, quantise
-from attnlib.widgets.explorer import Explorer, Item
+from attnlib.widgets.explorer import Explorer, Item, strongest
 from attnlib.widgets.naming import checked_text, checked_texts, counted
 from attnlib.widgets.over_training import OverTraining
 
@@ -143,7 +143,7 @@ class Document(Scored):
 class ScoresExplorer(Explorer):
     """An explorer whose items have scores; a score that is negative in one item has signs in all."""
 
-    token = traitlets.Int(-1, help="The chosen token; -1 for none.").tag(sync=True)
+    token = traitlets.Int(-1, help="The chosen token; -1 for none.").tag(sync=True, addressed=True)
 
     def _places_within(self) -> dict[str, tuple[int, str]]:
         return super()._places_within() | {"token": (self._shown["places"], "none")}
@@ -156,7 +156,10 @@ class ScoresExplorer(Explorer):
 class ScoresOverTraining(OverTraining, ScoresExplorer):
     """The explorer whose traits ``scores_view.js`` reads; a subclass says which front end shows them."""
 
-    shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(sync=True)
+    shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(
+        sync=True, addressed=True
+    )
+    colours = strongest("whole")
 
     def __init__(self, *given: Any, shown: Sequence[str] | None, **how: Any) -> None:
         super().__init__(*given, **how)

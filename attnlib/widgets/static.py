@@ -24,7 +24,7 @@ from attnlib.widgets.front_end import FRONT
 EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
 
 STAND_IN = "\n" + (FRONT / "stand_in.js").read_text(encoding="utf-8")
-"""What a page has in place of a kernel; every widget puts in ``KEY``, ``STATE`` and ``ADDRESSED``."""
+"""What a page has in place of a kernel; every widget puts in ``KEY`` and ``STATE``."""
 
 WITHOUT = (
     "interactive, but its script did not run: it needs JavaScript and, in JupyterLab, a trusted notebook"
@@ -94,9 +94,7 @@ class StaticTwin:
             raise ValueError("the front end must not hold '</' or '<!--': it would end the page's script")
         # Equal widgets share this key: each script fills the first place that is still empty, its own.
         key = hashlib.sha256("\0".join((module, style, state)).encode()).hexdigest()[:16]
-        traits = self.traits()  # type: ignore[attr-defined]
-        addressed = json.dumps({name: type(traits[name]).__name__ for name in self._addressed()})
-        script = STAND_IN.replace("KEY", key).replace("ADDRESSED", addressed).replace("STATE", state)
+        script = STAND_IN.replace("KEY", key).replace("STATE", state)
         return (
             f'<div data-attnlib="{key}"></div>\n'
             f"<p>{html.escape(self.summary())} ({WITHOUT})</p>\n"
@@ -119,14 +117,6 @@ class StaticTwin:
         """
         write_atomically(Path(path), whole_page(title or self.summary(), self.to_html()).encode())
         return Path(path)
-
-    def _addressed(self) -> list[str]:
-        """The traits that the address of a static page holds.
-
-        Whole numbers from -1, shares, switches, texts, and dictionaries of short texts without `.` and `~`;
-        those of an explorer are its places, and traits with the tag `addressed`.
-        """
-        return []
 
     def _state(self) -> dict[str, Any]:
         """The synced traits that the widget adds to those of every anywidget."""

@@ -26,7 +26,7 @@ def test_the_address_holds_the_choice_of_one_explorer_among_several(opened, brow
     second.get_by_label("Head", exact=True).select_option("2")
     second.locator(".attnx-token").nth(3).click()
     address = sent(page)
-    assert re.search(r"#explorer=1&layer=1&head=2&query=3$", address)
+    assert re.search(r"#explorer=1&head=2&layer=1&query=3$", address)
     with watched_page(browser) as (other, problems):
         other.goto(address)
 
@@ -76,7 +76,7 @@ def test_a_typed_sequence_can_be_sent(opened, browser):
 
 
 def test_what_was_done_with_the_attention_can_be_sent(opened, browser):
-    page = opened(ModelExplorer(shown("rasp_languages", "sort")))
+    page = opened(ModelExplorer(shown("rasp_languages", "sort"), layer=0))
     page.get_by_label("Attention of the chosen head").select_option("even")
     page.get_by_label("How much of it, in per cent").fill("40")
     wrote, address = line(page, "writes"), sent(page)

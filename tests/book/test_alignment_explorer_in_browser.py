@@ -161,7 +161,7 @@ def test_two_runs_stand_side_by_side_each_with_what_it_wrote_on_one_scale(opened
     assert len(heights) == 1 and len({first for first, _ in pictures}) == 3
     assert len({second for _, second in pictures}) == 1 and pictures[0][0] == pictures[0][1]  # both even
     assert page.locator("[aria-live]").inner_text().endswith(f"Copy: {RUNS[0]} right, {RUNS[1]} wrong.")
-    page.get_by_label("What the strongest colour stands for").select_option("now")
+    page.get_by_label("What the strongest colour stands for").select_option("shown")
     ticks = page.locator(".attna-map .attnx-ticks span:last-child")
     slide(page, 0)
     assert [float(text) for text in ticks.all_inner_texts()] == pytest.approx([1 / 41] * 2, abs=0.001)

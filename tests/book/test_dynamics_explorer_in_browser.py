@@ -84,7 +84,7 @@ def test_the_scale_can_end_at_the_largest_now(opened):
     before, ends = picture(page, 1), page.locator(".attnd-end")
     largest = scores(5, 8)["beta"].abs()
     assert float(ends.nth(3).inner_text()) == pytest.approx(largest.max().item(), rel=0.05)
-    page.get_by_label("What the strongest colour stands for").select_option("now")
+    page.get_by_label("What the strongest colour stands for").select_option("shown")
     assert picture(page, 1) != before
     assert float(ends.nth(3).inner_text()) == pytest.approx(largest[1].max().item(), rel=0.05)
 

@@ -131,7 +131,7 @@ def test_the_models_answer_is_judged(opened):
             {"right": question(predicted="b", expected="b"), "wrong": question(predicted="c", expected="b")}
         )
     )
-    label = page.locator(".attnx-controls .attnx-label")
+    label = page.locator(".attnm-answer")
     assert label.inner_text() == "The model says 'b', which is right."
     page.get_by_label("Question", exact=True).select_option("wrong")
     assert label.inner_text() == "The model says 'c'; right is 'b'."

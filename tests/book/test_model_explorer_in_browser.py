@@ -36,7 +36,7 @@ def shown(chapter="rasp_languages", *names):
 
 
 def explorer(name="sort", chapter="rasp_languages", **settings):
-    return ModelExplorer(shown(chapter, name), **settings)
+    return ModelExplorer(shown(chapter, name), **({"layer": 0} | settings))
 
 
 def typed(page, text):

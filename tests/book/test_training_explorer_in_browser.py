@@ -93,7 +93,7 @@ def test_the_pointed_cell_stays_while_the_checkpoints_pass(opened):
 
 def test_a_stretched_scale_ends_at_the_largest_weight_of_the_whole_training(opened):
     page = opened(explorer({"p": problem(attentions=attention() / 4)}))
-    page.get_by_label("What the strongest colour stands for").select_option("largest")
+    page.get_by_label("What the strongest colour stands for").select_option("shown")
     for checkpoint in (0, 3):
         slide(page, checkpoint)
         last = float(page.locator(".attnx-ticks span").last.inner_text())

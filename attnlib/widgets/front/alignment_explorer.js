@@ -3,19 +3,19 @@
 //
 // May be touched for: how the maps stand side by side, and what is said of a pair of tokens.
 
-import { capital, clamp, make, visible } from "./common.js";
-import { savers, tableHead, tableRow } from "./view.js";
+import { capital, clamp, LONGEST, make, range, visible } from "./common.js";
+import { tableHead, tableRow } from "./view.js";
 import { largestAt, magnitude, number, unpackScores } from "./scores_data.js";
-import { HeatMap, savePicture } from "./heat_map.js";
+import { HeatMap } from "./heat_map.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import "./alignment_explorer.css";
 
-const TRUTH = "truth";
+const TRUTH = "truth", LONGEST_SAID = 160; // letters: an untrained model goes on without end
 
 class AlignmentView extends ScoresView {
   get words() {
     const [item, answer] = this.model.get("nouns");
-    return { kind: "Alignment explorer", style: "attna", item: capital(item), answer, said: (text) => text || "∅",
+    return { kind: "Alignment explorer", style: "attna", item: capital(item), answer, said: (text) => (text.length > LONGEST_SAID ? `${text.slice(0, LONGEST_SAID)}…` : text || "∅"),
       caption: `${capital(answer)} at this checkpoint`, verdicts: [`${answer} right`, "other"],
       table: ["As a table: where each score of a target token is largest", "Table of the largest"],
       ask: { label: "A sentence of your own", placeholder: "A sentence to translate", verb: "Translate", doing: "Translating …",
@@ -40,6 +40,8 @@ class AlignmentView extends ScoresView {
     const apart = !Array.isArray(found.written), said = apart ? [] : found.written; // apart: judged score by score
     const data = { ...found, apart, said, right: apart ? null : found.expected, columns, rows, cells: rows * columns,
       keys: found.source.map(visible), targets };
+    this.columns = columns;
+    this.tellLength(Math.max(rows, columns));
     this.root.classList.toggle("attna-apart", apart);
     this.training.told.hidden = apart && found.expected === null;
     if (!found.truth) return data;
@@ -50,10 +52,9 @@ class AlignmentView extends ScoresView {
 
   buildPart(score) {
     const map = new HeatMap({ hover: (place) => this.point(place && { ...place, on: score.name }), pick: (place) => this.pick(place, score),
-      key: (event) => this.onKey(event) }, ["source →", "target ↓"]);
+      key: (event) => this.onKey(event), zoom: (step) => this.zoomBy(step) }, ["source →", "target ↓"]);
     map.measure(score.name, score.name);
-    const head = make("div", { class: "attna-head" }, make("span", { class: "attna-name" }, score.name),
-      savers(`the map of ${score.name}`, (kind) => savePicture(map.view, kind)));
+    const head = make("p", { class: "attna-name" }, score.name);
     const texts = (this.data.apart && this.data.written[score.name]) || [], longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
     const verdict = make("span", { class: "attnt-verdict" }), text = make("span", { class: "attna-text" });
     // The longest text keeps its room at every checkpoint.
@@ -66,16 +67,15 @@ class AlignmentView extends ScoresView {
   arrange(width) {
     const across = width >= 560 ? 2 : 1, { targets, keys, rows } = this.data, room = (width - 24 * (across - 1)) / across;
     this.holder.style.gridTemplateColumns = `repeat(${across}, minmax(0, 1fr))`;
-    for (const { map } of this.parts) map.arrange({ queries: targets.flat(), keys }, room, 0, rows);
+    for (const { map } of this.parts) map.arrange({ queries: targets.flat(), keys }, room, 0, this.zoom, rows);
   }
 
   // ---- drawn for every checkpoint and scale
 
   draw({ score, map, values, top, texts, verdict, text }) {
     const { data, queries, theme, training } = this, now = texts[training.moment] ?? null;
-    const title = [this.model.get("title"), data.label, score.name, `step ${training.step}`].filter(Boolean).join(": ");
-    map.stage.setAttribute("aria-label", `${title}. ${data.rows} target tokens by ${data.columns} source tokens. The arrow keys move, escape chooses none.`);
-    map.draw({ values, top, signed: score.signed, reference: data.truth ?? null, queries, keys: data.keys, title }, theme);
+    map.stage.setAttribute("aria-label", `${this.name}: ${score.name}. ${data.rows} target tokens by ${data.columns} source tokens. The arrow keys move, escape chooses none.`);
+    map.draw({ values, top, signed: score.signed, reference: data.truth ?? null, queries, keys: data.keys }, theme);
     if (now === null) return;
     text.textContent = this.words.said(now);
     verdict.textContent = data.expected === null ? "" : now === data.expected ? "✓ right" : "✗ wrong";
@@ -100,7 +100,7 @@ class AlignmentView extends ScoresView {
   topOf(score) {
     if (!this.model.get("one_scale") || score.name === TRUTH) return super.topOf(score);
     const all = this.data.scores.filter(({ name }) => name !== TRUTH);
-    return Math.max(...all.map((each) => (this.now ? magnitude(this.valuesOf(each)) : Math.max(each.most, -each.least)))) || 1;
+    return Math.max(...all.map((each) => (this.stretched ? magnitude(this.valuesOf(each)) : Math.max(each.most, -each.least)))) || 1;
   }
 
   // ---- drawn for every cell in focus: all the work of a hover
@@ -114,7 +114,7 @@ class AlignmentView extends ScoresView {
     const { q, k, on } = this.focus;
     for (const { score, map, values } of this.parts)
       map.focus(q, k, on === score.name && k >= 0 ? number(values[q * this.data.columns + k], score) : "");
-    this.readout.textContent = q < 0 ? "Point at a cell, or choose one with the arrow keys: its numbers by every score stand here." : this.describe(q, k);
+    this.say(q < 0 ? "" : this.describe(q, k), "Point at a cell, or choose one with the arrow keys: its numbers by every score stand here.");
   }
 
   // ---- words
@@ -137,8 +137,15 @@ class AlignmentView extends ScoresView {
     return line[at] > 0 || score.signed ? `'${keys[at]}' (${at})` : "none";
   }
 
+  /** Every score of every pair at the checkpoint shown, as rows for a file. */
+  numbers() {
+    const { data: { cells, columns, keys, scores }, queries } = this, values = scores.map((score) => this.valuesOf(score));
+    const cell = (i) => [Math.floor(i / columns), queries[Math.floor(i / columns)], i % columns, keys[i % columns], ...values.map((each) => each[i])];
+    return [["target", "target token", "source", "source token", ...scores.map(({ name }) => name)], ...range(cells).map(cell)];
+  }
+
   tabulate() {
-    const { data } = this, rows = this.queries.map((name, q) => [name, q]).filter(([name]) => name);
+    const { data } = this, rows = this.queries.map((name, q) => [name, q]).filter(([name]) => name).slice(0, LONGEST);
     this.table.replaceChildren(tableHead("target token", ...data.scores.map(({ name }) => name)), make("tbody", {}, ...rows.map(([name, q]) =>
       tableRow(`'${name}' (${q})`, ...data.scores.map((score) => this.largest(score, q))))));
   }

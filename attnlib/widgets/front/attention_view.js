@@ -6,12 +6,12 @@
 //
 // May be touched for: how the parts follow what the reader chooses. The parts themselves are in their files.
 
-import { capital, clamp, format, make, range } from "./common.js";
+import { capital, clamp, format, largestOf, LONGEST, make, order, range } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
-import { checkbox, dropDown, field, folded, offer, savers, tableHead, tableRow, View } from "./view.js";
-import { HeatMap, savePicture } from "./heat_map.js";
+import { checkbox, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
+import { HeatMap } from "./heat_map.js";
 import { Lines } from "./lines.js";
-import { placeName, referenceOf, unpack } from "./attention_data.js";
+import { placeName, referenceOf, unpack, weightsOf } from "./attention_data.js";
 import { HeadPictures } from "./head_pictures.js";
 import "./attention_view.css";
 
@@ -24,8 +24,6 @@ export class AttentionView extends View {
   constructor(model, el) {
     super(model);
     this.hover = null; // {q, k} under the pointer; where there is none, the selected row is in focus
-    this.key = -1; // the key chosen by the arrow keys within the selected row
-    this.stretched = false; // whether the last colour is the largest weight shown rather than 1
     this.build(el);
     this.load();
   }
@@ -34,7 +32,9 @@ export class AttentionView extends View {
   get layer() { return clamp(this.model.get("layer"), 0, this.data.layers - 1); }
   get head() { return clamp(this.model.get("head"), -1, this.data.heads - 1); }
   get query() { const query = this.model.get("query"); return query < this.data.rows ? query : -1; }
-  get focus() { return this.hover ?? { q: this.query, k: this.query < 0 ? -1 : this.key }; }
+  get key() { const key = this.model.get("key"); return this.query >= 0 && key < this.data.columns ? key : -1; }
+  get focus() { return this.hover ?? { q: this.query, k: this.key }; }
+  get shown() { return [this.itemName, this.place()]; }
 
   get kind() { return "Attention explorer"; }
   get noun() { return "Example"; }
@@ -46,8 +46,9 @@ export class AttentionView extends View {
   // ---- built once
 
   build(el) {
-    this.map = new HeatMap({ hover: (place) => this.point(place), pick: (place) => this.pick(place), key: (event) => this.onMapKey(event) });
-    this.lines = new Lines({ hover: (place) => this.point(place), pick: (place) => this.pick(place) });
+    const react = { hover: (place) => this.point(place), pick: (place) => this.pick(place), key: (event) => this.onMapKey(event), zoom: (step) => this.zoomBy(step) };
+    this.map = new HeatMap(react);
+    this.lines = new Lines(react);
     this.heads = new HeadPictures((place) => this.choose(place));
     this.map.frame.after(this.lines.node);
     this.panels = make("div", { class: "attnx-panels" }, this.heads.panel, this.map.node);
@@ -66,20 +67,11 @@ export class AttentionView extends View {
     const chooser = (name, title) => choose(title, (value) => this.choose({ [name]: Number(value) }));
     this.layerSelect = chooser("layer", "Layer");
     this.headSelect = chooser("head", "Head");
-    const scale = choose("What the strongest colour stands for", (value) => { this.stretched = value === "largest"; this.paint(); },
-      [["one", "0 to 1"], ["largest", "0 to largest"]]);
-    const form = choose("How attention is drawn", (value) => this.drawAs(value), [["map", "heat map"], ["lines", "lines"]]);
+    this.form = choose("How attention is drawn", (drawn) => this.choose({ drawn }), [["map", "heat map"], ["lines", "lines"]]);
     [this.referenceBox, this.referenceField] = checkbox((on) => this.choose({ show_reference: on }),
       { title: "Outline the cells where the query should look" }, make("span", { class: "attnx-swatch" }), make("span", {}, "reference"));
     return make("div", { class: "attnx-controls" }, this.buildItems(this.noun), field("Layer", this.layerSelect), field("Head", this.headSelect),
-      field("Drawn as", form), field("Colours", scale), this.referenceField, savers("this heat map", (kind) => savePicture(this.view, kind)));
-  }
-
-  /** The heat map, or lines between tokens: one stands in the place of the other. */
-  drawAs(form) {
-    this.map.frame.hidden = form === "lines";
-    this.lines.node.hidden = form !== "lines";
-    this.paint();
+      field("Drawn as", this.form), this.buildColours("0 to 1", "0 to largest"), this.referenceField);
   }
 
   // ---- built for every item
@@ -87,7 +79,8 @@ export class AttentionView extends View {
   load() {
     const data = (this.data = this.read(this.chosenItem()));
     this.hover = null;
-    this.key = -1;
+    this.columns = data.columns;
+    this.tellLength(Math.max(data.rows, data.columns));
     offer(this.layerSelect, range(data.layers).map((layer) => [layer, layer]));
     offer(this.headSelect, [[-1, "mean of heads"], ...range(data.heads).map((head) => [head, head])]);
     this.referenceField.hidden = !data.maskOf.flat().some((mask) => mask >= 0);
@@ -95,18 +88,19 @@ export class AttentionView extends View {
     this.readHeads();
     this.buildStrips();
     this.paint();
+    this.map.reveal(this.query, this.key);
   }
 
-  buildHeads() { this.heads.build(this.data); }
+  buildHeads() { this.heads.build(this.data, this.layer); }
   readHeads() { this.heads.read(); }
   drawHeads() { this.heads.draw(this.theme, this.stretched); }
 
   /** The tokens as buttons, one for every query; cross-attention has a second line with the keys. */
   buildStrips() {
     const { data } = this;
-    this.queryNodes = data.queries.map((token, i) =>
+    this.queryNodes = data.queries.slice(0, LONGEST).map((token, i) =>
       make("button", { type: "button", class: "attnx-token", "data-query": i, tabindex: i ? -1 : 0 }, token));
-    this.keyNodes = data.crossed ? data.keys.map((token) => make("span", { class: "attnx-token" }, token)) : this.queryNodes;
+    this.keyNodes = data.crossed ? data.keys.slice(0, LONGEST).map((token) => make("span", { class: "attnx-token" }, token)) : this.queryNodes;
     const strip = (name, nodes, listeners = {}) => make("div", { class: "attnx-strip", role: "group", "aria-label": name, ...listeners },
       make("span", { class: "attnx-label" }, name), ...nodes);
     this.strips.replaceChildren(strip(data.crossed ? "Queries" : "Tokens", this.queryNodes, {
@@ -117,12 +111,16 @@ export class AttentionView extends View {
 
   // ---- drawn for every item, width, theme and scale
 
-  paint() {
+  paint(heads = true) {
     const width = this.dress();
     if (!width) return; // called again when there is one
-    const beside = this.map.arrange(this.data, width, this.heads.arrange(width) + 28);
+    const beside = this.map.arrange(this.data, width, this.heads.arrange(width) + 28, this.zoom), lines = this.model.get("drawn") === "lines";
+    this.form.value = lines ? "lines" : "map"; // one stands in the place of the other
+    this.map.frame.hidden = lines;
+    this.map.zoomer.hidden ||= lines;
+    this.lines.node.hidden = !lines;
     this.panels.classList.toggle("attnx-stacked", !beside);
-    this.drawHeads();
+    if (heads) this.drawHeads();
     this.show();
   }
 
@@ -131,13 +129,16 @@ export class AttentionView extends View {
   show() {
     const { data, layer, head, map } = this, outlined = this.model.get("show_reference");
     if (!map.cell) return;
-    const { values, largest } = this.heads.at(layer, head);
+    if (!this.heads.holds(layer)) {
+      this.buildHeads();
+      this.readHeads();
+      this.drawHeads();
+    }
+    const small = this.heads.at(layer, head), values = small?.values ?? weightsOf(data, layer, head), largest = small?.largest ?? (largestOf(values) || 1);
     this.target = referenceOf(data, layer, head);
-    this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null,
-      queries: data.queries, keys: data.keys,
-      title: [this.model.get("title"), this.itemName, this.place()].filter(Boolean).join(": ") };
+    this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null, queries: data.queries, keys: data.keys };
     map.caption.textContent = capital(this.place());
-    map.stage.setAttribute("aria-label", `${this.view.title}. ${data.rows} queries by ${data.columns} keys. ` +
+    map.stage.setAttribute("aria-label", `${this.name}. ${data.rows} queries by ${data.columns} keys. ` +
       "Up and down choose a query, left and right a key, page up and page down a head, escape none.");
     this.layerSelect.value = layer;
     this.headSelect.value = head;
@@ -163,7 +164,7 @@ export class AttentionView extends View {
     this.map.focus(q, k, this.hover && k >= 0 ? this.cellText(q, k) : "");
     this.lines.focus(q, k);
     this.tint(q);
-    this.readout.textContent = q < 0 ? "Point at a row or a token, or choose one with the arrow keys." : this.describe(q);
+    this.say(q < 0 ? "" : this.describe(q), "Point at a row or a token, or choose one with the arrow keys.");
   }
 
   tint(q) {
@@ -189,8 +190,7 @@ export class AttentionView extends View {
   /** The three largest weights of a row, largest first, as words. */
   largest(q) {
     const { keys, columns } = this.data, row = this.view.values.subarray(q * columns, (q + 1) * columns);
-    return [...row.keys()].filter((k) => row[k] > 0).sort((a, b) => row[b] - row[a]).slice(0, 3)
-      .map((k) => `'${keys[k]}' (${k}) ${format(row[k])}`);
+    return order(row, 3).map((k) => `'${keys[k]}' (${k}) ${format(row[k])}`);
   }
 
   describe(q) {
@@ -211,9 +211,16 @@ export class AttentionView extends View {
     this.live.textContent = `${capital(this.place())}. ${row}`;
   }
 
+  /** The weights of the head shown, as rows for a file. */
+  numbers() {
+    const { data, target, view: { values } } = this, asked = target ? ["reference"] : [];
+    const cell = (q, k) => [this.at(q), data.queries[q], k, data.keys[k], values[q * data.columns + k], ...asked.map(() => target[q * data.columns + k])];
+    return [["query", "query token", "key", "key token", "weight", ...asked], ...range(data.rows).flatMap((q) => range(data.columns).map((k) => cell(q, k)))];
+  }
+
   tabulate() {
     if (!this.details.open) return;
-    this.table.replaceChildren(...this.data.queries.map((token, q) => tableRow(`'${token}' (${this.at(q)})`, ...this.largest(q))));
+    this.table.replaceChildren(...this.data.queries.slice(0, LONGEST).map((token, q) => tableRow(`'${token}' (${this.at(q)})`, ...this.largest(q))));
   }
 
   // ---- what the reader does
@@ -221,14 +228,9 @@ export class AttentionView extends View {
   /** What a change of each trait redraws. */
   reactions() {
     const showAll = () => { this.show(); this.announce(); }, loadAll = () => { this.load(); this.announce(); };
-    return { item: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query: () => this.onQuery() };
-  }
-
-  /** Selects a row and a key in it (-1: none) and says so. */
-  select(q, k) {
-    this.key = k;
-    if (q !== this.query) this.choose({ query: q });
-    else this.onQuery(); // the model has not changed, but the key may have
+    const query = () => this.onQuery();
+    return { item: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query, key: query,
+      colours: () => this.paint(), drawn: () => this.paint(false) };
   }
 
   onQuery() {
@@ -240,7 +242,7 @@ export class AttentionView extends View {
 
   pick({ q, k }) {
     const again = q === this.query && k === this.key;
-    this.select(again ? -1 : q, again ? -1 : k);
+    this.choose(again ? { query: -1, key: -1 } : { query: q, key: k });
   }
 
   onMapKey(event) {
@@ -255,7 +257,7 @@ export class AttentionView extends View {
     event.preventDefault();
     this.hover = null;
     if (head) this.choose({ head: clamp(this.head + head, -1, data.heads - 1) });
-    else this.select(...moves[event.key]);
+    else this.choose({ query: moves[event.key][0], key: moves[event.key][1] });
   }
 
   onToken(event) {
@@ -266,15 +268,15 @@ export class AttentionView extends View {
   }
 
   onTokenKey(event) {
-    const at = Number(event.target.dataset.query), last = this.data.rows - 1;
+    const at = Number(event.target.dataset.query), last = this.queryNodes.length - 1;
     const next = { ArrowLeft: at - 1, ArrowUp: at - 1, ArrowRight: at + 1, ArrowDown: at + 1, Home: 0, End: last, Escape: -1 }[event.key];
     if (next === undefined) return;
     event.preventDefault();
     this.hover = null;
-    if (event.key === "Escape") return this.select(-1, -1);
+    if (event.key === "Escape") return this.choose({ query: -1, key: -1 });
     const chosen = clamp(next, 0, last);
     this.queryNodes.forEach((node, i) => { node.tabIndex = i === chosen ? 0 : -1; });
     this.queryNodes[chosen].focus();
-    this.select(chosen, -1);
+    this.choose({ query: chosen, key: -1 });
   }
 }

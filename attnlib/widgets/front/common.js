@@ -1,4 +1,4 @@
-// What the explorers share: text, numbers, bytes, elements, and how a page is saved to and watched.
+// What the explorers share: text, numbers, bytes, elements, and how a page is watched.
 //
 // May be touched for: text, numbers, bytes, elements. What they make together is in the other files.
 
@@ -35,11 +35,25 @@ export function format(weight) {
   return weight.toFixed(Math.min(Math.max(digits, 2), 4));
 }
 
+/** So many tokens are written as text; more would not answer at once. */
+export const LONGEST = 1000;
+
 export const tick = (weight) => String(Number(weight.toPrecision(2)));
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 export const range = (count) => [...Array(count).keys()];
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
 export const largestOf = (values) => values.reduce((a, b) => Math.max(a, b), 0);
+/** The places of the largest values above zero, largest first. */
+export function order(values, count) {
+  const best = [];
+  for (let k = 0; k < values.length; k++) {
+    if (!(values[k] > 0) || (best.length === count && values[k] <= values[best[count - 1]])) continue;
+    const at = best.findIndex((other) => values[k] > values[other]);
+    best.splice(at < 0 ? best.length : at, 0, k);
+    if (best.length > count) best.pop();
+  }
+  return best;
+}
 export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 // ---------------------------------------------------------------------------- bytes
@@ -67,12 +81,21 @@ export function canvas(name, width, height) {
   return make("canvas", { class: name, width, height, "aria-hidden": "true" });
 }
 
+let recorder = null;
+
+/** Meanwhile, what would be drawn on a canvas is drawn with the pen that `penOf` has for it. */
+export function recording(penOf, meanwhile) {
+  recorder = penOf;
+  try { meanwhile(); } finally { recorder = null; }
+}
+
 /** Sizes a canvas in CSS pixels, sharp on any screen, and returns its cleared context. */
 export function surface(target, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (target.width !== wide || target.height !== high) Object.assign(target, { width: wide, height: high });
   Object.assign(target.style, { width: `${width}px`, height: `${height}px` });
+  if (recorder) return recorder(target);
+  if (target.width !== wide || target.height !== high) Object.assign(target, { width: wide, height: high });
   const pen = target.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
@@ -95,18 +118,6 @@ export function download(blob, name) {
   const link = make("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
-
-/** An SVG document as a PNG, three pixels for each of its own as long as that stays printable. */
-export function rasterise(picture, name) {
-  const image = new Image(), factor = Math.min(3, 6000 / Math.max(picture.width, picture.height));
-  image.onload = () => {
-    const sheet = canvas("", Math.round(picture.width * factor), Math.round(picture.height * factor));
-    sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
-    URL.revokeObjectURL(image.src);
-    sheet.toBlob((png) => download(png, name), "image/png");
-  };
-  image.src = URL.createObjectURL(new Blob([picture.text], { type: "image/svg+xml" }));
 }
 
 /** Calls back when the width of a node or the theme of its page changes. Returns how to stop. */

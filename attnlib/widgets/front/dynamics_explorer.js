@@ -8,7 +8,7 @@ import { canvas, make, surface, tick, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
 import { largestAt, number, ordinal, rank, unpackScores } from "./scores_data.js";
 import { renderer, ScoresView } from "./scores_view.js";
-import { lead, pointing, tintOf, tokenAt, TokenRow } from "./token_row.js";
+import { lead, MOST_WORDS, pointing, tintOf, tokenAt, TokenRow } from "./token_row.js";
 import "./dynamics_explorer.css";
 
 class DynamicsView extends ScoresView {
@@ -33,6 +33,7 @@ class DynamicsView extends ScoresView {
   read(index) {
     const data = unpackScores(this.model, index);
     this.boxes.hidden = data.scores.length < 2;
+    this.tellLength(data.tokens.length, MOST_WORDS);
     return { ...data, names: data.tokens.map(visible), said: data.predicted, right: data.gold };
   }
 
@@ -44,7 +45,7 @@ class DynamicsView extends ScoresView {
     const bar = canvas("attnd-bar", 0, 0), curve = canvas("attnd-curve", 0, 0);
     const node = make("div", { class: "attnd-row" },
       make("div", { class: "attnd-head" }, make("span", { class: "attnd-name" }, score.name), make("span", { class: "attnd-scale" }, low, bar, high)),
-      make("div", { class: "attnd-one" }, who, value), row.text, make("div", { class: "attnd-history" }, curve));
+      row.text, make("div", { class: "attnd-one" }, who, value), make("div", { class: "attnd-history" }, curve));
     return { score, node, row, low, high, who, value, bar, curve };
   }
 
@@ -78,9 +79,7 @@ class DynamicsView extends ScoresView {
       value.textContent = number(values[at], score);
       this.drawCurve(part, at);
     }
-    this.readout.textContent = focus < 0
-      ? "Point at a token, or choose one with the arrow keys; until then each row follows its largest."
-      : this.describe(focus);
+    this.say(focus < 0 ? "" : this.describe(focus), "Point at a token, or choose one with the arrow keys; until then each row follows its largest.");
   }
 
   /** A token's score at every checkpoint, between the least and the largest of all tokens. */
@@ -122,9 +121,15 @@ class DynamicsView extends ScoresView {
     return `'${data.names[at]}' (${at}): ${parts.join(", ")}.`;
   }
 
+  /** Every score of every token at the checkpoint shown, as rows for a file. */
+  numbers() {
+    const { names, scores } = this.data, values = scores.map((score) => this.valuesOf(score));
+    return [["place", "token", ...scores.map(({ name }) => name)], ...names.map((name, i) => [i, name, ...values.map((each) => each[i])])];
+  }
+
   tabulate() {
     const { data } = this, columns = data.scores.map((score) => ({ score, values: this.valuesOf(score) }));
-    this.table.replaceChildren(tableHead("token", ...data.scores.map(({ name }) => name)), make("tbody", {}, ...data.names.map((name, i) =>
+    this.table.replaceChildren(tableHead("token", ...data.scores.map(({ name }) => name)), make("tbody", {}, ...data.names.slice(0, MOST_WORDS).map((name, i) =>
       tableRow(`'${name}' (${i})`, ...columns.map(({ score, values }) => number(values[i], score))))));
   }
 

@@ -10,7 +10,7 @@
 // May be touched for: another form of what attnlib.widgets.generation_explorer stores, or its numbers in words. Nothing here
 // is drawn.
 
-import { format, largestOf, range, READ, sum, visible } from "./common.js";
+import { format, largestOf, order, range, READ, sum, visible } from "./common.js";
 import { inflateItem } from "./inflate.js";
 
 /** The item at an index of those that came from Python; `row` reads the bytes of one more generated token. */
@@ -45,11 +45,6 @@ export function stack(rows, columns) {
   const values = new Float32Array(rows.length * columns);
   rows.forEach((row, i) => values.set(row, i * columns));
   return values;
-}
-
-/** The places of the largest values, largest first. */
-export function order(values, count) {
-  return [...values.keys()].filter((k) => values[k] > 0).sort((a, b) => values[b] - values[a]).slice(0, count);
 }
 
 // Rollout is what has passed a number of layers: counted from 1, as in tables, where indices begin at 0.

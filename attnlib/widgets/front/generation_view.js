@@ -7,9 +7,9 @@
 // May be touched for: how the parts follow what the reader chooses and what the model writes. The parts themselves
 // are in their files; where rows come from is the business of who extends it.
 
-import { clamp, make, range, sum, visible } from "./common.js";
-import { checkbox, dropDown, field, folded, offer, savers, tableHead, tableRow, View } from "./view.js";
-import { HeatMap, savePicture } from "./heat_map.js";
+import { clamp, LONGEST, make, range, sum, visible } from "./common.js";
+import { checkbox, field, folded, tableHead, tableRow, View } from "./view.js";
+import { HeatMap } from "./heat_map.js";
 import { cellText, describe, largest, layerNumber, rowOf, stack, tokenName, topOf } from "./generation_data.js";
 import { Passage } from "./passage.js";
 import "./generation_view.css";
@@ -22,9 +22,7 @@ export class GenerationView extends View {
   constructor(model, el) {
     super(model);
     this.hover = {}; // what is under the pointer: generated token g, prompt token k, layer, and in which map
-    this.key = -1; // the prompt token chosen by click or arrow keys
     this.followed = -1; // while the model writes: its newest token, until the reader chooses one
-    this.stretched = true; // whether the last colour is the largest value shown rather than 1
     this.build(el);
     this.load();
   }
@@ -32,11 +30,13 @@ export class GenerationView extends View {
   // The model may be ahead of the item: another one can have fewer layers or tokens.
   get layer() { return clamp(this.model.get("layer"), -1, this.data.layers - 1); }
   get generated() { return clamp(this.followed < 0 ? this.model.get("generated") : this.followed, 0, this.data.rows.length - 1); }
+  get key() { const key = this.model.get("key"); return key < this.data.columns ? key : -1; }
   get focus() { return { g: this.hover.g ?? this.generated, layer: this.hover.layer ?? this.layer, k: this.hover.k ?? this.key }; }
   get hidden() { return this.model.get("filtered") ? this.data.ignored : null; }
 
   get kind() { return "Generation explorer"; }
   get noun() { return "Example"; }
+  get shown() { return [this.itemName, `${tokenName(this.data, this.generated)}, ${this.data.at(this.layer)}`]; }
 
   // ---- built once
 
@@ -60,12 +60,9 @@ export class GenerationView extends View {
     const map = new HeatMap({
       hover: (place) => this.point(place ? { [row]: place.q, ...(place.k < 0 ? {} : { k: place.k }), map } : {}),
       pick: ({ q, k }) => this.pickCell(row, q, k),
-      key: (event) => this.onMapKey(event, row),
+      key: (event) => this.onMapKey(event, row), zoom: (step) => this.zoomBy(step),
     });
     map.corner.replaceChildren(make("span", {}, "prompt →"), make("span", {}, row === "g" ? "token ↓" : "layer ↓"));
-    map.heading = make("span", {});
-    map.caption.append(map.heading, savers(row === "g" ? "all generated tokens" : "the token in every layer",
-      (kind) => savePicture(map.view, kind), "Save as"));
     map.stage.addEventListener("scroll", () => { // both maps have the same columns
       for (const other of [this.tokenMap, this.allMap]) other.stage.scrollLeft = map.stage.scrollLeft;
     });
@@ -76,26 +73,25 @@ export class GenerationView extends View {
     this.slider = make("input", { type: "range", min: "-1", step: "1", "aria-label": "Layer",
       input: (event) => this.choose({ layer: Number(event.target.value) }) });
     this.layerName = make("output", { class: "attng-layer" });
-    this.scale = dropDown("What the strongest colour stands for", (value) => { this.stretched = value === "largest"; this.show(); });
     this.filterName = make("span", {});
     [this.filterBox, this.filterField] = checkbox((on) => this.choose({ filtered: on }), {}, this.filterName);
     return make("div", { class: "attnx-controls" }, this.buildItems(this.noun), field("Layer", this.slider, this.layerName),
-      field("Colours", this.scale), this.filterField);
+      this.buildColours("", "0 to largest"), this.filterField);
   }
 
   // ---- built for every item
 
   load() {
     const before = this.data, index = this.chosenItem(), data = (this.data = index < 0 ? null : this.read(index));
-    this.picture.hidden = !data;
+    this.picture.hidden = this.tools.hidden = !data;
     this.told();
     if (!data) return void this.dress();
     if (this.writing && data.rows.length === 1) this.followed = 0;
     this.hover = {};
-    if (data.prompt !== before?.prompt) this.key = -1;
-    this.name = [this.model.get("title"), this.itemName].filter(Boolean).join(": ");
-    offer(this.scale, [["largest", "0 to largest"], ["all", data.shares ? "0 to 1" : `0 to ${data.number(data.scale)}`]]);
-    this.scale.value = this.stretched ? "largest" : "all";
+    if (before && this.key >= 0 && String(before.prompt) !== String(data.prompt)) this.choose({ key: -1 }); // it is of another text
+    this.columns = data.columns;
+    this.tellLength(Math.max(data.columns, data.rows.length));
+    this.colours.options[0].textContent = data.shares ? "0 to 1" : `0 to ${data.number(data.scale)}`;
     this.slider.max = data.layers - 1;
     this.slider.parentElement.hidden = data.layers < 2;
     const ignored = sum(data.ignored);
@@ -104,6 +100,7 @@ export class GenerationView extends View {
     for (const map of [this.tokenMap, this.allMap]) map.measure(data.measure);
     this.passage.write(data);
     this.paint();
+    this.reveal();
   }
 
   // ---- drawn for every width and theme
@@ -111,10 +108,10 @@ export class GenerationView extends View {
   paint() {
     const width = this.dress(), { data } = this;
     if (!width || !data) return; // called again when there are both
-    // Given the labels of both, the two maps get the same columns; side by side if the cells stay large.
+    // Given the labels of both, the two maps get the same columns.
     const both = { queries: [...data.queries, ...this.layerLabels()], keys: data.keys }, half = (width - 28) / 2;
-    const beside = half > 400 && (half - 120) / data.columns >= 16;
-    for (const map of [this.tokenMap, this.allMap]) map.arrange(both, beside ? half : width, 0);
+    const beside = half > 330 && (!this.printing || (half - 120) / data.columns >= 13); // on paper nothing scrolls
+    for (const map of [this.tokenMap, this.allMap]) map.arrange(both, beside ? half : width, 0, this.zoom);
     this.panels.classList.toggle("attnx-stacked", !beside);
     this.show();
   }
@@ -130,9 +127,9 @@ export class GenerationView extends View {
     this.slider.setAttribute("aria-valuetext", data.at(layer));
     this.layerName.textContent = data.at(layer);
     this.filterBox.checked = model.get("filtered");
-    map.heading.textContent = `Every generated token, ${data.at(layer)}`;
+    map.caption.textContent = `Every generated token, ${data.at(layer)}`;
     this.drawMap(map, range(data.rows.length).map((g) => rowOf(data, g, layer, this.hidden)), data.queries);
-    map.stage.setAttribute("aria-label", `${map.view.title}. ${data.rows.length} generated by ${data.columns} prompt tokens. ` +
+    map.stage.setAttribute("aria-label", `${this.named(map)}. ${data.rows.length} generated by ${data.columns} prompt tokens. ` +
       "Up and down choose a generated token, left and right a prompt token, page up and page down a layer.");
     this.drawn = -1;
     this.showFocus();
@@ -141,9 +138,10 @@ export class GenerationView extends View {
 
   drawMap(map, rows, queries) {
     const { data } = this, values = stack(rows, data.columns);
-    map.draw({ values, queries, keys: data.keys, reference: null, signed: data.signed, top: this.topOf(values),
-      title: [this.name, map.heading.textContent].filter(Boolean).join(": ") }, this.theme);
+    map.draw({ values, queries, keys: data.keys, reference: null, signed: data.signed, top: this.topOf(values) }, this.theme);
   }
+
+  named(map) { return [this.model.get("title"), this.itemName, map.caption.textContent].filter(Boolean).join(": "); }
 
   topOf(values) { return this.stretched ? topOf(values) || 1 : this.data.scale; }
 
@@ -161,9 +159,9 @@ export class GenerationView extends View {
     const { data, tokenMap, allMap, hover } = this, { g, layer, k } = this.focus;
     if (this.drawn !== g) {
       this.drawn = g;
-      tokenMap.heading.textContent = `${tokenName(data, g)} in every layer`;
+      tokenMap.caption.textContent = `${tokenName(data, g)} in every layer`;
       this.drawMap(tokenMap, range(data.layers).map((each) => rowOf(data, g, each, this.hidden)), this.layerLabels());
-      tokenMap.stage.setAttribute("aria-label", `${tokenMap.view.title}. ${data.layers} layers by ${data.columns} prompt tokens. ` +
+      tokenMap.stage.setAttribute("aria-label", `${this.named(tokenMap)}. ${data.layers} layers by ${data.columns} prompt tokens. ` +
         "Up and down choose a layer, left and right a prompt token, page up and page down a generated token.");
     }
     this.row = rowOf(data, g, layer);
@@ -174,7 +172,7 @@ export class GenerationView extends View {
     this.passage.tint(shown, this.topOf(shown), k, this.hidden, this.theme);
     this.passage.mark(g, this.generated);
     this.passage.fill(shown, g, layer);
-    this.readout.textContent = describe(data, g, layer, k, this.hidden);
+    this.say(describe(data, g, layer, k, this.hidden), "");
   }
 
   // ---- words
@@ -187,10 +185,19 @@ export class GenerationView extends View {
       describe(data, g, layer, key, hidden);
   }
 
+  /** All generated tokens in the layer shown, and the chosen one in the others, as rows for a file. */
+  numbers() {
+    const { data, generated, layer } = this, others = range(data.layers).filter((each) => each !== layer);
+    const places = [...range(data.rows.length).map((g) => [g, layer]), ...others.map((each) => [generated, each])];
+    const head = ["generated", "generated token", "layer", "prompt", "prompt token", data.measure];
+    return [head, ...places.flatMap(([g, each]) => [...rowOf(data, g, each)].map((value, k) =>
+      [g, data.queries[g], each < 0 ? "mean" : layerNumber(each), k, data.keys[k], value]))];
+  }
+
   tabulate() {
     if (!this.details.open) return;
     const { data, layer } = this;
-    this.table.replaceChildren(...data.queries.map((_, g) =>
+    this.table.replaceChildren(...data.queries.slice(0, LONGEST).map((_, g) =>
       tableRow(tokenName(data, g), ...largest(data, rowOf(data, g, layer, this.hidden)))));
   }
 
@@ -198,20 +205,19 @@ export class GenerationView extends View {
 
   /** Chooses a generated token, a layer or a prompt token, and says so. */
   select({ g = this.generated, layer = this.layer, k = this.key }) {
-    this.key = k;
     this.hover = {};
     if (this.followed >= 0 && g !== this.generated) this.followed = -1;
-    const changes = this.followed < 0 ? { generated: g, layer } : { layer };
-    const told = Object.keys(changes).some((name) => changes[name] !== this.model.get(name));
-    this.choose(changes);
-    if (!told) this.onChoice(); // the model has not changed, but the prompt token may have
+    this.choose({ key: k, layer, ...(this.followed < 0 ? { generated: g } : {}) });
   }
 
   onChoice() {
     if (!this.data) return;
     this.showFocus();
     this.announce();
-    if (this.hover.map) return;
+    if (!this.hover.map) this.reveal();
+  }
+
+  reveal() {
     this.tokenMap.reveal(this.layer, this.key);
     this.allMap.reveal(this.generated, this.key);
   }
@@ -243,7 +249,7 @@ export class GenerationView extends View {
   }
 
   onTokenKey(event) {
-    const { generated: g, data, layer } = this, last = data.rows.length - 1;
+    const { generated: g, data, layer } = this, last = this.passage.generatedNodes.length - 1;
     const next = { ArrowLeft: g - 1, ArrowUp: g - 1, ArrowRight: g + 1, ArrowDown: g + 1, Home: 0, End: last }[event.key];
     const step = { PageUp: -1, PageDown: 1 }[event.key];
     if (next === undefined && !step) return;
@@ -284,7 +290,8 @@ export class GenerationView extends View {
     const showAll = () => { if (this.data) { this.show(); this.announce(); } };
     return {
       item: () => { this.load(); this.announce(); }, items: () => this.load(),
-      layer: () => { if (this.data) this.show(); this.onChoice(); }, generated: () => this.onChoice(), filtered: showAll,
+      layer: () => { if (this.data) this.show(); this.onChoice(); }, generated: () => this.onChoice(), key: () => this.onChoice(),
+      filtered: showAll, colours: () => this.paint(),
     };
   }
 }

@@ -7,26 +7,33 @@ import { canvas, clamp, largestOf, make, range, surface } from "./common.js";
 import { bitmap } from "./themes.js";
 import { placeName, weightsOf } from "./attention_data.js";
 
+const MOST_PICTURES = 120; // pictures at once
+
 export class HeadPictures {
   /** `choose({layer, head})` is called when the reader does. */
   constructor(choose) {
     this.choose = choose;
     this.node = make("div", { class: "attnx-heads", role: "group", "aria-label": "All heads; the arrow keys move",
       keydown: (event) => this.onKey(event) });
-    this.panel = make("div", { class: "attnx-panel" }, make("p", { class: "attnx-caption" }, "All heads"), this.node);
+    this.caption = make("p", { class: "attnx-caption" });
+    this.panel = make("div", { class: "attnx-panel" }, this.caption, this.node);
   }
 
   // ---- built for every example
 
-  build(data) {
+  /** Of more heads than there is room for, those of some layers, the chosen one among them. */
+  build(data, chosen) {
     const number = (text) => make("span", { class: "attnx-number", "aria-hidden": "true" }, text);
-    this.data = data;
-    this.node.style.gridTemplateColumns = `auto repeat(${data.heads + 1}, auto)`;
-    this.node.replaceChildren(number(""), number("mean"), ...range(data.heads).map(number));
+    const heads = Math.min(data.heads, MOST_PICTURES), layers = Math.max(Math.floor(MOST_PICTURES / (heads + 1)), 1), first = Math.floor(chosen / layers) * layers;
+    const all = heads === data.heads && layers >= data.layers, last = Math.min(first + layers, data.layers) - 1;
+    Object.assign(this, { data, heads, first, last });
+    this.caption.textContent = all ? "All heads" : `${heads < data.heads ? `The first ${heads} of ${data.heads} heads` : "Heads"} of layers ${first} to ${last}, of ${data.layers}`;
+    this.node.style.gridTemplateColumns = `auto repeat(${heads + 1}, auto)`;
+    this.node.replaceChildren(number(""), number("mean"), ...range(heads).map(number));
     this.all = [];
-    for (let layer = 0; layer < data.layers; layer++) {
+    for (let layer = first; layer <= last; layer++) {
       this.node.append(number(layer));
-      for (let head = -1; head < data.heads; head++) {
+      for (let head = -1; head < heads; head++) {
         const name = placeName(layer, head), picture = canvas("", 0, 0);
         const button = make("button", { type: "button", class: "attnx-thumb", "aria-label": name, title: name,
           click: () => this.choose({ layer, head }) }, picture);
@@ -44,19 +51,20 @@ export class HeadPictures {
     }
   }
 
-  at(layer, head) { return this.all[layer * (this.data.heads + 1) + head + 1]; }
+  holds(layer) { return layer >= this.first && layer <= this.last; }
+  at(layer, head) { return head < this.heads ? this.all[(layer - this.first) * (this.heads + 1) + head + 1] : undefined; }
 
   // ---- drawn for every example, width, theme and scale
 
   /** How wide a picture can be where all have this width, and how wide all are together with their numbers. */
   arrange(width) {
-    const columns = this.data.heads + 1;
+    const columns = this.heads + 1;
     this.width = clamp(Math.floor((Math.min(width, 380) - 24) / columns) - 6, 24, 44);
     return 24 + columns * (this.width + 6);
   }
 
   draw(theme, stretched) {
-    const { width } = this, { rows, columns } = this.data, height = Math.round(width * clamp(rows / columns, 0.4, 2.5));
+    const { width } = this, { rows, columns } = this.data, height = Math.max(20, Math.round(width * clamp(rows / columns, 0.4, 2.5)));
     for (const { picture, values, largest } of this.all) {
       const pen = surface(picture, width, height);
       pen.imageSmoothingEnabled = columns > width;
@@ -83,6 +91,6 @@ export class HeadPictures {
     const { layers, heads } = this.data;
     const layer = clamp(this.chosen.layer + step[0], 0, layers - 1), head = clamp(this.chosen.head + step[1], -1, heads - 1);
     this.choose({ layer, head });
-    this.at(layer, head).button.focus();
+    this.at(layer, head)?.button.focus();
   }
 }

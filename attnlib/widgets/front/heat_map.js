@@ -1,15 +1,20 @@
 // HeatMap: queries by keys with labels on both axes, a transparent canvas above for what is in focus, a colour
 // scale below. It knows sizes and pixels; what the numbers mean is its owner's business.
 //
-// May be touched for: cells, labels, legend, and how they are saved.
+// A map that is larger than its frame is scrolled there, and only what the frame shows is drawn; above it stands a
+// small picture of the whole, with a window to move, and buttons that make the cells larger or smaller.
+//
+// May be touched for: cells, labels, legend, zoom.
 
-import { canvas, clamp, download, fit, FONT, make, rasterise, surface, tick } from "./common.js";
-import { bitmap, colourOf, css, THEMES } from "./themes.js";
+import { canvas, clamp, fit, FONT, make, surface, tick } from "./common.js";
+import { bitmap, colourOf, css } from "./themes.js";
 import "./heat_map.css";
+
+const LEGIBLE = 13, CLOSE = 7; // pixels of a cell: from which every label is there, and from which it can do without zoom
 
 export class HeatMap {
   /**
-   * `react` holds what the owner does: hover({q, k} or null), pick({q, k}) and key(event). k is -1 where only
+   * `react` holds what the owner does: hover({q, k} or null), pick({q, k}), key(event) and zoom(step). k is -1 where only
    * a row is meant. The values are weights unless `measure` says what else. `axes` names what is across and down.
    */
   constructor(react, axes = ["key →", "query ↓"]) {
@@ -20,11 +25,13 @@ export class HeatMap {
     this.columnLabels = canvas("attnx-columns", 0, 0);
     this.corner = make("div", { class: "attnx-corner", "aria-hidden": "true" },
       ...axes.map((name) => make("span", {}, name)));
+    this.part = make("div", { class: "attnx-part" }, this.cells, this.overlay);
+    this.field = make("div", { class: "attnx-cells" }, this.part);
     this.stage = make("div", { class: "attnx-stage", tabindex: "0", role: "application",
-      "aria-roledescription": "heat map", keydown: react.key,
+      "aria-roledescription": "heat map", keydown: (event) => this.onKey(event), scroll: () => this.drawPart(),
       pointermove: (event) => react.hover(this.at(event)), pointerleave: () => react.hover(null),
       click: (event) => { const place = this.at(event); if (place) react.pick(place); } },
-      this.corner, this.columnLabels, this.rowLabels, make("div", { class: "attnx-cells" }, this.cells, this.overlay));
+      this.corner, this.columnLabels, this.rowLabels, this.field);
     this.tip = make("div", { class: "attnx-tip", "aria-hidden": "true", hidden: "" });
     this.bar = canvas("attnx-bar", 256, 1);
     this.ticks = make("div", { class: "attnx-ticks" });
@@ -32,7 +39,14 @@ export class HeatMap {
     this.measureName = make("span", {});
     this.legend = make("div", { class: "attnx-legend", role: "img" }, this.measureName, make("div", {}, this.bar, this.ticks));
     this.frame = make("div", { class: "attnx-frame" }, this.stage, this.tip);
-    this.node = make("div", { class: "attnx-panel attnx-wide" }, this.caption, this.frame, this.legend);
+    const drag = (event) => { if (event.type === "pointerdown" || event.buttons & 1) this.centre(event); };
+    this.overview = canvas("", 0, 0);
+    this.window = make("div", { class: "attnx-window" });
+    this.whole = make("div", { class: "attnx-overview", "aria-hidden": "true", title: "The whole map; drag to move the part shown", pointerdown: drag, pointermove: drag },
+      this.overview, this.window);
+    const zoomer = (sign, step, name) => make("button", { type: "button", class: "attnx-save", "aria-label": name, title: `${name} (${sign})`, click: () => react.zoom(step) }, sign);
+    this.zoomer = make("div", { class: "attnx-zoom", hidden: "" }, this.whole, zoomer("−", -1, "Smaller cells"), zoomer("+", 1, "Larger cells"));
+    this.node = make("div", { class: "attnx-panel attnx-wide" }, this.caption, this.zoomer, this.frame, this.legend);
     this.measure("weight");
   }
 
@@ -42,44 +56,93 @@ export class HeatMap {
     this.legend.setAttribute("aria-label", `Colour scale of ${several}, square root`);
   }
 
-  /** Chooses the size of a cell for a width, of the panel alone and beside other things `taken` wide. */
-  arrange({ queries, keys }, width, taken, rows = queries.length) {
+  /** Chooses the size of a cell for a width, of the panel alone and beside other things `taken` wide, and steps of zoom. */
+  arrange({ queries, keys }, width, taken, zoom, rows = queries.length) {
     const pen = this.rowLabels.getContext("2d");
-    pen.font = `12px ${FONT}`;
+    pen.font = `13px ${FONT}`;
     const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => pen.measureText(token).width)));
     const most = width < 480 ? 72 : 110;
     this.left = clamp(widest(queries) + 12, 56, most);
     const raw = (room) => Math.min((room - this.left - 2) / keys.length, 36);
     const beside = raw(width - taken) >= Math.min(raw(width), 12);
     // Square cells of whole pixels; a tall map is kept to about one screen as long as its rows can be read.
-    this.cell = clamp(Math.floor(raw(beside ? width - taken : width)), 5, Math.max(12, Math.floor(600 / rows)));
+    const room = raw(beside ? width - taken : width), close = Math.min(Math.floor(room), Math.max(12, Math.floor(600 / rows)));
+    this.cell = clamp(Math.round((close < CLOSE ? LEGIBLE : close) * 1.5 ** zoom), 5, 40);
+    this.zoomer.hidden = close >= LEGIBLE && !zoom;
+    this.room = beside ? width - taken : width;
     this.size = clamp(Math.floor(this.cell * 0.8), 10, 13);
     this.step = Math.ceil((this.size + 1) / this.cell);
-    const keysWidth = (widest(keys) * this.size) / 12;
+    const keysWidth = (widest(keys) * this.size) / 13;
     this.upright = keysWidth <= this.cell * this.step - 3;
     this.above = clamp(this.upright ? this.size + 10 : keysWidth + 12, 34, most);
     Object.assign(this.corner.style, { width: `${this.left}px`, height: `${this.above}px` });
+    for (const node of [this.part, this.rowLabels, this.columnLabels]) Object.assign(node.style, { left: `${this.left}px`, top: `${this.above}px` });
+    this.rowLabels.style.left = this.columnLabels.style.top = "0";
     return beside;
   }
 
   /** `view`: values [query key] in one array, top (the weight of the last colour), signed, reference, queries, keys. */
   draw(view, theme) {
-    Object.assign(this, { view, theme, width: view.keys.length * this.cell, height: view.queries.length * this.cell });
-    const { cell, width, height } = this, pen = surface(this.cells, width, height);
-    const [rows, columns] = [view.queries.length, view.keys.length];
-    pen.imageSmoothingEnabled = false;
-    pen.drawImage(bitmap(view.values, rows, columns, view.top, theme), 0, 0, width, height);
-    if (cell >= 14) { // hair lines make large cells countable
-      pen.fillStyle = theme.surface;
-      for (let k = 1; k < columns; k++) pen.fillRect(k * cell - 0.5, 0, 1, height);
-      for (let q = 1; q < rows; q++) pen.fillRect(0, q * cell - 0.5, width, 1);
+    const { width: before, stage, field } = this, [rows, columns] = [view.queries.length, view.keys.length];
+    const middle = [stage.scrollLeft + stage.clientWidth / 2, stage.scrollTop + stage.clientHeight / 2];
+    Object.assign(this, { view, theme, width: columns * this.cell, height: rows * this.cell });
+    Object.assign(field.style, { width: `${this.width}px`, height: `${this.height}px` });
+    this.picture = bitmap(view.values, rows, columns, view.top, theme);
+    if (before && before !== this.width) { // another zoom: what was in the middle stays there
+      const grown = this.width / before;
+      stage.scrollLeft = middle[0] * grown - stage.clientWidth / 2;
+      stage.scrollTop = middle[1] * grown - stage.clientHeight / 2;
     }
-    if (view.reference) this.drawReference(pen, outline(view.reference, rows, columns));
+    this.focused = null;
+    this.drawOverview(rows, columns);
+    this.drawPart();
     const scale = this.bar.getContext("2d");
     const part = (place) => (view.signed ? 2 * place - 1 : place), value = (place) => part(place) * Math.abs(part(place)) * view.top;
     for (let step = 0; step < 256; step++) { scale.fillStyle = css(colourOf(value(step / 255), view.top, theme)); scale.fillRect(step, 0, 1, 1); }
     this.ticks.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((place) =>
       make("span", { style: `left: ${100 * place}%` }, tick(value(place)).replace("-", "−"))));
+  }
+
+  /** The whole as small as its panel is wide. */
+  drawOverview(rows, columns) {
+    if (this.zoomer.hidden) return;
+    const wide = Math.max(this.room - 80, 60), pen = surface(this.overview, wide, clamp((wide * rows) / columns, 24, 96));
+    pen.imageSmoothingQuality = "high";
+    pen.drawImage(this.picture, 0, 0, wide, clamp((wide * rows) / columns, 24, 96));
+  }
+
+  /** What the frame shows of the cells, and of what is in focus. */
+  drawPart() {
+    const { cell, cells, height, picture, stage, theme, view, width } = this;
+    if (!view) return;
+    const [x, y] = [stage.scrollLeft, stage.scrollTop], wide = clamp(stage.clientWidth - this.left, 0, width), high = clamp(stage.clientHeight - this.above, 0, height);
+    this.shown = { x, y, wide, high, q: [Math.floor(y / cell), Math.min(Math.ceil((y + high) / cell), view.queries.length)], k: [Math.floor(x / cell), Math.min(Math.ceil((x + wide) / cell), view.keys.length)] };
+    const { q: [top, bottom], k: [first, last] } = this.shown, pen = surface(cells, wide, high);
+    pen.translate(-x, -y);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(picture, 0, 0, width, height);
+    if (cell >= 14) { // hair lines make large cells countable
+      pen.fillStyle = theme.surface;
+      for (let k = Math.max(first, 1); k < last; k++) pen.fillRect(k * cell - 0.5, y, 1, high);
+      for (let q = Math.max(top, 1); q < bottom; q++) pen.fillRect(x, q * cell - 0.5, wide, 1);
+    }
+    if (view.reference) this.drawReference(pen, outline(view.reference, view.keys.length, view.queries.length, this.shown));
+    const per = (part, all) => `${(100 * part) / all}%`;
+    Object.assign(this.window.style, { left: per(x, width), top: per(y, height), width: per(wide, width), height: per(high, height) });
+    if (this.focused) this.mark(...this.focused);
+  }
+
+  /** Moves the window of the overview to the pointer. */
+  centre(event) {
+    const box = this.overview.getBoundingClientRect(), { stage, shown } = this;
+    stage.scrollLeft = ((event.clientX - box.left) / box.width) * this.width - shown.wide / 2;
+    stage.scrollTop = ((event.clientY - box.top) / box.height) * this.height - shown.high / 2;
+  }
+
+  onKey(event) {
+    const step = { "+": 1, "=": 1, "-": -1 }[event.key];
+    if (!step || event.ctrlKey || event.metaKey) return this.react.key(event);
+    this.react.zoom(step);
   }
 
   drawReference(pen, lines) {
@@ -99,48 +162,58 @@ export class HeatMap {
 
   /** Marks row q and key k (-1: none), with a tip above the cell if there is something to say. */
   focus(q, k, tip = "") {
-    const { cell, width, height, theme } = this, pen = surface(this.overlay, width, height);
-    Object.assign(pen, { strokeStyle: theme.ink, lineWidth: 2 });
-    if (q >= 0) {
-      const [from, to] = [Math.max(q * cell - 1, 1), Math.min((q + 1) * cell + 1, height - 1)];
-      pen.strokeRect(1, from, width - 2, to - from);
-    }
-    if (k >= 0) {
-      pen.globalAlpha = 0.4;
-      pen.strokeRect(k * cell, 0, cell, height);
-      Object.assign(pen, { globalAlpha: 1, lineWidth: 3 });
-      pen.strokeRect(k * cell, q * cell, cell, cell);
-    }
-    this.drawLabels(q, k);
+    this.focused = [q, k];
+    this.mark(q, k);
     this.tip.hidden = !tip;
     this.tip.textContent = tip;
     if (!tip) return;
-    const { stage, above } = this, y = above + q * cell - stage.scrollTop;
+    const { above, cell, stage } = this, y = above + q * cell - stage.scrollTop;
     const x = this.left + (k + 0.5) * cell - stage.scrollLeft - this.tip.offsetWidth / 2;
     const room = this.node.clientWidth - this.tip.offsetWidth; // the tip leaves the row labels free where it can
     this.tip.style.left = `${clamp(x, clamp(room, 0, this.left), Math.max(room, 0))}px`;
     this.tip.style.top = y - 34 > above - 12 ? `${y - 34}px` : `${y + cell + 8}px`; // not over the labels
   }
 
+  mark(q, k) {
+    if (!this.shown.wide) return; // lines stand in its place
+    const { cell, height, shown: { x, y, wide, high }, theme } = this, pen = surface(this.overlay, wide, high);
+    pen.translate(-x, -y);
+    Object.assign(pen, { strokeStyle: theme.ink, lineWidth: 2 });
+    if (q >= 0) {
+      const [from, to] = [Math.max(q * cell - 1, 1), Math.min((q + 1) * cell + 1, height - 1)];
+      pen.strokeRect(x + 1, from, wide - 2, to - from);
+    }
+    if (k >= 0) {
+      pen.globalAlpha = 0.4;
+      pen.strokeRect(k * cell, y, cell, high);
+      Object.assign(pen, { globalAlpha: 1, lineWidth: 3 });
+      pen.strokeRect(k * cell, q * cell, cell, cell);
+    }
+    this.drawLabels(q, k);
+  }
+
   drawLabels(q, k) {
-    const { view, cell, theme, step, left, above, upright, size } = this;
+    const { view, cell, shown: part, theme, step, left, above, upright, size } = this;
     // A thinned axis leaves room around the label in focus.
     const shown = (i, chosen) => i === chosen || (i % step === 0 && (chosen < 0 || Math.abs(i - chosen) >= step));
     const dress = (pen, chosen) => {
       pen.font = `${chosen ? "700 " : ""}${size}px ${FONT}`;
       pen.fillStyle = chosen ? theme.ink : theme.faint;
     };
-    const rows = surface(this.rowLabels, left, this.height);
+    const rows = surface(this.rowLabels, left, part.high);
+    rows.translate(0, -part.y);
     Object.assign(rows, { textAlign: "right", textBaseline: "middle" });
-    view.queries.forEach((token, i) => {
-      if (!shown(i, q)) return;
+    for (let i = part.q[0]; i < part.q[1]; i++) {
+      if (!shown(i, q)) continue;
       dress(rows, i === q);
-      rows.fillText(fit(rows, token, left - 8), left - 6, clamp((i + 0.5) * cell, size / 2, this.height - size / 2));
-    });
-    const columns = surface(this.columnLabels, this.width, above);
+      rows.fillText(fit(rows, view.queries[i], left - 8), left - 6, clamp((i + 0.5) * cell, size / 2, this.height - size / 2));
+    }
+    const columns = surface(this.columnLabels, part.wide, above);
+    columns.translate(-part.x, 0);
     Object.assign(columns, { textAlign: upright ? "center" : "left", textBaseline: "middle" });
-    view.keys.forEach((token, i) => {
-      if (!shown(i, k)) return;
+    for (let i = part.k[0]; i < part.k[1]; i++) {
+      const token = view.keys[i];
+      if (!shown(i, k)) continue;
       dress(columns, i === k);
       columns.save();
       const half = (upright ? columns.measureText(token).width : size) / 2; // at the rim of small cells
@@ -148,12 +221,12 @@ export class HeatMap {
       if (!upright) columns.rotate(-Math.PI / 2);
       columns.fillText(upright ? token : fit(columns, token, above - 8), 0, 0);
       columns.restore();
-    });
+    }
   }
 
   /** The cell under the pointer, a row alone where it is over the row's label, or null. */
   at(event) {
-    const box = this.overlay.getBoundingClientRect(), { view, cell } = this;
+    const box = this.field.getBoundingClientRect(), { view, cell } = this;
     if (event.target !== this.overlay && event.target !== this.rowLabels) return null;
     const q = Math.floor((event.clientY - box.top) / cell), k = Math.floor((event.clientX - box.left) / cell);
     if (q < 0 || q >= view.queries.length) return null;
@@ -169,65 +242,15 @@ export class HeatMap {
   }
 }
 
-/** Borders between reference cells and others, as lines [x1, y1, x2, y2] in cells. */
-function outline(cells, rows, columns) {
+/** Borders between reference cells and others, of those that are shown, as lines [x1, y1, x2, y2] in cells. */
+function outline(cells, columns, rows, shown) {
   const at = (q, k) => q >= 0 && k >= 0 && q < rows && k < columns && cells[q * columns + k];
   const lines = [];
-  for (let q = 0; q <= rows; q++) {
-    for (let k = 0; k <= columns; k++) {
+  for (let q = shown.q[0]; q <= shown.q[1]; q++) {
+    for (let k = shown.k[0]; k <= shown.k[1]; k++) {
       if (!at(q, k) !== !at(q - 1, k)) lines.push([k, q, k + 1, q]);
       if (!at(q, k) !== !at(q, k - 1)) lines.push([k, q, k, q + 1]);
     }
   }
   return lines;
-}
-
-/** The view as an SVG document: light colours, one rectangle per cell (a picture beyond 10,000 cells). */
-function drawing(view) {
-  const { queries, keys, values, top, reference, title } = view, theme = THEMES.light, cell = 16, size = 11;
-  const rows = queries.length, columns = keys.length;
-  const svg = (tag, attributes, text) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
-  const room = (tokens) => 12 + 0.62 * size * Math.max(...tokens.map((token) => [...token].length));
-  const left = Math.max(room(queries), 30), above = 28 + room(keys);
-  const width = Math.max(left + columns * cell + 10, 10 + 8 * title.length, 340), bottom = above + rows * cell;
-  const root = svg("svg", { width, height: bottom + 48, "font-size": size,
-    viewBox: `0 0 ${width} ${bottom + 48}`, "font-family": FONT, fill: theme.ink });
-  root.append(svg("title", {}, title), svg("rect", { width, height: bottom + 48, fill: theme.surface }),
-    svg("text", { x: 10, y: 18, "font-size": 13, "font-weight": 600 }, title));
-  const map = svg("g", { transform: `translate(${left} ${above})` });
-  map.append(svg("rect", { width: columns * cell, height: rows * cell, fill: css(theme.lut[0]), stroke: theme.line }));
-  if (rows * columns > 10000) {
-    map.append(svg("image", { width: columns * cell, height: rows * cell, preserveAspectRatio: "none",
-      style: "image-rendering: pixelated", href: bitmap(values, rows, columns, top, theme).toDataURL() }));
-  } else {
-    values.forEach((weight, i) => weight && map.append(svg("rect", { width: cell, height: cell,
-      x: (i % columns) * cell, y: Math.floor(i / columns) * cell, fill: css(colourOf(weight, top, theme)) })));
-  }
-  if (reference) {
-    const path = outline(reference, rows, columns).map((line) => line.map((at) => at * cell))
-      .map(([x1, y1, x2, y2]) => `M${x1} ${y1}L${x2} ${y2}`).join("");
-    map.append(svg("path", { d: path, stroke: theme.reference, "stroke-width": 2, "stroke-linecap": "round" }));
-  }
-  queries.forEach((token, q) => map.append(
-    svg("text", { x: -6, y: (q + 0.5) * cell + 4, "text-anchor": "end" }, token)));
-  keys.forEach((token, k) => map.append(
-    svg("text", { transform: `translate(${(k + 0.5) * cell + 4} -6) rotate(-90)` }, token)));
-  const scale = svg("g", { transform: `translate(${left} ${bottom + 14})` });
-  for (let i = 0; i < 64; i++) scale.append(svg("rect", { x: i * 3, width: 3.2, height: 8, fill: css(theme.lut[i * 4 + 3]) }));
-  for (const part of [0, 0.5, 1]) scale.append(svg("text", { x: part * 192, y: 21, "font-size": 10,
-    "text-anchor": part ? (part < 1 ? "middle" : "end") : "start" }, tick(part * part * top)));
-  root.append(map, scale);
-  return { text: new XMLSerializer().serializeToString(root), width, height: bottom + 48 };
-}
-
-/** Saves what a heat map shows as "svg" or "png", under its title. */
-export function savePicture(view, kind) {
-  const picture = drawing(view), name = `${view.title.replace(/[^\p{L}\p{N}]+/gu, "-")}.${kind}`;
-  if (kind === "svg") download(new Blob([picture.text], { type: "image/svg+xml" }), name);
-  else rasterise(picture, name);
 }

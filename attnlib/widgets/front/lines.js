@@ -8,6 +8,7 @@ import { css, shade } from "./themes.js";
 import "./lines.css";
 
 const STEP = 20; // pixels of a token
+const MOST_LINES = 3000;
 const SEEN = 0.02; // the part of the scale from which a weight is drawn where no row is in focus
 
 export class Lines {
@@ -31,10 +32,10 @@ export class Lines {
     const { view, theme, width, side } = this, { queries, keys, values, top, reference } = view, columns = keys.length;
     const pen = surface(this.picture, width, Math.max(queries.length, columns) * STEP);
     const middle = (i) => (i + 0.5) * STEP, right = width - side;
-    const weights = [...values.entries()].filter(([i, weight]) =>
-      weight > 0 && (q < 0 ? weight >= SEEN * top : Math.floor(i / columns) === q)).sort((a, b) => a[1] - b[1]);
-    for (const [i, weight] of weights) {
-      const row = Math.floor(i / columns), column = i % columns, part = Math.min(weight / top, 1);
+    const drawn = [], [from, to] = q < 0 ? [0, values.length] : [q * columns, (q + 1) * columns];
+    for (let i = from; i < to; i++) if (values[i] > 0 && (q >= 0 || values[i] >= SEEN * top)) drawn.push(i);
+    for (const i of drawn.sort((a, b) => values[a] - values[b]).slice(-MOST_LINES)) {
+      const weight = values[i], row = Math.floor(i / columns), column = i % columns, part = Math.min(weight / top, 1);
       Object.assign(pen, { strokeStyle: css(theme.lut[shade(weight, top)]), lineWidth: 0.5 + 5 * part, globalAlpha: q < 0 ? 0.75 : 1 });
       pen.beginPath();
       pen.moveTo(side, middle(row));

@@ -3,8 +3,8 @@
 //
 // May be touched for: another reading of what ../live/model.js yields. Nothing here is drawn.
 
-import { largestOf, range, visible } from "./common.js";
-import { afterLayer, layerNumber, order, rowOf } from "./generation_data.js";
+import { largestOf, range, visible, order } from "./common.js";
+import { afterLayer, layerNumber, rowOf } from "./generation_data.js";
 
 const inLayer = (layer) => (layer < 0 ? "mean over layers" : `in layer ${layerNumber(layer)}`);
 

@@ -8,7 +8,7 @@
 import { make, visible } from "./common.js";
 import { connect, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
 import { number, ordinal, unpackScores } from "./scores_data.js";
-import { lead, pointing, tokenAt, TokenRow } from "./token_row.js";
+import { lead, MOST_WORDS, pointing, tokenAt, TokenRow } from "./token_row.js";
 import "./measure_explorer.css";
 
 const SIDES = ["first", "second"]; // the traits that name the measures
@@ -24,6 +24,7 @@ class MeasureView extends View {
   // The model may be ahead of the question: another one can have fewer tokens.
   get token() { const token = this.model.get("token"); return token < this.data.tokens.length ? token : -1; }
   get focus() { return this.hover ?? this.token; }
+  get shown() { return [this.data.label, this.sides.map(({ name }) => name).join(" and ")]; }
   get measures() { // an address may name one that is not here
     const names = this.model.get("names"), known = (name) => (names.includes(name) ? name : names[0]);
     return { first: known(this.model.get("first")), second: known(this.model.get("second")) };
@@ -33,7 +34,7 @@ class MeasureView extends View {
 
   build(el) {
     const { model } = this;
-    this.answer = make("span", { class: "attnx-label" });
+    this.answer = make("p", { class: "attnm-answer" });
     this.sides = SIDES.map((name) => this.buildSide(name));
     const sides = make("div", { class: "attnm-sides", ...pointing(this), keydown: (event) => this.onKey(event) }, ...this.sides.map(({ node }) => node));
     const swatch = make("span", { class: "attnx-swatch", "aria-hidden": "true" });
@@ -44,7 +45,7 @@ class MeasureView extends View {
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
     this.table = make("table");
     this.details = folded("As a table: both measures of every token", "Table of scores", this.table, () => this.fill());
-    this.mount(el, "Measure explorer", "attnx attnm", make("div", { class: "attnx-controls" }, this.buildItems("Question"), this.answer), sides, legend,
+    this.mount(el, "Measure explorer", "attnx attnm", make("div", { class: "attnx-controls" }, this.buildItems("Question")), this.answer, sides, legend,
       this.readout, this.details, this.status);
     for (const side of this.sides) offer(side.select, model.get("names").map((name) => [name, name]));
   }
@@ -62,6 +63,8 @@ class MeasureView extends View {
     const data = (this.data = unpackScores(this.model, this.chosenItem()));
     data.names = data.tokens.map(visible);
     data.isSource = new Set(data.truth ?? []);
+    data.isCandidate = new Set(data.candidates);
+    this.tellLength(data.tokens.length, MOST_WORDS);
     this.needed.hidden = data.truth === null;
     this.hover = null;
     const { predicted, expected } = data, right = predicted === expected;
@@ -84,7 +87,7 @@ class MeasureView extends View {
   classOf(i) {
     const { data } = this;
     return [data.isSource.has(i) && "attnm-source", i === data.query && "attnm-query",
-      !data.candidates.includes(i) && "attnm-faint"].filter(Boolean).join(" ");
+      !data.isCandidate.has(i) && "attnm-faint"].filter(Boolean).join(" ");
   }
 
   foundBy({ name }) {
@@ -106,14 +109,13 @@ class MeasureView extends View {
   showFocus() {
     const { focus } = this;
     for (const { row } of this.sides) row.mark(focus, this.token);
-    this.readout.textContent = focus < 0 ? "Point at a token, or choose one with the arrow keys: its numbers by both measures stand here."
-      : this.describe(focus);
+    this.say(focus < 0 ? "" : this.describe(focus), "Point at a token, or choose one with the arrow keys: its numbers by both measures stand here.");
   }
 
   // ---- words
 
   describe(at) {
-    const { data } = this, isCandidate = data.candidates.includes(at), given = this.sides.filter(({ score }) => score);
+    const { data } = this, isCandidate = data.isCandidate.has(at), given = this.sides.filter(({ score }) => score);
     const placed = ({ name }) => (data.isSource.has(at) ? ` (${ordinal(data.found[name][data.truth.indexOf(at)])} of ${data.candidates.length})` : "");
     const parts = given.map(({ score }) => `${score.name} ${number(score.values[0][at], score)}${placed(score)}`);
     const other = isCandidate ? data.truth && "not needed" : "no candidate";
@@ -126,12 +128,20 @@ class MeasureView extends View {
     this.status.textContent = token < 0 ? found.join(" ") : this.describe(token);
   }
 
+  /** Both measures of every token, as rows for a file; what is no candidate has none. */
+  numbers() {
+    const { data } = this, given = this.sides.filter(({ score }) => score);
+    const value = ({ score }, i) => (data.isCandidate.has(i) ? score.values[0][i] : "");
+    return [["place", "token", "needed", ...given.map(({ name }) => name)],
+      ...data.names.map((name, i) => [i, name, data.isSource.has(i) ? 1 : 0, ...given.map((side) => value(side, i))])];
+  }
+
   fill() {
     if (!this.details.open) return;
     const { data } = this, given = this.sides.filter(({ score }) => score);
-    this.table.replaceChildren(tableHead("token", "", ...given.map(({ name }) => name)), make("tbody", {}, ...data.names.map((name, i) =>
+    this.table.replaceChildren(tableHead("token", "role", ...given.map(({ name }) => name)), make("tbody", {}, ...data.names.slice(0, MOST_WORDS).map((name, i) =>
       tableRow(`'${name}' (${i})`, data.isSource.has(i) ? "needed" : "", ...given.map(({ score }) =>
-        data.candidates.includes(i) ? number(score.values[0][i], score) : "")))));
+        data.isCandidate.has(i) ? number(score.values[0][i], score) : "")))));
   }
 
   // ---- what the reader does

@@ -24,6 +24,8 @@ class ModelView extends AttentionView {
   get noun() { return "Model"; }
   get chosenHeads() { return (this.head < 0 ? range(this.data.heads) : [this.head]).map((head) => headName(this.layer, head)); }
 
+  get shown() { return [this.itemName, this.asked, this.place()]; }
+
   place() {
     const swap = this.swapOf(this.chosenHeads);
     return super.place() + (swap === OWN ? "" : `, ${swap === MIXED ? "some heads swapped" : this.called(swap)}${this.inPart}`);

@@ -14,10 +14,10 @@ const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3]];
 const CHART = { left: 46, right: 14, top: 10, plot: 118, axis: 22, row: 18 };
 
 export class OverTraining {
-  /** `changed()` is called when playing has ended. */
-  constructor(model, changed = () => {}) {
-    this.model = model;
-    this.changed = changed;
+  /** `view` is whose it is: it chooses a checkpoint, and announces what is shown when playing has ended. */
+  constructor(view) {
+    const { model } = view;
+    Object.assign(this, { view, model });
     this.steps = model.get("steps");
     this.curves = model.get("curves");
     this.axis = valueAxis(this.curves);
@@ -242,8 +242,7 @@ export class OverTraining {
   jump(checkpoint) {
     const next = clamp(checkpoint, 0, this.last);
     if (this.pinned || next === this.model.get("checkpoint")) return;
-    this.model.set("checkpoint", next);
-    this.model.save_changes();
+    this.view.choose({ checkpoint: next });
   }
 
   nearest(event) {
@@ -293,7 +292,7 @@ export class OverTraining {
     clearInterval(this.timer);
     this.timer = 0;
     this.showPlaying();
-    this.changed();
+    this.view.announce();
   }
 
   showPlaying() {

@@ -3,9 +3,9 @@
 //
 // May be touched for: the text and the list. Which token is shown is the owner's business.
 
-import { make, written } from "./common.js";
+import { LONGEST, make, order, written } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
-import { order, tokenName } from "./generation_data.js";
+import { tokenName } from "./generation_data.js";
 
 const TOP = 8; // entries of the list
 
@@ -22,10 +22,10 @@ export class Passage {
     this.promptCaption = caption("Prompt");
     this.list = make("ol", { class: "attng-top" });
     this.listCaption = caption("");
-    const text = make("div", { class: "attng-passage" }, this.promptCaption, this.promptText, caption("Generated"), this.generatedText);
     this.node = make("div", { class: "attng-body", pointerover: (event) => react.point(this.at(event)),
       click: (event) => react.pick(this.at(event)), pointerleave: () => react.point({}) },
-      text, make("div", { class: "attng-list" }, this.listCaption, this.list));
+      make("div", { class: "attng-prompt" }, this.promptCaption, this.promptText),
+      make("div", {}, caption("Generated"), this.generatedText, make("div", { class: "attng-list" }, this.listCaption, this.list)));
   }
 
   /** What a node of the text or the list stands for. */
@@ -40,7 +40,7 @@ export class Passage {
     this.data = data;
     this.listed = "";
     this.promptNodes = [];
-    this.promptText.replaceChildren(...written(data.prompt, (text, k) =>
+    this.promptText.replaceChildren(...written(data.prompt.slice(0, LONGEST), (text, k) =>
       (this.promptNodes[k] = make("span", { class: "attng-word", "data-k": k }, text))));
     this.promptText.scrollTop = 0;
     this.writeGenerated();
@@ -48,7 +48,7 @@ export class Passage {
 
   writeGenerated() {
     this.generatedNodes = [];
-    this.generatedText.replaceChildren(...written(this.data.generated, (text, g) =>
+    this.generatedText.replaceChildren(...written(this.data.generated.slice(0, LONGEST), (text, g) =>
       (this.generatedNodes[g] = make("button", { type: "button", class: "attng-word", "data-g": g }, text))));
   }
 
@@ -81,7 +81,7 @@ export class Passage {
     this.listCaption.textContent = `${tokenName(data, g)} draws most on`;
     this.list.replaceChildren(...places.map((k) => make("li", { "data-k": k },
       make("span", { class: "attng-name", title: data.keys[k] }, data.keys[k]), make("span", { class: "attng-place" }, String(k)),
-      make("span", { class: "attng-bar", "aria-hidden": "true", style: `--part: ${values[k] / top}` }),
+      make("span", { class: "attng-bar", "aria-hidden": "true" }, make("span", { style: `width: ${(100 * values[k]) / top}%` })),
       make("span", { class: "attng-value" }, data.number(values[k])))));
   }
 }

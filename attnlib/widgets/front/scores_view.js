@@ -7,7 +7,7 @@
 // May be touched for: how the parts follow what the reader chooses. What one of them looks like is its explorer's.
 
 import { capital, make } from "./common.js";
-import { checkbox, connect, dropDown, field, folded, View } from "./view.js";
+import { checkbox, connect, folded, View } from "./view.js";
 import { magnitude } from "./scores_data.js";
 import { OverTraining } from "./over_training.js";
 import { AskBox } from "./ask_box.js";
@@ -26,7 +26,6 @@ export class ScoresView extends View {
   constructor(model, el) {
     super(model);
     this.hover = null; // what is under the pointer
-    this.now = false; // whether the last colour is the largest score at this checkpoint rather than over training
     this.width = 0; // inside the card; without one, as in a closed tab, nothing is drawn
     this.build(el);
     this.load();
@@ -38,7 +37,7 @@ export class ScoresView extends View {
 
   build(el) {
     const { model, words } = this;
-    this.training = new OverTraining(model, () => this.announce());
+    this.training = new OverTraining(this);
     this.box = new AskBox(model, words.ask);
     this.holder = this.buildHolder();
     this.readout = make("p", { class: "attnx-readout" });
@@ -51,10 +50,8 @@ export class ScoresView extends View {
 
   buildControls() {
     const { item, style } = this.words;
-    const scale = dropDown("What the strongest colour stands for", (value) => { this.now = value === "now"; this.show(); },
-      [["all", "to the largest in training"], ["now", "to the largest now"]]);
     this.boxes = make("span", { class: `${style}-boxes`, role: "group", "aria-label": "Scores shown" });
-    return make("div", { class: "attnx-controls" }, this.buildItems(item), this.boxes, field("Colours", scale));
+    return make("div", { class: "attnx-controls" }, this.buildItems(item), this.boxes, this.buildColours("to the largest in training", "to the largest now"));
   }
 
   // ---- built for every item and set of scores
@@ -109,10 +106,11 @@ export class ScoresView extends View {
     training.tell(words.caption, data.said[training.moment], data.right, words.said);
   }
 
+  get shown() { return [this.data.label, `step ${this.training.step}`]; }
   get answered() { return `${this.words.answer} ${this.training.answered}`; }
 
   /** What the strongest colour stands for. */
-  topOf(score) { return this.now ? magnitude(this.valuesOf(score)) || 1 : score.scale; }
+  topOf(score) { return this.stretched ? magnitude(this.valuesOf(score)) || 1 : score.scale; }
   valuesOf({ values }) { return values[Math.min(this.training.moment, values.length - 1)]; }
 
   // ---- drawn for every place in focus: all the work of a hover
@@ -167,5 +165,5 @@ export const renderer = (Explorer) => ({ model, el }) => {
   const explorer = new Explorer(model, el), ask = () => explorer.box.show();
   const load = () => { explorer.load(); explorer.announce(); };
   return connect(explorer, { item: load, items: load, checkpoint: () => explorer.onCheckpoint(),
-    shown: () => explorer.buildParts(), token: () => explorer.onToken(), busy: ask, error: ask });
+    shown: () => explorer.buildParts(), colours: () => explorer.paint(), token: () => explorer.onToken(), busy: ask, error: ask });
 };

@@ -1,6 +1,6 @@
 (() => {
   const state = STATE;
-  const addressed = ADDRESSED; // the kinds of what the address holds, by name
+  const { addressed } = state; // the kinds of what the address holds, by name
   for (const [name, value] of Object.entries(state)) {
     if (value && typeof value.base64 === "string")
       state[name] = Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0));
@@ -14,10 +14,12 @@
     Float: (text) => (/^[01](\.[0-9]{1,4})?$/.test(text) ? Math.min(Number(text), 1) : undefined), // a share
     Bool: (text) => ({ true: true, false: false })[text],
     Unicode: (text) => text,
+    Enum: (text) => text,
+    List: (text) => text.split("~").filter(Boolean),
     Dict: (text) => Object.fromEntries([...text.matchAll(/([^.~]+)~([^.~]+)/g)].map(([, name, value]) => [name, value])),
   };
-  const toAddress = (name) => (addressed[name] !== "Dict" ? String(state[name])
-    : Object.entries(state[name]).map((entry) => entry.join("~")).join("."));
+  const written = { List: (value) => value.join("~"), Dict: (value) => Object.entries(value).map((entry) => entry.join("~")).join(".") };
+  const toAddress = (name) => (written[addressed[name]] ?? String)(state[name]);
   const own = String([...document.querySelectorAll("[data-attnlib]")].indexOf(el)), chosen = new Set();
   let waiting;
   const tell = () => {

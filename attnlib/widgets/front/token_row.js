@@ -6,6 +6,9 @@
 import { clamp, make, written } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
 
+/** So many tokens are written in each of several rows. */
+export const MOST_WORDS = 400;
+
 /** By the square root where a score is never negative, as in heat maps of attention; else in proportion. */
 export function tintOf(theme, value, top, signed) {
   if (value === 0) return BLANK;
@@ -27,7 +30,7 @@ export class TokenRow {
     this.nodes = [];
     this.focused = this.reachable = -1;
     this.text.setAttribute("aria-label", `Tokens by ${name}; the arrow keys move`);
-    this.text.replaceChildren(...written(tokens, (word, i) => (this.nodes[i] = make("button",
+    this.text.replaceChildren(...written(tokens.slice(0, MOST_WORDS), (word, i) => (this.nodes[i] = make("button",
       { type: "button", class: `${this.style}-token ${classOf(i)}`.trim(), "data-token": i }, word)), (token) => spaced || token.startsWith(" ")));
   }
 
@@ -58,7 +61,7 @@ export const pointing = (view) => ({
 
 /** Where a key leads from a token of `rows[row]`: [token, row]; up and down to the same token of another row. Else null. */
 export function lead({ key }, at, row, rows, tokens) {
-  const across = { ArrowUp: -1, ArrowDown: 1 }[key], last = tokens - 1;
+  const across = { ArrowUp: -1, ArrowDown: 1 }[key], last = Math.min(tokens, MOST_WORDS) - 1;
   const next = across ? at : { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last }[key];
   return next === undefined ? null : [clamp(next, 0, last), clamp(row + (across ?? 0), 0, rows - 1)];
 }

@@ -22,7 +22,7 @@ class TrainingView extends AttentionView {
 
   build(el) {
     const { model } = this;
-    this.training = new OverTraining(model, () => this.announce());
+    this.training = new OverTraining(this);
     this.box = new AskBox(model, { label: "A problem of your own", placeholder: `A problem, such as ${model.get("items")[0].label}`,
       verb: "Answer", doing: "Computing …", rows: 1, note: "Recorded. In a live notebook, a problem of your own can be typed here." });
     super.build(el);
@@ -62,8 +62,8 @@ class TrainingView extends AttentionView {
     for (const each of this.heads.all) each.largest = each.peak || 1;
   }
 
-  paint() {
-    super.paint();
+  paint(heads) {
+    super.paint(heads);
     if (this.map.cell) this.training.paint(this.theme);
   }
 

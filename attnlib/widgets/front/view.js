@@ -3,18 +3,73 @@
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-import { clamp, make, watch } from "./common.js";
+import { clamp, LONGEST, make, watch } from "./common.js";
+import { save } from "./saving.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
 import "./view.css";
 
+const GESTURE = 500; // milliseconds: what follows sooner, of the same traits, is the same step
+const STEPS = 100;
+
+/** What an explorer that extends it says: `shown`, the parts of the name of what it shows; `columns` of its map, if it has one; `numbers`, its rows as CSV. */
 export class View {
-  constructor(model) { this.model = model; }
+  constructor(model) {
+    Object.assign(this, { model, past: [], last: {}, zoom: 0, columns: 0 });
+  }
+
+  get name() { return [this.model.get("title") || this.kind, ...this.shown].filter(Boolean).join(": "); }
+
+  // ---- what the reader chooses
 
   choose(changes) {
-    for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
-    this.model.save_changes();
+    const { last, past } = this, names = Object.keys(changes).join(), before = this.chosen();
+    if (this.choosing) return this.set(changes); // of the same step
+    this.set(changes);
+    const after = this.chosen(), now = Date.now(), same = names === last.names && now - last.time < GESTURE;
+    if (Object.keys(before).every((name) => before[name] === after[name])) return;
+    if (!same) past.push(before);
+    if (past.length > STEPS) past.shift();
+    this.last = { names, time: now };
+    this.offerUndo();
   }
+
+  set(changes) {
+    const { choosing, model } = this;
+    this.choosing = true;
+    try { for (const [name, value] of Object.entries(changes)) model.set(name, value); } finally { this.choosing = choosing; }
+    model.save_changes();
+  }
+
+  chosen() { return Object.fromEntries(Object.keys(this.model.get("addressed")).map((name) => [name, this.model.get(name)])); }
+
+  /** One step back. */
+  undo() {
+    this.last = {};
+    if (this.past.length) this.set(this.past.pop());
+    this.offerUndo();
+  }
+
+  offerUndo() { this.undoer.setAttribute("aria-disabled", !this.past.length); }
+
+  zoomBy(step) {
+    this.zoom = clamp(this.zoom + step, -3, 3);
+    this.paint(false); // of all that is small, nothing changes
+  }
+
+  /** Says what is in focus; where nothing is, what to do. */
+  say(words, hint) {
+    this.readout.textContent = words || hint;
+    this.readout.classList.toggle("attnx-idle", !words);
+  }
+
+  /** Says what is left out of an item of so many tokens. */
+  tellLength(tokens, most = LONGEST) {
+    this.long.hidden = tokens <= most;
+    this.long.textContent = tokens > most ? `Text and table show the first ${most.toLocaleString("en")} of ${tokens.toLocaleString("en")} tokens; what CSV saves has all.` : "";
+  }
+
+  // ---- controls that all have
 
   /** The drop-down of items and its name, in a field. */
   buildItems(noun) {
@@ -34,6 +89,25 @@ export class View {
     return index;
   }
 
+  /** The choice of what the strongest colour stands for: of the `whole`, or the largest of what is `shown`. */
+  buildColours(whole, shown) {
+    this.colours = dropDown("What the strongest colour stands for", (colours) => this.choose({ colours }),
+      [["whole", whole], ["shown", shown]], { title: "What the strongest colour stands for" });
+    return field("Colours", this.colours);
+  }
+
+  /** Whether the strongest colour stands for the largest value shown. */
+  get stretched() { return this.model.get("colours") === "shown"; }
+
+  buildTools() {
+    this.undoer = make("button", { type: "button", class: "attnx-save", title: "One step back (Ctrl + Z)", click: () => this.undo() }, "undo");
+    this.offerUndo();
+    const savers = ["PNG", "SVG", "CSV"].map((kind) => make("button", { type: "button", class: "attnx-save", "aria-label": `Save as ${kind}`,
+      title: kind === "CSV" ? "Save the numbers shown" : "Save the picture shown", click: () => save(this, kind.toLowerCase()) }, kind));
+    return this.tools = make("div", { class: "attnx-savers", role: "group", "aria-label": "Undo, send, save" }, this.undoer,
+      ...(this.model.link ? [this.buildLink()] : []), make("span", { class: "attnx-label" }, "save"), ...savers);
+  }
+
   /** In a page without a kernel: copies the address, which holds what was chosen here. */
   buildLink() {
     const say = (text) => { link.textContent = text; setTimeout(() => { link.textContent = "copy link"; }, 2000); };
@@ -49,11 +123,17 @@ export class View {
   /** Puts the card into the page: `kind` says what it is; `style`, its own classes; `parts`, what it holds. */
   mount(el, kind, style, ...parts) {
     const title = this.model.get("title");
+    this.long = make("p", { class: "attnx-long attnx-label", hidden: "" });
     this.root = make("section", { class: style, "aria-label": `${kind}${title ? `: ${title}` : ""}` },
-      ...(this.model.link ? [this.buildLink()] : []), ...(title ? [make("p", { class: "attnx-title" }, title)] : []), ...parts);
+      this.buildTools(), ...(title ? [make("p", { class: "attnx-title" }, title)] : []), this.long, ...parts);
     // JupyterLab's command mode would otherwise take the arrow keys, and run the cell on Ctrl + Enter. What else is
     // pressed with Ctrl, Alt or Cmd is the page's: Ctrl + K searches the book.
     this.root.addEventListener("keydown", (event) => {
+      if (event.key === "z" && (event.ctrlKey || event.metaKey) && !event.target.matches("textarea, input[type=text]")) {
+        event.preventDefault();
+        event.stopPropagation();
+        this.undo();
+      }
       if (event.key === "Enter" || !(event.ctrlKey || event.altKey || event.metaKey)) event.stopPropagation();
     });
     el.append(this.root);
@@ -61,8 +141,9 @@ export class View {
 
   /** Takes the theme of what lies behind. Returns the width inside: 0 in a closed tab or drop-down. */
   dress() {
-    const mode = onDark(this.root) ? "dark" : "light", style = getComputedStyle(this.root);
+    const mode = !this.printing && onDark(this.root) ? "dark" : "light", style = getComputedStyle(this.root);
     this.theme = THEMES[mode];
+    if (this.colours) this.colours.value = this.stretched ? "shown" : "whole";
     this.root.dataset.mode = mode;
     return Math.max(this.root.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight), 0);
   }
@@ -107,12 +188,6 @@ export const field = (name, ...controls) => make("label", { class: "attnx-field"
 export function checkbox(change, attributes, ...behind) {
   const box = make("input", { type: "checkbox", change: (event) => change(event.target.checked) });
   return [box, make("label", { class: "attnx-check", ...attributes }, box, ...behind)];
-}
-
-/** Buttons that save a picture of `what` as "png" or "svg"; `hint` is the beginning of what they show. */
-export function savers(what, save, hint = `Save ${what} as`) {
-  return make("span", { class: "attnx-savers" }, ...["PNG", "SVG"].map((kind) => make("button", { type: "button",
-    class: "attnx-save", title: `${hint} ${kind}`, "aria-label": `Save ${what} as ${kind}`, click: () => save(kind.toLowerCase()) }, kind)));
 }
 
 // ---------------------------------------------------------------------------- tables

@@ -184,6 +184,16 @@ def test_several_results_become_examples():
     assert explorer.layer == 1
 
 
+def test_of_several_results_that_is_shown_first_in_which_no_one_token_has_most():
+    tokenizer = Words()
+    flat, dark = result_of(tokenizer), result_of(tokenizer)
+    dark.matrix[:, 4] = 1 - dark.matrix[:, :4].sum(1)
+    dark.matrix[:, :4] *= 0.01
+    flat.matrix[:, :2] = 9  # of tokens that the filter hides
+    assert GenerationExplorer.of({"dark": dark, "flat": flat}, tokenizer).item == 1
+    assert GenerationExplorer.of({"dark": dark, "flat": flat}, tokenizer, item=0).item == 0
+
+
 class Bytes:
     """A tokenizer whose tokens are the bytes of the text."""
 

@@ -37,7 +37,7 @@ def test_what_was_recorded_is_shown_without_a_model() -> None:
     assert [item["label"] for item in explorer.items] == ["rollout", "over null"]
     assert explorer.items[0]["shape"] == list(result.matrix.shape)
     explorer.generated = 40  # a word of the reader's own text, which is longer
-    assert explorer._addressed() == ["item", "filtered", "generated", "layer"]
+    assert [*explorer.addressed] == ["colours", "filtered", "generated", "item", "key", "layer"]
 
 
 def test_markup_in_prompts_is_text() -> None:

@@ -30,6 +30,15 @@ def explorer(**settings):
     return MeasureExplorer({"one": question(), "two": question(truth=TRUTH.roll(1))}, **settings)
 
 
+def test_it_opens_at_the_question_where_the_two_measures_part_most():
+    apart = question(truth=TRUTH.roll(-1))  # the first of rollout's three, the last of blank-out's
+    apart["scores"] = question()["scores"] | {"rollout": torch.tensor([0.9, 0.4, 0.3, 0.0, 0.0])}
+    questions = {"one": question(), "two": apart}
+    assert MeasureExplorer(questions).item == 1
+    assert MeasureExplorer(questions, first="even").item == 0  # 3rd and 2nd, 3rd and 3rd
+    assert MeasureExplorer(questions, item=0).item == 0
+
+
 def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
     explorer = MeasureExplorer({"one": question()})
     (shown,) = explorer.items

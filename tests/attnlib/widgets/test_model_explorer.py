@@ -11,6 +11,7 @@ from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import arithmetic
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.stored import stored_models
 from attnlib.widgets import ModelExplorer
 from tests.explorers import raw, state_of
 
@@ -34,6 +35,14 @@ def parts(**changes):
 
 def explorer(**settings):
     return ModelExplorer({"sort": parts()}, **settings)
+
+
+def test_it_opens_at_the_head_that_looks_hardest_at_one_token():
+    kept = stored_models("rasp_languages")["sort, supervised"]
+    shown = {"sort": {"model": kept.model, "task": kept.task, "texts": ["cabbage", "b"]}}
+    assert ModelExplorer(shown).layer == 1, "where it finds the symbol of a place; before, it counts"
+    assert ModelExplorer(shown, head=0).layer == 0
+    assert ModelExplorer(shown, text="b").head == 0
 
 
 def unpacked(widget, index=0):

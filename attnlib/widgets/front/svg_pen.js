@@ -1,0 +1,74 @@
+// SvgPen: takes the strokes that a canvas would take, and keeps them as SVG.
+//
+// May be touched for: a further stroke that a picture is made of.
+
+import { canvas } from "./common.js";
+
+export function svg(tag, attributes = {}, text = "") {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== "" && value !== null) node.setAttribute(name, typeof value === "number" ? Math.round(100 * value) / 100 : value);
+  }
+  if (text) node.textContent = text;
+  return node;
+}
+
+const ANCHORS = { right: "end", center: "middle" }, DROPS = { middle: 0.35, top: 0.8 }; // of a letter's size
+const MOST_CELLS = 10000; // rectangles: a picture of more cells stays pixels
+
+export class SvgPen {
+  constructor() {
+    const start = { fillStyle: "black", strokeStyle: "black", globalAlpha: 1, lineWidth: 1, lineCap: "", lineJoin: "", font: "", textAlign: "", textBaseline: "" };
+    Object.assign(this, start, { node: svg("g"), path: "", dash: "", moved: "", kept: [], ruler: canvas("", 0, 0).getContext("2d") });
+  }
+
+  put(tag, attributes, text) { this.node.append(svg(tag, { ...attributes, transform: this.moved, opacity: this.globalAlpha < 1 ? this.globalAlpha : "" }, text)); }
+  get ink() {
+    return { fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, "stroke-dasharray": this.dash,
+      "stroke-linecap": this.lineCap, "stroke-linejoin": this.lineJoin };
+  }
+
+  save() { this.kept.push(this.moved); }
+  restore() { this.moved = this.kept.pop(); }
+  translate(x, y) { this.moved += `translate(${x} ${y})`; }
+  rotate(angle) { this.moved += `rotate(${(angle * 180) / Math.PI})`; }
+  setLineDash(parts) { this.dash = parts.join(" "); }
+
+  beginPath() { this.path = ""; }
+  to(letter, ...places) { this.path += letter + places.map((place) => Math.round(100 * place) / 100).join(" "); }
+  moveTo(x, y) { this.to("M", x, y); }
+  lineTo(x, y) { this.to(this.path ? "L" : "M", x, y); }
+  bezierCurveTo(...places) { this.to("C", ...places); }
+  arc(x, y, r) { // a whole circle
+    this.to("M", x - r, y);
+    for (const way of [2 * r, -2 * r]) this.to("a", r, r, 0, 1, 0, way, 0);
+  }
+  stroke() { this.put("path", { d: this.path, ...this.ink }); }
+  fill() { this.put("path", { d: this.path, fill: this.fillStyle }); }
+
+  fillRect(x, y, width, height) { this.put("rect", { x, y, width, height, fill: this.fillStyle }); }
+  strokeRect(x, y, width, height) { this.put("rect", { x, y, width, height, ...this.ink }); }
+
+  measureText(text) {
+    this.ruler.font = this.font;
+    return this.ruler.measureText(text);
+  }
+  fillText(text, x, y) {
+    const [, weight = "", size, family] = /^(?:(\d+) )?([\d.]+)px (.*)$/.exec(this.font);
+    this.put("text", { x, y: y + (DROPS[this.textBaseline] ?? 0) * size, fill: this.fillStyle, "text-anchor": ANCHORS[this.textAlign] ?? "",
+      "font-size": Number(size), "font-weight": weight, "font-family": family }, text);
+  }
+
+  /** Cells as rectangles, which stay sharp wherever they are read. */
+  drawImage(picture, x, y, width, height) {
+    const { width: columns, height: rows } = picture, [wide, high] = [width / columns, height / rows];
+    if (wide < 3 || columns * rows > MOST_CELLS) {
+      return this.put("image", { x, y, width, height, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: picture.toDataURL() });
+    }
+    const { data } = picture.getContext("2d").getImageData(0, 0, columns, rows);
+    for (let i = 0; i < columns * rows; i++) {
+      const colour = data.subarray(4 * i, 4 * i + 3);
+      if (colour.some((part) => part < 255)) this.put("rect", { x: x + (i % columns) * wide, y: y + Math.floor(i / columns) * high, width: wide, height: high, fill: `rgb(${colour.join(",")})` });
+    }
+  }
+}

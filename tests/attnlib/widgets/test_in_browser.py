@@ -1,0 +1,202 @@
+"""What a person expects of every explorer: to save what it shows, a step back, and a long text as a whole."""
+
+import csv
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib.widgets import AttentionExplorer, MeasureExplorer
+from tests.attnlib.widgets.test_explorer_pages import EXPLORERS
+from tests.browser import becomes, canvas_hash, connect, downloaded, drawn, readout
+
+MAP, SVG = ".attnx-map", "{http://www.w3.org/2000/svg}"
+SAVED = {  # how the name begins, some texts of the picture, the first columns
+    "alignment": ("T-A-step-", ["source →", "learns"], "target,target token,source,source token"),
+    "attention": ("T-long-layer-0-head-0", ["a", "d", "weight"], "query,query token,key,key token,weight"),
+    "dynamics": ("T-A-step-", ["beta"], "place,token,alpha"),
+    "generation": ("T-large-", ["Generated"], "generated,generated token,layer,prompt,prompt token"),
+    "measure": ("T-", ["rollout"], "place,token,needed,rollout"),
+    "model": ("T-", ["reads", "writes"], "query,query token,key,key token,weight"),
+    "training": ("T-layer-0-head-0-step-", ["weight"], "query,query token,key,key token,weight"),
+}
+"""By explorer."""
+
+
+def looks(page: object) -> str:
+    """All that a view shows of its numbers."""
+    return page.locator(".attnx").first.evaluate(  # type: ignore[attr-defined, no-any-return]
+        "view => [...view.querySelectorAll('canvas, .attnx-readout, .attnm-found, select')]"
+        ".map(each => each.toDataURL?.() ?? (each.value || each.innerText)).join()"
+    )
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_what_is_shown_is_saved_as_a_picture_and_as_numbers(opened, tmp_path: Path, name: str) -> None:
+    """In light colours, though the page is dark, with what the page says of it; the page stays as it is."""
+    begins, texts, head = SAVED[name]
+    page = opened(EXPLORERS[name][0](title="T"), dark=True)
+    before = looks(page)
+    assert downloaded(page, "Save as SVG", tmp_path / "picture.svg").startswith(begins)
+    root = ElementTree.parse(tmp_path / "picture.svg").getroot()
+    written = [(node, node.text or "") for node in root.iter(f"{SVG}text")]
+    assert written[0][1].startswith("T: ") and root.findtext(f"{SVG}title") == written[0][1]
+    assert {text for text in texts if not any(text in each for _, each in written)} == set()
+    width = float(root.attrib["width"])
+    starts = [float(node.attrib["x"]) for node, _ in written if "transform" not in node.attrib]
+    assert max(starts) < width <= 2800 and root.find(f"{SVG}rect").attrib["fill"] == "rgb(255, 255, 255)"
+    downloaded(page, "Save as CSV", tmp_path / "numbers.csv")
+    rows = [*csv.reader((tmp_path / "numbers.csv").read_text().splitlines())]
+    assert ",".join(rows[0]).startswith(head) and {len(row) for row in rows} == {len(rows[0])}
+    assert looks(page) == before
+
+
+def test_the_numbers_saved_are_those_shown_with_all_digits_live_and_as_a_png(opened, tmp_path: Path) -> None:
+    weights = torch.softmax(torch.randn(1, 2, 3, 3, generator=torch.Generator().manual_seed(0)), -1)
+    widget = AttentionExplorer(
+        ['say "x"', ",", "\n"], weights, references=torch.eye(3).bool(), layer=0, head=1
+    )
+    page = opened("<div class='attnx-map'></div>")
+    connect(page, widget)
+    downloaded(page, "Save as CSV", tmp_path / "numbers.csv")
+    with (tmp_path / "numbers.csv").open(newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["query", "query token", "key", "key token", "weight", "reference"]
+    assert [row[1] for row in rows[::3]] == ['say␣"x"', ",", "⏎"]
+    saved = np.array([[float(row[4]) for row in rows], [float(row[5]) for row in rows]]).reshape(2, 3, 3)
+    assert np.abs(saved[0] - weights[0, 1].numpy()).max() < 0.004 and (saved[1] == np.eye(3)).all()
+    assert min(len(row[4]) for row in rows) > 8
+    assert (
+        downloaded(page, "Save as PNG", tmp_path / "picture.png") == "Attention-explorer-layer-0-head-1.png"
+    )
+    assert (tmp_path / "picture.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("name", ["attention", "dynamics", "generation", "measure", "model"])
+def test_a_step_back_shows_what_was_before(opened, name: str) -> None:
+    page = opened(EXPLORERS[name][0](title="T"))
+    choices, undo = (
+        page.locator(".attnx-controls select:visible, .attnm-side select"),
+        page.get_by_text("undo"),
+    )
+    assert undo.get_attribute("aria-disabled") == "true"
+    states = [looks(page)]
+    choices.first.select_option(index=1)
+    states.append(looks(page))
+    choices.last.select_option(index=1 - choices.last.evaluate("node => node.selectedIndex"))
+    assert looks(page) not in states
+    undo.click()
+    assert looks(page) == states[1] != states[0]
+    page.keyboard.press("Control+z")
+    assert looks(page) == states[0] and undo.get_attribute("aria-disabled") == "true"
+    page.keyboard.press("Control+z")
+    assert looks(page) == states[0]
+
+
+def test_what_is_typed_in_one_go_and_a_row_with_its_key_are_one_step(opened) -> None:
+    page = opened(EXPLORERS["model"][0](title="T"))
+    box = page.locator("input[type=text]")
+    first = box.input_value()
+    box.fill("")
+    box.press_sequentially("badb")
+    page.get_by_text("undo").click()
+    assert box.input_value() == first
+    page.locator(".attnx-overlay").click(position={"x": 40, "y": 40})
+    assert "→ key" in page.locator("[aria-live]").last.inner_text()
+    page.keyboard.press("Control+z")
+    assert "No query selected" in page.locator("[aria-live]").last.inner_text()
+
+
+def test_a_link_holds_lines_colours_and_the_key_too(opened) -> None:
+    page = opened(AttentionExplorer(list("abcd"), torch.full((1, 1, 4, 4), 0.25)))
+    page.get_by_label("What the strongest colour stands for").select_option("shown")
+    page.locator(".attnx-overlay").click(position={"x": 40, "y": 40})
+    page.get_by_label("How attention is drawn").select_option("lines")
+    page.locator(".attnx-link").click()
+    assert page.url.endswith("#explorer=0&colours=shown&drawn=lines&key=1&query=1")
+    shown = canvas_hash(page, ".attnx-drawn")
+    page.reload()
+    page.locator(".attnx-drawn").wait_for()
+    drawn(page)
+    assert canvas_hash(page, ".attnx-drawn") == shown
+
+
+def test_what_can_be_pressed_is_large_enough_for_a_finger(opened) -> None:
+    page = opened(*(make(title="T") for make, _ in EXPLORERS.values()), width=400)
+    sizes = page.locator(".attnx :is(button, select, input, summary, label.attnx-check)").evaluate_all(
+        """nodes => nodes.filter(node => node.offsetParent && !node.matches("label input[type=checkbox]"))
+             .map(node => [node.className, node.getBoundingClientRect()])
+             .filter(([, { width, height }]) => width < 24 || height < 24).map(([name]) => name)"""
+    )
+    assert sizes == []
+
+
+# ---- what is long
+
+
+def test_a_long_map_is_a_window_below_a_picture_of_the_whole(opened) -> None:
+    """Moved by the pointer, by scrolling and by keys; its cells grow and shrink."""
+    n, generator = 187, torch.Generator().manual_seed(0)
+    weights = torch.softmax(3 * torch.randn(1, 1, n, n, generator=generator), -1)
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], weights), width=500)
+    whole, stage = page.locator(".attnx-overview"), page.locator(".attnx-stage")
+
+    def pointed() -> tuple[int, int, float]:
+        """The cell in the frame's middle, and the weight that is said of it."""
+        box = stage.bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        said = page.locator(".attnx-panels .attnx-tip").inner_text()
+        query, key, weight = re.fullmatch(r"query 't(\d+)' .* key 't(\d+)' .*: ([\d.<]+)", said).groups()
+        return int(query), int(key), float(weight.strip("<"))
+
+    top = pointed()
+    box = whole.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.5)
+    query, key, weight = pointed()
+    assert abs(key - n / 2) < 12 and abs(query - n / 2) < 12 and (query, key) != top[:2]
+    assert abs(weight - weights[0, 0, query, key]) < 0.01
+    before = canvas_hash(page, MAP)
+    stage.focus()
+    page.keyboard.press("+")
+    assert canvas_hash(page, MAP) != before
+    closer = pointed()
+    assert abs(closer[0] - query) < 4 and abs(closer[1] - key) < 4, "the middle stays"
+    page.keyboard.press("-")
+    page.get_by_role("button", name="Smaller cells").click()
+    window = page.locator(".attnx-window")
+    width = window.bounding_box()["width"]
+    page.get_by_role("button", name="Larger cells").click()
+    assert window.bounding_box()["width"] < width
+    page.keyboard.press("End")  # of the button, not of the map
+    stage.focus()
+    page.keyboard.press("End")
+    assert "'t186' (186)" in readout(page) and stage.evaluate("node => node.scrollTop") > 1000
+
+
+@pytest.mark.parametrize("tokens", [12, 10_000])
+def test_a_text_of_ten_thousand_tokens_says_what_it_leaves_out(opened, tmp_path: Path, tokens: int) -> None:
+    scores = {"rollout": torch.rand(tokens), "blank-out": torch.randn(tokens)}
+    question = {"tokens": [f"w{i}" for i in range(tokens)], "scores": scores, "query": tokens - 1}
+    page = opened(MeasureExplorer({"q": question}))
+    written = page.locator(".attnm-side").first.locator("button.attnm-token").count()
+    told = page.locator(".attnx-long")
+    assert (written == tokens) == told.is_hidden()
+    if tokens > 12:
+        assert told.inner_text().startswith(f"Text and table show the first {written} of 10,000 tokens; ")
+    downloaded(page, "Save as CSV", tmp_path / "numbers.csv")
+    assert len((tmp_path / "numbers.csv").read_text().splitlines()) == tokens + 1
+
+
+def test_of_five_hundred_heads_those_with_pictures_are_named(opened) -> None:
+    weights = torch.rand(20, 25, 3, 3) / 3
+    page = opened(AttentionExplorer(list("abc"), weights, layer=19, head=24))
+    caption, pictures = page.locator(".attnx-caption").first, page.locator(".attnx-thumb")
+    assert caption.inner_text() == "Heads of layers 16 to 19, of 20" and pictures.count() == 4 * 26
+    before = canvas_hash(page, MAP)
+    page.get_by_label("Layer", exact=True).select_option("2")
+    assert caption.inner_text() == "Heads of layers 0 to 3, of 20" and canvas_hash(page, MAP) != before
+    pressed = page.locator(".attnx-thumb[aria-pressed=true]")
+    assert becomes(page, lambda: pressed.get_attribute("title"), bool) == "layer 2, head 24"

@@ -1,6 +1,6 @@
 /* What is wider than its column says so: its cut edge fades, and keys can move it. What fits is no stop for the tab key. */
 {
-  const wide = ".pst-scrollable-table-container, .cell_output > .output, div.math > span, div.highlight pre";
+  const wide = ".bd-article :is(.pst-scrollable-table-container, .cell_output, .output, div.math > span, pre)";
   const look = (box) => {
     const left = Math.abs(box.scrollLeft), right = box.scrollWidth - box.clientWidth - left;
     box.classList.toggle("more-left", left > 1);

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.book
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 CHECKS = Path(__file__).with_name("page_checks.js")
 WEIGHT = 3_000_000  # bytes of all that a page loads, each of its figures among them
-COLUMNS = 14  # a table of more has no room in the column; it shows that it scrolls
+COLUMNS = 12  # a table of more has no room in the column; it shows that it scrolls
 FORMULAS = {"index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"}
 KINDS = [
     "book/performance",
@@ -53,6 +53,7 @@ def visited(browser: Browser, dark: bool) -> Iterator[Visited]:
 
     with watched_page(browser, dark=dark, width=1400) as (page, problems):
         page.add_init_script(path=AXE)
+        page.add_init_script(path=CHECKS)
         page.on("request", lambda request: note(request.url))
         yield page, problems, asked
 
@@ -76,7 +77,6 @@ def wrong_with(page: Page, path: Path, how: str) -> list[str]:
     Beside it: what page_checks.js says, and the colour scheme that the reader prefers, in figures too.
     """
     page.goto(path.as_uri())
-    page.add_script_tag(path=CHECKS)
     found: list[str] = page.evaluate(f"wrong.{how}({COLUMNS})")
     theme = page.locator("html").get_attribute("data-theme")
     text, background = map(int, page.evaluate(SHADES))

@@ -1,10 +1,12 @@
 """A Sphinx extension: pages that a screen reader can read, where Sphinx and the theme write what it cannot.
 
-The markup of three things is mended in the finished pages, since it is fixed in code and templates of theirs:
+The markup of five things is mended in the finished pages, since it is fixed in code and templates of theirs:
 
 * the arrows that fold the table of contents are named after what they fold;
 * the lines of a long signature are no list of definitions, which would have terms;
-* the list of references says nothing of roles that its items do not have.
+* the list of references says nothing of roles that its items do not have, or that are out of use;
+* the bar on the left, which has the logo in it, is a part of the page with a name;
+* a head of a table with nothing in it is a cell.
 """
 
 import re
@@ -17,14 +19,21 @@ ARROW = re.compile(
     r'(?P<link><a class="[^"]*" href="[^"]*">)(?P<name>[^<]*)(?P<end></a><details[^>]*>)<summary>'
 )
 LINES = re.compile(r"<dl>\n(<dd>.*?)</dl>", re.DOTALL)
-REFERENCES = '<div role="list" class="citation-list">'
+PLAIN = {
+    '<div role="list" class="citation-list">': '<div class="citation-list">',
+    ' role="doc-biblioentry"': "",
+    '<div id="pst-primary-sidebar"': '<div role="complementary" aria-label="Book" id="pst-primary-sidebar"',
+    '<th class="head"><p></p></th>': '<td class="head"></td>',
+}
 
 
 def mended(page: str) -> str:
-    """A page with the three mended; one that is mended already is as it was."""
+    """A page with the five mended; one that is mended already is as it was."""
     page = ARROW.sub(r'\g<link>\g<name>\g<end><summary aria-label="Pages below: \g<name>">', page)
     page = LINES.sub(lambda found: f'<div class="sig-lines">\n{_as_divisions(found[1])}</div>', page)
-    return page.replace(REFERENCES, '<div class="citation-list">')
+    for theirs, ours in PLAIN.items():
+        page = page.replace(theirs, ours)
+    return page
 
 
 def _as_divisions(lines: str) -> str:

@@ -2,9 +2,9 @@
 
 An output of a cell may carry, beside what it shows, the same figure for dark pages and the numbers behind it
 (`attnlib.plots.drawing`). The figure for dark pages comes to stand beside the other; the theme shows one of
-them. The numbers are written to `_data/<page>/<name>.csv` or `.npz`, and a line below the figure or table
-links them, the page's parameters and the code. A picture in the source tree, `x.svg`, has the like if
-`x.dark.svg` or `x.csv` lies beside it.
+them (see `themed`). The numbers are written to `_data/<page>/<name>.csv` or `.npz`, and a line below the
+figure or table links them, the page's parameters and the code. A picture in the source tree, `x.svg`, has the
+like if `x.dark.svg` or `x.csv` lies beside it.
 """
 
 import base64
@@ -20,6 +20,7 @@ from myst_nb.core.render import MimeData, NbElementRenderer, load_mime_renders
 from numbered import Said, framed
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+from themed import both
 
 from attnlib.plots.captions import SAID
 from attnlib.plots.drawing import CSV, DARK, NPZ
@@ -82,15 +83,6 @@ def pictures_of_the_tree(app: Sphinx, doctree: nodes.document) -> None:
             rows = path.with_suffix(".csv").read_text(encoding="utf-8")
             figure = next(_above(image, nodes.figure), image)
             below(app, figure, [data_link(app, path.stem, CSV, rows)])
-
-
-def both(light: nodes.image, dark: nodes.image) -> None:
-    """Put two pictures in the place of one; a box around them, since the theme hides captions beside them."""
-    light["classes"].append("only-light")
-    dark["classes"].append("only-dark")
-    box, parent = nodes.container(classes=["themed"]), light.parent
-    parent[parent.index(light)] = box
-    box += [light, dark]
 
 
 def data_link(app: Sphinx, name: str, kind: str, content: str) -> nodes.reference:
@@ -164,5 +156,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     renderers = load_mime_renders()  # what installed packages add, read once: the very list
     renderers += [each for each in (Carried, Said) if each not in renderers]
     app.setup_extension("numbered")
+    app.setup_extension("themed")
     app.add_transform(Place)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

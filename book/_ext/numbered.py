@@ -21,6 +21,10 @@ from sphinx.writers.html5 import HTML5Translator
 from attnlib.plots.captions import SAID
 
 IN_TABLE = re.compile(r"<caption\b.*?</caption>", re.DOTALL)
+CELL = re.compile(r"(?<=>)[^<>]+(?=</t[dh]>)")
+LONG = re.compile(r"\S{13,}")
+INTERVAL = re.compile(r"\[[^\[\]]*\]")
+SIGN = re.compile(r"&#?\w+;|.")
 
 
 class TableFigure(nodes.figure):
@@ -66,10 +70,28 @@ def framed(document: nodes.document, bundle: nodes.Element, said: nodes.Element)
     figure["names"].append(said["name"])
     document.note_explicit_target(figure, figure)
     for lines in bundle.findall(nodes.raw):  # the page has the caption once
-        shown = IN_TABLE.sub("", lines.astext())
+        shown = CELL.sub(lambda cell: breakable(cell[0]), IN_TABLE.sub("", lines.astext()))
         lines.children = [nodes.Text(shown)]
         lines.rawsource = shown
     return figure
+
+
+def breakable(cell: str) -> str:
+    """What a cell holds, so that its table fits the column: long words may be parted, intervals are not."""
+    cell = INTERVAL.sub(lambda ends: ends[0].replace(" ", "\N{NO-BREAK SPACE}"), cell)
+    return LONG.sub(lambda word: _parted(word[0]), cell)
+
+
+def _parted(word: str) -> str:
+    """A word that may be parted behind each sign that joins its parts, or after twelve letters."""
+    signs, since = list[str](), 0
+    for sign in SIGN.findall(word):
+        signs.append(sign)
+        since += 1
+        if since == 12 or sign in "_+=/,;:|-":
+            signs.append("<wbr>")
+            since = 0
+    return "".join(signs)
 
 
 class Numbers(SphinxTransform):

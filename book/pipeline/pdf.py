@@ -16,7 +16,6 @@ from .stage import BookError, assemble, render
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu"]
-READY = "window.MathJax === undefined || window.MathJax.startup?.promise?.then(() => true)"
 WIDTH = 860  # of the page in pixels: what A4 holds between its margins at this scale
 PAPER = {
     "format": "A4",
@@ -54,7 +53,6 @@ def print_page(page_file: Path, target: Path) -> Path:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         page = browser.new_page(viewport={"width": WIDTH, "height": 1200}, color_scheme="light")
         page.goto(page_file.resolve().as_uri(), timeout=300_000)
-        page.wait_for_function(READY, timeout=300_000)
         page.emulate_media(media="print")
         page.wait_for_timeout(2000)  # explorers draw once more at the width of the paper
         page.pdf(path=target, **PAPER)  # type: ignore[arg-type]

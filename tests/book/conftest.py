@@ -1,5 +1,8 @@
-"""A browser for each module of tests, and explorers opened in it."""
+"""The built book, a browser for each module of tests, and explorers opened in it."""
 
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,8 +15,20 @@ from playwright.sync_api import Browser
 from attnlib.widgets.static import whole_page
 from tests.browser import Page, drawn, open_browser, watched_page
 
+from .built import ROOT
+
 Pages = list[tuple[Page, list[str]]]
 """With the problems of each."""
+
+
+@pytest.fixture(scope="session")
+def html() -> Path:
+    """The folder of pages. The pipeline builds the smoke profile; what is up to date is kept."""
+    command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
+    kept = {"ATTNLIB_CACHE": str(ROOT / "build/test-cache")}  # a model has the key of all that went into it
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | kept, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return ROOT / "build/smoke/html"
 
 
 @pytest.fixture(scope="module")

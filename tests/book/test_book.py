@@ -1,28 +1,17 @@
-"""The built book, as a reader opens it: from disk, with the network off, in light and dark.
-
-The pipeline itself builds the smoke profile, in build/smoke: every chapter is run by papermill. What is up to
-date is kept, and so are models.
-"""
+"""The built book, of the smoke profile: what stands on its pages, and what answers on them."""
 
 import functools
 import inspect
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import axe_playwright_python
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
-from bs4 import BeautifulSoup
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 from sphinx.util.inventory import InventoryFile
 
 import attnlib
@@ -32,13 +21,10 @@ import attnlib.models
 import attnlib.stats
 from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import VERDICTS
-from book.pipeline.contents import documents
-from book.pipeline.pdf import READY
 from tests.browser import canvas_hash, drawn, watched_page
 
-ROOT = Path(__file__).parents[2]
-DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
-CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks/")]
+from .built import CHAPTERS, DOCUMENTS, parsed
+
 LAST = CHAPTERS.index("notebooks/methods") + 1
 """The chapters before the page on speed."""
 
@@ -49,67 +35,8 @@ WITHOUT_RECORD = {"notebooks/own_model", "notebooks/methods", READS}
 """One shows how the package is used, one works out examples by hand, one reads: none measures anything."""
 
 LIMIT = 300_000  # bytes of a page; API pages may have twice that, a chapter with its explorers three times
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
 pytestmark = pytest.mark.book
-
-
-@pytest.fixture(scope="module")
-def html() -> Path:
-    """The folder of pages."""
-    command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
-    kept = {"ATTNLIB_CACHE": str(ROOT / "build/test-cache")}  # a model has the key of all that went into it
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | kept, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return ROOT / "build/smoke/html"
-
-
-@functools.cache
-def parsed(path: Path) -> BeautifulSoup:
-    """What a page holds: read by several tests, and large."""
-    return BeautifulSoup(path.read_text(), "html.parser")
-
-
-def visit(page: Page, path: Path) -> None:
-    """Open a page and wait for its mathematics."""
-    page.goto(path.as_uri())
-    page.wait_for_function(READY)
-
-
-BROKEN = "images => images.filter(i => !i.naturalWidth).map(i => i.src)"
-SETTLED = """Promise.all([document.fonts.ready,
-  ...document.getAnimations().map(each => each.finished.catch(() => {})), new Promise(requestAnimationFrame)])
-  .then(() => null)"""
-# axe would fetch style sheets, too, which a page on disk may not do: no rule that is on reads them. Contrast
-# takes most of its time, and depends on how a text looks: of every look on a page, three texts are asked. In
-# the dark, what a page shows differs in its colours and pictures: no other rules are asked again.
-SERIOUS = """async dark => {
-  const look = element => {
-    const style = getComputedStyle(element), behind = [];
-    for (let each = element; each; each = each.parentElement) {
-      const {backgroundColor, backgroundImage, opacity, position} = getComputedStyle(each);
-      behind.push([backgroundColor, backgroundImage, opacity, position]);
-    }
-    return JSON.stringify([style.color, style.fontSize, style.fontWeight, style.textShadow, behind]);
-  };
-  const texts = new Map(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !element.getClientRects().length) continue;
-    const key = look(element), same = texts.get(key) ?? new Set();
-    if (same.size < 3) texts.set(key, same.add(element));
-  }
-  const how = {resultTypes: ["violations"], preload: {assets: ["media"]}};
-  const pictures = ["image-alt", "svg-img-alt", "role-img-alt"];
-  const asked = {include: [...texts.values()].flatMap(same => [...same])};
-  const found = [
-    await axe.run({...how, ...(dark ? {runOnly: pictures} : {rules: {"color-contrast": {enabled: false}}})}),
-    await axe.run(asked, {...how, runOnly: ["color-contrast"]}),
-  ];
-  return found.flatMap(each => each.violations)
-    .filter(each => ["serious", "critical"].includes(each.impact))
-    .map(each => `${each.id}: ${each.nodes.length} x ${each.nodes[0].html.slice(0, 200)}`);
-}"""
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -119,102 +46,10 @@ def test_a_chapter_records_what_it_measured(html: Path, chapter: str) -> None:
     assert all(table.with_suffix(".json").exists() for table in tables), "records without provenance"
 
 
-DISPLAYED = """boxes => boxes.map(box => [...box.children].filter(
-    image => getComputedStyle(image).display !== "none").map(image => image.className).join())"""
-SHADES = """['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key].match(/\\d+/g)[0])"""
-MATHEMATICS = {"index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"}
-KINDS = [
-    "book/performance",
-    "book/status",
-    "book/explorers",
-    "book/api/stats",
-    "book/glossary",
-    "book/references",
-]
-"""Pages of every kind but the chapters', which all of its kind look like in the dark."""
-
-
-def wrong_with(page: Page, path: Path, dark: bool) -> list[str]:
-    """What keeps a reader out of a page, once it is open.
-
-    By axe-core: names that can be read out, roles that fit, contrast; of our markup and of the theme's.
-    Beside it: the colour scheme that the reader prefers, in pictures too, and pictures that are there.
-    """
-    visit(page, path)
-    page.evaluate(SETTLED)  # colours fade in with the theme
-    found = page.evaluate(SERIOUS, dark) + page.eval_on_selector_all("img", BROKEN)
-    theme, which = ("dark", "only-dark") if dark else ("light", "only-light")
-    if page.locator("html").get_attribute("data-theme") != theme:
-        found.append(f"the theme is not {theme}")
-    text, background = map(int, page.evaluate(SHADES))
-    if (text > background) != dark or abs(text - background) <= 120:
-        found.append(f"text does not stand out: {text} on {background}")
-    shown = page.eval_on_selector_all("article .themed", DISPLAYED)
-    drawn = page.locator("article figure:has(img)").count() if path.parent.name == "notebooks" else len(shown)
-    if shown != [which] * drawn:
-        found.append(f"figures for the other theme: {shown}")
-    return found
-
-
-@pytest.fixture(scope="module")
-def light(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
-    """A page for one visit after the other, and its problems."""
-    with watched_page(browser) as (page, problems):
-        page.add_init_script(path=AXE)
-        yield page, problems
-
-
-@pytest.fixture(scope="module")
-def dark(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
-    with watched_page(browser, dark=True) as (page, problems):
-        page.add_init_script(path=AXE)
-        yield page, problems
-
-
-LIGHT = [*DOCUMENTS, "search", "genindex"]
-DARK = ["index", *CHAPTERS, *KINDS, "search", "genindex"]
-
-
-def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
-    """Of the pages below `alike`, `make test` opens the first, and `make test-all` every one."""
-    later = {each for each in documents if each.startswith(alike)} - first
-    return [pytest.param(each, marks=pytest.mark.slow) if each in later else each for each in documents]
-
-
-@pytest.mark.parametrize("document", some_first(LIGHT, "book/api/", {"book/api/stats", "book/api/rollout"}))
-def test_a_page_opens_without_a_word_or_the_network_and_shuts_no_reader_out(
-    html: Path, light: tuple[Page, list[str]], document: str
-) -> None:
-    """One visit: also, its mathematics is set, and on a narrow screen it does not scroll sideways."""
-    page, problems = light
-    problems.clear()
-    found = wrong_with(page, html / f"{document}.html", dark=False)
-    assert problems + found == []
-    written = page.locator("span.math, div.math").count()
-    assert page.locator("mjx-container").count() >= written
-    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
-    if document in MATHEMATICS:
-        assert written > 0 and page.locator("mjx-container svg").first.bounding_box()["width"] > 5
-    wide = page.viewport_size
-    page.set_viewport_size({"width": 390, "height": wide["height"]})
-    drawn(page)  # what observes its size draws again
-    narrow = page.evaluate("document.documentElement.scrollWidth")
-    page.set_viewport_size(wide)
-    assert narrow <= 390
-
-
-@pytest.mark.parametrize("document", some_first(DARK, "notebooks/", {*CHAPTERS[:3], *CHAPTERS[-2:]}))
-def test_in_the_dark_it_is_as_readable(html: Path, dark: tuple[Page, list[str]], document: str) -> None:
-    page, problems = dark
-    problems.clear()
-    found = wrong_with(page, html / f"{document}.html", dark=True)
-    assert problems + found == []
-
-
 def test_the_first_page_plays(html: Path, browser: Browser) -> None:
     """Typing is answered, the picture follows, and a head switched off can change the answer."""
     with watched_page(browser) as (page, problems):
-        visit(page, html / "index.html")
+        page.goto((html / "index.html").as_uri())
         said, heat_map = page.locator(".attno-said"), "section.attnx .attnx-map"
         before = canvas_hash(page, heat_map)
         assert "=125, right" in said.inner_text()
@@ -248,7 +83,7 @@ MEASURES = ("notebooks/where_attention_tells", "notebooks/judging_measures")
 def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: str) -> None:
     """Layer, head and hover each change the picture, not only a number beside it."""
     with watched_page(browser) as (page, problems):
-        visit(page, html / f"{chapter}.html")
+        page.goto((html / f"{chapter}.html").as_uri())
         explorer = page.locator("section.attnx").first
         explorer.scroll_into_view_if_needed()
         heat_map, overlay = "section.attnx .attnx-map", "section.attnx .attnx-overlay"
@@ -272,7 +107,7 @@ def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: st
 def test_the_explorer_of_tokens_over_training_answers(html: Path, browser: Browser) -> None:
     """Every checkpoint has its own colours, and its own place on the chart."""
     with watched_page(browser) as (page, problems):
-        visit(page, html / f"{DYNAMICS}.html")
+        page.goto((html / f"{DYNAMICS}.html").as_uri())
         slider = page.locator("section.attnx input[type=range]").first
         slider.scroll_into_view_if_needed()
         pictures, last = set(), int(slider.get_attribute("max"))
@@ -383,7 +218,7 @@ def test_alternative_texts_say_what_is_to_be_seen(html: Path, document: str) -> 
 
 def test_a_link_to_code_opens_the_fold_that_it_is_in(html: Path, browser: Browser) -> None:
     with watched_page(browser) as (page, _):
-        visit(page, html / f"{DYNAMICS}.html")
+        page.goto((html / f"{DYNAMICS}.html").as_uri())
         link = page.locator("figure:not(:has(table)) + p.sources").first.get_by_role("link", name="code")
         lines = page.locator(f"[id='{link.get_attribute('href').removeprefix('#')}']")
         assert not lines.is_visible()
@@ -393,7 +228,7 @@ def test_a_link_to_code_opens_the_fold_that_it_is_in(html: Path, browser: Browse
 
 def test_one_switch_opens_all_code_of_a_chapter(html: Path, browser: Browser) -> None:
     with watched_page(browser) as (page, problems):
-        visit(page, html / f"{DYNAMICS}.html")
+        page.goto((html / f"{DYNAMICS}.html").as_uri())
         folds = page.locator("details.hide.above-input:not(:has(.cell_output))")
         switch = page.get_by_role("button", name="Show all code")
         switch.click()

@@ -1,0 +1,63 @@
+"""A Sphinx extension: a figure in two, for light pages and for dark ones, which opens large on a touch.
+
+The theme shows one of the two; the other is not loaded, since pictures are loaded when they come into view.
+Their size is written beside them, so that the page does not move when they come.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+SIZE = re.compile(r'<svg\b[^>]*?\bwidth="(?P<width>[\d.]+)pt"[^>]*?\bheight="(?P<height>[\d.]+)pt"')
+PIXELS = 4 / 3  # of a point
+
+
+class Themed(nodes.container):
+    """The picture for light pages, and the one for dark pages."""
+
+
+def both(light: nodes.image, dark: nodes.image) -> None:
+    """Put two pictures in the place of one; in a box, since the theme hides captions beside them."""
+    light["classes"].append("only-light")
+    dark["classes"].append("only-dark")
+    box = Themed(classes=["themed"])
+    light.replace_self(box)
+    box += [light, dark]
+
+
+def size(path: Path) -> dict[str, int]:
+    """Width and height of a picture as matplotlib writes it, in pixels of a page; none of another's."""
+    found = SIZE.search(path.read_text(encoding="utf-8"))
+    points = found.groupdict() if found else {}
+    return {side: round(PIXELS * float(value)) for side, value in points.items()}
+
+
+def visit(self: HTML5Translator, node: Themed) -> None:
+    """Write both into a link to the first, which large.js follows without leaving the page."""
+    if self.builder.name != "html":  # paper: nothing is opened, and all is there at once
+        self.visit_container(node)
+        return
+    paths = [posixpath.join(self.builder.imgpath, self.builder.images[each["uri"]]) for each in node]
+    self.body.append(self.starttag(node, "a", href=paths[0], title="Open this figure large"))
+    for image, path in zip(node, paths, strict=True):
+        sides = size(Path(self.builder.srcdir, image["uri"]))
+        told = {"src": path, "alt": image.get("alt", ""), "loading": "lazy", **sides}
+        self.body.append(self.emptytag(image, "img", "\n", **told))
+    self.body.append("</a>\n")
+    raise nodes.SkipNode
+
+
+def depart(self: HTML5Translator, node: Themed) -> None:
+    """Close the box on paper."""
+    self.depart_container(node)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.add_node(Themed, html=(visit, depart))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

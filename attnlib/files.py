@@ -2,7 +2,9 @@
 
 Tensors go into one safetensors file, with a JSON object in the file's header for all that is not a
 tensor. Nothing is pickled, so opening a stranger's file cannot run code. Files are written beside their place
-and moved there whole; a SHA-256 over the tensors and the JSON tells when one was damaged later.
+and moved there whole; a SHA-256 over the tensors and the JSON tells when one was damaged later. It tells
+accidents: who changes a file on purpose can write the checksum anew, and what the header says of its origin
+is as good as where the file is from.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,56 @@ class CheckpointError(RuntimeError):
 def cache_folder() -> Path:
     """Where what can be had again is kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
     return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
+
+
+@contextlib.contextmanager
+def in_words(path: Path) -> Iterator[None]:
+    """What the system refuses inside a `with` block, of a file or folder, becomes one line.
+
+    Args:
+        path: what is worked on; the error may name another.
+
+    Raises:
+        CheckpointError: says which path, what is there, and what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = Path(error.filename or path)
+        raise CheckpointError(
+            f"{place} cannot be used ({error.strerror or error}). "
+            "Mend that, or move away what is there, and make the same call again."
+        ) from error
+
+
+def expanded(name: str | Path) -> Path:
+    """A path as a person types it: `~` is their own folder, `~somebody` somebody's, if they have one."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those that it is in, if they are not there.
+
+    Raises:
+        CheckpointError: something else stands there, or the system refuses.
+    """
+    with in_words(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def content(path: Path) -> bytes:
+    """All of a file. A pipe would be waited for, and a device may have no end: they are refused.
+
+    Raises:
+        OSError: it cannot be read, in the system's words.
+    """
+    kind = path.stat().st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+        raise OSError(errno.EINVAL, "A pipe or a device, not a file", str(path))
+    return path.read_bytes()
 
 
 @contextlib.contextmanager
@@ -63,11 +116,12 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
         )
         raise CheckpointError(
             f"{path} could not be written ({reason}; {size:,} bytes). "
-            f"{'The previous version is intact. ' if path.exists() else ''}"
+            f"{'The previous version is intact. ' if os.path.isfile(path) else ''}"
             f"{'Free some space' if full else 'Mend that'} and make the same call again."
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)  # already gone if all went well
+        with contextlib.suppress(OSError):  # already gone if all went well; or the folder lets nobody in
+            temporary.unlink()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -115,10 +169,16 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read back what `save_tensors` wrote: the tensors (on the CPU) and the header.
 
     Raises:
-        CheckpointError: the file is cut short, damaged, or of another program; the message says which file.
+        CheckpointError: the file cannot be read, is cut short, damaged, or of another program; the message
+            says which file.
         FileNotFoundError: there is no such file.
     """
-    data = path.read_bytes()
+    try:
+        data = content(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, f"it cannot be read ({error.strerror})") from error
     try:
         tensors = safetensors.torch.load(data)
         length = int.from_bytes(data[:8], "little")
@@ -129,9 +189,13 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise _unreadable(path, reason) from error
     if _checksum(tensors, text) != checksum:
         raise _unreadable(path, "its content does not match its checksum")
-    header = json.loads(text)
-    if header["format"] != FORMAT:
-        raise _unreadable(path, f"it has format {header['format']}, and this version reads {FORMAT}")
+    try:
+        header = json.loads(text)
+        written = header["format"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # whole, but of another program
+        raise _unreadable(path, f"it has a header that is not ours ({error})") from error
+    if written != FORMAT:
+        raise _unreadable(path, f"it has format {written}, and this version reads {FORMAT}")
     return tensors, header
 
 

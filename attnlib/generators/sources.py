@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from attnlib.files import write_atomically
+from attnlib.files import make_folder, write_atomically
 from attnlib.naming import hint
 
 T = TypeVar("T")
@@ -214,7 +214,7 @@ class PublicFile:
             raise ConnectionError(
                 f"{self.url} is not the file it was: its SHA-256 is {found}, not {self.sha256}. {instead}"
             )
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_atomically(kept, data)
         return data
 
@@ -242,7 +242,7 @@ def without_copies(
         wanted: what rows should be, for the message.
 
     Raises:
-        ValueError: no row is left.
+        ValueError: no row is left, or none of a split.
     """
     clean: dict[str, list[T]] = {}
     seen: set[Hashable] = set()
@@ -261,6 +261,11 @@ def without_copies(
     about["left out"] = about.get("left out", {}) | left
     if not any(clean.values()):
         raise ValueError(f"{wanted}; {about['source']} has none that does")
+    if without := [split for split, rows in clean.items() if tables[split] and not rows]:
+        raise ValueError(
+            f"{without[0]} should have rows of its own; in {about['source']}, each is empty or stands in "
+            f"another split, too: {', '.join(split for split, rows in clean.items() if rows)}"
+        )
     return clean
 
 

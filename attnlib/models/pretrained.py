@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import torch
 from huggingface_hub import HfApi
 
-from attnlib.files import cache_folder
+from attnlib.files import cache_folder, expanded
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.base import seeded
 from attnlib.models.gguf import CONVERSION, convert, sha256_of, wrong_with
@@ -96,8 +96,8 @@ def load_language_model(
         model = model.to(dtype)
     elif name == DEFAULT:
         model, tokenizer, origin = _default(dtype)
-    elif Path(name).expanduser().is_dir():
-        model, tokenizer = whole(str(Path(name).expanduser()), dtype=dtype, local_files_only=True)
+    elif expanded(name).is_dir():
+        model, tokenizer = whole(str(expanded(name)), dtype=dtype, local_files_only=True)
         origin = f"the folder {name}"
     else:
         repository, _, revision = name.partition("@")

@@ -17,6 +17,8 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 from pydantic import BaseModel, ValidationError
 
+from attnlib.files import expanded
+
 WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
 """Architectures of causal language models, by their names at Hugging Face, that form no attention."""
 
@@ -54,7 +56,7 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
     """
     if name in known:
         return
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     config = folder / "config.json" if name and folder.is_dir() else None
     if config is None:
         repository, _, revision = name.partition("@")

@@ -22,7 +22,7 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
-from attnlib.files import CheckpointError, save_tensors
+from attnlib.files import CheckpointError, make_folder, save_tensors
 from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.base import Batch
 from attnlib.generators.rasp import Language
@@ -124,7 +124,7 @@ def store_model(
         **origin(chapter),
     }
     path = (folder or STORED) / chapter / f"{file_name(name)}.safetensors"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     save_tensors(path, weights, header)
     return path
 

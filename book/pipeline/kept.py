@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from attnlib.files import content
 from attnlib.sealing import is_sealed, read_sealed, sealed
 
 
@@ -34,7 +35,8 @@ def discard_damaged(build: Path) -> list[str]:
             _check(run, [notebook, *(path for path in results.rglob("[!.]*") if path.is_file())])
         except (ValueError, OSError) as error:
             for path in (run, notebook, results):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                folder = path.is_dir() and not path.is_symlink()
+                shutil.rmtree(path) if folder else path.unlink(missing_ok=True)
             # Or Snakemake would see pages that are newer than all else, and nothing to be done.
             shutil.rmtree(build / "html", ignore_errors=True)
             said.append(f"{run.stem} is made again: {error}")
@@ -51,4 +53,4 @@ def _check(run: Path, left: Iterable[Path]) -> None:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(content(path)).hexdigest()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnlib.files import write_atomically
+from attnlib.files import make_folder, write_atomically
 from attnlib.generators.tokenizer import BOS_ID, EOS_ID, SPECIAL, UNK
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Subwords:
                 f"{len(lines):,} sentences {problem} {found}. Say vocabulary={found}."
             )
         if kept is not None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(kept.parent)
             write_atomically(kept, tokenizer.to_str().encode())
         return cls(tokenizer)
 

@@ -8,6 +8,7 @@ import os
 import urllib.request
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -207,7 +208,7 @@ class PublicFile:
         try:
             with urllib.request.urlopen(self.url, timeout=30) as answer:
                 data = answer.read()
-        except OSError as error:
+        except (OSError, HTTPException) as error:  # the latter where an answer ends before its length
             problem = f"{self.url} could not be read ({type(error).__name__}: {error}). {instead}"
             raise ConnectionError(problem) from error
         if (found := hashlib.sha256(data).hexdigest()) != self.sha256:

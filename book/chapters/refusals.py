@@ -22,6 +22,8 @@ from attnlib.files import expanded
 WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
 """Architectures of causal language models, by their names at Hugging Face, that form no attention."""
 
+REFUSED = "this chapter cannot run with these parameters:"
+
 MOST_PROBLEMS = 10
 """So many are told at once."""
 
@@ -39,7 +41,7 @@ def refusal(cls: type[BaseModel], error: ValidationError) -> ParameterError:
     """One message that names the problems that pydantic found."""
     problems = [_explain(cls, problem) for problem in error.errors()]
     more = [f"... and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
-    said = ["this chapter cannot run with these parameters:", *problems[:MOST_PROBLEMS], *more]
+    said = [REFUSED, *problems[:MOST_PROBLEMS], *more]
     return ParameterError("\n  - ".join(said))
 
 

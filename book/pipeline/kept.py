@@ -3,12 +3,16 @@
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from attnlib.files import content
 from attnlib.sealing import is_sealed, read_sealed, sealed
+
+MINUTE = 60
+"""Seconds that the clocks of two machines may differ, of which one keeps the files of the other."""
 
 
 def describing(run: Mapping[str, Any], left: Iterable[Path]) -> str:
@@ -47,6 +51,8 @@ def _check(run: Path, left: Iterable[Path]) -> None:
     told = read_sealed(run)
     if not is_sealed(told):
         raise ValueError(f"{run} has no checksum")
+    if run.stat().st_mtime > time.time() + MINUTE:  # an edit made now would seem older than what it changes
+        raise ValueError(f"{run} is of a time to come: the clock was set back since")
     found = {path.name: _sha256(path) for path in left}
     if wrong := sorted(name for name, _ in found.items() ^ told.get("files", {}).items()):
         raise ValueError(f"{', '.join(dict.fromkeys(wrong))} is not as the run left it")

@@ -123,7 +123,7 @@ class AlgorithmicGenerator(ABC):
             raise ValueError(f"seed must be a whole number from 0; got {seed!r}")
         if longest > LONGEST:
             raise ValueError(
-                f"a text of {self.NAME} should have at most {LONGEST:,} characters; these settings allow "
+                f"a text of {self.NAME} should have at most {LONGEST:,} characters; got settings for up to "
                 f"{longest:,}: make length smaller"
             )
         self.alphabet, self.longest, self.tokenizer, self.seed = alphabet, longest, tokenizer, int(seed)

@@ -215,8 +215,8 @@ class AlgorithmicReasoning(Chapter):
             generator = self.generator(name, part, plain=True, **stage)
             if self.from_scratch and generator.longest > READS:
                 raise ValueError(
-                    f"a text may have {generator.longest:,} characters, and a model from scratch reads "
-                    f"{READS:,}: make length smaller"
+                    f"a model from scratch reads {READS:,} characters; got settings for up to "
+                    f"{generator.longest:,}: make length smaller"
                 )
             generator.samples(1)
         except ValueError as error:

@@ -78,15 +78,39 @@ def make_folder(folder: Path) -> None:
 
 
 def content(path: Path) -> bytes:
-    """All of a file. A pipe would be waited for, and a device may have no end: they are refused.
+    """All of a file.
 
     Raises:
         OSError: it cannot be read, in the system's words.
     """
+    refuse_endless(path)
+    return path.read_bytes()
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file.
+
+    Raises:
+        OSError: it cannot be read, in the system's words.
+    """
+    refuse_endless(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def has_sha256(path: Path, sha256: str) -> bool:
+    """Whether this is a file that can be read, and has this SHA-256."""
+    try:
+        return sha256_of(path) == sha256
+    except OSError:
+        return False
+
+
+def refuse_endless(path: Path) -> None:
+    """Raise an `OSError` for a pipe, which would be waited for, and a device, which may have no end."""
     kind = path.stat().st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
         raise OSError(errno.EINVAL, "A pipe or a device, not a file", str(path))
-    return path.read_bytes()
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from attnlib.files import make_folder, write_atomically
+from attnlib.files import has_sha256, make_folder, write_atomically
 from attnlib.naming import hint
 
 T = TypeVar("T")
@@ -203,8 +203,8 @@ class PublicFile:
             ConnectionError: it cannot be reached, or is not the file it was.
         """
         kept = folder / f"{self.sha256[:16]}-{self.url.rsplit('/', 1)[-1]}"
-        if kept.is_file() and hashlib.sha256(data := kept.read_bytes()).hexdigest() == self.sha256:
-            return data
+        if has_sha256(kept, self.sha256):
+            return kept.read_bytes()
         try:
             with urllib.request.urlopen(self.url, timeout=30) as answer:
                 data = answer.read()

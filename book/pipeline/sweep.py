@@ -45,7 +45,7 @@ from attnlib.sealing import read_sealed
 
 from .__main__ import take_lock
 from .execute import write_whole
-from .kept import discard_damaged
+from .kept import say_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
 
 MOST_RUNS = 10_000
@@ -241,8 +241,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     lock = take_lock(Path("build/.lock"))
-    for line in discard_damaged(build):
-        print(line, flush=True)
+    say_damaged(build)
     before = {}
     if sweep.record:
         keep_records(build, sweep)

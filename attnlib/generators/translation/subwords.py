@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,7 @@ class Subwords:
         lines = list(texts)
         digest = hashlib.sha256(json.dumps([lines, size, "bpe, NFKC, punctuation apart"]).encode())
         kept = None if folder is None else folder / f"{digest.hexdigest()[:16]}.json"
-        if kept is not None and kept.is_file():
+        if kept is not None and os.path.isfile(kept):
             try:
                 return cls(Tokenizer.from_file(str(kept)))
             except Exception:  # damaged: tokenizers raises a bare Exception; it is trained again

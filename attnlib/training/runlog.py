@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from torch import nn
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from attnlib.files import CheckpointError, in_words
+from attnlib.files import CheckpointError, in_words, refuse_endless
 from attnlib.models.base import config_of
 from attnlib.training.plan import History, Plan
 
@@ -58,8 +58,10 @@ def logging_to(folder: str | Path | None, progress: bool) -> Iterator[None]:
             stack.enter_context(logging_redirect_tqdm([log]))  # prints without breaking the bar
             log.handlers[-1].setLevel(logging.INFO)
         if folder is not None:
-            with in_words(Path(folder)):
-                handler = logging.FileHandler(Path(folder) / "log.txt")
+            with in_words(place := Path(folder) / "log.txt"):
+                if place.exists():
+                    refuse_endless(place)
+                handler = logging.FileHandler(place)
             file = stack.enter_context(contextlib.closing(handler))
             file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
             log.addHandler(file)

@@ -568,8 +568,9 @@ while seconds == 1 and not pathlib.Path("go").exists():
     command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "2"]
     with (project / "log").open("w") as said:
         run = subprocess.Popen(command, **inside(project), stdout=said, stderr=said, start_new_session=True)
-        for _ in range(1200):
-            if len([*(project / "build/sweeps/many/runs").glob("*.json")]) == 2:
+        for _ in range(3000):
+            done = [*(project / "build/sweeps/many/runs").glob("*.json")]
+            if len(done) == 2 and "1" in (project / "begun").read_text():
                 break
             time.sleep(0.1)
         else:

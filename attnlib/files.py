@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,91 +25,16 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from attnlib.places import CheckpointError as CheckpointError
+from attnlib.places import content
+
 FORMAT = 1
 """Rises when an older file can no longer be read."""
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written, cannot be trusted, or belongs to another run."""
 
 
 def cache_folder() -> Path:
     """Where what can be had again is kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
     return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
-
-
-@contextlib.contextmanager
-def in_words(path: Path) -> Iterator[None]:
-    """What the system refuses inside a `with` block, of a file or folder, becomes one line.
-
-    Args:
-        path: what is worked on; the error may name another.
-
-    Raises:
-        CheckpointError: says which path, what is there, and what to do.
-    """
-    try:
-        yield
-    except OSError as error:
-        place = Path(error.filename or path)
-        raise CheckpointError(
-            f"{place} cannot be used ({error.strerror or error}). "
-            "Mend that, or move away what is there, and make the same call again."
-        ) from error
-
-
-def expanded(name: str | Path) -> Path:
-    """A path as a person types it: `~` is their own folder, `~somebody` somebody's, if they have one."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        return Path(name)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those that it is in, if they are not there.
-
-    Raises:
-        CheckpointError: something else stands there, or the system refuses.
-    """
-    with in_words(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-
-
-def content(path: Path) -> bytes:
-    """All of a file.
-
-    Raises:
-        OSError: it cannot be read, in the system's words.
-    """
-    refuse_endless(path)
-    return path.read_bytes()
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file.
-
-    Raises:
-        OSError: it cannot be read, in the system's words.
-    """
-    refuse_endless(path)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether this is a file that can be read, and has this SHA-256."""
-    try:
-        return sha256_of(path) == sha256
-    except OSError:
-        return False
-
-
-def refuse_endless(path: Path) -> None:
-    """Raise an `OSError` for a pipe, which would be waited for, and a device, which may have no end."""
-    kind = path.stat().st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
-        raise OSError(errno.EINVAL, "A pipe or a device, not a file", str(path))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlib.files import content
+from attnlib.places import content
 
 CHECKSUM = "checksum"
 """The entry that holds it."""

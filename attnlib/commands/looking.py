@@ -25,12 +25,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from attnlib.attribution import METHODS, attributions, span_attributions
-from attnlib.files import expanded, write_atomically
+from attnlib.files import write_atomically
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
 from attnlib.models.stored import STORED, stored_model
+from attnlib.places import expanded
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer

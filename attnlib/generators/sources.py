@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from attnlib.files import has_sha256, make_folder, write_atomically
+from attnlib.files import write_atomically
 from attnlib.naming import hint
+from attnlib.places import has_sha256, make_folder
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import torch
 from filelock import FileLock
 from tokenizers import AddedToken, pre_tokenizers
 
-from attnlib.files import content, has_sha256, sha256_of
+from attnlib.places import content, has_sha256, sha256_of
 
 CONVERSION = 1
 """Rises when `convert` would make another folder of the same file."""

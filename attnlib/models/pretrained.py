@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 import torch
 from huggingface_hub import HfApi
 
-from attnlib.files import cache_folder, expanded, has_sha256, in_words, make_folder, sha256_of
+from attnlib.files import cache_folder
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.base import seeded
 from attnlib.models.gguf import CONVERSION, convert, wrong_with
+from attnlib.places import expanded, has_sha256, in_words, make_folder, sha256_of
 
 log = logging.getLogger(__name__)
 

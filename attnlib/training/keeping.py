@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from attnlib.files import CheckpointError, load_tensors, make_folder, save_tensors
+from attnlib.files import CheckpointError, load_tensors, save_tensors
+from attnlib.places import make_folder
 from attnlib.training.runlog import log
 
 

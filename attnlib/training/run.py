@@ -13,8 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from attnlib.files import CheckpointError, in_words, on_cpu, save_tensors, write_atomically
+from attnlib.files import CheckpointError, on_cpu, save_tensors, write_atomically
 from attnlib.models.base import as_json, config_of, evaluating
+from attnlib.places import in_words
 from attnlib.training.keeping import Foreign, Keeper, load_own
 from attnlib.training.key import digest
 from attnlib.training.plan import History, Plan

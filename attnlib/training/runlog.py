@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 from torch import nn
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from attnlib.files import CheckpointError, in_words, refuse_endless
 from attnlib.models.base import config_of
+from attnlib.places import CheckpointError, in_words, refuse_endless
 from attnlib.training.plan import History, Plan
 
 log = logging.getLogger("attnlib.training")

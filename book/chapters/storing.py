@@ -22,7 +22,7 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
-from attnlib.files import CheckpointError, make_folder, save_tensors
+from attnlib.files import CheckpointError, save_tensors
 from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.base import Batch
 from attnlib.generators.rasp import Language
@@ -30,6 +30,7 @@ from attnlib.measures.accuracy import sample_scores
 from attnlib.models.base import config_of
 from attnlib.models.stored import STORED, VERSION, Task, file_name, single, stored_model, tests, told
 from attnlib.models.transformer import Transformer
+from attnlib.places import make_folder
 from attnlib.stats import answer_accuracy
 from attnlib.training.key import digest
 from book import chapters

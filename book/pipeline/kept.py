@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnlib.files import CheckpointError, in_words, sha256_of
+from attnlib.places import CheckpointError, in_words, sha256_of
 from attnlib.sealing import is_sealed, read_sealed, sealed
 
 MINUTE = 60

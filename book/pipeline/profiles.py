@@ -11,7 +11,7 @@ from typing import Any
 import papermill
 import yaml
 
-from attnlib.files import content
+from attnlib.places import content
 
 
 class ProfileError(ValueError):

@@ -9,10 +9,11 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from attnlib.files import content, make_folder, write_atomically
+from attnlib.files import write_atomically
 from attnlib.generators.arithmetic.problems import Problems
 from attnlib.generators.arithmetic.splits import Splits
 from attnlib.generators.arithmetic.task import Arithmetic
+from attnlib.places import content, make_folder
 
 END_MARK = "<EOS>"
 _FILES = {"train": "train.txt", "valid": "val.txt", "test": "test.txt"}

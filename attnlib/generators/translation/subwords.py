@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnlib.files import make_folder, write_atomically
+from attnlib.files import write_atomically
 from attnlib.generators.tokenizer import BOS_ID, EOS_ID, SPECIAL, UNK
+from attnlib.places import make_folder
 
 if TYPE_CHECKING:
     import tokenizers

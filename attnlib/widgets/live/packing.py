@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlib.files import expanded
 from attnlib.models.pretrained import DEFAULT, gguf_of_default, load_language_model
+from attnlib.places import expanded
 
 TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
 """How weights may be stored in a file that a page computes."""

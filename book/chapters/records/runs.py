@@ -19,7 +19,8 @@ from typing import Any
 import pandas as pd
 import torch
 
-from attnlib.files import CheckpointError, content, write_atomically
+from attnlib.files import CheckpointError, write_atomically
+from attnlib.places import content
 from attnlib.sealing import read_sealed, sealed
 from book.chapters.records.code import ROOT
 from book.chapters.records.provenance import caveats, origin

@@ -2,7 +2,9 @@
 
 Tensors go into one safetensors file, with a JSON object in the file's header for all that is not a
 tensor. Nothing is pickled, so opening a stranger's file cannot run code. Files are written beside their place
-and moved there whole; a SHA-256 over the tensors and the JSON tells when one was damaged later.
+and moved there whole; a SHA-256 over the tensors and the JSON tells when one was damaged later. It tells
+accidents: who changes a file on purpose can write the checksum anew, and what the header says of its origin
+is as good as where the file is from.
 """
 
 from __future__ import annotations
@@ -23,12 +25,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from attnlib.places import CheckpointError as CheckpointError
+from attnlib.places import content
+
 FORMAT = 1
 """Rises when an older file can no longer be read."""
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written, cannot be trusted, or belongs to another run."""
 
 
 def cache_folder() -> Path:
@@ -63,11 +64,12 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
         )
         raise CheckpointError(
             f"{path} could not be written ({reason}; {size:,} bytes). "
-            f"{'The previous version is intact. ' if path.exists() else ''}"
+            f"{'The previous version is intact. ' if os.path.isfile(path) else ''}"
             f"{'Free some space' if full else 'Mend that'} and make the same call again."
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)  # already gone if all went well
+        with contextlib.suppress(OSError):  # already gone if all went well; or the folder lets nobody in
+            temporary.unlink()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -115,10 +117,16 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read back what `save_tensors` wrote: the tensors (on the CPU) and the header.
 
     Raises:
-        CheckpointError: the file is cut short, damaged, or of another program; the message says which file.
+        CheckpointError: the file cannot be read, is cut short, damaged, or of another program; the message
+            says which file.
         FileNotFoundError: there is no such file.
     """
-    data = path.read_bytes()
+    try:
+        data = content(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unreadable(path, f"it cannot be read ({error.strerror})") from error
     try:
         tensors = safetensors.torch.load(data)
         length = int.from_bytes(data[:8], "little")
@@ -129,9 +137,13 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise _unreadable(path, reason) from error
     if _checksum(tensors, text) != checksum:
         raise _unreadable(path, "its content does not match its checksum")
-    header = json.loads(text)
-    if header["format"] != FORMAT:
-        raise _unreadable(path, f"it has format {header['format']}, and this version reads {FORMAT}")
+    try:
+        header = json.loads(text)
+        written = header["format"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # whole, but of another program
+        raise _unreadable(path, f"it has a header that is not ours ({error})") from error
+    if written != FORMAT:
+        raise _unreadable(path, f"it has format {written}, and this version reads {FORMAT}")
     return tensors, header
 
 

@@ -1,4 +1,4 @@
-"""Names that a reader may have misspelt."""
+"""Names and texts that a reader may have mistyped."""
 
 from __future__ import annotations
 
@@ -26,3 +26,23 @@ def unknown(what: str, name: str, allowed: Iterable[str]) -> ValueError:
     """
     allowed = list(allowed)
     return ValueError(f"{what} must be one of {', '.join(allowed)}; got {name!r}{hint(name, allowed)}")
+
+
+def refuse_no_text(what: str, text: str) -> None:
+    r"""Refuse a text that UTF-8 cannot write: a command line may hold any bytes.
+
+    Raises:
+        ValueError: says which character it is.
+
+    Example:
+        >>> refuse_no_text("prompt", "a\udcff")
+        Traceback (most recent call last):
+        ValueError: the prompt should be text in UTF-8; its character 2 is '\udcff'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        place = error.start
+        raise ValueError(
+            f"the {what} should be text in UTF-8; its character {place + 1} is {text[place]!r}"
+        ) from None

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attnlib.places import content
+
 CHECKSUM = "checksum"
 """The entry that holds it."""
 
@@ -31,7 +33,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
         OSError: there is no such file, or it cannot be read.
     """
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(content(path))
     except (ValueError, RecursionError):  # a text of brackets nests deeper than Python goes
         raise ValueError(f"{path} is damaged: it is no JSON") from None
     if not isinstance(told, dict):

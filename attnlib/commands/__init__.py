@@ -15,8 +15,12 @@ from attnlib.commands.living import look_live
 from attnlib.commands.looking import NEW_TOKENS, checked_place, look
 from attnlib.files import CheckpointError
 from attnlib.models.pretrained import DEFAULT, ModelUnavailable
+from attnlib.naming import refuse_no_text
 
 __all__ = ["main"]
+
+LONGEST_LINE = 2000
+"""Characters of a refusal: a name, or a prompt, may be long."""
 
 REFUSALS = (ValueError, ModelUnavailable, CheckpointError, OSError)
 """What says in words what cannot be done; anything else is an error of ours, with its traceback."""
@@ -38,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
+        for name, value in vars(given).items():
+            refuse_no_text(name, str(value))
         place = checked_place(given.output)
         how = {"chat": given.chat, "continuation": given.continuation, "say": say}
         if given.live:
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seen = look(given.model, given.prompt, given.method, given.new_tokens, span=given.span, **how)
         print(seen.save(place))
     except REFUSALS as error:
-        say(f"attnlib look: {' '.join(str(error).split())}")
+        say(f"attnlib look: {' '.join(str(error).split())[:LONGEST_LINE]}")
         return 1
     except KeyboardInterrupt:
         say("attnlib look: stopped; nothing was written.")

@@ -31,6 +31,7 @@ from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
 from attnlib.models.stored import STORED, stored_model
+from attnlib.places import expanded
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
@@ -157,7 +158,7 @@ def look(
     asked = (model, tokenizer, ids, method, new_tokens if forced is None else forced, title)
     explorer = _rolled(*asked) if method in ROLLOUTS and span is None else _measured(*asked, span)
     say(f"Done: {explorer.summary()}.")
-    origin = "a folder" if Path(name).expanduser().is_dir() else model.loaded_from
+    origin = "a folder" if expanded(name).is_dir() else model.loaded_from
     wrote = "it wrote the likeliest token each time" if forced is None else "its continuation was given"
     return Seen(explorer, title, f"{shown}, from {origin}; {wrote}.")
 
@@ -165,11 +166,14 @@ def look(
 def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
     """Raise a `ValueError` for a model whose first token sees the second: it does not write one by one.
 
-    Encoders such as BERT load as causal language models and give numbers without meaning.
+    Encoders such as BERT load as causal language models and give numbers without meaning. A model that gives
+    none, since a weight is none, is refused too.
     """
     two = input_ids.repeat(1, 2)[:, :2]
     with torch.no_grad(), evaluating(model):
         alone, before = logits_of(model, two[:, :1])[:, 0], logits_of(model, two)[:, 0]
+    if not torch.isfinite(alone).all():
+        raise ValueError(f"this {type(model).__name__} computes what is no number: a weight of it is none")
     if (alone - before).abs().max() > 1e-3 * alone.std():
         raise ValueError(
             f"{type(model).__name__} looks at what comes later, too: it is an encoder, which fills gaps and "
@@ -283,7 +287,7 @@ def _stored(name: str, prompt: str, say: Say) -> Seen:
 def is_stored(name: str) -> bool:
     """Whether the name begins with a chapter that has stored models, and no folder of that name lies here."""
     chapters = {path.parent.name for path in STORED.glob("*/*.safetensors")}
-    return name.partition("/")[0] in chapters and not Path(name).expanduser().is_dir()
+    return name.partition("/")[0] in chapters and not expanded(name).is_dir()
 
 
 def _known(method: str) -> str:
@@ -296,7 +300,7 @@ def _known(method: str) -> str:
 
 def refuse_missing_folder(name: str) -> None:
     """Raise a `ValueError` for a path that leads to no model; a name on the hub has one slash at most."""
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     is_path = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or folder.is_file()
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ValueError(
@@ -311,7 +315,7 @@ def refuse_missing_folder(name: str) -> None:
 
 def short(name: str) -> str:
     """A folder's own name, without the way to it; any other name as it is."""
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     return folder.resolve().name if folder.is_dir() else name
 
 

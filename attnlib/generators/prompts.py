@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from jaxtyping import Int64
 from torch import Tensor
 
+from attnlib.naming import refuse_no_text
+
 EXAMPLES = {
     "a name and a country": "My name is Anna and I live in France. The capital of my country is",
     "a context with a question": (
@@ -80,19 +82,12 @@ def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 to
     """A prompt as ids, in the tokenizer's chat template if asked for.
 
     Raises:
-        ValueError: the text is empty, or there is no chat template.
+        ValueError: the text is empty, or no text; or there is no chat template that works.
     """
-    if not text:
-        raise ValueError("the prompt should have at least one character; got an empty text")
+    _refuse_none("prompt", text)
     if not chat:
         return tokenizer(text, return_tensors="pt")["input_ids"]
-    if tokenizer.chat_template is None:
-        raise ValueError(
-            "this tokenizer has no chat template; ask with chat=False, or take an instructed model"
-        )
-    message = [{"role": "user", "content": text}]
-    told = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
-    return tokenizer.apply_chat_template(message, **told)["input_ids"]
+    return _in_a_chat(text, tokenizer, return_tensors="pt", return_dict=True)["input_ids"]
 
 
 def continued(
@@ -110,11 +105,9 @@ def continued(
         ValueError: one of them is empty; or the prompt's last token would be another with what follows.
     """
     prompt = encode(text, tokenizer, chat)
-    if not continuation:
-        raise ValueError("the continuation should have at least one character; got an empty text")
+    _refuse_none("continuation", continuation)
     if chat:
-        message = [{"role": "user", "content": text}]
-        text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        text = _in_a_chat(text, tokenizer, tokenize=False)
     whole = tokenizer(text + continuation, return_tensors="pt", add_special_tokens=not chat)["input_ids"][0]
     n = prompt.shape[1]
     if not whole[:n].equal(prompt[0]) or len(whole) == n:
@@ -123,3 +116,35 @@ def continued(
             "blank in front of it may be missing, or one at the prompt's end may be too much"
         )
     return prompt, whole[n:]
+
+
+def _refuse_none(what: str, text: str) -> None:
+    if not text:
+        raise ValueError(f"the {what} should have at least one character; got an empty text")
+    refuse_no_text(what, text)
+
+
+def _in_a_chat(text: str, tokenizer: Any, **told: Any) -> Any:
+    """What a user says, as the model's chat template has it, up to where the answer begins.
+
+    Of several templates it is the one called "default". A template is code of whoever made the model, and may
+    raise anything.
+    """
+    template = tokenizer.chat_template
+    if isinstance(template, dict) and "default" not in template:
+        raise ValueError(
+            f"this tokenizer has chat templates {', '.join(template)}, and none is called default: set "
+            "tokenizer.chat_template to one of them, or ask with chat=False"
+        )
+    if not template:
+        raise ValueError(
+            "this tokenizer has no chat template; ask with chat=False, or take an instructed model"
+        )
+    message = [{"role": "user", "content": text}]
+    try:
+        return tokenizer.apply_chat_template(message, add_generation_prompt=True, **told)
+    except Exception as error:
+        raise ValueError(
+            f"this tokenizer's chat template cannot be used ({type(error).__name__}: {error}); ask with "
+            "chat=False"
+        ) from error

@@ -8,6 +8,7 @@ import os
 import urllib.request
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from attnlib.files import write_atomically
 from attnlib.naming import hint
+from attnlib.places import has_sha256, make_folder
 
 T = TypeVar("T")
 
@@ -202,19 +204,19 @@ class PublicFile:
             ConnectionError: it cannot be reached, or is not the file it was.
         """
         kept = folder / f"{self.sha256[:16]}-{self.url.rsplit('/', 1)[-1]}"
-        if kept.is_file() and hashlib.sha256(data := kept.read_bytes()).hexdigest() == self.sha256:
-            return data
+        if has_sha256(kept, self.sha256):
+            return kept.read_bytes()
         try:
             with urllib.request.urlopen(self.url, timeout=30) as answer:
                 data = answer.read()
-        except OSError as error:
+        except (OSError, HTTPException) as error:  # the latter where an answer ends before its length
             problem = f"{self.url} could not be read ({type(error).__name__}: {error}). {instead}"
             raise ConnectionError(problem) from error
         if (found := hashlib.sha256(data).hexdigest()) != self.sha256:
             raise ConnectionError(
                 f"{self.url} is not the file it was: its SHA-256 is {found}, not {self.sha256}. {instead}"
             )
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_atomically(kept, data)
         return data
 
@@ -242,7 +244,7 @@ def without_copies(
         wanted: what rows should be, for the message.
 
     Raises:
-        ValueError: no row is left.
+        ValueError: no row is left, or none of a split.
     """
     clean: dict[str, list[T]] = {}
     seen: set[Hashable] = set()
@@ -261,6 +263,11 @@ def without_copies(
     about["left out"] = about.get("left out", {}) | left
     if not any(clean.values()):
         raise ValueError(f"{wanted}; {about['source']} has none that does")
+    if without := [split for split, rows in clean.items() if tables[split] and not rows]:
+        raise ValueError(
+            f"{without[0]} should have rows of its own; in {about['source']}, each is empty or stands in "
+            f"another split, too: {', '.join(split for split, rows in clean.items() if rows)}"
+        )
     return clean
 
 

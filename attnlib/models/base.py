@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -118,6 +118,10 @@ def without_cudnn() -> Iterator[None]:
 S = TypeVar("S", bound="Saved")
 
 
+MOST_POSITIONS = 2**17
+"""A model's `max_length` needs no weights; this many tokens it may have all the same."""
+
+
 class Saved(nn.Module):
     """A model that can be written to a file and read back: one with a `config`, from which it is built.
 
@@ -155,13 +159,43 @@ class Saved(nn.Module):
 
     @classmethod
     def built(cls: type[S], path: str | Path, weights: dict[str, torch.Tensor], header: dict[str, Any]) -> S:
-        """The model of a file's content; see `load`."""
+        """The model of a file's content; see `load`.
+
+        Nothing is allocated for settings that do not fit the file's own tensors.
+        """
         try:
+            _refuse_other_sizes(cls, header["config"], weights)
             model = cls(cls.CONFIG(**header["config"]))
             model.load_state_dict(weights)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{path} is not the checkpoint of a {cls.__name__}: {error}") from error
         return model.eval()
+
+
+def _refuse_other_sizes(kind: Any, settings: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> None:
+    """Raise a `ValueError` where settings are of a model with other tensors than these, or one is no number.
+
+    A layer has a tensor at the least, and what is no layer costs nothing on torch's `meta` device.
+    """
+    numbers = sum(weight.numel() for weight in weights.values())
+    for name, value in settings.items():
+        size = len(value) if isinstance(value, list) else value
+        most = len(weights) if name.endswith("layers") else numbers
+        if isinstance(size, int) and size > max(most, MOST_POSITIONS * (name == "max_length")):
+            raise ValueError(
+                f"{name} is {size:,}, and the file has {len(weights)} tensors with {numbers:,} numbers"
+            )
+    with torch.device("meta"):
+        state = kind(kind.CONFIG(**settings)).state_dict()
+    expected, found = ({name: tuple(each.shape) for name, each in of.items()} for of in (state, weights))
+    if wrong := sorted(dict(expected.items() ^ found.items())):
+        name = wrong[0]
+        raise ValueError(
+            f"{name} should be {expected.get(name, 'absent')}, and is {found.get(name, 'absent')}; "
+            f"{len(wrong)} of {len(expected)} tensors are wrong"
+        )
+    if bad := [name for name, weight in weights.items() if not weight.isfinite().all()]:
+        raise ValueError(f"{bad[0]} holds what is no finite number")
 
 
 def config_of(model: nn.Module) -> dict[str, Any]:

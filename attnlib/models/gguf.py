@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from filelock import FileLock
 from tokenizers import AddedToken, pre_tokenizers
+
+from attnlib.places import content, has_sha256, sha256_of
 
 CONVERSION = 1
 """Rises when `convert` would make another folder of the same file."""
@@ -68,10 +68,10 @@ def wrong_with(folder: Path, source: str) -> str | None:
         source: the SHA-256 of the GGUF file that it has to be made from.
     """
     try:
-        whose = json.loads((folder / MANIFEST).read_text())
+        whose = json.loads(content(folder / MANIFEST))
         if (whose["source"], whose["conversion"]) != (source, CONVERSION):
             return "it was made from another file"
-        bad = {name for name, sha256 in whose["files"].items() if not _is(folder / name, sha256)}
+        bad = {name for name, sha256 in whose["files"].items() if not has_sha256(folder / name, sha256)}
         bad |= {path.name for path in folder.iterdir() if _is_read(path)} - {MANIFEST, *whose["files"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its {MANIFEST} cannot be read ({type(error).__name__})"
@@ -82,22 +82,10 @@ def _checksums(folder: Path) -> dict[str, str]:
     return {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
 
 
-def _is(file: Path, sha256: str) -> bool:
-    with suppress(OSError):
-        return sha256_of(file) == sha256
-    return False
-
-
 def _is_read(path: Path) -> bool:
     """Whether `from_pretrained` may read a file of this name, also one that `convert` did not write."""
     kinds = (".json", ".jinja", ".txt", ".model", ".safetensors", ".bin")
     return path.suffix in kinds and not path.name.startswith(".") and path.is_file()
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _dequantised(gguf: Path) -> Any:

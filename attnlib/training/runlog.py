@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 from torch import nn
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from attnlib.files import CheckpointError
 from attnlib.models.base import config_of
+from attnlib.places import CheckpointError, in_words, refuse_endless
 from attnlib.training.plan import History, Plan
 
 log = logging.getLogger("attnlib.training")
@@ -42,7 +42,8 @@ def locked(folder: Path) -> Iterator[None]:
         ) from error
     try:
         for leftover in folder.glob("*.tmp"):  # of a run that was killed while it saved
-            leftover.unlink()
+            if not leftover.is_dir():
+                leftover.unlink()
         yield
     finally:
         lock.release()
@@ -57,7 +58,11 @@ def logging_to(folder: str | Path | None, progress: bool) -> Iterator[None]:
             stack.enter_context(logging_redirect_tqdm([log]))  # prints without breaking the bar
             log.handlers[-1].setLevel(logging.INFO)
         if folder is not None:
-            file = stack.enter_context(contextlib.closing(logging.FileHandler(Path(folder) / "log.txt")))
+            with in_words(place := Path(folder) / "log.txt"):
+                if place.exists():
+                    refuse_endless(place)
+                handler = logging.FileHandler(place)
+            file = stack.enter_context(contextlib.closing(handler))
             file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
             log.addHandler(file)
             stack.callback(log.removeHandler, file)
@@ -91,6 +96,7 @@ class Board:
 
     Raises:
         ModuleNotFoundError: tensorboard is not installed.
+        CheckpointError: its folder cannot be used.
     """
 
     def __init__(self, folder: Path | None, step: int, wanted: bool) -> None:
@@ -104,8 +110,9 @@ class Board:
                 "tensorboard=True needs the package tensorboard: install it, or set tensorboard=False"
             ) from error
         place = (folder or Path()) / "tensorboard"
-        self.had_events = place.is_dir() and any(place.iterdir())
-        self.writer = SummaryWriter(str(place), purge_step=step + 1)
+        with in_words(place):
+            self.had_events = place.is_dir() and any(place.iterdir())
+            self.writer = SummaryWriter(str(place), purge_step=step + 1)
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """Add one point to each named curve."""

@@ -12,6 +12,7 @@ import hashlib
 import html
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -133,14 +134,14 @@ class StaticTwin:
 
 
 def _json(state: dict[str, Any]) -> str:
-    """The state as JSON that may stand in a script: bytes as ``{"base64": ...}``, in ASCII, without ``<``.
+    """The state as JSON for a script: bytes in base64 with their Adler-32, in ASCII, without ``<``.
 
     A ``</script>`` in a token would end the script, and ``<!--<script>`` would keep it from ending.
     """
 
-    def bytes_to_base64(value: object) -> dict[str, str]:
+    def bytes_to_base64(value: object) -> dict[str, Any]:
         if isinstance(value, bytes):
-            return {"base64": base64.b64encode(value).decode("ascii")}
+            return {"base64": base64.b64encode(value).decode("ascii"), "adler32": zlib.adler32(value)}
         raise TypeError(f"a synced trait holds a {type(value).__name__}, which has no place in JSON")
 
     text = json.dumps(state, default=bytes_to_base64, sort_keys=True, separators=(",", ":"), allow_nan=False)

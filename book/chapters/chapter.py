@@ -35,7 +35,7 @@ from book.chapters.later import PARAMETERS
 from book.chapters.parameters import Device
 from book.chapters.processes import processes, train_side_by_side
 from book.chapters.records import device_name, record
-from book.chapters.refusals import refusal
+from book.chapters.refusals import REFUSED, ParameterError, refusal, shown
 
 _IPYTHONS_OWN = {"In", "Out"}  # plain values that IPython itself puts beside the parameters
 
@@ -172,6 +172,10 @@ class Chapter(BaseModel):
             return cls(**values)
         except ValidationError as error:
             refused = refusal(cls, error)
+        except OSError as error:  # a name that is too long for a file's, say
+            refused = ParameterError(
+                f"{REFUSED}\n  - {shown(error.filename)} cannot be read: {error.strerror}"
+            )
         raise refused  # outside the except block, so that pydantic's own traceback does not bury the message
 
     # ---- models --------------------------------------------------------------------------------------

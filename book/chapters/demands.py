@@ -19,11 +19,20 @@ SPEED = 5e10
 LONG = 24 * 3600
 """Seconds that are worth a word before training begins."""
 
+LONG_STEP = 60
+"""Seconds of one step that are worth a word: no bar moves before it is done."""
+
+MANY = 1_000_000
+"""Samples of a kind that are worth a word, ten times what the largest profile asks for."""
+
 _SAMPLES = ("samples", "problems", "sentences", "documents", "sequences", "questions")
 
 
 def refuse_too_large(p: Any, memory: int | None = None) -> None:
-    """Refuse parameters that cannot fit, and warn where one model takes more than a day on one core.
+    """Refuse parameters that cannot fit, and warn where they take long.
+
+    That is where one model takes more than a day on one core, one of its steps more than a minute, or where
+    there are many samples, which are drawn before anything is to be seen.
 
     Args:
         p: a chapter.
@@ -42,14 +51,18 @@ def refuse_too_large(p: Any, memory: int | None = None) -> None:
             f"these sizes should fit into {memory / 1e9:,.0f} GB of memory; got, at the least, {listed}. "
             f"Make smaller what they come from: {', '.join(_asked_for(p))}"
         )
-    seconds = operations(p) / SPEED
+    seconds, steps = operations(p) / SPEED, _first(p, "steps") or 1
     if seconds > LONG and p.torch_device.type == "cpu":
         log.warning("each model takes about %.1f days on one core; a GPU is faster", seconds / 86_400)
+    elif seconds / steps > LONG_STEP and p.torch_device.type == "cpu":
+        log.warning("each step takes about %.0f minutes on one core; a GPU is faster", seconds / steps / 60)
+    if many := [f"{name} {value:,}" for name, value in _samples(p).items() if value > MANY]:
+        log.warning("%s: to draw so many takes minutes, before training begins", ", ".join(many))
 
 
 def bytes_of(p: Any) -> dict[str, int]:
     """The least memory that a chapter needs, by what for; nothing is counted of what its recipes decide."""
-    samples = sum(value for name, value in p if name.endswith(_SAMPLES) and isinstance(value, int))
+    samples = sum(_samples(p).values())
     heads, length = _first(p, "n_heads"), _first(p, "length") or 1
     rows = _first(p, "batch_size") * length
     return {
@@ -60,6 +73,10 @@ def bytes_of(p: Any) -> dict[str, int]:
         "for the vectors of a batch": 4 * _depth(p) * rows * _width(p),
         "for samples": 8 * samples * length,
     }
+
+
+def _samples(p: Any) -> dict[str, int]:
+    return {name: value for name, value in p if name.endswith(_SAMPLES) and isinstance(value, int)}
 
 
 def weights(p: Any) -> int:

@@ -17,8 +17,12 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 from pydantic import BaseModel, ValidationError
 
+from attnlib.places import expanded
+
 WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
 """Architectures of causal language models, by their names at Hugging Face, that form no attention."""
+
+REFUSED = "this chapter cannot run with these parameters:"
 
 MOST_PROBLEMS = 10
 """So many are told at once."""
@@ -37,7 +41,7 @@ def refusal(cls: type[BaseModel], error: ValidationError) -> ParameterError:
     """One message that names the problems that pydantic found."""
     problems = [_explain(cls, problem) for problem in error.errors()]
     more = [f"... and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
-    said = ["this chapter cannot run with these parameters:", *problems[:MOST_PROBLEMS], *more]
+    said = [REFUSED, *problems[:MOST_PROBLEMS], *more]
     return ParameterError("\n  - ".join(said))
 
 
@@ -54,7 +58,7 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
     """
     if name in known:
         return
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     config = folder / "config.json" if name and folder.is_dir() else None
     if config is None:
         repository, _, revision = name.partition("@")

@@ -30,6 +30,7 @@ from attnlib.measures.accuracy import sample_scores
 from attnlib.models.base import config_of
 from attnlib.models.stored import STORED, VERSION, Task, file_name, single, stored_model, tests, told
 from attnlib.models.transformer import Transformer
+from attnlib.places import make_folder
 from attnlib.stats import answer_accuracy
 from attnlib.training.key import digest
 from book import chapters
@@ -124,7 +125,7 @@ def store_model(
         **origin(chapter),
     }
     path = (folder or STORED) / chapter / f"{file_name(name)}.safetensors"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     save_tensors(path, weights, header)
     return path
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from .kept import discard_damaged
+from .kept import say_damaged
 
 PROFILES = ("smoke", "quick", "paper")
 READ = ("attnlib", "book", "notebooks", "results")
@@ -65,8 +65,7 @@ def main() -> int:
     args, extra = parser.parse_known_args()
 
     lock = take_lock(Path("build/.lock"))
-    for line in discard_damaged(Path("build", args.profile)):
-        print(line, flush=True)
+    say_damaged(Path("build", args.profile))
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
     read = files_read()

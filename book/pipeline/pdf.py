@@ -9,13 +9,14 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, Error, Playwright, sync_playwright
 
 from .stage import BookError, assemble, render
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu"]
+FLAGS = ["--headless", "--disable-gpu"]
 WIDTH = 860  # of the page in pixels: what A4 holds between its margins at this scale
 PAPER = {
     "format": "A4",
@@ -47,10 +48,19 @@ def chromium() -> str:
     return found
 
 
+def launched(playwright: Playwright) -> Browser:
+    """Chromium in its sandbox; without, where the system has none to give: to root, or in a container."""
+    how: dict[str, Any] = {"executable_path": chromium(), "args": FLAGS}
+    try:
+        return playwright.chromium.launch(chromium_sandbox=True, **how)
+    except Error:
+        return playwright.chromium.launch(chromium_sandbox=False, **how)
+
+
 def print_page(page_file: Path, target: Path) -> Path:
     """Prints a page that lies on disk, mathematics and explorers drawn; returns the path of the PDF."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        browser = launched(playwright)
         page = browser.new_page(viewport={"width": WIDTH, "height": 1200}, color_scheme="light")
         page.goto(page_file.resolve().as_uri(), timeout=300_000)
         page.emulate_media(media="print")

@@ -11,9 +11,30 @@ from typing import Any
 import papermill
 import yaml
 
+from attnlib.places import content
+
 
 class ProfileError(ValueError):
     """A file holds no parameters of its chapter: the message says which file, what is wrong, what to do."""
+
+
+MOST_ALIASES = 16
+"""In a file: thirty would do to say a billion values."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads few aliases (`*name`), and none inside what it names, which would hold itself."""
+
+    aliases = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            named, self.aliases = self.anchors.get(event.anchor), self.aliases + 1
+            if self.aliases > MOST_ALIASES or (named is not None and named.end_mark is None):
+                why = f"*{event.anchor} stands in what it names, or after {MOST_ALIASES} other aliases"
+                raise yaml.composer.ComposerError(None, None, why, event.start_mark)
+        return super().compose_node(parent, index)
 
 
 def parameters_of(notebook: Path) -> list[str]:
@@ -29,14 +50,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """
     shape = "should be YAML that maps names to values, such as `steps: 100`"
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = yaml.load(content(path).decode("utf-8"), _Loader)
     except OSError as error:
         raise ProfileError(f"{path} cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ProfileError(f"{path} {shape}; it is no text in UTF-8") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = f" (line {mark.line + 1})" if mark else ""
+        line = f" (line {mark.line + 1}: {error.problem})" if mark else ""
         raise ProfileError(f"{path} {shape}; it cannot be read as YAML{line}") from None
     if found is None:
         return {}

@@ -27,6 +27,7 @@ import argparse
 import hashlib
 import itertools
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -44,8 +45,11 @@ from attnlib.sealing import read_sealed
 
 from .__main__ import take_lock
 from .execute import write_whole
-from .kept import discard_damaged
+from .kept import say_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
+
+MOST_RUNS = 10_000
+"""Of one sweep: a run takes a minute or more, so many a week."""
 
 SAID = {"chapter", "profile", "parameters", "lists", "runs", "record"}
 SAID_OF_A_RUN = {"of", "minutes", "profile", "parameters"}
@@ -111,6 +115,9 @@ def planned(path: Path) -> Sweep:
     ):
         raise ProfileError(f"{path}: lists should name parameters, each with a list of values; got {lists!r}")
     checked(lists, Path(f"notebooks/{chapter}.ipynb"), path)
+    if (n := math.prod(map(len, lists.values()))) > MOST_RUNS:
+        sizes = " x ".join(f"{len(each)} of {name}" for name, each in lists.items())
+        raise ProfileError(f"{path}: lists should make at most {MOST_RUNS:,} runs; got {n:,} ({sizes})")
     combined = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
     every = [Planned(shared | run, run) for run in combined]
     return Sweep(chapter, {name_of(run.parameters): run for run in every}, record)
@@ -234,8 +241,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     lock = take_lock(Path("build/.lock"))
-    for line in discard_damaged(build):
-        print(line, flush=True)
+    say_damaged(build)
     before = {}
     if sweep.record:
         keep_records(build, sweep)

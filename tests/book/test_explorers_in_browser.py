@@ -1,5 +1,6 @@
 """What explorers have in common in Chromium, with the network off: one test, asked of each."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,22 @@ def test_what_python_sets_is_shown_as_the_static_page_shows_it(opened: Any, made
     if views.first.locator("canvas").count():
         assert becomes(page, lambda: views.nth(1).evaluate(LOOKS), lambda looks: looks != after) != after
         assert views.nth(2).evaluate(LOOKS) == after
+
+
+@pytest.mark.parametrize(
+    "made",
+    [each.explorer for each in (widgets, training, dynamics, alignment, generation, model, measure)],
+    ids=lambda made: made.__module__.rpartition("test_")[2],
+)
+def test_a_page_whose_data_were_changed_draws_nothing_and_says_so(opened: Any, made: Any) -> None:
+    """With two characters exchanged it would draw another picture."""
+    page = made().to_html()
+    packed = max(re.findall('"base64":"([^"]*)"', page), key=len)
+    place = next(i for i in range(len(packed) // 2, len(packed)) if packed[i] != packed[i - 1])
+    exchanged = packed[: place - 1] + packed[place] + packed[place - 1] + packed[place + 1 :]
+    shown = opened(page.replace(packed, exchanged), made())
+    assert shown.locator("section.attnx").count() == 1
+    assert "was changed after this page was made" in shown.get_by_role("alert").inner_text()
 
 
 def test_a_static_page_has_no_box_and_says_so_where_there_was_one(opened: Any) -> None:

@@ -5,7 +5,9 @@ Never silently other results, and never the raw error of a library.
 
 import json
 import logging
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -244,6 +246,19 @@ def test_a_build(n, tmp_path, file):
         assert (tmp_path / "runs/b.json").exists()
         shutil.rmtree(path) if path.is_dir() else None
         built("a")
+
+
+def test_what_seems_to_be_of_a_time_to_come_is_made_again(tmp_path):
+    """The clock was set back: an edit made now would seem older than what it changes."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/a.ipynb").write_text("{}")
+    run = tmp_path / "runs/a.json"
+    run.write_text(describing({"notebook": "a"}, [tmp_path / "notebooks/a.ipynb"]))
+    assert discard_damaged(tmp_path) == []
+    os.utime(run, (time.time() + 3600,) * 2)
+    (said,) = discard_damaged(tmp_path)
+    assert said.startswith("a is made again: ") and "the clock was set back" in said and not run.exists()
 
 
 # ---- profiles

@@ -2,6 +2,8 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -30,6 +32,22 @@ def test_a_page_is_printed_with_its_explorer_as_a_picture_and_its_code_whole(tmp
     assert printed.startswith(b"%PDF")
     assert len(re.findall(rb"/Type /Page\b", printed)) == 2, "a chapter begins on a page of its own"
     assert b"/Subtype /Image" in printed, "the explorer's maps"
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_chromium_stays_in_its_sandbox_where_there_is_one(monkeypatch, has) -> None:
+    asked = []
+
+    def launch(chromium_sandbox: bool, **how: Any) -> str:
+        asked.append(chromium_sandbox)
+        if chromium_sandbox and not has:
+            raise pdf.Error("No usable sandbox!")
+        return "a browser"
+
+    monkeypatch.setattr(pdf, "chromium", lambda: "chromium")
+    assert pdf.launched(SimpleNamespace(chromium=SimpleNamespace(launch=launch))) == "a browser"
+    assert asked == [True] * has or asked == [True, False]
+    assert "--no-sandbox" not in pdf.FLAGS
 
 
 def test_without_chromium_it_says_what_to_do(monkeypatch) -> None:

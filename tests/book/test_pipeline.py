@@ -554,9 +554,51 @@ def test_a_sweep_does_what_is_left_and_its_table_has_what_is_there(project: Path
     assert more.stdout.count("  done\n") == 1, "runs that are done stay"
 
 
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_does_no_run_twice_when_it_is_begun_again(project: Path) -> None:
+    begun = """\
+import os, pathlib, time
+with open("begun", "a") as file:
+    file.write(f"{seconds} ")
+while seconds == 1 and not pathlib.Path("go").exists():
+    time.sleep(0.1)
+"""
+    write_chapter(project, "first", begun, RECORD)
+    (project / "many.yaml").write_text(text := SWEEP.replace("[0, 1]", "[0, 1, 2]"))
+    command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "2"]
+    with (project / "log").open("w") as said:
+        run = subprocess.Popen(command, **inside(project), stdout=said, stderr=said, start_new_session=True)
+        for _ in range(3000):
+            done = [*(project / "build/sweeps/many/runs").glob("*.json")]
+            if len(done) == 2 and "1" in (project / "begun").read_text():
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail((project / "log").read_text())
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    assert sorted((project / "begun").read_text().split()) == ["0", "1", "2"]
+    (project / "go").touch()
+    again = sweep(project, text)
+    assert again.returncode == 0 and "3 of 3 runs done; 3 rows" in again.stdout, again.stdout + again.stderr
+    assert sorted((project / "begun").read_text().split()) == ["0", "1", "1", "2"], "what is done stays done"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            "chapter: first\nlists: {seconds: &a [*a]}\n",
+            "(line 2: *a stands in what it names, or after 16 other aliases)",
+        ),
+        (
+            "chapter: first\na: &a [1, 1]\n" + f"b: [{', '.join(['*a'] * 17)}]\n",
+            "(line 3: *a stands in what it names, or after 16 other aliases)",
+        ),
+        (
+            f"chapter: first\nlists: {{seconds: {list(range(10_001))}}}\n",
+            "lists should make at most 10,000 runs; got 10,001 (10001 of seconds)",
+        ),
         ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter should be one of first, second; got 'thrid'"),
         ("chapter: first\n", "lists should name parameters, each with a list of values; got None"),
         ("chapter: first\nlists: {seconds: 3}\n", "lists should name parameters"),

@@ -99,10 +99,6 @@ def test_a_row_without_a_key_shows_the_heads_own_attention(opened):
 
 
 CANNOT = {
-    "damaged": (
-        "state.weights.base64 = state.weights.base64.slice(0, -400)",
-        "what is packed in this page is cut short",
-    ),
     "another version": (
         "state.items[0].config.rotary = true",
         "this page knows no setting rotary of a model",

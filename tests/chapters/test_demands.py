@@ -65,3 +65,15 @@ def test_more_than_a_day_is_announced(caplog):
     assert not caplog.messages and operations(p) / demands.SPEED < demands.LONG
     RaspLanguages.checked(RASP | {"width": 2048, "n_layers": 12, "steps": 1_000_000, "batch_size": 100})
     assert [text.partition(" days")[0] for text in caplog.messages] == ["each model takes about 1677.7"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is not waited for")
+def test_a_long_step_and_many_samples_are_announced(caplog, monkeypatch):
+    monkeypatch.setattr(demands, "memory_here", lambda: 10**13)
+    RaspLanguages.checked(RASP | {"batch_size": 10_000_000, "steps": 10})
+    RaspLanguages.checked(RASP | {"test_samples": 2_000_000})
+    step, samples = caplog.messages
+    assert step.startswith("each step takes about ") and step.endswith(
+        " minutes on one core; a GPU is faster"
+    )
+    assert samples == "test_samples 2,000,000: to draw so many takes minutes, before training begins"

@@ -30,6 +30,9 @@ from attnlib.generators.splits import checked_split, in_split
 CHUNK = 256
 """Samples are drawn so many at a time. Another number would be another random sequence."""
 
+LONGEST = 2**15
+"""Characters that a text may have, at most: four times what the book's language model reads."""
+
 CELLS = 2**24
 """Masks of so many cells, at most, are made at a time (unless one sample has more)."""
 
@@ -75,7 +78,10 @@ class AlgorithmicGenerator(ABC):
             the same numbers in another order are in the same split). `None` for all.
 
     Raises:
-        ValueError: see above; or a setting of the task is out of its range.
+        ValueError: see above; or a setting of the task is out of its range, or allows too long a text.
+
+    Attributes:
+        longest: characters of the longest text that its settings allow, or a few more.
 
     Source: Spiegel, Štefánik, Kadlčík and Kuchař 2025, *Attend or Perish*, section 3.
     """
@@ -97,6 +103,7 @@ class AlgorithmicGenerator(ABC):
     def __init__(
         self,
         alphabet: str,
+        longest: int,
         *,
         tokenizer: Any,
         seed: int = 0,
@@ -114,7 +121,12 @@ class AlgorithmicGenerator(ABC):
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ValueError(f"seed must be a whole number from 0; got {seed!r}")
-        self.alphabet, self.tokenizer, self.seed = alphabet, tokenizer, int(seed)
+        if longest > LONGEST:
+            raise ValueError(
+                f"a text of {self.NAME} should have at most {LONGEST:,} characters; got settings for up to "
+                f"{longest:,}: make length smaller"
+            )
+        self.alphabet, self.longest, self.tokenizer, self.seed = alphabet, longest, tokenizer, int(seed)
         self.split = checked_split(split)
         if enlarged and as_published:
             raise ValueError("as_published is the study's reference, and not enlarged: ask for one of them")

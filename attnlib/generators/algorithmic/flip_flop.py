@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
-from attnlib.generators.algorithmic.texts import DIGITS, Pairs, Texts, bounds, pack, pairs
+from attnlib.generators.algorithmic.texts import DIGITS, Pairs, Texts, bounds, pack, pairs, switch
 from attnlib.generators.exchange import with_others
 
 WRITE, IGNORED, FLIP, READ = range(10, 14)
@@ -58,8 +58,8 @@ class FlipFlopGenerator(AlgorithmicGenerator):
     ) -> None:
         self.length = bounds("length", length, 1)
         self.num_registers = bounds("num_registers", num_registers, 1, 10, why="a register is one digit")
-        self.use_flip = use_flip
-        super().__init__(DIGITS + "wifr", **settings)
+        self.use_flip = switch("use_flip", use_flip)
+        super().__init__(DIGITS + "wifr", 3 * self.length[1], **settings)
 
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
         lengths = rng.integers(self.length[0], self.length[1] + 1, n) - 1

@@ -21,6 +21,7 @@ from attnlib.generators.algorithmic.texts import (
     n_digits,
     pack,
     pairs,
+    switch,
     typed_digits,
 )
 
@@ -79,12 +80,14 @@ class LongAdditionGenerator(AlgorithmicGenerator):
     ) -> None:
         self.length = bounds("length", length, 1)
         self.num_of_nums = bounds("num_of_nums", num_of_nums, 2)
-        self.pad_with_zeros = pad_with_zeros
+        self.pad_with_zeros = switch("pad_with_zeros", pad_with_zeros)
         if settings.get("as_published") and not pad_with_zeros:
             raise ValueError(
                 "as_published needs pad_with_zeros=True: the study's labels assume equal lengths"
             )
-        super().__init__(DIGITS + "+=", **settings)
+        most = self.num_of_nums[1]
+        longest = (most + 1) * (self.length[1] + len(str(most)) + 1)
+        super().__init__(DIGITS + "+=", longest, **settings)
 
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
         numbers = rng.integers(self.num_of_nums[0], self.num_of_nums[1] + 1, n)

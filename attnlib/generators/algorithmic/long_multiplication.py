@@ -21,6 +21,7 @@ from attnlib.generators.algorithmic.texts import (
     n_digits,
     pack,
     pairs,
+    switch,
     typed_digits,
 )
 
@@ -86,12 +87,15 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         **settings: Any,
     ) -> None:
         self.length = bounds("length", length, 1)
-        self.pad_with_zeros, self.generate_carry = pad_with_zeros, generate_carry
+        self.pad_with_zeros = switch("pad_with_zeros", pad_with_zeros)
+        self.generate_carry = switch("generate_carry", generate_carry)
         if settings.get("as_published") and (generate_carry or not pad_with_zeros):
             raise ValueError(
                 "as_published needs pad_with_zeros=True and generate_carry=False: the study labels no others"
             )
-        super().__init__(DIGITS + "*+=" + "()" * generate_carry, **settings)
+        room = 2 * self.length[1]
+        longest = (room + 3) * (room + 1) * (1 + 3 * generate_carry)  # a digit, and its carry in brackets
+        super().__init__(DIGITS + "*+=" + "()" * generate_carry, longest, **settings)
 
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
         sizes = rng.integers(self.length[0], self.length[1] + 1, (n, 2))

@@ -50,7 +50,7 @@ class StringReversalGenerator(AlgorithmicGenerator):
     ) -> None:
         self.charset = characters("charset", charset, "=")
         self.length = bounds("length", length, 1)
-        super().__init__(self.charset + "=", **settings)
+        super().__init__(self.charset + "=", 2 * self.length[1] + 1, **settings)
 
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
         lengths = rng.integers(self.length[0], self.length[1] + 1, n)

@@ -58,7 +58,9 @@ class SuccessorGenerator(AlgorithmicGenerator):
     ) -> None:
         self.start_number_range = bounds("start_number_range", start_number_range, 0, HIGHEST)
         self.length = bounds("length", length, 2, why="the first number is given, so one number asks nothing")
-        super().__init__(DIGITS + " ", **settings)
+        most = self.length[1]
+        longest = most * (len(str(self.start_number_range[1] + most)) + 1)
+        super().__init__(DIGITS + " ", longest, **settings)
 
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
         starts = rng.integers(self.start_number_range[0], self.start_number_range[1] + 1, n)

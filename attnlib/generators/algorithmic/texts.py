@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -201,6 +202,17 @@ def bounds(name: str, value: Any, lowest: int, highest: int | None = None, why: 
     return int(value[0]), int(value[1])
 
 
+def switch(name: str, value: Any) -> bool:
+    """True or False.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False; got {value!r}")
+    return value
+
+
 def characters(name: str, charset: Iterable[str], separators: str, fewest: int = 1, why: str = "") -> str:
     """A set of characters in a fixed order: that of the text or list, or sorted if it is a set.
 
@@ -208,10 +220,11 @@ def characters(name: str, charset: Iterable[str], separators: str, fewest: int =
         ValueError: it has too few (`why` says for what), some twice, a text that is no single character, or a
             separator.
     """
-    chosen = sorted(charset) if isinstance(charset, set | frozenset) else list(charset)
+    given = list(charset) if isinstance(charset, Iterable) else [charset]
+    chosen = [one for one in given if isinstance(one, str) and len(one) == 1]
     wrong = {
-        "is no single character": [one for one in chosen if len(one) != 1],
-        "occurs more than once": [one for one in dict.fromkeys(chosen) if chosen.count(one) > 1],
+        "is no single character": [one for one in given if not isinstance(one, str) or len(one) != 1],
+        "occurs more than once": [one for one, times in Counter(chosen).items() if times > 1],
         "separates the parts of a text": [one for one in chosen if one in separators],
     }
     problems = [f"{', '.join(map(repr, found))} {what}" for what, found in wrong.items() if found]
@@ -221,4 +234,4 @@ def characters(name: str, charset: Iterable[str], separators: str, fewest: int =
         raise ValueError(
             f"{name} must have {fewest} or more characters, each once, no separator; {problems[0]}"
         )
-    return "".join(chosen)
+    return "".join(sorted(chosen) if isinstance(charset, set | frozenset) else chosen)

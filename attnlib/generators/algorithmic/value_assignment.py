@@ -64,7 +64,7 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
         alphabet = "".join(dict.fromkeys(self.charset_from + self.charset_to))
         self._from = np.array([alphabet.index(one) for one in self.charset_from], dtype=np.uint16)
         self._to = np.array([alphabet.index(one) for one in self.charset_to], dtype=np.uint16)
-        super().__init__(alphabet + SEPARATORS, **settings)
+        super().__init__(alphabet + SEPARATORS, 2 * (most + self.length[1] + 1), **settings)
 
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
         most = self.encoding_length[1]

@@ -5,6 +5,7 @@ One problem a line, the end spelt out: `12+34=46<EOS>`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from attnlib.files import write_atomically
 from attnlib.generators.arithmetic.problems import Problems
 from attnlib.generators.arithmetic.splits import Splits
 from attnlib.generators.arithmetic.task import Arithmetic
+from attnlib.places import content, make_folder
 
 END_MARK = "<EOS>"
 _FILES = {"train": "train.txt", "valid": "val.txt", "test": "test.txt"}
@@ -27,7 +29,7 @@ def write_files(folder: str | Path, task: Arithmetic, splits: Splits) -> list[Pa
         CheckpointError: one could not be written; none is left half-written.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for split, name in _FILES.items():
         lines = [f"{text}{END_MARK}\n" for text in task.texts(getattr(splits, split))]
         write_atomically(folder / name, "".join(lines).encode())
@@ -37,14 +39,20 @@ def write_files(folder: str | Path, task: Arithmetic, splits: Splits) -> list[Pa
 def read_files(folder: str | Path, task: Arithmetic) -> Splits:
     """Read the three files back: ours, or the original's own with `arithmetic("+-", negative=False)`.
 
-    They are taken as they are: `Splits.seen` tells whether they overlap.
+    They are taken as they are: `Splits.seen` tells whether they overlap. Only the same file twice is refused.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is empty, or a line is not a problem of the task or has a wrong or no answer; says
-            which line.
+        ValueError: a file is empty, or another's copy; or a line is not a problem of the task, or has a wrong
+            or no answer: says which.
     """
-    return Splits(**{split: _read(Path(folder) / name, task) for split, name in _FILES.items()})
+    found = {split: _read(Path(folder) / name, task) for split, name in _FILES.items()}
+    for one, other in itertools.combinations(found, 2):
+        if task.texts(found[one]) == task.texts(found[other]):
+            raise ValueError(
+                f"{_FILES[other]} should hold other problems than {_FILES[one]}; in {folder} it is a copy"
+            )
+    return Splits(**found)
 
 
 def read_or_write(folder: str | Path, task: Arithmetic, draw: Callable[[], Splits]) -> Splits:
@@ -64,8 +72,15 @@ def read_or_write(folder: str | Path, task: Arithmetic, draw: Callable[[], Split
     return read_files(folder, task)
 
 
+def _text(path: Path) -> str:
+    try:
+        return content(path).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} should be text in UTF-8; {error}") from error
+
+
 def _read(path: Path, task: Arithmetic) -> Problems:
-    lines = [(number, line.strip()) for number, line in enumerate(path.read_text().splitlines(), 1)]
+    lines = [(number, line.strip()) for number, line in enumerate(_text(path).splitlines(), 1)]
     lines = [(number, line.removesuffix(END_MARK)) for number, line in lines if line]
     if not lines:
         raise ValueError(f"{path} holds no problem; a line should be like 12+34=46{END_MARK}")

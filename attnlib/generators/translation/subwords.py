@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnlib.files import write_atomically
 from attnlib.generators.tokenizer import BOS_ID, EOS_ID, SPECIAL, UNK
+from attnlib.places import make_folder
 
 if TYPE_CHECKING:
     import tokenizers
@@ -45,7 +47,7 @@ class Subwords:
         lines = list(texts)
         digest = hashlib.sha256(json.dumps([lines, size, "bpe, NFKC, punctuation apart"]).encode())
         kept = None if folder is None else folder / f"{digest.hexdigest()[:16]}.json"
-        if kept is not None and kept.is_file():
+        if kept is not None and os.path.isfile(kept):
             try:
                 return cls(Tokenizer.from_file(str(kept)))
             except Exception:  # damaged: tokenizers raises a bare Exception; it is trained again
@@ -65,7 +67,7 @@ class Subwords:
                 f"{len(lines):,} sentences {problem} {found}. Say vocabulary={found}."
             )
         if kept is not None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(kept.parent)
             write_atomically(kept, tokenizer.to_str().encode())
         return cls(tokenizer)
 

@@ -1,12 +1,25 @@
 (() => {
   const state = STATE;
   const { addressed } = state; // the kinds of what the address holds, by name
+  const adler32 = (bytes) => { // RFC 1950
+    let a = 1, b = 0;
+    for (const byte of bytes) b = (b + (a = (a + byte) % 65521)) % 65521;
+    return b * 65536 + a;
+  };
+  let damaged = false;
   for (const [name, value] of Object.entries(state)) {
-    if (value && typeof value.base64 === "string")
-      state[name] = Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0));
+    if (!value || typeof value.base64 !== "string") continue;
+    try { state[name] = Uint8Array.from(atob(value.base64), (letter) => letter.charCodeAt(0)); } catch { damaged = true; }
+    damaged ||= adler32(state[name]) !== value.adler32;
   }
   const el = document.querySelector('[data-attnlib="KEY"]:empty');
   if (!el) return;
+  if (damaged) { // another picture would be drawn
+    el.nextElementSibling.remove();
+    el.setAttribute("role", "alert");
+    el.textContent = "What is to be drawn here was changed after this page was made, and is not shown: take the page from where it came from, or make it again.";
+    return;
+  }
   // What the reader chose stands in the page's address, as #explorer=2&layer=1&swaps=L0H1~off: who is sent it sees
   // the same. What it may not be is passed over.
   const fromAddress = {

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from attnlib.models.pretrained import DEFAULT, gguf_of_default, load_language_model
+from attnlib.places import expanded
 
 TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
 """How weights may be stored in a file that a page computes."""
@@ -55,7 +56,7 @@ def model_file(name: str, folder: Path) -> tuple[Path, str]:
         path = gguf_of_default(fetch=True)
         assert path is not None
         return path, LICENCE
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.suffix != ".gguf":
         path = folder / "model.gguf"
         pack(*load_language_model(name, device="cpu"), path)

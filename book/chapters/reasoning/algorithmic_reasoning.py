@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 PARTS = ("train", "id", "ood")
 """What a task's ranges are of: training, tests in its distribution, and tests out of it."""
 
+READS = 2048
+"""Tokens that a model from scratch reads, at most."""
+
 Positions = Literal["", "learned", "sinusoidal", "rotary", "none"]
 """What tells a model order: of our own transformer; "" is the architecture's own way."""
 
@@ -214,7 +217,13 @@ class AlgorithmicReasoning(Chapter):
         if strangers := [key for key in self.settings(name, part) | stage if key not in known]:
             raise ValueError(f"override may set {', '.join(known)} of {name}; got {strangers} for {part}")
         try:
-            self.generator(name, part, plain=True, **stage).samples(1)
+            generator = self.generator(name, part, plain=True, **stage)
+            if self.from_scratch and generator.longest > READS:
+                raise ValueError(
+                    f"a model from scratch reads {READS:,} characters; got settings for up to "
+                    f"{generator.longest:,}: make length smaller"
+                )
+            generator.samples(1)
         except ValueError as error:
             raise ValueError(f"{where} cannot be: {error}") from None
 
@@ -278,7 +287,7 @@ class AlgorithmicReasoning(Chapter):
     def sizes(self, name: str, positions: Positions = "") -> CausalSizes:
         """How big a task's model from scratch is, and its positions, if they are chosen."""
         recipe = self.recipe(name)
-        sizes = CausalSizes(recipe.n_layers, recipe.n_heads, recipe.width, recipe.ff_width, max_length=2048)
+        sizes = CausalSizes(recipe.n_layers, recipe.n_heads, recipe.width, recipe.ff_width, max_length=READS)
         return replace(sizes, positions=positions) if positions else sizes
 
     def settings(self, name: str, part: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 
 from attnlib.files import CheckpointError, write_atomically
+from attnlib.places import content
 from attnlib.sealing import read_sealed, sealed
 from book.chapters.records.code import ROOT
 from book.chapters.records.provenance import caveats, origin
@@ -225,7 +226,7 @@ def _provenance(path: Path) -> dict[str, Any]:
     file = path.with_suffix(".json")
     told = read_sealed(file)
     before = told.pop("before", None) or {}
-    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    checksum = hashlib.sha256(content(path)).hexdigest()
     made = next((each for each in (told, before) if each.get("sha256") == checksum), None)
     if made is None:
         raise ValueError(f"{path} is not what {file.name} says that it is")

@@ -145,7 +145,35 @@ def test_what_cannot_be_done_is_said_in_a_line(models, tmp_path, capsys) -> None
     assert "did you mean 'sort'?" in refusal(capsys, "rasp_languages/sortt", "abc", *there)
     assert "are for language models" in refusal(capsys, "rasp_languages/sort", "abc", "--method", "rollout")
     assert "'A', 'B'" in refusal(capsys, "rasp_languages/sort", "AB", *there)
+    assert "there is no folder ~nouser/x" in refusal(capsys, "~nouser/x", "a", *there)
+    assert "there is no folder ~nouser/x" in refusal(capsys, "~nouser/x", "a", "--live", *there)
+    assert len(refusal(capsys, "x" * 5000, "a", *there)) < 2100
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("\udcff", "a"), "model"),
+        (("writer", "a\udcff"), "prompt"),
+        (("writer", "a", "--continuation", "\udcff"), "continuation"),
+        (("writer", "a", "--span", "\udcff"), "span"),
+        (("writer", "a", "--method", "\udcff"), "method"),
+        (("writer", "a", "-o", "\udcff"), "output"),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(capsys, arguments, what) -> None:
+    assert f"the {what} should be text in UTF-8; its character" in refusal(capsys, *arguments)
+
+
+def test_a_model_whose_weights_are_no_numbers_is_refused(models, tmp_path, capsys) -> None:
+    model = GPT2LMHeadModel.from_pretrained(models / "writer")
+    model.transformer.wte.weight.data[0] = torch.nan
+    for saved in (model, char_tokenizer()):
+        saved.save_pretrained(tmp_path / "nan")
+    for method in ("rollout", "blank-out"):
+        said = refusal(capsys, str(tmp_path / "nan"), "a", "--method", method, "-o", str(tmp_path / "p.html"))
+        assert "computes what is no number" in said
 
 
 def test_stopped_it_leaves_nothing_and_says_so(models, tmp_path, capsys, monkeypatch) -> None:

@@ -31,6 +31,13 @@ BAD_SETTINGS = [
     ("value_assignment", {"encoding_length": (0, 2)}, "encoding_length must be"),
     ("flip_flop", {"num_registers": (1, 11)}, "fewest <= most <= 10 (a register is one digit); got (1, 11)"),
     ("flip_flop", {"num_registers": (0, 2)}, "num_registers must be"),
+    ("string_reversal", {"length": (1, 10**7)}, "should have at most 32,768 characters; got settings for up"),
+    ("long_addition", {"length": (1, 5 * 10**6)}, "for up to 20,000,008: make length smaller"),
+    ("long_addition", {"num_of_nums": (2, 10**6)}, "at most 32,768 characters"),
+    ("long_multiplication", {"length": (1, 3000)}, "for up to 36,024,003: make length smaller"),
+    ("flip_flop", {"length": (1, 10**7)}, "for up to 30,000,000: make length smaller"),
+    ("successor", {"length": (2, 10**6)}, "at most 32,768 characters"),
+    ("value_assignment", {"length": (1, 10**6)}, "at most 32,768 characters"),
     *[(name, {"length": (0, 3)}, "length must be (fewest, most) with") for name in TASKS],
 ]
 
@@ -39,6 +46,21 @@ BAD_SETTINGS = [
 def test_bad_settings_are_refused(name, settings, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         task(name, CHARACTERS, **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        *[(name, {}) for name in TASKS],
+        ("long_addition", {"pad_with_zeros": False, "num_of_nums": (2, 12)}),
+        ("long_multiplication", {"pad_with_zeros": False}),
+        ("long_multiplication", {"generate_carry": True, "length": (12, 12)}),
+    ],
+)
+def test_no_text_is_longer_than_its_settings_are_taken_to_allow(name, settings):
+    g = task(name, CHARACTERS, **settings)
+    longest = max(len(sample.text) for sample in g.samples(256))
+    assert longest <= g.longest < 3 * longest
 
 
 def test_an_unknown_task_is_refused_with_a_hint():

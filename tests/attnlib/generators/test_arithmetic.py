@@ -268,6 +268,15 @@ def test_a_wrong_line_of_a_file_is_named(tmp_path):
             read_files(tmp_path, task)
 
 
+@pytest.mark.parametrize(("one", "other"), [("train", "val"), ("train", "test"), ("val", "test")])
+def test_a_file_that_is_a_copy_of_another_is_refused(tmp_path, one, other):
+    task = arithmetic("+-", negative=False)
+    write_files(tmp_path, task, task.splits(train=30, valid=5, test=5))
+    (tmp_path / f"{other}.txt").write_bytes((tmp_path / f"{one}.txt").read_bytes())
+    with pytest.raises(ValueError, match=rf"{other}.txt should hold other problems than {one}.txt"):
+        read_files(tmp_path, task)
+
+
 def test_best_possible_is_what_cannot_be_known():
     assert best_possible(arithmetic()) == {"accuracy": 1.0, "cross_entropy": 0.0}
     task = arithmetic(operands_too=True)

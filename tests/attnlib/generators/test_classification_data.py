@@ -103,6 +103,15 @@ def test_a_folder_of_ones_own_is_split_without_leaks(tmp_path: Path) -> None:
     assert str(tmp_path) not in str(data.about)
 
 
+@pytest.mark.parametrize("copy", ["test", "val"])
+def test_a_file_that_is_a_copy_of_the_training_file_is_refused(tmp_path: Path, copy: str) -> None:
+    rows = "".join(f"{number % 2}\tword{number} and more\n" for number in range(40))
+    for name in ("train", copy):
+        (tmp_path / f"{name}.tsv").write_text(f"label\ttext\n{rows}")
+    with pytest.raises(ValueError, match=r"train should have rows of its own; in .* stands in another split"):
+        corpus("own", folder=tmp_path)
+
+
 def test_one_file_is_split_in_three_and_gzip_is_read(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "all.tsv.gz", "wt", encoding="utf-8") as file:
         file.write(rows(100, classes=("ham", "spam")))

@@ -48,6 +48,37 @@ def test_a_chat_template_is_used_if_there_is_one():
     assert prompt.equal(encode("hello", tokenizer, chat=True))
 
 
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ({"plain": "a", "tools": "b"}, "has chat templates plain, tools, and none is called default"),
+        ("{{ oops[", "chat template cannot be used .TemplateSyntaxError: "),
+        ("{{ raise_exception('not today') }}", "chat template cannot be used .TemplateError: not today"),
+        ("{{ messages[0].no.such }}", "chat template cannot be used .UndefinedError: "),
+        ("", "has no chat template"),
+    ],
+)
+def test_a_chat_template_that_cannot_be_used_is_refused(template, message):
+    tokenizer = char_tokenizer()
+    tokenizer.chat_template = template
+    with pytest.raises(ValueError, match=message):
+        encode("hello", tokenizer, chat=True)
+
+
+def test_of_several_chat_templates_the_default_is_taken():
+    tokenizer = char_tokenizer()
+    tokenizer.chat_template = {"tools": "no", "default": "[{{ messages[0].content }}]"}
+    assert tokenizer.decode(encode("hi", tokenizer, chat=True)[0]) == "[hi]"
+
+
+def test_bytes_that_are_no_text_are_refused():
+    tokenizer = char_tokenizer()
+    with pytest.raises(ValueError, match=r"the prompt should be text in UTF-8; its character 2 is '.udcff'"):
+        encode("a\udcff", tokenizer)
+    with pytest.raises(ValueError, match=r"the continuation should be text in UTF-8"):
+        continued("a", "\udcff", tokenizer)
+
+
 def test_a_continuation_that_changes_the_prompts_last_token_is_refused(stories):
     prompt, more = continued("Lily had a", " red ball", stories)
     assert stories.decode(torch.cat([prompt[0], more]), skip_special_tokens=True) == "Lily had a red ball"

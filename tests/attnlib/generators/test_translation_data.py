@@ -2,7 +2,10 @@
 
 import gzip
 import hashlib
+import random
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -179,6 +182,30 @@ def test_a_public_file_is_read_once_and_has_to_be_what_it_was(tmp_path, monkeypa
         read_public(recipe, ("de", "nl"), kept)
     with pytest.raises(ConnectionError, match="no public source of iwslt14 de-en is known"):
         read_public(DATASETS["iwslt14"], ("de", "en"), kept)
+
+
+@pytest.mark.parametrize("length", [0, 1, 500, 999])
+@pytest.mark.parametrize("told", [True, False], ids=["its length told", "not told"])
+def test_a_file_whose_sending_breaks_off_is_not_taken(tmp_path, length, told):
+    content = random.Random(length).randbytes(1000)
+
+    class BreaksOff(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            if told:
+                self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(content[:length])
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), BreaksOff) as server:
+        Thread(target=server.handle_request, daemon=True).start()
+        file = PublicFile(f"http://127.0.0.1:{server.server_port}/a", hashlib.sha256(content).hexdigest())
+        with pytest.raises(ConnectionError, match=r"could not be read|is not the file it was") as caught:
+            file.read(tmp_path / "kept", "Give folder=...")
+    assert str(caught.value).endswith("Give folder=...") and not (tmp_path / "kept").exists()
 
 
 # ---- subwords

@@ -184,6 +184,35 @@ def test_settings_that_this_version_does_not_know_are_refused(tmp_path):
         stored_model("rasp_languages", "sort, small", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_layers": 10**5}, "n_layers is 100,000, and the file has 27 tensors with"),
+        ({"vocabulary": 10**12}, "vocabulary is 1,000,000,000,000, and the file has 27 tensors with"),
+        ({"width": 10**9}, "width is 1,000,000,000, and"),
+        ({"ff_width": 10**10}, "ff_width is 10,000,000,000, and"),
+        ({"max_length": 10**12}, "max_length is 1,000,000,000,000, and"),
+        ({"n_layers": 3}, r"layers.2.* should be \(.*\), and is absent; 12 of 39 tensors are wrong"),
+        ({"width": 32}, r"classify.weight should be \(10, 32\), and is \(10, 8\)"),
+    ],
+)
+def test_nothing_is_allocated_for_settings_of_other_tensors(tmp_path, settings, message):
+    """Forged, with a checksum of its own: 100,000 layers took 13 GB before the tensors were looked at."""
+    path = kept(tmp_path)
+    weights, header = load_tensors(path)
+    save_tensors(path, weights, {"config": header["config"] | settings, "stored": header["stored"]})
+    refused(tmp_path, message)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(tmp_path, value):
+    path = kept(tmp_path)
+    weights, header = load_tensors(path)
+    weights["classify.bias"][0] = value
+    save_tensors(path, weights, {"config": header["config"], "stored": header["stored"]})
+    refused(tmp_path, "classify.bias holds what is no finite number")
+
+
 def test_the_checkpoint_of_a_training_is_no_stored_model(tmp_path):
     path = kept(tmp_path)
     small(sort()).save(path)

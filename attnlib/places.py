@@ -1,0 +1,88 @@
+"""Files and folders as they are found: read whole, or refused in a line that names the path."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint cannot be written, cannot be trusted, or belongs to another run."""
+
+
+@contextlib.contextmanager
+def in_words(path: Path) -> Iterator[None]:
+    """What the system refuses inside a `with` block, of a file or folder, becomes one line.
+
+    Args:
+        path: what is worked on; the error may name another.
+
+    Raises:
+        CheckpointError: says which path, why, and what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = Path(error.filename or path)
+        raise CheckpointError(
+            f"{place} cannot be used ({error.strerror or error}). "
+            "Mend that, or move away what is there, and make the same call again."
+        ) from error
+
+
+def expanded(name: str | Path) -> Path:
+    """A path as a person types it: `~` is their own folder, `~somebody` somebody's, if they have one."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those that it is in, if they are not there.
+
+    Raises:
+        CheckpointError: something else stands there, or the system refuses.
+    """
+    with in_words(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def content(path: Path) -> bytes:
+    """All of a file.
+
+    Raises:
+        OSError: it cannot be read, in the system's words.
+    """
+    refuse_endless(path)
+    return path.read_bytes()
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file.
+
+    Raises:
+        OSError: it cannot be read, in the system's words.
+    """
+    refuse_endless(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def has_sha256(path: Path, sha256: str) -> bool:
+    """Whether this is a file that can be read, and has this SHA-256."""
+    try:
+        return sha256_of(path) == sha256
+    except OSError:
+        return False
+
+
+def refuse_endless(path: Path) -> None:
+    """Raise an `OSError` for a pipe, which would be waited for, and a device, which may have no end."""
+    kind = path.stat().st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+        raise OSError(errno.EINVAL, "A pipe or a device, not a file", str(path))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.base import Batch
 from attnlib.measures import evaluate_rows
-from attnlib.models.transformer import Transformer
+from attnlib.models.transformer import Attention, Layer, Transformer
 from attnlib.stats import answer_accuracy, mass_table, table_over_seeds
 from attnlib.stats.masses import MEAN
 from attnlib.training import Plan, token_loss, token_scores, trained
@@ -58,6 +58,8 @@ class Further(nn.Module):
         outputs: which.
     """
 
+    outputs: Tensor
+
     def __init__(self, linear: nn.Linear, outputs: Int[Tensor, " output"]) -> None:
         super().__init__()
         self.linear = linear
@@ -85,14 +87,17 @@ def outputs_of(model: Transformer, columns: Sequence[int]) -> Int[Tensor, " outp
     return places[:2, :, list(columns)].flatten()
 
 
+def _attentions(model: Transformer) -> list[Attention]:
+    return [cast(Layer, layer).attention for layer in model.layers]
+
+
 def column_gradients(model: Transformer, batch: Batch) -> Float[Tensor, " column"]:
     """How steep the loss on a batch is along each column of all queries and keys: its gradient's norm."""
     model.zero_grad()
     token_loss()(model, batch.to(next(model.parameters()).device))["loss"].backward()
     shape = (3, model.config.n_heads, -1, model.config.width)
-    squares = [
-        layer.attention.qkv.weight.grad.view(shape)[:2].square().sum((0, 1, 3)) for layer in model.layers
-    ]
+    gradients = [cast(Tensor, each.qkv.weight.grad).view(shape)[:2] for each in _attentions(model)]
+    squares = [each.square().sum((0, 1, 3)) for each in gradients]
     model.zero_grad()
     return torch.stack(squares).sum(0).sqrt().cpu()
 
@@ -128,8 +133,8 @@ def trained_further(p: AlgorithmicReasoning, run: ReasoningRun, model: Transform
     if way != ALL:
         columns = columns_of(way, column_gradients(copy, batches(0)), run.seed)
         copy.requires_grad_(False)
-        for layer in copy.layers:
-            layer.attention.qkv = Further(layer.attention.qkv, outputs_of(copy, columns))
+        for each in _attentions(copy):
+            each.qkv = Further(each.qkv, outputs_of(copy, columns))  # type: ignore[assignment]
     plan = Plan(
         steps=STEPS,
         learning_rate=RATE,
@@ -143,8 +148,8 @@ def trained_further(p: AlgorithmicReasoning, run: ReasoningRun, model: Transform
     valid = p.batches(run.task, "ood", split="valid")
     trained(copy, batches, token_loss(), plan, chapter=p.notebook, valid=valid, score=token_scores)
     if way != ALL:
-        for layer in copy.layers:
-            layer.attention.qkv = layer.attention.qkv.merged()
+        for each in _attentions(copy):
+            each.qkv = cast(Further, each.qkv).merged()
     return copy
 
 
@@ -197,7 +202,7 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(trained=named["trained"], what=named["what"])[named["trained"].notna()]
     about, key = ["kind", "task", "positions", "seed"], ["kind", "task", "positions", "trained"]
     numbers = rows.pivot_table("value", [*about, "trained"], "what", sort=False)
-    alone = numbers.xs(NOTHING, level="trained").reindex(numbers.index.droplevel("trained"))
+    alone = numbers.xs(NOTHING, level="trained").reindex(numbers.index.droplevel(["trained"]))
     lost = (alone["accuracy ID"] - alone["accuracy OOD"]).to_numpy()
     numbers["came back"] = (numbers["accuracy OOD"] - alone["accuracy OOD"].to_numpy()) / lost
     tables = [

@@ -172,7 +172,7 @@ class WhereAttentionTells(Chapter):
         pairs = [
             (name, seed) for name in self.whole_answers for seed in BUILT[name].seeds(self)[: self.seeds]
         ]
-        shown = tqdm(pairs, disable=not progress, desc="whole answers", unit="model")
+        shown = tqdm(pairs, disable=not (progress and pairs), desc="whole answers", unit="model")
         tables = [hop_rows(*pair, self, methods, self.torch_device) for pair in shown]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 

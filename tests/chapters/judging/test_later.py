@@ -14,7 +14,7 @@ from book.chapters.judging.judged import agreement
 from book.chapters.judging.predictions import EXPECTED, TODAY
 from book.chapters.judging.tables import ALL, against, apart_table, later_against, part_rows, part_table
 from book.chapters.records.runs import RECORDED, _file_name
-from book.chapters.tells.measured import ASKED
+from book.chapters.tells.measured import ASKED, LATER
 from tests.parameters import profile, quick, smallest
 
 NAME = "judging_measures"
@@ -23,12 +23,13 @@ NAME = "judging_measures"
 chapter = partial(smallest, NAME, settings=["hist, compiled"])
 
 
-@pytest.mark.parametrize("which", ["quick", "paper"])
-def test_records_of_before_keep_their_names(which):
+@pytest.mark.parametrize("which", ["quick", "paper", "more"])
+def test_every_profile_has_its_record_and_those_of_before_ask_what_they_did(which):
     p = JudgingMeasures.checked(quick(NAME) | profile(NAME, which) | {"device": "auto"})
     name = _file_name(p.label, p.told)
     assert (RECORDED / NAME / f"{name}.parquet").is_file()
-    assert p.measures == [*ASKED] and LEARNED not in p.measures
+    later = {*LATER, LEARNED}
+    assert later <= {*p.measures} if which == "more" else p.measures == [*ASKED] and not later & {*ASKED}
     assert "parts" in chapter(parts=["apart"]).told
 
 

@@ -113,7 +113,8 @@ def cases(p: Any) -> dict[str, Case]:
     Raises:
         ValueError: fewer than two prompts of a kind are left.
     """
-    chapter, found = chapter_with("generative_rollout", p.models), dict[str, Case]()
+    chapter: Any = chapter_with("generative_rollout", p.models)
+    found = dict[str, Case]()
     model, tokenizer = language_model(chapter.model, p.device)
     for kind, asked in ((FACT, fact_questions(tokenizer)), (NAME, name_questions(tokenizer))):
         questions = gathered(kind, model, some(2 * p.questions, of_one_form(asked)))

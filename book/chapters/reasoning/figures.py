@@ -6,6 +6,7 @@ from itertools import cycle, islice
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
 from attnlib.plots.drawing import Drawn, drawing
@@ -65,8 +66,8 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
     Args:
         rows: of `tables.kinds_judged`.
     """
-    first = ~rows["models"].duplicated()
-    places = (first.cumsum() + range(len(rows))).to_numpy()  # with a line for the name of every family
+    first = ~rows["models"].duplicated().to_numpy()
+    places = first.cumsum() + np.arange(float(len(rows)))  # with a line for the name of every family
     names = [*places, *places[first] - 1]
     figure, (shares, gains) = plt.subplots(
         1, 2, figsize=(COLUMN, 0.9 + 0.22 * len(names)), sharey=True, width_ratios=[3, 2]

@@ -66,7 +66,7 @@ LONGER: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def in_words(settings: dict[str, Any], longest: int | None = None) -> str:
-    """Settings of a generator in words: "length 1-4, num_of_nums 2"; no range in more characters than that."""
+    """Settings of a generator in words: "length 1-4, num_of_nums 2"; the longest values are cut off."""
     said = {key: range_in_words(value) for key, value in settings.items()}
     cut = {key: f"{text[:longest]}…" for key, text in said.items() if longest and len(text) > longest}
     return ", ".join(f"{key} {text}" for key, text in (said | cut).items())

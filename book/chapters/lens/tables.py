@@ -88,10 +88,12 @@ def beside_points(versus: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = versus.reset_index().assign(task="addition, 1 to 99", by="here")
     rows["metric"] = rows["metric"].str.removesuffix(", operands too")
     percent = rows["metric"].map({"token accuracy": 100}).fillna(1)
-    names = [name for name in ("here", "low", "high", "best possible") if "n" in rows]
-    rows[names] = rows[names].mul(percent, axis=0)
-    possible = rows.rename(columns={"best possible": "value"}).assign(mark="best possible")
-    here = rows.rename(columns={"here": "value"}) if "n" in rows else rows.iloc[:0]
+    possible = rows.assign(value=rows["best possible"] * percent, mark="best possible")
+    if "n" not in rows:
+        return rows.iloc[:0], possible[["task", "metric", "value", "mark"]]
+    here = rows.rename(columns={"here": "value"})
+    numbers = ["value", "low", "high"]
+    here[numbers] = here[numbers].mul(percent, axis=0)
     return here, possible[["task", "metric", "value", "mark"]]
 
 

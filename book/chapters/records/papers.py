@@ -55,7 +55,8 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     shown = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
     ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": shown}).astype(str)
     ours["n"], ours["of its scale"] = here["n"].map("{:,.0f}".format), share_of_scale(here, table)
-    shown = both.merge(ours, on="task", how="left").fillna({"here": "not run"}).fillna("")
+    shown = both.merge(ours, on="task", how="left").astype(object)
+    shown = shown.fillna({"here": "not run"}).fillna("")
     return knowing(shown, _numbers(paper, here))
 
 

@@ -10,7 +10,7 @@ import { canvas, clamp, fit, FONT, make, surface, tick } from "./common.js";
 import { bitmap, colourOf, css } from "./themes.js";
 import "./heat_map.css";
 
-const LEGIBLE = 13, CLOSE = 7; // pixels of a cell: from which every label is there, and from which it can do without zoom
+const LEGIBLE = 13, CLOSE = 6; // pixels of a cell: from which every label is there, and from which it can do without zoom
 
 export class HeatMap {
   /**
@@ -226,9 +226,9 @@ export class HeatMap {
 
   /** The cell under the pointer, a row alone where it is over the row's label, or null. */
   at(event) {
-    const box = this.field.getBoundingClientRect(), { view, cell } = this;
+    const box = this.overlay.getBoundingClientRect(), { cell, shown, view } = this;
     if (event.target !== this.overlay && event.target !== this.rowLabels) return null;
-    const q = Math.floor((event.clientY - box.top) / cell), k = Math.floor((event.clientX - box.left) / cell);
+    const q = Math.floor((event.clientY - box.top + shown.y) / cell), k = Math.floor((event.clientX - box.left + shown.x) / cell);
     if (q < 0 || q >= view.queries.length) return null;
     return { q, k: event.target === this.rowLabels ? -1 : clamp(k, 0, view.keys.length - 1) };
   }

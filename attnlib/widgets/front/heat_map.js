@@ -115,9 +115,11 @@ export class HeatMap {
   drawPart() {
     const { cell, cells, height, picture, stage, theme, view, width } = this;
     if (!view) return;
-    const [x, y] = [stage.scrollLeft, stage.scrollTop], wide = clamp(stage.clientWidth - this.left, 0, width), high = clamp(stage.clientHeight - this.above, 0, height);
-    this.shown = { x, y, wide, high, q: [Math.floor(y / cell), Math.min(Math.ceil((y + high) / cell), view.queries.length)], k: [Math.floor(x / cell), Math.min(Math.ceil((x + wide) / cell), view.keys.length)] };
-    const { q: [top, bottom], k: [first, last] } = this.shown, pen = surface(cells, wide, high);
+    const [x, y] = [stage.scrollLeft, stage.scrollTop];
+    const wide = clamp(stage.clientWidth - this.left, 0, width), high = clamp(stage.clientHeight - this.above, 0, height);
+    const within = (from, room, all) => [Math.floor(from / cell), Math.min(Math.ceil((from + room) / cell), all.length)];
+    const [top, bottom] = within(y, high, view.queries), [first, last] = within(x, wide, view.keys), pen = surface(cells, wide, high);
+    this.shown = { x, y, wide, high, q: [top, bottom], k: [first, last] };
     pen.translate(-x, -y);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(picture, 0, 0, width, height);

@@ -149,6 +149,7 @@ def connect(page: Page, widget: AnyWidget) -> Callable[..., None]:
         How to do what the kernel does: answer what was asked, and tell what changed.
     """
     state, binary = _synced(widget)
+    page.add_style_tag(content=str(widget._css))
     page.evaluate(KERNEL, [str(widget._esm), state, binary])
     drawn(page)
 

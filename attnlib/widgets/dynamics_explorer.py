@@ -44,7 +44,7 @@ class DynamicsExplorer(ScoresOverTraining):
         traitlets.TraitError: a checkpoint, document or token that does not exist.
 
     Scores travel as one byte each, compressed (`attnlib.widgets.scores`): 3 scores of 4 documents of
-    200 tokens at 20 checkpoints make a page of about 130 kB. The digits shown are right to one unit of the
+    200 tokens at 20 checkpoints make a page of about 160 kB. The digits shown are right to one unit of the
     last.
 
     Example:

@@ -21,7 +21,7 @@ import traitlets
 from attnlib.models.pretrained import DEFAULT, WHEEL
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.generation_explorer import GenerationExplorer, Recording, parts_of
+from attnlib.widgets.generation_explorer import GenerationExplorer, Recording, flattest, parts_of
 from attnlib.widgets.live import parts
 from attnlib.widgets.naming import named
 

@@ -84,7 +84,7 @@ class TrainingExplorer(OverTraining, AttentionView):
         traitlets.TraitError: a checkpoint, problem, layer, head or query that does not exist.
 
     Weights travel as one byte each, compressed (`attnlib.widgets.encoding`): 3 problems of 12 tokens in 3
-    layers of 4 heads at 8 checkpoints make a page of about 110 kB. A weight is off by at most 0.004, and the
+    layers of 4 heads at 8 checkpoints make a page of about 160 kB. A weight is off by at most 0.004, and the
     digits shown are right to one unit of the last.
 
     Example:

@@ -10,7 +10,7 @@ import { canvas, clamp, fit, FONT, make, surface, tick } from "./common.js";
 import { bitmap, colourOf, css } from "./themes.js";
 import "./heat_map.css";
 
-const LEGIBLE = 13, CLOSE = 7; // pixels of a cell: from which every label is there, and from which it can do without zoom
+const LEGIBLE = 13, CLOSE = 6; // pixels of a cell: from which every label is there, and from which it can do without zoom
 
 export class HeatMap {
   /**
@@ -115,9 +115,11 @@ export class HeatMap {
   drawPart() {
     const { cell, cells, height, picture, stage, theme, view, width } = this;
     if (!view) return;
-    const [x, y] = [stage.scrollLeft, stage.scrollTop], wide = clamp(stage.clientWidth - this.left, 0, width), high = clamp(stage.clientHeight - this.above, 0, height);
-    this.shown = { x, y, wide, high, q: [Math.floor(y / cell), Math.min(Math.ceil((y + high) / cell), view.queries.length)], k: [Math.floor(x / cell), Math.min(Math.ceil((x + wide) / cell), view.keys.length)] };
-    const { q: [top, bottom], k: [first, last] } = this.shown, pen = surface(cells, wide, high);
+    const [x, y] = [stage.scrollLeft, stage.scrollTop];
+    const wide = clamp(stage.clientWidth - this.left, 0, width), high = clamp(stage.clientHeight - this.above, 0, height);
+    const within = (from, room, all) => [Math.floor(from / cell), Math.min(Math.ceil((from + room) / cell), all.length)];
+    const [top, bottom] = within(y, high, view.queries), [first, last] = within(x, wide, view.keys), pen = surface(cells, wide, high);
+    this.shown = { x, y, wide, high, q: [top, bottom], k: [first, last] };
     pen.translate(-x, -y);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(picture, 0, 0, width, height);
@@ -226,9 +228,9 @@ export class HeatMap {
 
   /** The cell under the pointer, a row alone where it is over the row's label, or null. */
   at(event) {
-    const box = this.field.getBoundingClientRect(), { view, cell } = this;
+    const box = this.overlay.getBoundingClientRect(), { cell, shown, view } = this;
     if (event.target !== this.overlay && event.target !== this.rowLabels) return null;
-    const q = Math.floor((event.clientY - box.top) / cell), k = Math.floor((event.clientX - box.left) / cell);
+    const q = Math.floor((event.clientY - box.top + shown.y) / cell), k = Math.floor((event.clientX - box.left + shown.x) / cell);
     if (q < 0 || q >= view.queries.length) return null;
     return { q, k: event.target === this.rowLabels ? -1 : clamp(k, 0, view.keys.length - 1) };
   }

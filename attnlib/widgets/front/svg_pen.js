@@ -68,7 +68,8 @@ export class SvgPen {
     const { data } = picture.getContext("2d").getImageData(0, 0, columns, rows);
     for (let i = 0; i < columns * rows; i++) {
       const colour = data.subarray(4 * i, 4 * i + 3);
-      if (colour.some((part) => part < 255)) this.put("rect", { x: x + (i % columns) * wide, y: y + Math.floor(i / columns) * high, width: wide, height: high, fill: `rgb(${colour.join(",")})` });
+      const at = { x: x + (i % columns) * wide, y: y + Math.floor(i / columns) * high, width: wide, height: high };
+      if (colour.some((part) => part < 255)) this.put("rect", { ...at, fill: `rgb(${colour.join(",")})` });
     }
   }
 }

@@ -129,11 +129,11 @@ def test_a_token_that_another_document_lacks_is_let_go():
 # ---- the page
 
 
-def test_long_documents_at_twenty_checkpoints_stay_under_150_kb(tmp_path):
+def test_long_documents_at_twenty_checkpoints_stay_under_170_kb(tmp_path):
     values = {name: torch.randn(20, 200) for name in ("alpha", "beta", "Delta")}
     parts = {"tokens": ["words"] * 200, "scores": values, "predicted": ["good"] * 20}
     widget = DynamicsExplorer(dict.fromkeys("abcd", parts), range(20), {"accuracy": [0.5] * 20})
-    assert widget.save_html(tmp_path / "page.html").stat().st_size < 150_000
+    assert widget.save_html(tmp_path / "page.html").stat().st_size < 170_000
 
 
 # ---- live

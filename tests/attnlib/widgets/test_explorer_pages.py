@@ -53,7 +53,8 @@ def test_a_page_asks_for_nothing_from_outside(made: Any) -> None:
 def test_the_static_page_holds_every_trait_that_the_live_view_reads(made: Any) -> None:
     explorer = made[0]()
     read = set(re.findall(r'(?:model\.get|chooser)\("(\w+)"', str(explorer._esm)))
-    assert read == set(state_of(explorer.to_html()))
+    held = set(state_of(explorer.to_html()))
+    assert read - {"colours"} == held - {"colours"}  # a choice that not every explorer offers
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_numbers_saved_are_those_shown_with_all_digits_live_and_as_a_png(ope
     assert (tmp_path / "picture.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.mark.parametrize("name", ["attention", "dynamics", "generation", "measure", "model"])
+@pytest.mark.parametrize("name", ["attention", "generation", "measure", "model", "training"])
 def test_a_step_back_shows_what_was_before(opened, name: str) -> None:
     page = opened(EXPLORERS[name][0](title="T"))
     choices, undo = (

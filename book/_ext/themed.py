@@ -25,8 +25,8 @@ def both(light: nodes.image, dark: nodes.image) -> None:
     """Put two pictures in the place of one; in a box, since the theme hides captions beside them."""
     light["classes"].append("only-light")
     dark["classes"].append("only-dark")
-    box = Themed(classes=["themed"])
-    light.replace_self(box)
+    box, parent = Themed(classes=["themed"]), light.parent
+    parent[parent.index(light)] = box  # `replace_self` would hand on the class
     box += [light, dark]
 
 

@@ -89,7 +89,12 @@
       unfold();
       return [...found, ...tooWide(columns), ...tooSmall(), ...wrongFormulas()];
     },
-    dark: async () => { await settled(); return [...await shutOut("dark"), ...await broken()]; },
+    dark: async () => {
+      await settled();
+      const found = await shutOut("dark");
+      unfold();
+      return [...found, ...await broken()];
+    },
     narrow: async () => {
       await settled();
       const found = [...await shutOut("narrow"), ...tooSmall(), ...cutOff(), ...wrongFormulas()];

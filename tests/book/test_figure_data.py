@@ -131,7 +131,8 @@ def test_a_reference_is_a_number_and_leads_there(chapter, pages):
 def test_a_figure_comes_in_two_of_which_the_theme_shows_one(chapter, pages):
     for figure in chapter.select("figure:has(img)"):
         light, dark = figure.select("a.themed > img")
-        assert figure.select_one("a.themed")["href"] == light["src"], "it opens large"
+        link = figure.select_one("a")
+        assert link["class"] == ["themed"] and link["href"] == light["src"], "it opens large"
         for image in (light, dark):  # loaded when it comes into view; the page does not move then
             assert image["loading"] == "lazy" and int(image["width"]) > int(image["height"]) / 2 > 0
         assert light["class"] == ["only-light"] and dark["class"] == ["only-dark"]

@@ -35,7 +35,7 @@ KINDS = [
 """Pages of every kind but the chapters', which all of its kind look like in the dark."""
 
 THEMED = """boxes => boxes.map(box => [...box.children].filter(
-    image => getComputedStyle(image).display !== "none").map(image => image.className).join())"""
+    image => image.checkVisibility()).map(image => image.className).join())"""
 SHADES = """['color', 'backgroundColor'].map(key => getComputedStyle(document.body)[key].match(/\\d+/g)[0])"""
 
 Visited = tuple[Page, list[str], dict[Path, int]]
@@ -160,5 +160,5 @@ def test_a_table_in_a_fold_can_be_moved_by_keys_once_it_is_open(html: Path, brow
         drawn(page)
         box = page.locator("details .more-right").first
         box.focus()
-        page.keyboard.press("End")
-        page.wait_for_function("document.querySelector('details .more-left:not(.more-right)')")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("document.querySelector('details .more-left')")

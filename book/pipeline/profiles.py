@@ -57,7 +57,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ProfileError(f"{path} {shape}; it is no text in UTF-8") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = f" (line {mark.line + 1}: {error.problem})" if mark else ""
+        line = f" (line {mark.line + 1}: {getattr(error, 'problem', '')})" if mark else ""
         raise ProfileError(f"{path} {shape}; it cannot be read as YAML{line}") from None
     if found is None:
         return {}

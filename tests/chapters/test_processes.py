@@ -138,9 +138,7 @@ if __name__ == "__main__":
     parent = subprocess.Popen(
         [sys.executable, str(script)], env=os.environ | environment, start_new_session=True
     )
-    for _ in range(1200):
-        if len([*(tmp_path / "killed").rglob("last.safetensors")]) == 2:
-            break
+    while parent.poll() is None and len([*(tmp_path / "killed").rglob("last.safetensors")]) < 2:
         time.sleep(0.05)
     os.killpg(parent.pid, signal.SIGKILL)
     parent.wait()

@@ -291,7 +291,7 @@ def recorded(rows: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return pd.DataFrame()
     keys = ["setting", "seed", "item", "method"]
-    ways = {way: part.set_index(keys) for way, part in rows.groupby("way", sort=False)}
+    ways = {str(way): part.set_index(keys) for way, part in rows.groupby("way", sort=False)}
     parts = dict(ways)
     for second, first in combinations(ways, 2):
         apart = ways[first]["value"] - ways[second]["value"]

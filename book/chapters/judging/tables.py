@@ -227,7 +227,7 @@ def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd
         `LEADER`, by the known answers and by `EXPECTED`. None where nothing that came later was asked.
     """
     taus = table.pivot(index="setting", columns="protocol", values="tau")
-    judges = [name for name in taus if name.startswith("MAS, ") or name in SOFT]
+    judges = [name for name in map(str, taus) if name.startswith("MAS, ") or name in SOFT]
     found = [against(taus.filter([EXPECTED, *judges]), EXPECTED, "protocol")]
     for protocol in (PLAUSIBILITY, EXPECTED):
         asked = [each for each in judged if protocol in each.numbers]

@@ -1,8 +1,7 @@
-"""Judges on a language model's needles, and models trained again without what a measure names."""
+"""Models trained again without what a measure names, and what is kept of parts that are asked for."""
 
 import copy
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,9 @@ from attnlib.generators.base import IGNORE
 from attnlib.generators.rasp import language
 from attnlib.generators.tokenizer import UNK_ID
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.judging import beyond, needles, roar
+from book.chapters.judging import beyond, roar
 from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
 from book.chapters.judging.judged import PLAUSIBILITY, RUNGS, Judged, agreement, judge
-from book.chapters.judging.predictions import EXPECTED, TODAY
-from book.chapters.judging.protocols import PROTOCOLS
 from book.chapters.judging.removal import Case
 from book.chapters.judging.tables import part_rows
 from book.chapters.tells.asked import about_programs
@@ -152,32 +149,12 @@ def test_of_several_models_intervals_are_over_them_and_what_is_recorded_is_read_
     assert all(each.empty for each in beyond.kept(pd.DataFrame(), "x"))
 
 
-def test_prompts_have_one_form_one_needle_and_hinge_on_it(monkeypatch):
-    monkeypatch.setattr(needles, "DRAWN", 60)
-    p = chapter()
-    found = needles.cases(p)
-    assert [*found] == [needles.FACT, needles.NAME]
-    for each in found.values():
-        q = each.questions
-        assert 2 <= len(q) <= p.questions and q.attention_mask.all() and len(set(each.truth.sum(1))) == 1
-        assert not each.candidates[:, -1].any()
-    wide = found[needles.FACT].questions
-    assert (found[needles.FACT].truth.sum(1) == 1).all()
-    asked = SimpleNamespace(
-        candidates=np.ones((3, 2), bool),
-        answers=lambda operator, reading, kept: np.array([[1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]]),
-    )
-    assert needles.hinging(asked).tolist() == [True, False, False]
-    assert wide.counterfactual is not None
-
-
-def test_a_language_model_is_judged_and_nothing_is_where_it_is_not_asked_for(monkeypatch):
-    monkeypatch.setattr(needles, "DRAWN", 60)
-    monkeypatch.setattr(needles, "MEASURES", ("rollout", "gradient x embedding", "blank-out"))
-    p = chapter(parts=["needles"], questions=4, draws=1)
-    found = p.beyond("needles")
-    assert {*found} == {"needles", "needles, by measure", "needles, expected"}
-    table = found["needles"]
-    assert len(table) == 2 * len(needles.JUDGES) * 2 and table["value"].between(-1, 1).all()
-    assert p.beyond("roar") == {} and chapter().beyond("needles") == {}
-    assert {EXPECTED, TODAY} <= {*needles.JUDGES} <= {*PROTOCOLS}
+def test_a_part_is_judged_where_it_is_asked_for_and_nowhere_else(monkeypatch):
+    made = made_up("hist, supervised", 0, 0.0)
+    known, one, two = made.numbers.values()
+    numbers = {PLAUSIBILITY: known, roar.AS_IT_WAS: one, roar.ROAR: one, roar.RANDOM: two}
+    monkeypatch.setattr(roar, "judged", lambda p: [made._replace(numbers=numbers)])
+    assert chapter().beyond("roar") == {}
+    found = chapter(parts=["roar"]).beyond("roar")
+    assert [*found] == ["roar", "roar, by measure", "roar, expected"]
+    assert len(found["roar, expected"]) == len(roar.PREDICTED)

@@ -122,7 +122,9 @@ def as_csv(rows: pd.DataFrame) -> str:
     for name in rows:
         texts = rows[name].astype(str)
         ends = texts.str.extract(INTERVAL)
-        columns += [rows[name] if ends.isna().all(axis=None) else ends["value"].fillna(texts).rename(name)]
+        columns += [
+            rows[name] if ends.isna().all(axis=None) else ends["value"].fillna(texts).rename(str(name))
+        ]
         columns += [ends[end].rename(f"{name}, {end}") for end in ("low", "high") if ends[end].notna().any()]
     return pd.concat(columns, axis=1).to_csv(index=False, lineterminator="\n")
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import pandas as pd
 
@@ -37,12 +38,13 @@ def verdicts(stage: Path) -> str:
 
 def decided() -> pd.DataFrame:
     """A row per claim that was judged: `claim`, `verdict`, and its `Crux`; verdicts in their order."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"claim": each.claim.words, "verdict": each.outcome.verdict, **each.outcome.crux._asdict()}
         for each in findings()
         if each.outcome.crux
     ]
-    return pd.DataFrame(sorted(rows, key=lambda row: VERDICTS.index(row["verdict"])))
+    rows.sort(key=lambda row: VERDICTS.index(row["verdict"]))
+    return pd.DataFrame(rows)
 
 
 def chart(found: pd.DataFrame) -> Drawing:

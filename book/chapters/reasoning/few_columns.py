@@ -201,12 +201,13 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
     named = rows["metric"].str.extract(rf"^{FURTHER}(?P<trained>.+): (?P<what>.+)$")
     rows = rows.assign(trained=named["trained"], what=named["what"])[named["trained"].notna()]
     about, key = ["kind", "task", "positions", "seed"], ["kind", "task", "positions", "trained"]
-    numbers = rows.pivot_table("value", [*about, "trained"], "what", sort=False)
-    alone = numbers.xs(NOTHING, level="trained").reindex(numbers.index.droplevel(["trained"]))
-    lost = (alone["accuracy ID"] - alone["accuracy OOD"]).to_numpy()
-    numbers["came back"] = (numbers["accuracy OOD"] - alone["accuracy OOD"].to_numpy()) / lost
+    numbers = rows.pivot_table("value", [*about, "trained"], "what", sort=False).reset_index()
+    alone = numbers.loc[numbers["trained"] == NOTHING, [*about, "accuracy ID", "accuracy OOD"]]
+    numbers = numbers.merge(alone, on=about, suffixes=("", ", nothing"))
+    gained = numbers["accuracy OOD"] - numbers["accuracy OOD, nothing"]
+    numbers["came back"] = gained / (numbers["accuracy ID, nothing"] - numbers["accuracy OOD, nothing"])
     tables = [
-        table_over_seeds(numbers[name].rename("value").reset_index(), key).assign(metric=name)
+        table_over_seeds(numbers, key, name).assign(metric=name)
         for name in ("accuracy ID", "accuracy OOD", "mean attention OOD", "came back")
     ]
     return pd.concat(tables, ignore_index=True)

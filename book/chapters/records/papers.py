@@ -52,8 +52,8 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     _refuse_merging(here, ["task", "setting"])
     both = paper.assign(paper=as_printed(paper))[["task", "setting", "paper"]]
     both = both.rename(columns={"setting": "paper's setting"})
-    shown = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
-    ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": shown}).astype(str)
+    cells = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
+    ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": cells}).astype(str)
     ours["n"], ours["of its scale"] = here["n"].map("{:,.0f}".format), share_of_scale(here, table)
     shown = both.merge(ours, on="task", how="left").astype(object)
     shown = shown.fillna({"here": "not run"}).fillna("")

@@ -39,9 +39,9 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
     for row in here.itertuples():
         of_task = scales[scales["task"].isna() | scales["task"].eq(row.task)]
         found = {
-            each.what: ours / each.value
-            for each in of_task.itertuples()
-            if (ours := _ours(each.parameter, row, told.get(getattr(row, "record", None), {})))
+            each["what"]: ours / each["value"]
+            for each in of_task.to_dict("records")
+            if (ours := _ours(each["parameter"], row, told.get(getattr(row, "record", None), {})))
         }
         texts.append(", ".join(f"{what} {_percent(share)}" for what, share in found.items()))
     return texts

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnlib.plots import Drawing, estimates, knowing
+from attnlib import plots
 from attnlib.stats import with_interval
 from book.chapters.records.scale import share_of_scale
 
@@ -57,7 +57,7 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     ours["n"], ours["of its scale"] = here["n"].map("{:,.0f}".format), share_of_scale(here, table)
     shown = both.merge(ours, on="task", how="left").astype(object)
     shown = shown.fillna({"here": "not run"}).fillna("")
-    return knowing(shown, _numbers(paper, here))
+    return plots.knowing(shown, _numbers(paper, here))
 
 
 def beside_the_paper(
@@ -68,7 +68,7 @@ def beside_the_paper(
     by: str,
     panel: str | None = None,
     **how: Any,
-) -> Drawing:
+) -> plots.Drawing:
     """Our numbers with their intervals, and the paper's as crosses: a dot plot, a line per task.
 
     Below a task's name stands at which share of the original's scale ours was made (`share_of_scale`), or
@@ -104,7 +104,7 @@ def beside_the_paper(
     how["marks"] = pd.concat(
         [marks[marks["value"].abs().lt(float("inf"))], how.get("marks")], ignore_index=True
     )
-    return estimates(here, "task", by, label, panel=panel, **how)
+    return plots.estimates(here, "task", by, label, panel=panel, **how)
 
 
 def paper_grid(
@@ -146,7 +146,7 @@ def paper_grid(
         if runs.empty:
             cells = dict.fromkeys(metrics, "not run")
             rows.append({"task": task, "by": "here", **cells, "setting": "not run"})
-    return knowing(pd.DataFrame(rows), _numbers(paper, here[here["metric"].isin(metrics)]))
+    return plots.knowing(pd.DataFrame(rows), _numbers(paper, here[here["metric"].isin(metrics)]))
 
 
 def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> pd.DataFrame:

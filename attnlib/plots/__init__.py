@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from attnlib.plots.attention_paths import paths
     from attnlib.plots.classification import over_training, relevance_scatter
     from attnlib.plots.curves import accuracy_by_length, learning_curves, lines, shares_by_layer
+    from attnlib.plots.dot_plots import estimates
     from attnlib.plots.drawing import Drawing
-    from attnlib.plots.estimates import estimates
     from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
     from attnlib.plots.intervals import in_cells, knowing, with_intervals
     from attnlib.plots.style import Table, table, visible

@@ -18,7 +18,7 @@ const MOST_CELLS = 10000; // rectangles: a picture of more cells stays pixels
 
 export class SvgPen {
   constructor() {
-    const start = { fillStyle: "black", strokeStyle: "black", globalAlpha: 1, lineWidth: 1, lineCap: "", lineJoin: "", font: "", textAlign: "", textBaseline: "" };
+    const start = { fillStyle: "currentColor", strokeStyle: "currentColor", globalAlpha: 1, lineWidth: 1, lineCap: "", lineJoin: "", font: "", textAlign: "", textBaseline: "" };
     Object.assign(this, start, { node: svg("g"), path: "", dash: "", moved: "", kept: [], ruler: canvas("", 0, 0).getContext("2d") });
   }
 

@@ -94,10 +94,10 @@ def one_column_is_enough(rows: pd.DataFrame) -> Outcome:
     )
     return Outcome(
         against(column.low - HALF, column.high - HALF),
-        f"Of what longer reversals lose, {percent(column)} comes back by one column (n = {column.n} models "
-        f"with rotary positions).",
-        f"By a column at random {percent(chance)}, by queries and keys as a whole {percent(whole)}, by all "
-        f"weights {percent(everything)}.",
+        f"Of what longer reversals lose, a share of {number(column)} comes back by one column "
+        f"(n = {column.n} models with rotary positions).",
+        f"By a column at random {number(chance)}, by queries and keys as a whole {number(whole)}, by all "
+        f"weights {number(everything)}.",
         crux("share of the loss that comes back by one column, against a half", column, HALF),
     )
 

@@ -7,6 +7,7 @@ import torch
 from attnlib.training import token_loss
 from book.chapters.reasoning import few_columns
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
+from book.chapters.reasoning.claims import one_column_is_enough
 from book.chapters.reasoning.few_columns import ALL, FASTEST, RANDOM, SLOWEST, STEEPEST, WAYS, WHOLE
 from tests.parameters import quick
 
@@ -141,3 +142,19 @@ def test_what_came_back_is_a_share_of_what_was_lost():
     assert found.loc[("came back", "none", "nothing"), "value"] == 0
     assert found.loc[("accuracy OOD", "none", STEEPEST), "value"] == pytest.approx(0.55)
     assert (found["n"] == 2).all()
+
+
+@pytest.mark.parametrize(("column", "verdict"), [(0.4, "does not"), (0.7, "holds"), (0.5, "not settled")])
+def test_the_claim_asks_for_half_of_the_loss(column, verdict):
+    """Of three models that lose .8, with accuracies of a column, around so much of it."""
+    accuracy = {"nothing": 0.2, STEEPEST: 0.2 + 0.8 * column, RANDOM: 0.3, WHOLE: 0.9, ALL: 1.0}
+    about = {"kind": "string reversal, rotary positions", "task": "string_reversal", "positions": "rotary"}
+    rows = pd.DataFrame(
+        {**about, "seed": seed,
+         "value": value + 0.01 * (seed - 1) * (split == "OOD"), "metric": f"further, {way}: {metric} {split}"}
+        for way, outside in accuracy.items()
+        for seed in range(3)
+        for split, value in (("ID", 1.0), ("OOD", outside))
+        for metric in ("accuracy", "mean attention")
+    )  # fmt: skip
+    assert one_column_is_enough(rows).verdict == verdict

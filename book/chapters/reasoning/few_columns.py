@@ -34,7 +34,7 @@ from attnlib.stats.masses import MEAN
 from attnlib.training import Plan, token_loss, token_scores, trained
 
 if TYPE_CHECKING:
-    from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
+    from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 
 NOTHING, ALL, WHOLE = "nothing", "all weights", "queries and keys"
 STEEPEST, RANDOM = "one column, the steepest", "one column, at random"
@@ -121,17 +121,19 @@ def columns_of(way: str, steepness: Float[Tensor, " column"], seed: int) -> list
     }[way]
 
 
-def trained_further(p: AlgorithmicReasoning, run: ReasoningRun, model: Transformer, way: str) -> Transformer:
-    """A copy of a run's model, trained on texts out of its distribution by one of `WAYS`.
+def trained_further(
+    p: AlgorithmicReasoning, model: Transformer, task: str, way: str, seed: int
+) -> Transformer:
+    """A copy of a model of a task, trained on texts out of its distribution by one of `WAYS`.
 
     It sees texts of the lengths that it fails at, none of which is in its tests, and the best of ten
     checkpoints is chosen by validation texts of these lengths.
     """
     copy = deepcopy(model)
-    texts = p.generator(run.task, "ood", split="train", seed=run.seed)
+    texts = p.generator(task, "ood", split="train", seed=seed)
     batches = texts.batches(BATCH)
     if way != ALL:
-        columns = columns_of(way, column_gradients(copy, batches(0)), run.seed)
+        columns = columns_of(way, column_gradients(copy, batches(0)), seed)
         copy.requires_grad_(False)
         for each in _attentions(copy):
             each.qkv = Further(each.qkv, outputs_of(copy, columns))  # type: ignore[assignment]
@@ -142,10 +144,10 @@ def trained_further(p: AlgorithmicReasoning, run: ReasoningRun, model: Transform
         clip=1.0,
         evaluate_every=STEPS // 10,
         metric="accuracy",
-        seed=run.seed,
+        seed=seed,
         device=p.device,
     )
-    valid = p.batches(run.task, "ood", split="valid")
+    valid = p.batches(task, "ood", split="valid")
     trained(copy, batches, token_loss(), plan, chapter=p.notebook, valid=valid, score=token_scores)
     if way != ALL:
         for each in _attentions(copy):
@@ -171,7 +173,7 @@ def further_rows(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd
                 continue
             model = models[run.name]
             if way != NOTHING:
-                model = trained_further(p, run, model, way)  # type: ignore[arg-type]
+                model = trained_further(p, model, run.task, way, run.seed)  # type: ignore[arg-type]
             for split in ("id", "ood"):
                 rows = evaluate_rows(model, p.batches(run.task, split), follow=(MEAN,))
                 tables = [answer_accuracy(rows), mass_table(rows).rename(columns={"measure": "metric"})]

@@ -17,6 +17,7 @@ from book.chapters.reasoning import verdicts
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.intervention import head_masses, reinforcement_rows
 from book.chapters.reasoning.rank_correlation import rank_correlation
+from book.chapters.records.numbers import counted as counted_units
 
 ACCURACY = "teacher-forced accuracy"
 MASS = "rollout"
@@ -43,9 +44,8 @@ def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 def counted(rows: pd.DataFrame) -> str:
     """What the intervals of `over_seeds` are over, for a caption: "3 seeds", "38 to 200 texts"."""
-    least, most = int(rows["n"].min()), int(rows["n"].max())
     of = " and ".join(rows["of"].unique()) if "of" in rows else "texts"
-    return f"{least} {of}" if least == most else f"{least} to {most} {of}"
+    return f"{counted_units(rows['n'])} {of}"
 
 
 def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:

@@ -52,7 +52,7 @@ def test_only_these_columns_of_queries_and_keys_change(p, model, short, way, col
         model, p.generator("string_reversal", "ood", split="train").batches(32)(0)
     )
     columns = [int(steep.argmax())] if way == STEEPEST else columns
-    after = few_columns.trained_further(p, p.runs()[0], model, way).state_dict()
+    after = few_columns.trained_further(p, model, "string_reversal", way, 0).state_dict()
     assert after.keys() == before.keys()
     for name, weight in before.items():
         if "qkv" not in name:
@@ -67,7 +67,7 @@ def test_only_these_columns_of_queries_and_keys_change(p, model, short, way, col
 
 
 def test_all_weights_are_trained_in_the_other_way(p, model, short):
-    after = few_columns.trained_further(p, p.runs()[0], model, ALL).state_dict()
+    after = few_columns.trained_further(p, model, "string_reversal", ALL, 0).state_dict()
     assert not any(
         torch.equal(after[name], weight) for name, weight in model.state_dict().items() if "weight" in name
     )

@@ -149,7 +149,7 @@ def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path
         rows = pd.read_csv(data) if data.suffix == ".csv" else np.load(data)
         assert list(rows), data  # columns, or arrays
         if data.suffix == ".csv":
-            texts = rows.select_dtypes(exclude="number").astype(str)
+            texts = rows.select_dtypes(exclude="number").astype(object).fillna("").astype(str)
             assert not [cell for name in texts for cell in texts[name] if IN_WORDS.match(cell)], data
         heads = [cell.get_text().strip() for cell in each.select("thead th")]
         assert "index" not in heads, f"{each['id']} does not say what its first column holds"

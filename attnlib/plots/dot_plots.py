@@ -50,7 +50,8 @@ def estimates(
         label: what the numbers are.
         panel: the column that panels tell apart; names of scores in it are set as formulas.
         marks: numbers without an interval to compare with, columns `of`, `panel`, `value` and `mark` (what
-            they are). Groups that only they have stand behind the others; panels that only they have do not.
+            they are). Groups that only they have stand behind the others; panels that only they have do not,
+            unless there are no rows at all.
         notes: what is said below a group's name.
         xlim: the ends of the numbers' axes; None for what there is, each panel by itself.
         across: so many panels stand side by side.
@@ -59,7 +60,7 @@ def estimates(
     beside = rows.iloc[:0].assign(mark="") if marks is None else marks
     if panel is None:
         panel, rows, beside = "", rows.assign(**{"": ""}), beside.assign(**{"": ""})
-    titles, ways = list(rows[panel].unique()), list(rows[by].unique())
+    titles, ways = list(rows[panel].unique()) or list(beside[panel].unique()), list(rows[by].unique())
     beside = beside[beside[panel].isin(titles)]
     groups = list(dict.fromkeys([*rows[of], *beside[of]]))
     words = ["\n".join(filter(None, [plain(group), (notes or {}).get(group)])) for group in groups]

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from book.chapters.records import beside_the_paper, paper_figures, share_of_scale
+from book.chapters.records import beside_the_paper, counted, paper_figures, share_of_scale
 from book.chapters.records.scale import paper_scales
 
 RASP = "Thinking Like Transformers Table 1"
@@ -52,6 +52,14 @@ def test_the_papers_mark_stands_beside_ours_and_what_one_side_lacks_is_said(made
     assert where[0] == 99.96 and 1 not in where, "no figure of the paper's, no cross: and none at 0"
     assert drawn.data.query("task == 'reverse'")["value"].tolist() == [99.99]
     assert drawn.data.query("task == 'sort' and told == 'no'")["value"].tolist() == [90.0]
+
+
+def test_where_nothing_was_run_the_papers_figures_stand_alone(made):
+    (axis,) = (each for each in beside_the_paper(HERE.iloc[:0], RASP, by="told").figure.axes if each.lines)
+    assert {each.get_text().partition("\n")[2] for each in axis.get_yticklabels()} == {"not run here"}
+    crosses = next(line for line in axis.lines if "original" in str(line.get_label()))
+    assert sorted(crosses.get_xdata()) == sorted(paper_figures().query("table == @RASP")["value"])
+    assert counted(HERE["n"].iloc[:0]) == "0" and counted(pd.Series([3, 1])) == "1 to 3"
 
 
 def test_where_a_papers_tasks_have_no_parts_they_are_the_panels():

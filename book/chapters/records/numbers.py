@@ -103,8 +103,8 @@ def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
 
 
 def counted(units: pd.Series) -> str:
-    """How many units numbers are over, for a caption: "3", or "1 to 3"."""
-    least, most = int(units.min()), int(units.max())
+    """How many units numbers are over, for a caption: "3", or "1 to 3"; of no numbers, "0"."""
+    least, most = (int(end) for end in (units.min(), units.max())) if len(units) else (0, 0)
     return f"{most:,}" if least == most else f"{least:,} to {most:,}"
 
 

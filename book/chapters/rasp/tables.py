@@ -220,10 +220,10 @@ def beside_table_2(models: pd.DataFrame) -> pd.DataFrame:
     """What stands beside the paper's Table 2: the full size, and each `size` that lacks something."""
     models = models[(models["metric"] == "accuracy") & ~models["supervised"].astype(bool)]
     found = _of_seeds(models, ["language", "bos", "ablation"])
-    known = found.loc[found["ablation"].ne(""), "task"]
-    sizes = found["ablation"].replace("", FULL)
-    found = found.assign(size=sizes, by="here")[found["task"].isin(known)]
-    return found.sort_values("size", key=lambda sizes: sizes.map([FULL, *ABLATIONS].index), kind="stable")
+    order, known = [FULL, *ABLATIONS], found.loc[found["ablation"].isin(ABLATIONS), "task"]
+    found = found.assign(size=found["ablation"].replace("", FULL), by="here")
+    found = found[found["task"].isin(known) & found["size"].isin(order)]
+    return found.sort_values("size", key=lambda sizes: sizes.map(order.index), kind="stable")
 
 
 def _of_seeds(models: pd.DataFrame, by: list[str]) -> pd.DataFrame:

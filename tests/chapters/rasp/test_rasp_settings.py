@@ -271,6 +271,18 @@ def test_what_cannot_be_taken_away_is_told_from_what_was_not_run():
     assert here.loc["hist2", "full size"] == "not run"
 
 
+def test_a_size_that_is_neither_full_nor_a_papers_ablation_stands_beside_neither():
+    other = [recorded(ablation="another size", value=0.3), recorded(task="sort", ablation="another size")]
+    rows = pd.DataFrame([recorded(), recorded(ablation="one head fewer"), *other])
+    models = rasp_tables.trained_models(rows)
+    beside = rasp_tables.beside_table_2(models)
+    assert beside[["task", "size"]].to_numpy().tolist() == [
+        ["hist2", "full size"],
+        ["hist2", "one head fewer"],
+    ]
+    assert set(rasp_tables.table_of_ablations(models)["language"]) == {"hist2"}
+
+
 def test_of_one_alphabet_languages_that_bring_their_own_are_left_in():
     rows = pd.DataFrame(
         [

@@ -1,7 +1,8 @@
-"""Models trained again without what a measure names, and what is kept of parts that are asked for."""
+"""Judges on needles, models trained again, and what is kept of parts that are asked for."""
 
 import copy
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,11 @@ from attnlib.generators.base import IGNORE
 from attnlib.generators.rasp import language
 from attnlib.generators.tokenizer import UNK_ID
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.judging import beyond, roar
+from book.chapters.judging import beyond, needles, roar
 from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
 from book.chapters.judging.judged import PLAUSIBILITY, RUNGS, Judged, agreement, judge
+from book.chapters.judging.predictions import EXPECTED, TODAY
+from book.chapters.judging.protocols import PROTOCOLS
 from book.chapters.judging.removal import Case
 from book.chapters.judging.tables import part_rows
 from book.chapters.tells.asked import about_programs
@@ -158,3 +161,33 @@ def test_a_part_is_judged_where_it_is_asked_for_and_nowhere_else(monkeypatch):
     found = chapter(parts=["roar"]).beyond("roar")
     assert [*found] == ["roar", "roar, by measure", "roar, expected"]
     assert len(found["roar, expected"]) == len(roar.PREDICTED)
+
+
+def test_prompts_have_one_form_one_needle_and_hinge_on_it(monkeypatch):
+    monkeypatch.setattr(needles, "DRAWN", 60)
+    p = chapter()
+    found = needles.cases(p)
+    assert [*found] == [needles.FACT, needles.NAME]
+    for each in found.values():
+        q = each.questions
+        assert 2 <= len(q) <= p.questions and q.attention_mask.all() and len(set(each.truth.sum(1))) == 1
+        assert not each.candidates[:, -1].any()
+    facts = found[needles.FACT]
+    assert (facts.truth.sum(1) == 1).all() and facts.questions.counterfactual is not None
+    asked = SimpleNamespace(
+        candidates=np.ones((3, 2), bool),
+        answers=lambda operator, reading, kept: np.array([[1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]]),
+    )
+    assert needles.hinging(asked).tolist() == [True, False, False]
+
+
+def test_a_language_model_is_judged_and_nothing_is_where_it_is_not_asked_for(monkeypatch):
+    monkeypatch.setattr(needles, "DRAWN", 60)
+    monkeypatch.setattr(needles, "MEASURES", ("rollout", "gradient x embedding", "blank-out"))
+    p = chapter(parts=["needles"], questions=4, draws=1)
+    found = p.beyond("needles")
+    assert {*found} == {"needles", "needles, by measure", "needles, expected"}
+    table = found["needles"]
+    assert len(table) == 2 * len(needles.JUDGES) * 2 and table["value"].between(-1, 1).all()
+    assert p.beyond("roar") == {} and chapter().beyond("needles") == {}
+    assert {EXPECTED, TODAY} <= {*needles.JUDGES} <= {*PROTOCOLS}

@@ -30,12 +30,14 @@ from attnlib.generators.classification import Documents
 from attnlib.models.attention import evaluating
 from attnlib.models.classifier import Classifier
 
-__all__ = ["STEPS", "TokenScores", "checkpoint_steps", "relevance"]
+__all__ = ["EARLY", "STEPS", "TokenScores", "checkpoint_steps", "relevance"]
 
 
-def checkpoint_steps(
-    steps: int = 4000, every: int = 250, early: Iterable[int] = (0, 10, 50, 100, 150, 200)
-) -> tuple[int, ...]:
+EARLY = (0, 10, 50, 100, 150, 200)
+"""When the original looks more often, as updates made."""
+
+
+def checkpoint_steps(steps: int = 4000, every: int = 250, early: Iterable[int] = EARLY) -> tuple[int, ...]:
     """When to look at a model during training, as updates made: early ones, every so many, and the last.
 
     With the defaults these are the original's 22, the last of which it calls 3999: it counts from 0, and that

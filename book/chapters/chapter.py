@@ -253,8 +253,9 @@ class Chapter(BaseModel):
     @property
     def told(self) -> dict[str, Any]:
         """The parameters as records tell them, and are named by: see `later.PARAMETERS`."""
-        later = PARAMETERS.get(self.notebook, ())
-        return {name: v for name, v in self.model_dump(mode="json").items() if v or name not in later}
+        later = PARAMETERS.get(self.notebook, {})
+        values = self.model_dump(mode="json").items()
+        return {name: value for name, value in values if name not in later or value != later[name]}
 
     def record(self, rows: pd.DataFrame) -> Path | None:
         """Record what was found, with what training really did; see `book.chapters.records.record`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +12,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Integer
 
+from attnlib.files import write_atomically
 from attnlib.measures.relevance import TokenScores
 from attnlib.stats.agreement_tables import Agreements, AgreementSettings, agreement_tables
 from attnlib.stats.ragged import RunScores
 from attnlib.training.keeping import kept
+
+SCORES = ("alpha", "beta", "delta")
 
 Tables = dict[tuple[str, ...], pd.DataFrame]
 
@@ -98,6 +101,22 @@ class DynamicsResults:
     def _named(self, measure: str, ways: Tables) -> Tables:
         return {(measure, *way, *self.BESIDE): table for way, table in ways.items()}
 
+    def write_scores(self, folder: str | Path) -> None:
+        """Every score of every token, to `<folder>/<split>/<run>/<step>.parquet`.
+
+        Columns `row` and `token`, both counted from 0, `group`, if rows have one, and the scores that the run
+        has of `alpha`, `beta` and `delta`.
+
+        Raises:
+            CheckpointError: a file cannot be written.
+        """
+        for split, runs in self.scores.items():
+            for name, run in runs.items():
+                place = Path(folder, split, name)
+                place.mkdir(parents=True, exist_ok=True)
+                for step, table in by_step(run):
+                    write_atomically(place / f"{step}.parquet", table.to_parquet(index=False))
+
     def _further(self) -> list[pd.DataFrame]:
         """What else there is on test, with checkpoints chosen on validation."""
         return []
@@ -105,6 +124,17 @@ class DynamicsResults:
     def _beside(self) -> Tables:
         """What else there is, by `LEVELS`."""
         return {}
+
+
+def by_step(run: RunScores) -> Iterator[tuple[int, pd.DataFrame]]:
+    """A run's checkpoints, and a table of each: see `DynamicsResults.write_scores`."""
+    starts = np.repeat(np.cumsum(run.lengths) - run.lengths, run.lengths)
+    row = np.repeat(np.arange(len(run.lengths)), run.lengths)
+    about = {"row": row, "token": np.arange(len(row)) - starts}
+    about |= {} if run.groups is None else {"group": run.groups[row]}
+    scores = {name: values for name in SCORES if (values := getattr(run, name)) is not None}
+    for place, step in enumerate(run.steps.tolist()):
+        yield step, pd.DataFrame(about | {name: values[place] for name, values in scores.items()})
 
 
 def at_steps(stages: pd.DataFrame) -> pd.DataFrame:
@@ -128,7 +158,7 @@ def over_training(
     """
     found = {step: scores_at(step) for step in steps}
     first, scores = next(iter(found.values())), dict[str, np.ndarray]()
-    for name in ("alpha", "beta", "delta"):
+    for name in SCORES:
         values = [getattr(each, name) for each in found.values()]
         if any(value is not None for value in values):
             none = np.zeros_like(first.alpha.numpy())

@@ -3,9 +3,12 @@
 MEASURES = ("ALTI-Logit", "ContextCite", "KernelSHAP", "ReAGent")
 """Of attribution: they are asked by name; where none is named, chapters ask the others."""
 
-PARAMETERS = {
-    "algorithmic_reasoning": ("further",),
-    "judging_measures": ("parts",),
-    "where_attention_tells": ("whole_answers",),
+PARAMETERS: dict[str, dict[str, object]] = {
+    "algorithmic_reasoning": {"further": []},
+    "classification_dynamics": {"checkpoints": [], "scores_folder": ""},
+    "judging_measures": {"parts": []},
+    "rasp_languages": {"precision": "float32"},
+    "translation_dynamics": {"scores_folder": ""},
+    "where_attention_tells": {"whole_answers": []},
 }
-"""By chapter: its records name them only where they ask for something."""
+"""By chapter, with the value at which they ask for nothing: records name them where they have another."""

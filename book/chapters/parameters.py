@@ -5,7 +5,7 @@ No number depends on what is refused: records do not count the types of paramete
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
 import torch
@@ -85,6 +85,16 @@ def _there(device: str) -> str:
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("should be auto or cpu here, where torch finds no GPU")
     return device
+
+
+def refuse_moments(steps: Iterable[int], last: int) -> None:
+    """Checkpoints of a training that ends before them are refused.
+
+    Raises:
+        ValueError: there are some.
+    """
+    if outside := [step for step in steps if not 0 <= step <= last]:
+        raise ValueError(f"checkpoints should be from 0 to steps = {last}; got {outside}")
 
 
 # Of bounds that a type and a field both have, pydantic takes one: these types have theirs in a check.

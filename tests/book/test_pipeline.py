@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
 from bs4 import BeautifulSoup
+from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnlib.plots.drawing import CSV, DARK
+from attnlib.plots.drawing import CSV, DARK, Drawing, carried
 from attnlib.sealing import sealed
 from attnlib.widgets.language_model_explorer import BOOK, LanguageModelExplorer
 from book.chapters.records import record
 from book.chapters.records.reproduced import reproduced
 from book.chapters.records.runs import read_all
-from book.pipeline import execute
+from book.pipeline import execute, pictures
 from book.pipeline.__main__ import take_lock
 from book.pipeline.absent import fill_absent
 from book.pipeline.contents import documents
@@ -302,6 +304,43 @@ def test_the_page_shows_the_parameters_that_were_used_and_no_progress_bars() -> 
     assert not {"papermill", "widgets"} & set(notebook.metadata)
     # Without other parameters the defaults are what was used.
     assert "remove-cell" not in clean(new_notebook(cells=[copy.deepcopy(PARAMETERS)])).cells[0].metadata.tags
+
+
+def test_every_captioned_picture_of_a_notebook_is_written_with_its_numbers(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    rows, arrays = pd.DataFrame({"x": [0, 1], "y": [0.25, 0.5]}), {"attention": np.eye(2)}
+    drawn = Drawing(lambda: (Figure(), rows, "a line")).captioned("a-line", "A line.")
+    shown = [
+        drawn._repr_mimebundle_(),
+        carried(arrays) | drawn.captioned("a-map", "A map.").said(),
+        {CSV: "x\n"},
+    ]
+    cells = [new_code_cell("draw()", outputs=[new_output("display_data", each) for each in shown])]
+    notebook, folder = tmp_path / "out.ipynb", tmp_path / "new" / "pictures"
+    nbformat.write(new_notebook(cells=cells), notebook)
+
+    def run(path: Path) -> None:
+        monkeypatch.setattr("sys.argv", ["pictures", str(path), str(folder)])
+        pictures.main()
+
+    run(notebook)
+    assert {path.name for path in folder.iterdir()} == {
+        "a-line.svg",
+        "a-line.dark.svg",
+        "a-line.csv",
+        "a-map.npz",
+    }
+    assert (folder / "a-line.csv").read_text() == "x,y\n0,0.25\n1,0.5\n"
+    assert (folder / "a-line.svg").read_text().startswith("<?xml")
+    np.testing.assert_array_equal(np.load(folder / "a-map.npz")["attention"], np.eye(2))
+    assert "4 files of 2 figures and tables" in capsys.readouterr().out
+    for path, why in (
+        (tmp_path / "no.ipynb", "No such file"),
+        (folder / "a-line.csv", "not appear to be JSON"),
+    ):
+        with pytest.raises(SystemExit, match=why):
+            run(path)
 
 
 def test_a_page_of_other_parameters_says_so_below_its_title() -> None:

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from attnlib.generators.classification import DATASETS, Corpus, Documents, Planting, corpus, planted
 from attnlib.generators.classification.recipes import find
-from attnlib.measures.relevance import checkpoint_steps
+from attnlib.measures.relevance import EARLY, checkpoint_steps
 from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.stats import RunScores
 from attnlib.training import Plan
@@ -21,7 +21,7 @@ from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.classification import scores
 from book.chapters.classification.results import ClassificationResults
 from book.chapters.classification.scores import Lexical
-from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
+from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
 from book.chapters.records import paper_figures
 
 
@@ -52,6 +52,7 @@ class ClassificationDynamics(Chapter):
     hidden: Count = Field(ge=1, le=4096)
     steps: Count = Field(ge=1)
     every: Count = Field(ge=1)
+    checkpoints: Several[Count]
     batch_size: Count = Field(ge=1)
     learning_rate: Rate
     precision: Literal["float32", "bf16"]
@@ -61,6 +62,7 @@ class ClassificationDynamics(Chapter):
     uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
     shown: Count = Field(ge=1, le=50)
+    scores_folder: Text
     data_seed: Seed
 
     @field_validator("data")
@@ -77,6 +79,7 @@ class ClassificationDynamics(Chapter):
 
     @model_validator(mode="after")
     def _possible(self) -> ClassificationDynamics:
+        refuse_moments(self.checkpoints, self.steps)
         if self.data == "planted":
             given = [name for name in ("folder", "classes", "max_length") if getattr(self, name)]
             if given:
@@ -131,9 +134,9 @@ class ClassificationDynamics(Chapter):
         }
 
     @property
-    def checkpoints(self) -> tuple[int, ...]:
-        """When they are looked at, as updates made."""
-        return checkpoint_steps(self.steps, self.every)
+    def moments(self) -> tuple[int, ...]:
+        """When models are looked at, as updates made."""
+        return checkpoint_steps(self.steps, self.every, (*EARLY, *self.checkpoints))
 
     # ---- models --------------------------------------------------------------------------------------
 
@@ -156,7 +159,7 @@ class ClassificationDynamics(Chapter):
             precision=self.precision,
         )
         batches = self.corpus.train.batches(self.batch_size, run.seed)
-        kept = [Snapshots(self.checkpoints)]
+        kept = [Snapshots(self.moments)]
         validation = self.looked_at["validation"].in_batches()
         return Setup(model, batches, document_loss, plan, validation, document_scores, kept)
 

@@ -140,6 +140,7 @@ class RaspLanguages(Chapter):
     gamma: Rate
     grid: dict[Literal["learning_rate", "gamma"], Annotated[Several[Rate], Field(min_length=1)]]
     reset_patience: Count
+    precision: Literal["float32", "bf16"]
     sequence: Text
     seeds: Seeds
 
@@ -393,6 +394,7 @@ class RaspLanguages(Chapter):
             patience=3,
             seed=run.seed,
             device=self.device,
+            precision=self.precision,
         )
 
     def run_table(self) -> pd.DataFrame:
@@ -439,6 +441,7 @@ class RaspLanguages(Chapter):
             "supervised heads" * run.supervised + " as published" * (run.supervised and self.as_published),
             f"rate {run.learning_rate:g}, gamma {run.gamma:g}" * bool(run.gamma),
             f"reset after {self.reset_patience} evaluations" * bool(self.reset_patience),
+            "bf16" * (self.precision == "bf16"),
         ]
         return ", ".join(part for part in said if part)
 

@@ -23,7 +23,7 @@ from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, Trained
-from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text
+from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
 from book.chapters.translation import scores
 from book.chapters.translation.results import TranslationResults
 
@@ -65,6 +65,7 @@ class TranslationDynamics(Chapter):
     measure: Literal["top match", "kendall", "spearman"]
     beam: Count = Field(ge=1, le=100)
     shown: Count = Field(ge=1, le=50)
+    scores_folder: Text
     data_seed: Seed
 
     _bleu: dict[str, pd.DataFrame] = PrivateAttr(default_factory=dict)
@@ -78,8 +79,7 @@ class TranslationDynamics(Chapter):
 
     @model_validator(mode="after")
     def _possible(self) -> TranslationDynamics:
-        if outside := [step for step in self.checkpoints if not 0 <= step <= self.steps]:
-            raise ValueError(f"checkpoints should be from 0 to steps = {self.steps}; got {outside}")
+        refuse_moments(self.checkpoints, self.steps)
         if self.data.lower() == "invented":
             nothing = {"folder": "", "languages": [], "vocabulary": VOCABULARY, "max_length": MAX_LENGTH}
             given = [name for name, value in nothing.items() if getattr(self, name) != value]

@@ -124,10 +124,30 @@ def test_other_documents_train_nothing_and_a_typed_one_is_read_at_each_checkpoin
         assert other.trained[name].history.folder == p.trained[name].history.folder
     assert [len(each.scores("test")["uniform"].right[0]) for each in (p, other)] == [60, 30]
     steps = list(p.kept("seed 20").load())
-    assert steps == list(p.checkpoints)
+    assert steps == list(p.moments)
     typed = scores.text_scores(p.kept("seed 20").load().values(), p.corpus, "superb and dull")
     assert typed["scores"]["alpha"].shape == (len(steps), 5) and len(typed["predicted"]) == len(steps)
     assert not torch.equal(typed["scores"]["beta"][0], typed["scores"]["beta"][-1])
+
+
+def test_scores_are_written_as_they_are_and_further_checkpoints_looked_at(tmp_path):
+    p = ClassificationDynamics.checked(SMALL | {"steps": 10, "every": 5, "checkpoints": [3], "device": "cpu"})
+    p.train_all()
+    p.results.write_scores(tmp_path)
+    found = {split: p.results.scores[split]["seed 20"] for split in p.looked_at}
+    assert p.moments == (0, 3, 5, 10)
+    for split, run in found.items():
+        written = {
+            step: pd.read_parquet(tmp_path / split / "seed 20" / f"{step}.parquet") for step in p.moments
+        }
+        for place, table in enumerate(written.values()):
+            np.testing.assert_array_equal(table["alpha"], run.alpha[place])
+            np.testing.assert_array_equal(table["delta"], run.delta[place])
+            assert table.groupby("row")["alpha"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
+            assert (table.groupby("row")["token"].max() + 1).tolist() == run.lengths.tolist()
+    assert "delta" not in pd.read_parquet(tmp_path / "test" / "uniform" / "10.parquet")
+    with pytest.raises(ParameterError, match=r"checkpoints should be from 0 to steps = 10; got \[11\]"):
+        ClassificationDynamics.checked(SMALL | {"steps": 10, "checkpoints": [11]})
 
 
 def test_lexical_scores_are_weights_towards_the_label(corpus):

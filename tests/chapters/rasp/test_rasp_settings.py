@@ -61,6 +61,13 @@ def test_the_best_weights_are_taken_back_where_the_reader_asks_for_it(tmp_path, 
     assert first >= 3, "the best, two that are no better, and then a reset"
 
 
+def test_precision_is_the_readers_and_named_where_it_is_not_single():
+    plain, half = chapter(), chapter(precision="bf16")
+    assert [p.plan(p.runs()[0]).precision for p in (plain, half)] == ["float32", "bf16"]
+    assert ["bf16" in p.run_table()["setting"][0] for p in (plain, half)] == [False, True]
+    assert half.told == plain.told | {"precision": "bf16"} and "precision" not in plain.told
+
+
 def test_ablations_take_from_the_size_the_program_calls_for():
     p = chapter(language="hist2", ablations=["one head fewer", "one layer fewer, twice as wide"])
     runs = p.runs()

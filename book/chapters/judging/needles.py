@@ -53,6 +53,7 @@ COSTLY = (
     "attention knockout",
     "ContextCite",
     "KernelSHAP",
+    "ReAGent",
 )
 """Measures that take more than about sixty passes of such a model and prompt: they are left out."""
 

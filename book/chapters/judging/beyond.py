@@ -23,6 +23,9 @@ from book.chapters.tells.predictions import verdict
 TAU, BEFORE = "tau", "before the truth"
 """Kendall's rank correlation with plausibility; the share of measures that are ranked before the truth."""
 
+LOWEST = {TAU: -1.0, BEFORE: 0.0}
+"""What they can be at least; both are 1 at most, and no interval ends beyond."""
+
 TABLES = {
     "": ["setting", "judge", "number"],
     ", by measure": ["setting", "judge", "method"],
@@ -111,6 +114,8 @@ def tables(part: str, models: Sequence[Judged], predictions: Sequence[Prediction
 
 def kept(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
     """`tables` again, of the chapter's records; of predictions also what `came out`."""
-    found = [part_table(rows, part + name, texts) for name, texts in TABLES.items()]
-    ends = zip(found[-1]["low"], found[-1]["high"], strict=True)
-    return [*found[:-1], found[-1].assign(**{"came out": [verdict(*each) for each in ends]})]
+    judges, measures, expected = (part_table(rows, part + name, texts) for name, texts in TABLES.items())
+    judges["low"] = judges["low"].clip(lower=judges["number"].map(LOWEST))
+    judges["high"] = judges["high"].clip(upper=1.0)
+    came_out = [verdict(*ends) for ends in zip(expected["low"], expected["high"], strict=True)]
+    return [judges, measures, expected.assign(**{"came out": came_out})]

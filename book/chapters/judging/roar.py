@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ from attnlib.generators.base import IGNORE, Batch
 from attnlib.generators.tokenizer import UNK_ID
 from attnlib.training import Plan, fit, token_loss
 from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
-from book.chapters.judging.judged import RUNGS, Judged, judge
+from book.chapters.judging.judged import PLAUSIBILITY, RUNGS, Judged, judge
 from book.chapters.judging.protocols import Numbers, Protocol, Scores, first_tokens
 from book.chapters.judging.removal import Case
 from book.chapters.tells.asked import about_programs
@@ -190,3 +191,9 @@ def judged(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Jud
             scores = scored(case.model, case.questions, MEASURES, batch_size=256).scores
             found.append(judge(name, seed, case, scores, JUDGES))
     return found
+
+
+def within_bounds(lost: pd.DataFrame) -> pd.DataFrame:
+    """The table by measure, its intervals within what a share can be; plausibility may be below 0."""
+    lowest = np.where(lost["judge"] == PLAUSIBILITY, -np.inf, 0.0)
+    return lost.assign(low=lost["low"].clip(lower=lowest), high=lost["high"].clip(upper=1.0))

@@ -150,6 +150,14 @@ def test_of_several_models_intervals_are_over_them_and_what_is_recorded_is_read_
     assert expected["came out"].tolist() == ["no", "no", "yes"]
     assert expected["value"].tolist()[:2] == [-2.0, -2.0]
     assert all(each.empty for each in beyond.kept(pd.DataFrame(), "x"))
+    wide = beyond.kept(rows.assign(low=-2.0, high=2.0), "x")[0].set_index("number")
+    assert {*wide.loc[TAU, "low"]} == {-1} and {*wide.loc[BEFORE, "low"]} == {0} and {*wide["high"]} == {1}
+
+
+def test_no_interval_of_a_share_ends_beyond_it():
+    ends = pd.DataFrame({"judge": [roar.ROAR, PLAUSIBILITY], "low": [-0.2, -0.2], "high": [0.5, 1.2]})
+    found = roar.within_bounds(ends)
+    assert found["low"].tolist() == [0, -0.2] and found["high"].tolist() == [0.5, 1]
 
 
 def test_a_part_is_judged_where_it_is_asked_for_and_nowhere_else(monkeypatch):

@@ -56,7 +56,7 @@ def _folds(cell: dict[str, Any]) -> bool:
 
 
 def _labels(cell: dict[str, Any]) -> dict[str, str]:
-    return cell["metadata"].get("mystnb", {})  # type: ignore[no-any-return]
+    return cell["metadata"].get("mystnb", {})
 
 
 def fold(app: Sphinx, document: str, source: list[str]) -> None:

@@ -109,7 +109,9 @@ def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
 
 @pytest.mark.parametrize(
     "document",
-    some_first([*DOCUMENTS, "search", "genindex"], "book/api/", {"book/api/stats", "book/api/rollout"}),
+    some_first(
+        [*DOCUMENTS, "search", "genindex", "py-modindex"], "book/api/", {"book/api/stats", "book/api/rollout"}
+    ),
 )
 def test_a_page_shuts_no_reader_out_wide_or_narrow_and_loads_little(
     html: Path, light: Visited, document: str
@@ -130,7 +132,9 @@ def test_a_page_shuts_no_reader_out_wide_or_narrow_and_loads_little(
 @pytest.mark.parametrize(
     "document",
     some_first(
-        ["index", *CHAPTERS, *KINDS, "search", "genindex"], "notebooks/", {*CHAPTERS[:3], *CHAPTERS[-2:]}
+        ["index", *CHAPTERS, *KINDS, "search", "genindex", "py-modindex"],
+        "notebooks/",
+        {*CHAPTERS[:3], *CHAPTERS[-2:]},
     ),
 )
 def test_in_the_dark_it_is_as_readable(html: Path, dark: Visited, document: str) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -132,6 +133,33 @@ def test_what_can_be_pressed_is_large_enough_for_a_finger(opened) -> None:
              .filter(([, { width, height }]) => width < 24 || height < 24).map(([name]) => name)"""
     )
     assert sizes == []
+
+
+def test_on_paper_there_is_nothing_to_press(opened) -> None:
+    """But what is chosen stays, as text."""
+    n = 80
+    page = opened(
+        *(make(title="T") for make, _ in EXPLORERS.values()),
+        AttentionExplorer([f"t{i}" for i in range(n)], torch.eye(n)[None, None]),
+        width=500,
+    )
+    pressed = ".attnx :is(.attnx-save, .attnx-zoom, .attnt-play, input[type=checkbox], textarea, summary)"
+    seen = "nodes => nodes.filter(node => node.checkVisibility()).length"
+    assert page.locator(pressed).evaluate_all(seen) > 20
+    page.emulate_media(media="print")
+    assert page.locator(pressed).evaluate_all(seen) == 0
+    assert page.locator(".attnx select").evaluate_all(seen) > 5
+    page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("width", [400, 1100])
+def test_the_numbers_of_a_colour_scale_never_stand_on_each_other(opened, width: int) -> None:
+    page = opened(AttentionExplorer(list("abc"), torch.rand(1, 2, 3, 3) / 3), width=width)
+    edges = page.locator(".attnx-legend span").evaluate_all(
+        "spans => spans.map(span => span.getBoundingClientRect()).map(({ left, right }) => [left, right])"
+    )
+    assert len(edges) == 6, "its name and five numbers"
+    assert all(right < left for (_, right), (left, _) in pairwise(edges))
 
 
 # ---- what is long

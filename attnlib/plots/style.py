@@ -69,7 +69,8 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     style.format(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])
     p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
     style.format(partial(_p_value, digits=digits), na_rep=ABSENT, subset=p_values)
-    style.format(escape="html", na_rep=ABSENT, subset=texts).format_index(escape="html", axis="columns")
+    style.format(precision=digits, escape="html", na_rep=ABSENT, subset=texts)  # numbers among them, too
+    style.format_index(escape="html", axis="columns")
     style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
     style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')

@@ -4,7 +4,7 @@ An output of a cell may carry, beside what it shows, the same figure for dark pa
 (`attnlib.plots.drawing`). The figure for dark pages comes to stand beside the other; the theme shows one of
 them (see `themed`). The numbers are written to `_data/<page>/<name>.csv` or `.npz`, and a line below the
 figure or table links them, the page's parameters and the code. A picture in the source tree, `x.svg`, has the
-like if `x.dark.svg` or `x.csv` lies beside it.
+like if `x.dark.svg` or `x.csv` lies beside it. A dash stands in the text, too, for what was not measured.
 """
 
 import base64
@@ -24,6 +24,7 @@ from themed import both
 
 from attnlib.plots.captions import SAID
 from attnlib.plots.drawing import CSV, DARK, NPZ
+from attnlib.plots.style import ABSENT
 
 SVG = "image/svg+xml"
 KINDS = {CSV: "csv", NPZ: "npz"}
@@ -49,6 +50,9 @@ class Carried:
 def place_all(app: Sphinx, doctree: nodes.document) -> None:
     """Put what cells and pictures carry where it belongs."""
     pictures_of_the_tree(app, doctree)
+    for number in doctree.findall(nodes.inline):
+        if "pasted-text" in number["classes"] and number.astext() in ("nan", "inf"):
+            number[:] = [nodes.Text(ABSENT)]
     cells = list(doctree.findall(lambda node: _is(node, "cell_code")))
     used = [cell for cell in cells if _tags(cell) & {"parameters", "injected-parameters"}]
     if used:  # those that were injected stand behind the defaults

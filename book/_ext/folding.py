@@ -1,5 +1,7 @@
 """A Sphinx extension: a chapter's code is folded, but where it teaches, and every fold says what is in it.
 
+Folds that would stand one directly below the other are one.
+
 A chapter is what opens with its findings ("In one minute"); a page that shows how to do something shows its
 code. One setting, `fold_code` in _config.yml, unfolds all of it. A cell tagged `teaches` stays open; so does
 what a cell shows, unless the cell is tagged `hide-cell`: then its `code_prompt_show` says what is in it.
@@ -25,20 +27,36 @@ def folded(cell: dict[str, Any]) -> dict[str, Any]:
     metadata = cell["metadata"]
     tags = metadata.get("tags", [])
     if not OPEN & set(tags):
-        if "hide-output" in tags:  # one fold for both, in place of one in the other's shadow
-            tags = [tag for tag in tags if tag != "hide-output"]
-            metadata["tags"] = [*tags, "hide-cell"]
-            metadata.setdefault("mystnb", {}).setdefault("code_prompt_show", "Show the code and its output")
-        else:
-            metadata["tags"] = [*tags, "hide-input"]
-            if "parameters" in tags:
-                metadata.setdefault("mystnb", {}).setdefault("code_prompt_show", "Parameters of this run")
-    labels = metadata.get("mystnb", {})
+        both = "hide-output" in tags and cell["outputs"]  # one fold, in place of one in the other's shadow
+        others = [tag for tag in tags if tag != "hide-output"]
+        metadata["tags"] = [*others, "hide-cell" if both else "hide-input"]
+        if both or "parameters" in tags:
+            label = "Show the code and its output" if both else "Parameters of this run"
+            metadata.setdefault("mystnb", {}).setdefault("code_prompt_show", label)
+    labels = _labels(cell)
     if "code_prompt_show" in labels:
         shown = labels["code_prompt_show"]
         hide = shown.replace("Show ", "Hide ", 1) if shown.startswith("Show ") else HIDE
         labels.setdefault("code_prompt_hide", hide)
     return cell
+
+
+def joined(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same code in fewer folds: one without a label that shows nothing begins the fold after it."""
+    kept: list[dict[str, Any]] = []
+    for cell in cells:
+        if kept and _folds(cell) and _folds(kept[-1]) and not kept[-1]["outputs"] and not _labels(kept[-1]):
+            cell = cell | {"source": "\n\n".join("".join(each["source"]) for each in (kept.pop(), cell))}
+        kept.append(cell)
+    return kept
+
+
+def _folds(cell: dict[str, Any]) -> bool:
+    return bool({"hide-input", "hide-cell"} & set(cell["metadata"].get("tags", [])))
+
+
+def _labels(cell: dict[str, Any]) -> dict[str, str]:
+    return cell["metadata"].get("mystnb", {})
 
 
 def fold(app: Sphinx, document: str, source: list[str]) -> None:
@@ -47,7 +65,8 @@ def fold(app: Sphinx, document: str, source: list[str]) -> None:
     if not app.config.fold_code or not chapter:
         return
     notebook = json.loads(source[0])
-    notebook["cells"] = [folded(cell) if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]
+    cells = [folded(cell) if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]
+    notebook["cells"] = joined(cells)
     source[0] = json.dumps(notebook)
 
 

@@ -7,8 +7,8 @@
 
   // What axe finds at least moderate. It would fetch style sheets, too, which a page on disk may not do: no rule that is on
   // reads them. Contrast takes most of its time, and depends on how a text looks: of every look on a page, three texts are
-  // asked. In the dark, what a page shows differs in its colours and pictures; where it is narrow, in what scrolls and in
-  // which parts it has: no other rules are asked again.
+  // asked. In the dark, what a page shows differs in its colours and pictures; where it is narrow, in its colours, in what
+  // scrolls and in which parts it has: no other rules are asked again.
   async function shutOut(how) {
     const look = (element) => {
       const style = getComputedStyle(element), behind = [];
@@ -19,7 +19,7 @@
       return JSON.stringify([style.color, style.fontSize, style.fontWeight, style.textShadow, behind]);
     };
     const texts = new Map(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (how !== "narrow" && walker.nextNode()) {
+    while (walker.nextNode()) {
       const element = walker.currentNode.parentElement;
       if (!walker.currentNode.data.trim() || !element.getClientRects().length) continue;
       const key = look(element), same = texts.get(key) ?? new Set();

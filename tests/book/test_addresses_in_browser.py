@@ -4,12 +4,41 @@ import re
 
 import pytest
 
+import tests.book.test_alignment_explorer_in_browser as alignment
+import tests.book.test_dynamics_explorer_in_browser as dynamics
+import tests.book.test_generation_explorer_in_browser as generation
+import tests.book.test_measure_explorer_in_browser as measure
+import tests.book.test_model_explorer_in_browser as model
+import tests.book.test_training_explorer_in_browser as training
+import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import AttentionExplorer, ModelExplorer
 from tests.book.test_model_explorer_in_browser import line, shown, typed
 from tests.book.test_widgets_in_browser import LETTERS, MAP, attention
-from tests.browser import becomes, canvas_hash, watched_page
+from tests.browser import becomes, canvas_hash, drawn, watched_page
 
 pytestmark = pytest.mark.book
+
+CHANGED = """view => {
+  const every = (kind, event, change) => {
+    for (let i = 0; i < view.querySelectorAll(kind).length; i++) { // a choice may bring others
+      const control = view.querySelectorAll(kind)[i];
+      change(control);
+      control.dispatchEvent(new Event(event, { bubbles: true }));
+    }
+  };
+  every("select", "change", (each) => { each.selectedIndex = (each.selectedIndex + 1) % each.length; });
+  every("input[type=range]", "input", (each) => { each.stepDown(); });
+  every("label:not([hidden]) > input[type=checkbox]", "change", (each) => { each.checked = !each.checked; });
+  view.querySelectorAll("[data-query], [data-token], .attng-word")[1]?.click();
+}"""
+"""Makes another choice wherever there is one."""
+
+LOOKS = """view => {
+  const all = [...view.querySelectorAll("select, input, canvas, .attnx-readout")];
+  const seen = all.filter(each => each.checkVisibility());
+  return JSON.stringify(seen.map(each => [each.toDataURL?.() ?? each.value ?? each.innerText, each.checked]));
+}"""
+"""Every control and picture that is seen, as one text."""
 
 
 def sent(page):
@@ -113,3 +142,24 @@ def test_a_link_to_what_is_shown_is_copied(opened):
     button.click()
     assert becomes(page, button.inner_text, lambda said: said == "copied") == "copied"
     assert page.evaluate("copied").endswith("#explorer=0&layer=1") and page.evaluate("copied") == page.url
+
+
+@pytest.mark.parametrize(
+    "made",
+    [each.explorer for each in (widgets, training, dynamics, alignment, generation, model, measure)],
+    ids=lambda made: made.__module__.rpartition("test_")[2],
+)
+def test_all_that_can_be_chosen_can_be_sent(opened, browser, made):
+    page = opened(made())
+    card = page.locator("section.attnx")
+    before = card.evaluate(LOOKS)
+    card.evaluate(CHANGED)
+    page.mouse.move(0, 0)
+    drawn(page)
+    after, address = card.evaluate(LOOKS), sent(page)
+    assert after != before
+    with watched_page(browser) as (other, problems):
+        other.goto(address)
+        there = other.locator("section.attnx")
+        assert becomes(other, lambda: there.evaluate(LOOKS), lambda looks: looks == after) == after
+        assert problems == []

@@ -30,6 +30,19 @@ def shown(source, *things, **metadata):
     return new_code_cell(source, outputs=outputs, metadata=metadata)
 
 
+def told(**numbers):
+    kind = "application/papermill.record/"
+    outputs = [
+        new_output(
+            "display_data",
+            {f"{kind}text/plain": repr(number)},
+            metadata={"scrapbook": {"name": name, "mime_prefix": kind}},
+        )
+        for name, number in numbers.items()
+    ]
+    return new_code_cell("tell()", outputs=outputs, metadata={"tags": ["remove-cell"]})
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> Path:
     """A book of one chapter and a page with a picture, rendered; nothing may be warned about."""
@@ -63,6 +76,8 @@ def pages(tmp_path_factory) -> Path:
         ),
         shown('drawn.captioned("none", "None.") if False else None'),
         new_markdown_cell("Nothing in [Figure none](#none)."),
+        told(lacking=float("nan"), never=float("inf"), there=0.25),
+        new_markdown_cell("Told: {glue:text}`lacking:.1f`, {glue:text}`never`, {glue:text}`there:.1f`."),
     ]
     (tree / "notebooks").mkdir()
     (tree / "notebooks/x.ipynb").write_text(nbformat.writes(new_notebook(cells=cells, metadata=PYTHON)))
@@ -154,3 +169,8 @@ def test_a_picture_of_the_source_tree_has_the_twin_and_the_table_beside_it(pages
 def test_what_a_run_does_not_show_is_said_in_words(chapter):
     words = chapter.find(lambda tag: tag.name == "p" and "Nothing" in tag.get_text())
     assert words.get_text() == "Nothing in a figure that this run does not show."
+
+
+def test_a_number_of_the_text_that_a_run_does_not_have_is_a_dash(chapter):
+    words = chapter.find(lambda tag: tag.name == "p" and "Told" in tag.get_text())
+    assert words.get_text() == "Told: –, –, 0.2."

@@ -14,9 +14,10 @@ folding = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(folding)
 
 
-def cell(*tags, label=None):
+def cell(*tags, label=None, source="1", shows=True):
     metadata = {"tags": list(tags)} | ({"mystnb": {"code_prompt_show": label}} if label else {})
-    return {"cell_type": "code", "source": "1", "metadata": metadata}
+    outputs = [{"output_type": "stream", "name": "stdout", "text": source}] if shows else []
+    return {"cell_type": "code", "source": source, "metadata": metadata, "outputs": outputs}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,26 @@ def test_code_is_folded_but_where_it_teaches(before, after):
 def test_a_fold_says_what_is_in_it(of, shown, hidden):
     labels = folding.folded(of)["metadata"]["mystnb"]
     assert (labels["code_prompt_show"], labels["code_prompt_hide"]) == (shown, hidden)
+
+
+@pytest.mark.parametrize(
+    ("cells", "sources"),
+    [
+        ([cell(source="a", shows=False), cell(source=["b\n", "c"])], ["a\n\nb\nc"]),
+        ([cell("hide-output", source="a", shows=False), cell("hide-cell", source="b")], ["a\n\nb"]),
+        ([cell(source=each, shows=False) for each in "abc"], ["a\n\nb\n\nc"]),
+        ([cell(source="a"), cell(source="b")], ["a", "b"]),
+        ([cell("parameters", source="a", shows=False), cell(source="b")], ["a", "b"]),
+        ([cell(source="a", shows=False), cell("teaches", source="b")], ["a", "b"]),
+        ([cell(source="a", shows=False), cell("remove-cell", source="b")], ["a", "b"]),
+    ],
+)
+def test_folds_one_below_the_other_are_one_and_none_swallows_what_is_shown_or_named(cells, sources):
+    kept = folding.joined([folding.folded(each) for each in cells])
+    assert ["".join(each["source"]) for each in kept] == sources
+    assert [each["outputs"] for each in kept if each["outputs"]] == [
+        each["outputs"] for each in cells if each["outputs"]
+    ]
 
 
 @pytest.mark.parametrize(

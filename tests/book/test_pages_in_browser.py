@@ -91,6 +91,16 @@ def wrong_with(page: Page, path: Path, how: str) -> list[str]:
     return found
 
 
+def wrong_where_narrow(page: Page) -> list[str]:
+    """The same of the page that is open, as a phone shows it."""
+    wide = page.viewport_size
+    page.set_viewport_size({"width": 400, "height": 800})
+    drawn(page)  # what observes its size draws again
+    found: list[str] = page.evaluate("wrong.narrow()")
+    page.set_viewport_size(wide)
+    return found
+
+
 def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
     """Of the pages below `alike`, `make test` opens the first, and `make test-all` every one."""
     later = {each for each in documents if each.startswith(alike)} - first
@@ -99,7 +109,9 @@ def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
 
 @pytest.mark.parametrize(
     "document",
-    some_first([*DOCUMENTS, "search", "genindex"], "book/api/", {"book/api/stats", "book/api/rollout"}),
+    some_first(
+        [*DOCUMENTS, "search", "genindex", "py-modindex"], "book/api/", {"book/api/stats", "book/api/rollout"}
+    ),
 )
 def test_a_page_shuts_no_reader_out_wide_or_narrow_and_loads_little(
     html: Path, light: Visited, document: str
@@ -112,11 +124,7 @@ def test_a_page_shuts_no_reader_out_wide_or_narrow_and_loads_little(
     formulas = page.locator(".math").count()
     assert any("katex" in path.name for path in asked) == bool(formulas), "only where there are any"
     assert formulas or document not in FORMULAS
-    wide = page.viewport_size
-    page.set_viewport_size({"width": 400, "height": 800})
-    drawn(page)  # what observes its size draws again
-    found += page.evaluate("wrong.narrow()")
-    page.set_viewport_size(wide)
+    found += wrong_where_narrow(page)
     assert problems + found == []
     assert weight < WEIGHT, sorted(((size, path.name) for path, size in asked.items()), reverse=True)[:9]
 
@@ -124,14 +132,16 @@ def test_a_page_shuts_no_reader_out_wide_or_narrow_and_loads_little(
 @pytest.mark.parametrize(
     "document",
     some_first(
-        ["index", *CHAPTERS, *KINDS, "search", "genindex"], "notebooks/", {*CHAPTERS[:3], *CHAPTERS[-2:]}
+        ["index", *CHAPTERS, *KINDS, "search", "genindex", "py-modindex"],
+        "notebooks/",
+        {*CHAPTERS[:3], *CHAPTERS[-2:]},
     ),
 )
 def test_in_the_dark_it_is_as_readable(html: Path, dark: Visited, document: str) -> None:
     page, problems, _ = dark
     problems.clear()
     found = wrong_with(page, html / f"{document}.html", "dark")
-    assert problems + found == []
+    assert problems + found + wrong_where_narrow(page) == []
 
 
 def test_a_figure_opens_large_by_touch_and_by_key_and_closes_again(html: Path, browser: Browser) -> None:

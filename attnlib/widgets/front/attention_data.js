@@ -26,27 +26,33 @@ export function ofReferencedRows(data, wanted) {
   const { layers, heads, rows, columns } = data, all = range(rows);
   if (!wanted) return { ...data, origin: all };
   const masks = range(1 + Math.max(...data.maskOf.flat())).map(data.mask);
-  const origin = all.filter((q) => masks.some((cells) => cells.subarray(q * columns, (q + 1) * columns).includes(1)));
-  if (!origin.length) return { ...data, origin: all };
   const row = (from, q) => from.subarray(q * columns, (q + 1) * columns);
-  const weights = new Uint8Array(layers * heads * origin.length * columns);
-  range(layers * heads).forEach((head) => origin.forEach((q, i) =>
-    weights.set(row(data.weights, head * rows + q), (head * origin.length + i) * columns)));
-  const kept = masks.map((cells) => Uint8Array.from(origin.flatMap((q) => [...row(cells, q)])));
+  const origin = all.filter((q) => masks.some((cells) => row(cells, q).includes(1)));
+  if (!origin.length || origin.length === rows) return { ...data, origin: all };
+  const picked = (from, maps) => {
+    const some = new Uint8Array(maps * origin.length * columns);
+    for (let map = 0; map < maps; map++) origin.forEach((q, i) => some.set(row(from, map * rows + q), (map * origin.length + i) * columns));
+    return some;
+  };
+  const weights = picked(data.weights, layers * heads), kept = masks.map((cells) => picked(cells, 1));
   return { ...data, origin, weights, rows: origin.length, cells: origin.length * columns, crossed: true,
     queries: origin.map((q) => data.queries[q]), mask: (index) => kept[index] };
 }
 
 /** Bits, eight to a byte, as 0 and 1: a mask travels so. */
-const unpackedBits = (bytes, count) => Uint8Array.from({ length: count }, (_, i) => (bytes[i >> 3] >> (7 - (i & 7))) & 1);
+function unpackedBits(bytes, count) {
+  const bits = new Uint8Array(count);
+  for (let i = 0; i < count; i++) bits[i] = (bytes[i >> 3] >> (7 - (i & 7))) & 1;
+  return bits;
+}
 
 /** Weights of one head, or of the mean of a layer's heads (head -1); stored as bytes, or numbers as they are. */
 export function weightsOf(data, layer, head) {
-  const heads = head < 0 ? range(data.heads) : [head];
-  const values = new Float32Array(data.cells), stored = data.weights instanceof Uint8Array;
+  const heads = head < 0 ? range(data.heads) : [head], values = new Float32Array(data.cells);
+  const parts = data.weights instanceof Uint8Array ? Float64Array.from(READ, (weight) => weight / heads.length) : null;
   for (const each of heads) {
-    const from = (layer * data.heads + each) * data.cells;
-    for (let i = 0; i < data.cells; i++) values[i] += (stored ? READ[data.weights[from + i]] : data.weights[from + i]) / heads.length;
+    const from = (layer * data.heads + each) * data.cells, stored = data.weights.subarray(from, from + data.cells);
+    for (let i = 0; i < data.cells; i++) values[i] += parts ? parts[stored[i]] : stored[i] / heads.length;
   }
   return values;
 }
@@ -56,8 +62,10 @@ export function referenceOf(data, layer, head) {
   const chosen = head < 0 ? data.maskOf[layer] : [data.maskOf[layer][head]];
   const indices = [...new Set(chosen)].filter((index) => index >= 0);
   if (!indices.length) return null;
-  const cells = new Uint8Array(data.cells);
-  for (const index of indices) data.mask(index).forEach((is, i) => { cells[i] |= is; });
+  const [only, ...others] = indices.map(data.mask);
+  if (!others.length) return only;
+  const cells = only.slice();
+  for (const other of others) for (let i = 0; i < data.cells; i++) cells[i] |= other[i];
   return cells;
 }
 

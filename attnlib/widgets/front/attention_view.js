@@ -134,7 +134,7 @@ export class AttentionView extends View {
       this.readHeads();
       this.drawHeads();
     }
-    const small = this.heads.at(layer, head), values = small?.values ?? weightsOf(data, layer, head), largest = small?.largest ?? (largestOf(values) || 1);
+    const values = weightsOf(data, layer, head), largest = this.heads.at(layer, head)?.largest ?? (largestOf(values) || 1);
     this.target = referenceOf(data, layer, head);
     this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null, queries: data.queries, keys: data.keys };
     map.caption.textContent = capital(this.place());
@@ -212,10 +212,12 @@ export class AttentionView extends View {
   }
 
   /** The weights of the head shown, as rows for a file. */
-  numbers() {
-    const { data, target, view: { values } } = this, asked = target ? ["reference"] : [];
-    const cell = (q, k) => [this.at(q), data.queries[q], k, data.keys[k], values[q * data.columns + k], ...asked.map(() => target[q * data.columns + k])];
-    return [["query", "query token", "key", "key token", "weight", ...asked], ...range(data.rows).flatMap((q) => range(data.columns).map((k) => cell(q, k)))];
+  * numbers() {
+    const { data: { queries, keys, rows, columns }, target, view: { values } } = this;
+    yield ["query", "query token", "key", "key token", "weight", ...(target ? ["reference"] : [])];
+    for (let q = 0, i = 0; q < rows; q++) {
+      for (let k = 0; k < columns; k++, i++) yield [this.at(q), queries[q], k, keys[k], values[i], ...(target ? [target[i]] : [])];
+    }
   }
 
   tabulate() {

@@ -36,13 +36,17 @@ export function format(weight) {
 }
 
 /** So many tokens are written as text; more would not answer at once. */
-export const LONGEST = 1000;
+export const LONGEST = 500;
 
 export const tick = (weight) => String(Number(weight.toPrecision(2)));
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 export const range = (count) => [...Array(count).keys()];
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
-export const largestOf = (values) => values.reduce((a, b) => Math.max(a, b), 0);
+export function largestOf(values) {
+  let most = 0;
+  for (let i = 0; i < values.length; i++) if (values[i] > most) most = values[i];
+  return most;
+}
 /** The places of the largest values above zero, largest first. */
 export function order(values, count) {
   const best = [];

@@ -39,7 +39,8 @@ class DynamicsView extends ScoresView {
 
   buildPart(score) {
     const row = new TokenRow("attnd");
-    row.write(this.data.tokens, score.name);
+    row.write(this.data.tokens);
+    row.label(score.name);
     row.text.addEventListener("scroll", () => { for (const other of this.parts) other.row.text.scrollTop = row.text.scrollTop; });
     const [low, high, who, value] = ["attnd-end", "attnd-end", "attnd-who", "attnd-value"].map((name) => make("span", { class: name }));
     const bar = canvas("attnd-bar", 0, 0), curve = canvas("attnd-curve", 0, 0);

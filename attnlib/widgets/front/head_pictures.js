@@ -4,10 +4,11 @@
 // May be touched for: the small pictures. The heat map of the chosen head is heat_map.js.
 
 import { canvas, clamp, largestOf, make, range, surface } from "./common.js";
-import { bitmap } from "./themes.js";
+import { bitmap, shrunk } from "./themes.js";
 import { placeName, weightsOf } from "./attention_data.js";
 
 const MOST_PICTURES = 120; // pictures at once
+const FINEST = 88; // rows or columns of a picture, at most: two for each of its pixels
 
 export class HeadPictures {
   /** `choose({layer, head})` is called when the reader does. */
@@ -43,11 +44,12 @@ export class HeadPictures {
     }
   }
 
-  /** Reads the weights of every head; `largest` is what a stretched scale ends at. */
+  /** Reads the weights of every head, as far as its picture shows them; `largest` is what a stretched scale ends at. */
   read() {
+    const { rows, columns } = this.data;
     for (const each of this.all) {
-      each.values = weightsOf(this.data, each.layer, each.head);
-      each.largest = largestOf(each.values) || 1;
+      each.small = shrunk({ values: weightsOf(this.data, each.layer, each.head), rows, columns }, FINEST);
+      each.largest = largestOf(each.small.values) || 1;
     }
   }
 
@@ -65,11 +67,11 @@ export class HeadPictures {
 
   draw(theme, stretched) {
     const { width } = this, { rows, columns } = this.data, height = Math.max(20, Math.round(width * clamp(rows / columns, 0.4, 2.5)));
-    for (const { picture, values, largest } of this.all) {
+    for (const { picture, small, largest } of this.all) {
       const pen = surface(picture, width, height);
       pen.imageSmoothingEnabled = columns > width;
       pen.imageSmoothingQuality = "high";
-      pen.drawImage(bitmap(values, rows, columns, stretched ? largest : 1, theme), 0, 0, width, height);
+      pen.drawImage(bitmap(small, stretched ? largest : 1, theme), 0, 0, width, height);
     }
   }
 

@@ -11,6 +11,7 @@ import { bitmap, colourOf, css } from "./themes.js";
 import "./heat_map.css";
 
 const LEGIBLE = 13, CLOSE = 6; // pixels of a cell: from which every label is there, and from which it can do without zoom
+const SCALE = 220; // pixels that a colour scale needs with its numbers
 
 export class HeatMap {
   /**
@@ -64,7 +65,7 @@ export class HeatMap {
     const most = width < 480 ? 72 : 110;
     this.left = clamp(widest(queries) + 12, 56, most);
     const raw = (room) => Math.min((room - this.left - 2) / keys.length, 36);
-    const beside = raw(width - taken) >= Math.min(raw(width), 12);
+    const beside = width - taken >= SCALE && raw(width - taken) >= Math.min(raw(width), 12);
     // Square cells of whole pixels; a tall map is kept to about one screen as long as its rows can be read.
     const room = raw(beside ? width - taken : width), close = Math.min(Math.floor(room), Math.max(12, Math.floor(600 / rows)));
     this.cell = clamp(Math.round((close < CLOSE ? LEGIBLE : close) * 1.5 ** zoom), 5, 40);
@@ -87,14 +88,13 @@ export class HeatMap {
     const middle = [stage.scrollLeft + stage.clientWidth / 2, stage.scrollTop + stage.clientHeight / 2];
     Object.assign(this, { view, theme, width: columns * this.cell, height: rows * this.cell });
     Object.assign(field.style, { width: `${this.width}px`, height: `${this.height}px` });
-    this.picture = bitmap(view.values, rows, columns, view.top, theme);
     if (before && before !== this.width) { // another zoom: what was in the middle stays there
       const grown = this.width / before;
       stage.scrollLeft = middle[0] * grown - stage.clientWidth / 2;
       stage.scrollTop = middle[1] * grown - stage.clientHeight / 2;
     }
     this.focused = null;
-    this.drawOverview(rows, columns);
+    this.drawOverview({ values: view.values, rows, columns });
     this.drawPart();
     const scale = this.bar.getContext("2d");
     const part = (place) => (view.signed ? 2 * place - 1 : place), value = (place) => part(place) * Math.abs(part(place)) * view.top;
@@ -104,16 +104,16 @@ export class HeatMap {
   }
 
   /** The whole as small as its panel is wide. */
-  drawOverview(rows, columns) {
+  drawOverview(map) {
     if (this.zoomer.hidden) return;
-    const wide = Math.max(this.room - 80, 60), pen = surface(this.overview, wide, clamp((wide * rows) / columns, 24, 96));
+    const wide = Math.max(this.room - 80, 60), high = clamp((wide * map.rows) / map.columns, 24, 96), pen = surface(this.overview, wide, high);
     pen.imageSmoothingQuality = "high";
-    pen.drawImage(this.picture, 0, 0, wide, clamp((wide * rows) / columns, 24, 96));
+    pen.drawImage(bitmap(shrunk(map, wide), this.view.top, this.theme), 0, 0, wide, high);
   }
 
   /** What the frame shows of the cells, and of what is in focus. */
   drawPart() {
-    const { cell, cells, height, picture, stage, theme, view, width } = this;
+    const { cell, cells, height, stage, theme, view, width } = this;
     if (!view) return;
     const [x, y] = [stage.scrollLeft, stage.scrollTop];
     const wide = clamp(stage.clientWidth - this.left, 0, width), high = clamp(stage.clientHeight - this.above, 0, height);
@@ -122,7 +122,10 @@ export class HeatMap {
     this.shown = { x, y, wide, high, q: [top, bottom], k: [first, last] };
     pen.translate(-x, -y);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(picture, 0, 0, width, height);
+    if (wide && high) {
+      const picture = bitmap({ values: view.values, columns: view.keys.length }, view.top, theme, [top, bottom], [first, last]);
+      pen.drawImage(picture, first * cell, top * cell, picture.width * cell, picture.height * cell);
+    }
     if (cell >= 14) { // hair lines make large cells countable
       pen.fillStyle = theme.surface;
       for (let k = Math.max(first, 1); k < last; k++) pen.fillRect(k * cell - 0.5, y, 1, high);

@@ -74,8 +74,16 @@ export function inflate(source, size) {
   return out;
 }
 
-/** The `size` bytes of the item at an index: the trait `weights` holds what was packed of all `items`, in order. */
+const inflated = new WeakMap(); // by what was packed, and where in it
+
+/**
+ * The `size` bytes of the item at an index, to be read alone: the trait `weights` holds what was packed of all `items`,
+ * in order. What a reader comes back to is there already.
+ */
 export function inflateItem(model, items, index, size) {
-  const from = sum(items.slice(0, index).map(({ bytes }) => bytes));
-  return inflate(bytesOf(model.get("weights")).subarray(from, from + items[index].bytes), size);
+  const packed = model.get("weights"), from = sum(items.slice(0, index).map(({ bytes }) => bytes));
+  const known = inflated.get(packed) ?? new Map();
+  inflated.set(packed, known);
+  if (!known.has(from)) known.set(from, inflate(bytesOf(packed).subarray(from, from + items[index].bytes), size));
+  return known.get(from);
 }

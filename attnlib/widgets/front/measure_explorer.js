@@ -1,7 +1,7 @@
 // MeasureExplorer: a prompt twice, side by side, in the colours of two measures of what its prediction drew on, with
 // the tokens that the prediction needs outlined.
 //
-// What is redrawn when: another question or measure writes both sides; a theme tints them; hovering marks one token.
+// What is redrawn when: another question writes both sides; another measure or theme tints them; hovering marks one token.
 //
 // May be touched for: the sides, and what is said of a token and of the sources' places.
 
@@ -57,7 +57,7 @@ class MeasureView extends View {
     return { trait, select, row, found, node: make("div", { class: "attnm-side" }, field("Measure", select), row.text, found) };
   }
 
-  // ---- written for every question and measure
+  // ---- written for every question
 
   load() {
     const data = (this.data = unpackScores(this.model, this.chosenItem()));
@@ -69,16 +69,20 @@ class MeasureView extends View {
     this.hover = null;
     const { predicted, expected } = data, right = predicted === expected;
     this.answer.textContent = !predicted ? "" : `The model says '${visible(predicted)}'${expected === null ? "" : right ? ", which is right" : `; right is '${visible(expected)}'`}.`;
-    this.write();
+    const apart = data.tokens.some((token) => token.length > 1); // letters stand together
+    for (const { row } of this.sides) row.write(data.tokens, apart, (i) => this.classOf(i));
+    this.measure();
   }
 
-  write() {
-    const { data } = this, apart = data.tokens.some((token) => token.length > 1); // letters stand together
+  // ---- told for every measure
+
+  measure() {
+    const { data } = this;
     for (const side of this.sides) {
       const name = this.measures[side.trait], score = data.scores.find((each) => each.name === name);
       Object.assign(side, { name, score: score ?? null });
       side.select.value = name;
-      side.row.write(data.tokens, name, apart, (i) => this.classOf(i));
+      side.row.label(name);
       side.found.textContent = score ? this.foundBy(score) : `Not given: ${data.missing[name] ?? "not asked"}`;
     }
     this.paint();
@@ -173,8 +177,8 @@ class MeasureView extends View {
 
 function render({ model, el }) {
   const view = new MeasureView(model, el);
-  const load = () => { view.load(); view.announce(); }, write = () => { view.write(); view.announce(); };
-  return connect(view, { item: load, items: load, first: write, second: write, token: () => view.onToken() });
+  const load = () => { view.load(); view.announce(); }, measure = () => { view.measure(); view.announce(); };
+  return connect(view, { item: load, items: load, first: measure, second: measure, token: () => view.onToken() });
 }
 
 export default { render };

@@ -12,14 +12,21 @@ const CELL = 13; // pixels of a column, where the picture can be so wide
 /** Saves what a view shows as "svg", "png" or "csv", under what it is called. */
 export function save(view, kind) {
   const name = `${[...view.name.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "")].slice(0, 80).join("")}.${kind}`;
-  if (kind === "csv") return download(new Blob([csv(view.numbers())], { type: "text/csv" }), name);
+  if (kind === "csv") return download(new Blob(csv(view.numbers()), { type: "text/csv" }), name);
   const picture = printed(view), text = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
   if (kind === "svg") download(text, name);
   else rasterise(text, picture, name);
 }
 
-const csv = (rows) => rows.map((row) => row.map((each) =>
-  (/[",\r\n]/.test(each) ? `"${each.replaceAll('"', '""')}"` : String(each))).join(",")).join("\n") + "\n";
+/** Rows as the parts of a file: a text alone may not be as long as all of them. */
+function csv(rows) {
+  const parts = [""], cell = (each) => (typeof each === "string" && /[",\r\n]/.test(each) ? `"${each.replaceAll('"', '""')}"` : each);
+  for (const row of rows) {
+    if (parts.at(-1).length > 1e6) parts.push("");
+    parts[parts.length - 1] += `${row.map(cell).join(",")}\n`;
+  }
+  return parts;
+}
 
 /** An SVG document as a PNG, three pixels for each of its own as long as that stays printable. */
 function rasterise(text, picture, name) {

@@ -52,15 +52,35 @@ export function tintNode(node, { colour, ink }) {
   Object.assign(node.style, { backgroundColor: colour, color: ink });
 }
 
-/** One pixel per cell, of weights that may be below zero. */
-export function bitmap(values, rows, columns, top, theme) {
-  const picture = canvas("", columns, rows), pen = picture.getContext("2d");
-  const image = pen.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) {
-    pixels[i] = values[i] < 0 ? theme.pixelsUnder[shade(-values[i], top)] : theme.pixels[shade(values[i], top)];
+/** One pixel per cell, of weights that may be below zero: of rows q[0] to q[1], columns k[0] to k[1]. */
+export function bitmap({ values, rows, columns }, top, theme, q = [0, rows], k = [0, columns]) {
+  const [wide, high] = [k[1] - k[0], q[1] - q[0]], picture = canvas("", wide, high), pen = picture.getContext("2d");
+  const image = pen.createImageData(wide, high), pixels = new Uint32Array(image.data.buffer);
+  for (let row = q[0], to = 0; row < q[1]; row++) {
+    for (let from = row * columns + k[0], end = row * columns + k[1]; from < end; from++, to++) {
+      const value = values[from];
+      pixels[to] = value < 0 ? theme.pixelsUnder[shade(-value, top)] : theme.pixels[shade(value, top)];
+    }
   }
   pen.putImageData(image, 0, 0);
   return picture;
+}
+
+/** A map as a small picture needs it, of at most so many rows and columns: of cells that share a place, the one furthest from zero. */
+export function shrunk(map, most) {
+  const { values, rows, columns } = map, block = Math.ceil(Math.max(rows, columns) / most);
+  if (block < 2) return map;
+  const [high, wide] = [Math.ceil(rows / block), Math.ceil(columns / block)], kept = new Float32Array(high * wide);
+  for (let row = 0, from = 0; row < rows; row++) {
+    for (let to = Math.floor(row / block) * wide, column = 0; column < columns; to++) {
+      let furthest = kept[to];
+      for (const end = Math.min(column + block, columns); column < end; column++, from++) {
+        if (Math.abs(values[from]) > Math.abs(furthest)) furthest = values[from];
+      }
+      kept[to] = furthest;
+    }
+  }
+  return { values: kept, rows: high, columns: wide };
 }
 
 /** Whether what lies behind a node is dark: the first ancestor with a colour decides, whoever painted it. */

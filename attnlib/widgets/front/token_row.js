@@ -25,14 +25,16 @@ export class TokenRow {
   }
 
   /** `apart`: a blank between tokens, unless they bring their own; `classOf`, further classes of a token. */
-  write(tokens, name, apart = true, classOf = () => "") {
+  write(tokens, apart = true, classOf = () => "") {
     const spaced = apart && !tokens.some((token) => token.startsWith(" "));
     this.nodes = [];
     this.focused = this.reachable = -1;
-    this.text.setAttribute("aria-label", `Tokens by ${name}; the arrow keys move`);
     this.text.replaceChildren(...written(tokens.slice(0, MOST_WORDS), (word, i) => (this.nodes[i] = make("button",
       { type: "button", class: `${this.style}-token ${classOf(i)}`.trim(), "data-token": i }, word)), (token) => spaced || token.startsWith(" ")));
   }
+
+  /** Says whose scores the colours are. */
+  label(name) { this.text.setAttribute("aria-label", `Tokens by ${name}; the arrow keys move`); }
 
   paint(theme, values, top, signed) {
     this.nodes.forEach((node, i) => tintNode(node, values ? tintOf(theme, values[i], top, signed) : BLANK));

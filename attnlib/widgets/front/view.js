@@ -103,9 +103,16 @@ export class View {
     this.undoer = make("button", { type: "button", class: "attnx-save", title: "One step back (Ctrl + Z)", click: () => this.undo() }, "undo");
     this.offerUndo();
     const savers = ["PNG", "SVG", "CSV"].map((kind) => make("button", { type: "button", class: "attnx-save", "aria-label": `Save as ${kind}`,
-      title: kind === "CSV" ? "Save the numbers shown" : "Save the picture shown", click: () => save(this, kind.toLowerCase()) }, kind));
+      title: kind === "CSV" ? "Save the numbers shown" : "Save the picture shown", click: (event) => this.save(kind.toLowerCase(), event.currentTarget) }, kind));
     return this.tools = make("div", { class: "attnx-savers", role: "group", "aria-label": "Undo, send, save" }, this.undoer,
       ...(this.model.link ? [this.buildLink()] : []), make("span", { class: "attnx-label" }, "save"), ...savers);
+  }
+
+  /** The button says first that it is at work: the millions of numbers of a long text take seconds. */
+  async save(kind, button) {
+    button.setAttribute("aria-busy", "true");
+    await new Promise((painted) => { requestAnimationFrame(() => setTimeout(painted)); });
+    try { save(this, kind); } finally { button.removeAttribute("aria-busy"); }
   }
 
   /** In a page without a kernel: copies the address, which holds what was chosen here. */

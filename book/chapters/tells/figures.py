@@ -100,7 +100,7 @@ def found_by_way(rows: pd.DataFrame) -> Drawn:
         axis.set_title(task, loc="left")
     for axis in axes[0, 1:]:
         axis.set_yticklabels([])
-    figure.supxlabel("from chance (0) to perfect (1)", fontsize=POINTS)
+    axes[0, len(tasks) // 2].set_xlabel("from chance (0) to perfect (1)")  # a legend stands on a supxlabel
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     panels = rows.assign(panel=rows["run"] + ", " + rows["way"])

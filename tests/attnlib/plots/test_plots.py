@@ -123,6 +123,12 @@ def test_whole_numbers_have_no_decimals_and_what_is_not_there_is_a_dash():
     assert cells == ["4", "1.00", "2.50", "a", "–", "0.00", "3.00", "–"]
 
 
+def test_numbers_among_words_are_rounded_as_the_others_are():
+    rows = pd.DataFrame({"more": [0.079107, "not enough data", -0.002328, 3]})
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", plots.table(rows, digits=3).to_html())
+    assert cells == ["0.079", "not enough data", "-0.002", "3"]
+
+
 def test_a_table_without_rows_says_so():
     rows = pd.DataFrame({"value": [1.0]})
     assert plots.table(rows).captioned("x", "All of it.").words == "All of it."

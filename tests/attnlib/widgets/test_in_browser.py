@@ -2,6 +2,7 @@
 
 import csv
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -134,6 +135,33 @@ def test_what_can_be_pressed_is_large_enough_for_a_finger(opened) -> None:
     assert sizes == []
 
 
+def test_on_paper_there_is_nothing_to_press(opened) -> None:
+    """But what is chosen stays, as text."""
+    n = 80
+    page = opened(
+        *(make(title="T") for make, _ in EXPLORERS.values()),
+        AttentionExplorer([f"t{i}" for i in range(n)], torch.eye(n)[None, None]),
+        width=500,
+    )
+    pressed = ".attnx :is(.attnx-save, .attnx-zoom, .attnt-play, input[type=checkbox], textarea, summary)"
+    seen = "nodes => nodes.filter(node => node.checkVisibility()).length"
+    assert page.locator(pressed).evaluate_all(seen) > 20
+    page.emulate_media(media="print")
+    assert page.locator(pressed).evaluate_all(seen) == 0
+    assert page.locator(".attnx select").evaluate_all(seen) > 5
+    page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("width", [400, 1100])
+def test_the_numbers_of_a_colour_scale_never_stand_on_each_other(opened, width: int) -> None:
+    page = opened(AttentionExplorer(list("abc"), torch.rand(1, 2, 3, 3) / 3), width=width)
+    edges = page.locator(".attnx-legend span").evaluate_all(
+        "spans => spans.map(span => span.getBoundingClientRect()).map(({ left, right }) => [left, right])"
+    )
+    assert len(edges) == 6, "its name and five numbers"
+    assert all(right < left for (_, right), (left, _) in pairwise(edges))
+
+
 # ---- what is long
 
 
@@ -200,3 +228,84 @@ def test_of_five_hundred_heads_those_with_pictures_are_named(opened) -> None:
     assert caption.inner_text() == "Heads of layers 0 to 3, of 20" and canvas_hash(page, MAP) != before
     pressed = page.locator(".attnx-thumb[aria-pressed=true]")
     assert becomes(page, lambda: pressed.get_attribute("title"), bool) == "layer 2, head 24"
+
+
+# ---- no more is done than is seen
+
+COUNTED = """() => {
+  const make = CanvasRenderingContext2D.prototype.createImageData;
+  Object.assign(window, { coloured: 0, words: 0, bytes: 0 });
+  CanvasRenderingContext2D.prototype.createImageData = function (wide, high) {
+    coloured += wide * high;
+    return make.call(this, wide, high);
+  };
+  new MutationObserver((changes) => {
+    const added = changes.flatMap(({ addedNodes }) => [...addedNodes]);
+    words += added.filter((node) => node.dataset?.token).length;
+  }).observe(document.body, { childList: true, subtree: true });
+  window.Uint8Array = new Proxy(Uint8Array, { construct: (kind, given) => {
+    const made = Reflect.construct(kind, given);
+    bytes += typeof given[0] === "number" ? made.length : 0;
+    return made;
+  } });
+}"""
+"""Counts cells that are coloured, tokens that are written, and bytes that are made, from now on."""
+
+
+def test_of_a_large_map_only_what_is_seen_is_coloured(opened) -> None:
+    n, generator = 600, torch.Generator().manual_seed(0)
+    weights = torch.softmax(3 * torch.randn(2, 2, n, n, generator=generator), -1)
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], weights, layer=0), width=500)
+    before = canvas_hash(page, MAP)
+    page.evaluate(COUNTED)
+    page.get_by_label("Layer", exact=True).select_option("1")
+    assert canvas_hash(page, MAP) != before and 0 < page.evaluate("coloured") < n * n / 3
+    page.get_by_label("How attention is drawn").select_option("lines")
+    drawing, lines = page.locator(".attnx-drawn"), page.locator(".attnx-lines")
+    assert drawing.evaluate("canvas => canvas.height") <= lines.evaluate("node => node.clientHeight")
+    before = canvas_hash(page, ".attnx-drawn")
+    lines.evaluate("node => { node.scrollTop = node.scrollHeight; }")
+    drawn(page)
+    assert canvas_hash(page, ".attnx-drawn") != before
+    drawing.hover(position={"x": 30, "y": drawing.bounding_box()["height"] - 5})
+    assert f"'t{n - 1}' ({n - 1})" in readout(page), "what is pointed at is the row that is seen there"
+
+
+def test_a_head_among_many_tokens_is_seen_in_its_small_picture(opened) -> None:
+    """Of the cells that share a pixel, the strongest is shown: a mean would hide a diagonal."""
+    n = 600
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], torch.eye(n)[None, None]))
+    darkest = page.locator(".attnx-thumb canvas").last.evaluate(
+        """canvas => Math.min(...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data
+             .filter((_, i) => i % 4 === 0))"""
+    )
+    assert darkest < 150
+
+
+def test_another_measure_and_a_step_back_write_no_word_anew(opened) -> None:
+    scores = {name: torch.randn(900) for name in ("rollout", "blank-out", "gradient norm")}
+    page = opened(MeasureExplorer({"q": {"tokens": ["w"] * 900, "scores": scores, "query": 899}}))
+    shown = looks(page)
+    tinted = page.locator(".attnm-token").first.evaluate("node => node.style.backgroundColor")
+    page.evaluate(COUNTED)
+    page.get_by_label("Measure on the left").select_option("gradient norm")
+    other = page.locator(".attnm-token").first.evaluate("node => node.style.backgroundColor")
+    assert other != tinted
+    page.get_by_text("undo").click()
+    assert looks(page) == shown
+    assert page.locator(".attnm-token").first.evaluate("node => node.style.backgroundColor") == tinted
+    assert page.evaluate("words") == 0
+
+
+def test_what_was_unpacked_once_is_there_when_the_reader_comes_back(opened) -> None:
+    examples = {
+        name: {"tokens": list("abcd"), "attentions": torch.rand(2, 8, 4, 4) / 4} for name in ("one", "other")
+    }
+    page = opened(AttentionExplorer.from_examples(examples))
+    first, choice = canvas_hash(page, MAP), page.get_by_label("Example", exact=True)
+    page.evaluate(COUNTED)
+    choice.select_option("1")
+    assert canvas_hash(page, MAP) != first and page.evaluate("bytes") >= 2 * 8 * 4 * 4
+    page.evaluate("() => { bytes = 0; }")
+    choice.select_option("0")
+    assert canvas_hash(page, MAP) == first and page.evaluate("bytes") == 0

@@ -142,6 +142,7 @@ def test_what_came_back_is_a_share_of_what_was_lost():
     assert found.loc[("came back", "none", "nothing"), "value"] == 0
     assert found.loc[("accuracy OOD", "none", STEEPEST), "value"] == pytest.approx(0.55)
     assert (found["n"] == 2).all()
+    assert found.loc["accuracy ID", "high"].max() == 1
 
 
 @pytest.mark.parametrize(("column", "verdict"), [(0.4, "does not"), (0.7, "holds"), (0.5, "not settled")])

@@ -68,12 +68,17 @@ def by_test(right: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     return summarise(right, ["run", "tested on"], "right").merge(runs, on="run")
 
 
-def of_all_seeds(means: pd.DataFrame) -> pd.DataFrame:
-    """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences."""
+def of_all_seeds(means: pd.DataFrame, *, share: bool = False) -> pd.DataFrame:
+    """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences.
+
+    Args:
+        means: such a table, with a row per seed and setting.
+        share: whether its numbers are shares, so that no interval ends outside 0 and 1.
+    """
     by = [
         str(name) for name in means if name not in ("seed", "value", "low", "high", "n", "spread", "chance")
     ]
-    table = table_over_seeds(means, by, of_one=True)
+    table = table_over_seeds(means, by, share=share, of_one=True)
     if "spread" in means:
         table = table.merge(means.groupby(by, sort=False)["spread"].mean().reset_index(), on=by)
     return table
@@ -229,7 +234,8 @@ def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
     kept = rows[rows["metric"] == metric]
     for name, value in where.items():
         kept = kept[kept[name] == value]
-    return of_all_seeds(kept[[name for name in RECORDED if name != "metric"]])
+    kept = kept[[name for name in RECORDED if name != "metric"]]
+    return of_all_seeds(kept, share=metric in (ACCURACY, SUBJECT))
 
 
 def told(rows: pd.DataFrame) -> dict[str, float | int]:

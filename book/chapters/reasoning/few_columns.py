@@ -191,7 +191,7 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
     $$c = \frac{a_{\text{further}} - a_{\text{nothing}}}{i_{\text{nothing}} - a_{\text{nothing}}}$$
 
     with $a$ the accuracy per token out of distribution and $i$ that in it, model by model; means over seeds,
-    with Student's interval.
+    with Student's interval. What comes back may be below 0, or above 1.
 
     Args:
         rows: `further_rows` as they are recorded, with `kind`, `task`, `positions` and `seed`.
@@ -209,7 +209,7 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
     gained = numbers["accuracy OOD"] - numbers["accuracy OOD, nothing"]
     numbers["came back"] = gained / (numbers["accuracy ID, nothing"] - numbers["accuracy OOD, nothing"])
     tables = [
-        table_over_seeds(numbers, key, name).assign(metric=name)
+        table_over_seeds(numbers, key, name, share=name != "came back").assign(metric=name)
         for name in ("accuracy ID", "accuracy OOD", "mean attention OOD", "came back")
     ]
     return pd.concat(tables, ignore_index=True)

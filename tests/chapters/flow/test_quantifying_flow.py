@@ -141,6 +141,16 @@ def test_means_have_a_spread_and_seeds_an_interval_of_their_own():
     assert row["high"] - row["low"] > 1  # two seeds that are .2 apart settle nothing
 
 
+def test_no_interval_of_a_share_ends_above_1():
+    same = dict.fromkeys(tables.RECORDED, "") | {"n": 500, "spread": 0.1}
+    rows = pd.DataFrame(same | {"seed": [0, 1, 2], "value": [0.97, 0.99, 1.0]})
+    highest = {
+        metric: tables.of_record(rows.assign(metric=metric), metric)["high"].item()
+        for metric in (tables.ACCURACY, tables.SUBJECT, tables.AGREEMENT)
+    }
+    assert highest[tables.ACCURACY] == highest[tables.SUBJECT] == 1 < highest[tables.AGREEMENT]
+
+
 def test_what_a_slip_is_worth_and_averages_that_run_over_layers():
     moved = {way: [each + 0.05 for each in layers] for way, layers in BETTER.items()}
     rows = pd.concat([rows_of(BETTER, slip="none"), rows_of(moved, slip="dense ranks")])

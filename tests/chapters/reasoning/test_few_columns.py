@@ -137,11 +137,13 @@ def test_what_came_back_is_a_share_of_what_was_lost():
         for metric in ("accuracy", "mean attention")
     )  # fmt: skip
     other = pd.DataFrame({"metric": ["accuracy OOD"], "value": [0.0], "kind": ["rotary"]})
-    found = few_columns.came_back(pd.concat([rows, other])).set_index(["metric", "kind", "trained"])
+    found = few_columns.came_back(pd.concat([rows, other]))
+    found = found.set_index(["metric", "kind", "trained"]).sort_index()
     assert found.loc[("came back", "rotary", STEEPEST), "value"] == pytest.approx((0.2 / 0.4 + 0.4 / 0.8) / 2)
     assert found.loc[("came back", "none", "nothing"), "value"] == 0
     assert found.loc[("accuracy OOD", "none", STEEPEST), "value"] == pytest.approx(0.55)
     assert (found["n"] == 2).all()
+    assert found.loc["accuracy ID", "high"].max() == 1
 
 
 @pytest.mark.parametrize(("column", "verdict"), [(0.4, "does not"), (0.7, "holds"), (0.5, "not settled")])

@@ -245,7 +245,7 @@ def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
         ahead: above 0.
     """
     some = rows[rows["low"] > 0 if ahead else rows["high"] < 0]
-    found = [f"*{row[name]}* {in_words(row)}" for row in some.to_dict("records")]
+    found = [f"{row[name]} {in_words(row)}" for row in some.to_dict("records")]
     return "; ".join(found) or "none"
 
 

@@ -158,7 +158,7 @@ def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path
 IN_WORDS = re.compile(r"[+-]?\d[\d.,]*( %| points)? (\[|±)")
 """A number with its interval or spread in one cell: for readers, not for programs."""
 
-RAW = re.compile(r"\b(?:nan|NaN|NaT|None|<NA>)\b|\w+Error\b|object at 0x")
+RAW = re.compile(r"\b(?:nan|NaN|NaT|None|<NA>|inf)\b|\w+Error\b|object at 0x")
 
 
 COUNTED = re.compile(r"\], (n = )?[\d,]+( seeds?)?$")

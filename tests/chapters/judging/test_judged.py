@@ -112,6 +112,12 @@ def test_the_halves_are_apart_and_whole():
     assert abs(len(CHOOSING) - len(CONFIRMING)) <= 1
 
 
+def test_the_recorded_run_was_halved_so():
+    kept = came_with_the_book("judging_measures", questions=120)
+    for name, half in GROUPS.items():
+        assert set(kept.loc[kept["run"] == name, "n"]) == {len(half)}
+
+
 def test_the_choice_does_not_look_at_the_settings_that_confirm():
     assert chosen(table(x=(0.6, -1.0, 1.0), y=(0.5, 1.0, 1.0))) == "x"
 

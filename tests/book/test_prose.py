@@ -37,9 +37,13 @@ CHAPTERS = {
 each_page = pytest.mark.parametrize("name", PAGES | CHAPTERS)
 
 MEASURED = re.compile(r"\d[\d.,]* ?(?:%|points\b)|\[[-+]?\d[\d.]*, [-+]?\d[\d.]*(?=\]|;)|\bn = \d+")
-SAID_BY = re.compile(r"\b(?:authors?|theirs?|they|paper's|original|its log|chance is|the repository)\b")
-"""A number of the study's own; and what is known without a measurement."""
-DEFINED = re.compile(r"95 %|(?:level of|top|should be|bf16, to) 5 %|by 0 %|at 100 %|2\.5 % each|\(n = 3\)")
+OF_A_STUDY = re.compile(r"\b(?:authors?|theirs?|they|paper's|original|its log|the repository)\b")
+FIGURES = pd.read_csv(ROOT / "book/chapters/records/paper_figures.csv", comment="#")["value"]
+KNOWN = re.compile(r"chance is [\d to]*$")
+"""What follows from a definition."""
+DEFINED = re.compile(
+    r"95 %|(?:level of|top|should be|bf16, to) 5 %|\b5 % most|by 0 %|at 100 %|2\.5 % each|\(n = 3\)"
+)
 """Levels of intervals, parts of definitions and ends of scales."""
 
 
@@ -51,11 +55,21 @@ def test_what_was_measured_is_glued_not_typed(name: str) -> None:
         for found in MEASURED.finditer(re.sub(r"\$[^$]+\$|`[^`]+`", "", paragraph)):
             before = found.string[max(0, found.start() - 150) : found.start()]
             near = found.string[max(0, found.start() - 12) : found.end() + 8]
-            assert SAID_BY.search(before) or DEFINED.search(near), f"typed: ...{near}..."
+            if not DEFINED.search(near) and not KNOWN.search(before):
+                assert OF_A_STUDY.search(before), f"typed: ...{near}..."
+                assert is_a_figure(found[0]), f"no figure of a study: ...{near}..."
+
+
+def is_a_figure(said: str) -> bool:
+    """Whether a number is one that was read from a study, as it is or in percent, to as many places."""
+    number = said.rstrip("% points").rstrip(".,").replace(",", "")
+    places = len(number.partition(".")[2])
+    values = pd.to_numeric(FIGURES, errors="coerce")
+    return bool(any((values * scale).round(places).eq(float(number)).any() for scale in (1, 100)))
 
 
 COUNTED: dict[str, tuple[str, Callable[[], int]]] = {
-    r"holds (\w+) tests of the second": ("index.md", lambda: _judges()),
+    r"holds (\w+) (?:tests of the second )?against known answers": ("index.md", lambda: _judges()),
     r"\[(\w+) small tasks\]": ("index.md", lambda: PAGES["book/tasks.md"].count("{dropdown} Solution")),
     r"a needle in (\w+) cells": ("index.md", lambda: _cells("Find a needle")),
     r"Find a needle in (\w+) cells": ("book/think.md", lambda: _cells("Find a needle")),
@@ -104,7 +118,7 @@ def test_the_python_that_is_asked_for_is_the_projects(name: str) -> None:
 OTHERS = {"ensurepip is not available", "Passed unknown parameter", "The kernel died"}
 """Messages of other programs."""
 COMPOSED = re.compile(
-    r"\[(?:other code|uncommitted changes|no checksum)\]|failed in cell|_toc.yml names|not the checkpoint of a"
+    r"\[(?:other code|uncommitted changes|no checksum)\]|failed in cell|_toc.yml names|the checkpoint of a"
 )
 """Messages with a part that is put in."""
 

@@ -63,9 +63,14 @@ class Fault:
         """What the change is in: a function of the fault's name, or the file."""
         return self.name.split(": ")[0].split(", ")[-1].split(".")[-1].strip("_ ") or Path(self.file).stem
 
-    def _distance(self, file: str) -> tuple[bool, bool]:
-        text = _tests()[file]
-        return not re.search(rf"\b{self._function}\b", text), f".{Path(self.file).stem} " not in text
+    def _distance(self, test: str) -> tuple[bool, bool, bool]:
+        """Least for tests that are called like the file or its folder, and name the function and the file."""
+        path, text = Path(self.file), _tests()[test]
+        return (
+            not any(name in Path(test).stem for name in (path.stem, path.parent.name)),
+            not re.search(rf"\b{self._function}\b", text),
+            f".{path.stem} " not in text,
+        )
 
     @property
     def _elsewhere(self) -> list[str]:

@@ -10,7 +10,7 @@ import yaml
 from book.front.faults import FOUND
 
 from .drawing import EQUIVALENT, changes
-from .planting import ROOT, TABLES, copied, faults, noticed_by, planted
+from .planting import CONTRADICTIONS, ERRED, ROOT, TABLES, copied, faults, noticed_by, planted
 
 FAULTS = faults(*TABLES.values())
 
@@ -27,8 +27,11 @@ def test_every_fault_can_be_planted_and_its_tests_are_there(tmp_path) -> None:
 
 
 def test_what_was_found_is_of_these_faults() -> None:
+    """Of those by rule some may not have been planted yet: `make faults` goes on."""
     found = pd.read_csv(FOUND, keep_default_na=False)
-    assert found["fault"].tolist() == [fault.name for fault in FAULTS], "make faults"
+    asked = set(found["fault"])
+    assert found["fault"].tolist() == [fault.name for fault in FAULTS if fault.name in asked], "make faults"
+    assert asked >= {fault.name for fault in faults(ERRED, CONTRADICTIONS)}, "make faults"
     of_code = found[found["kind"] != "in words"]
     assert (of_code["noticed_by"] != "").mean() > 0.95 and of_code["of_room"].mean() > 0.85
 
@@ -70,7 +73,7 @@ def test_what_changes_no_number_is_not_counted_and_says_why() -> None:
 @pytest.mark.slow
 def test_faults_drawn_anew_are_noticed(tmp_path) -> None:
     found = pd.read_csv(FOUND, keep_default_na=False).set_index("fault")["noticed_by"]
-    known = [fault for fault in FAULTS if found[fault.name]]
+    known = [fault for fault in FAULTS if found.get(fault.name)]
     copy = copied(tmp_path / "copy")
     for fault in random.SystemRandom().sample(known, 5):
         assert noticed_by(fault, copy), fault

@@ -23,6 +23,7 @@ from book.chapters.judging.predictions import (
     CHOOSING,
     CONFIRMING,
     EXPECTED,
+    GROUPS,
     JUDGING,
     TODAY,
     chosen,
@@ -42,6 +43,7 @@ from book.chapters.judging.tables import (
     same_as_a_judge,
     sign_table,
 )
+from book.chapters.records import came_with_the_book
 from book.chapters.refusals import ParameterError
 from tests.parameters import smallest
 

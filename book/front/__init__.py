@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from .explorer import explorer
-from .faults import planted
+from .faults import contradicted, planted
 from .findings import listed, tally
 from .gallery import gallery
 from .speed import CHARTS, bounds, chart
@@ -25,6 +25,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "explorers": gallery,
     "bounds": bounds,
     "faults": planted,
+    "contradictions": contradicted,
     **{f"chart {name}": partial(chart, name) for name in CHARTS},
 }
 """By the comment: MyST for the page, given the tree that is rendered; files it needs are written there."""

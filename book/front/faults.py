@@ -1,4 +1,4 @@
-"""What became of the faults that were planted in the code: who noticed them."""
+"""What became of the faults that were planted in the code and in the text: who noticed them."""
 
 from pathlib import Path
 
@@ -9,14 +9,42 @@ from book.pipeline.stage import myst_table
 FOUND = Path(__file__).parents[1] / "faults.csv"
 """Written by `make faults` (`tests/faults`): a row per fault, with the test that noticed it, or none."""
 
+IN_WORDS = "in words"
+"""The kind of those that were planted in the text."""
+
 
 def planted(stage: Path) -> str:
-    """A sentence with the counts, the faults that none noticed, and a row per room, in MyST."""
+    """Faults of the code: the counts, those that none noticed, and a row per room, in MyST."""
+    found = _found()
+    found = found[found["kind"] != IN_WORDS]
+    columns = pd.get_dummies(found["kind"]).assign(noticed=found["noticed"], own=found["of_room"])
+    rooms = columns.groupby(found["room"]).sum()
+    kinds = [name for name in rooms if name not in ("noticed", "own")]
+    table = myst_table(
+        ["room", *kinds, "noticed", "by a test of the room"], [list(row) for row in rooms.itertuples()]
+    )
+    own = f", **{found['of_room'].sum()}** of them by a test of the same room"
+    return f"{_said(found, 'faults', own)}\n\n{table}"
+
+
+def contradicted(stage: Path) -> str:
+    """Contradictions of the text: the counts, and those that none noticed, in MyST."""
+    found = _found()
+    return _said(found[found["kind"] == IN_WORDS], "contradictions")
+
+
+def _found() -> pd.DataFrame:
     found = pd.read_csv(FOUND, keep_default_na=False)
-    noticed = found["noticed_by"].ne("")
-    rooms = found.assign(noticed=noticed).groupby("room")["noticed"].agg(["size", "sum"])
-    missed = "".join(f"\n- {name}" for name in found.loc[~noticed, "fault"])
-    said = f"Of **{len(found)}** faults, the tests of the same room noticed **{noticed.sum()}**"
-    said += f". Nobody noticed:\n{missed}" if missed else ", which is all of them."
-    table = myst_table(["room", "planted", "noticed"], [list(row) for row in rooms.itertuples()])
-    return f"{said}\n\n{table}"
+    return found.assign(noticed=found["noticed_by"].ne(""))
+
+
+def _said(found: pd.DataFrame, what: str, more: str = "") -> str:
+    missed = "".join(f"\n- {_as_code(name)}" for name in found.loc[~found["noticed"], "fault"])
+    said = f"Of **{len(found)}** {what}, the tests noticed **{found['noticed'].sum()}**{more}"
+    return said + (f". Not noticed:\n{missed}" if missed else "; none was missed.")
+
+
+def _as_code(name: str) -> str:
+    """A fault by rule is called by its place and the change: code, as it is."""
+    place, change, after = name.partition(": ")
+    return f"{place}: `` {after} ``" if change and place.partition(",")[0].endswith(".py") else name

@@ -37,7 +37,9 @@ RECORDS_TABLE = re.compile(r"^% records$", re.MULTILINE)
 TIMES = re.compile(r"^% times$", re.MULTILINE)
 REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
 # Comments where parts are to stand that are made with the book: see book.front.
-MADE = re.compile(r"^% (tally|findings|explorer|summary|explorers|bounds|faults|chart \w+)$", re.MULTILINE)
+MADE = re.compile(
+    r"^% (tally|findings|explorer|summary|explorers|bounds|faults|contradictions|chart \w+)$", re.MULTILINE
+)
 
 
 NOTICE = """{file}: the weights of {name} (Allal et al. 2025, SmolLM2: When Smol Goes Big), rounded to

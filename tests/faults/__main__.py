@@ -1,4 +1,4 @@
-"""`make faults`: plants every fault of the table, one at a time, and writes which test noticed it.
+"""`make faults`: plants every fault of the tables, one at a time, and writes which test noticed it.
 
 What was asked before, of a fault of the same name, is kept, so that a run that is killed goes on;
 `--again` asks all.
@@ -15,9 +15,9 @@ import pandas as pd
 
 from book.front.faults import FOUND
 
-from .planting import ROOT, Fault, asked, copied, faults, noticed_by
+from .planting import ROOT, TABLES, Fault, copied, faults, is_of_room, noticed_by, pytest
 
-COLUMNS = ["fault", "room", "noticed_by", "seconds"]
+COLUMNS = ["fault", "kind", "room", "noticed_by", "of_room", "seconds"]
 
 
 def main() -> None:
@@ -26,18 +26,20 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="ask also what was asked before")
     parser.add_argument("--cores", type=int, default=2, help="how many faults at once")
     options = parser.parse_args()
-    known = faults()
+    kinds = {fault.name: kind for kind, table in TABLES.items() for fault in faults(table)}
+    order = {name: place for place, name in enumerate(kinds)}
     kept = pd.read_csv(FOUND, keep_default_na=False) if FOUND.exists() else pd.DataFrame(columns=COLUMNS)
-    kept = kept[kept["fault"].isin([fault.name for fault in known] if not options.again else [])]
-    rows = kept.to_dict("records")
+    rows = kept[kept["fault"].isin([] if options.again else kinds)].to_dict("records")
+    left = [each for each in faults(*TABLES.values()) if each.name not in {row["fault"] for row in rows}]
+
+    def write() -> None:
+        table = pd.DataFrame(sorted(rows, key=lambda row: order[row["fault"]]), columns=COLUMNS)
+        table.to_csv(FOUND, index=False)
+
     with tempfile.TemporaryDirectory() as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.cores):
             copies.put(copied(Path(folder) / str(number)))
-        left = [fault for fault in known if fault.name not in set(kept["fault"])]
-        files = sorted({file for fault in left for file in fault.tests})
-        if left and (clean := asked(Path(folder) / "0", "-n", str(options.cores), *files)).returncode:
-            raise SystemExit(f"Without a fault, these tests should pass:\n{clean.stdout[-3000:]}")
 
         def ask(fault: Fault) -> None:
             copy, start = copies.get(), time.monotonic()
@@ -45,16 +47,25 @@ def main() -> None:
                 by = noticed_by(fault, copy)
             finally:
                 copies.put(copy)
+            seconds = round(time.monotonic() - start)
+            of_room = is_of_room(by, fault.room)
             rows.append(
-                dict(zip(COLUMNS, (fault.name, fault.room, by, round(time.monotonic() - start)), strict=True))
+                dict(
+                    zip(
+                        COLUMNS,
+                        (fault.name, kinds[fault.name], fault.room, by, of_room, seconds),
+                        strict=True,
+                    )
+                )
             )
-            order = {each.name: place for place, each in enumerate(known)}
-            table = pd.DataFrame(sorted(rows, key=lambda row: order[row["fault"]]), columns=COLUMNS)
-            table.to_csv(FOUND, index=False)
-            print(f"{len(rows)} of {len(known)}  {fault.name}: {by or 'NOT NOTICED'}", flush=True)
+            write()
+            print(f"{len(rows)} of {len(kinds)}  {fault.name}: {by or 'NOT NOTICED'}", flush=True)
 
         with ThreadPoolExecutor(options.cores) as pool:
             list(pool.map(ask, left))
+        asked = sorted({row["noticed_by"] for row in rows if "::" in row["noticed_by"]}) if left else []
+        if asked and (clean := pytest(copies.get(), "-n", str(options.cores), *asked)).returncode:
+            raise SystemExit(f"Without a fault, these tests should pass:\n{clean.stdout[-3000:]}")
     missed = sum(not row["noticed_by"] for row in rows)
     print(f"{len(rows) - missed} of {len(rows)} faults noticed; {FOUND.relative_to(ROOT)}")
 

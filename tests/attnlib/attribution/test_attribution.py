@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
 import transformers as hf
 
 from attnlib.attribution import METHODS, attribute, attributions
-from attnlib.attribution.attention import shares_a_pass
+from attnlib.attribution.attention import one_pass, shares_a_pass
 from attnlib.attribution.disturbing import activation_patching, attention_knockout, blank_out
+from attnlib.attribution.prompts import Prompts
 from attnlib.attribution.registry import SIGNED
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model
@@ -129,6 +131,18 @@ def test_what_watches_attention_takes_one_pass(model):
     together = [name for name, method in METHODS.items() if shares_a_pass(method)]
     found = attributions(model, IDS, together)
     assert len(passes) == 1 and [*found] == together and "rollout" in together
+
+
+class Echo(torch.nn.Module):
+    """A model without attention: says every token again."""
+
+    def forward(self, input_ids, attention_mask=None):
+        return SimpleNamespace(logits=torch.nn.functional.one_hot(input_ids, 99).float())
+
+
+def test_logits_alone_are_had_of_a_model_without_attention():
+    scores, logits = one_pass(Echo(), Prompts(IDS[:1], 5), {}, logits_from=3)
+    assert scores == {} and torch.equal(logits.argmax(-1), IDS[:1, 3:])
 
 
 def test_a_plain_name_stands_before_its_variants():

@@ -83,7 +83,7 @@ def by_hand(model, change_of, query, monkeypatch):
     return falls
 
 
-@pytest.mark.parametrize("suppression", [0.9, 0.3])
+@pytest.mark.parametrize("suppression", [0.9, 0.3, 1.0])
 def test_atman_multiplies_the_scores_of_a_key(made, monkeypatch, suppression):
     def change_of(token):
         factor = torch.ones(N)

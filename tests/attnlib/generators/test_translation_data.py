@@ -158,6 +158,17 @@ def test_a_known_set_is_found_by_its_folder_whatever_the_case(tmp_path, monkeypa
     assert sorted(data.test.texts) == sorted(lines(10, 400)) and data.languages == ("de", "en")
 
 
+def test_iwslt14_is_trained_on_a_part_of_its_validation_set(tmp_path):
+    """Its folder has no training set, and the test set is that of the study."""
+    place = tmp_path / "iwslt14_de_en_tok"
+    place.mkdir()
+    write(place / "validation.tsv", lines(60))
+    write(place / "test.tsv", lines(10, 400))
+    data = bitext("iwslt14", tmp_path, vocabulary=60)
+    assert sorted(data.test.texts) == sorted(lines(10, 400))
+    assert sorted(data.train.texts + data.validation.texts) == sorted(lines(60)) and len(data.validation) == 3
+
+
 def test_a_public_file_is_read_once_and_has_to_be_what_it_was(tmp_path, monkeypatch):
     public = {}
     for name in ("train.de", "train.en", "test.de", "test.en"):

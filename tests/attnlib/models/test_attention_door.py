@@ -11,10 +11,12 @@ import torch
 import transformers as hf
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
+from transformers.models.llama.modeling_llama import repeat_kv
 
 from attnlib.attribution import attributions
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import Wanted, heads_ablated, interface, reinforced, watching
+from attnlib.models.attention.call import Affine
 from attnlib.rollout import generate_with_rollout, rollout, rollout_of, stream_with_rollout
 from tests.attnlib.rollout.test_rollout_value_slot import N, eager_attentions
 from tests.attnlib.small_models import GROUPED, build, tokens
@@ -83,6 +85,16 @@ def test_changes_act_in_the_order_in_which_they_are_entered(kind, ablated_first,
             even = seen / seen.sum(-1, keepdim=True)
             expected[:, 2] = even if instead == "uniform" else 0.0
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+def test_a_change_mixes_every_heads_own_values_where_heads_share_them():
+    """`A' V` from `A V`, with the values of grouped heads laid out as transformers does."""
+    drawn = torch.Generator().manual_seed(0)
+    attention, onto = torch.rand(2, 2, 4, 5, 5, generator=drawn).softmax(-1)
+    values = torch.rand(2, 2, 5, 8, generator=drawn)
+    of_heads = repeat_kv(values, 2)
+    expected = (0.4 * attention + 0.6 * onto) @ of_heads
+    torch.testing.assert_close(Affine(0.4, 0.6, onto).of(attention @ of_heads, values), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

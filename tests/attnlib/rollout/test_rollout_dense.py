@@ -169,6 +169,10 @@ def test_what_is_not_finite_is_named(bad):
         rollout(attention)
     with pytest.raises(ValueError, match="layer 2"):
         rollout(attention, torch.zeros(4, 5))  # no weight hides it
+    for heads, end in ((4, r"\(batch 1, head 3\)\."), (5, r"\(batch 1, head 3\), \.\.\.\.")):
+        attention[1, 2, :heads, 4, 0] = bad
+        with pytest.raises(ValueError, match=end):  # four are named, and that there are more
+            rollout(attention)
 
 
 def test_row_sums_far_from_one_warn():

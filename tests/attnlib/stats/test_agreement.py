@@ -58,6 +58,7 @@ def test_xi_averages_over_runs():
     agreements, accuracies = [[0.1, 0.5, 0.9], [0.1, 0.3, 0.9]], [[0.5, 0.7, 0.9], [0.5, 0.8, 0.9]]
     assert xi(agreements, accuracies, 0.35) == pytest.approx(0.75)
     assert xi(agreements, accuracies, 0.4) == pytest.approx(0.9)  # equal is not better
+    assert xi([0.1 + 0.2, 0.5], [0.7, 0.9], 0.3) == 0.9  # nor is what rounding makes larger
 
 
 @settings(max_examples=40)

@@ -12,8 +12,10 @@ import pytest
 from attnlib.stats import (
     Agreements,
     AgreementSettings,
+    Ragged,
     RunScores,
     agreement_tables,
+    attention_spread,
     over_left_out,
     split_rows,
     top_match,
@@ -303,6 +305,13 @@ def test_curves_over_training_rise_where_attention_learns(parts):
     np.testing.assert_allclose(
         first, np.nanmean(Agreements.of(evaluation, selection)._seed_curve, axis=(0, 2))
     )
+
+
+def test_spread_is_1_where_attention_is_even_and_0_on_one_token():
+    two = Ragged(np.array([0.5, 0.5, 1.0, 0.0]), np.array([2, 2]))
+    np.testing.assert_allclose(attention_spread(two), [1, 0], atol=1e-12)
+    with pytest.raises(ValueError, match="at least two tokens; 1 of 2 do not"):
+        attention_spread(Ragged(np.array([1.0, 0.5, 0.5]), np.array([1, 2])))
 
 
 def test_rows_with_a_nan_or_no_token_count_nowhere(runs):

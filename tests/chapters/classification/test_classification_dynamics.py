@@ -33,6 +33,8 @@ def test_the_corpus_is_as_the_parameters_say(corpus):
     seen = ClassificationDynamics.checked(SMALL).looked_at
     assert {name: len(part) for name, part in seen.items()} == {"train": 40, "validation": 40, "test": 60}
     assert set(seen["train"].texts) <= set(corpus.train.texts)
+    as_many_as_in_the_notebook = ClassificationDynamics.checked(SMALL | {"train_documents": 0}).corpus.train
+    assert len(as_many_as_in_the_notebook) == QUICK["train_documents"]  # of planted documents there is no end
     all_of_one_side = ClassificationDynamics.checked(SMALL | {"difficulty": 0.0}).corpus.test
     assert (all_of_one_side.toward_label(all_of_one_side.relevance) >= 0).all()
 

@@ -1,5 +1,7 @@
 """The part on heads of the chapter on copying: who is trained when, put together of whom, what is said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -94,6 +96,8 @@ def test_no_two_runs_are_alike_but_in_what_they_are_to_share(cache, monkeypatch)
     assert (setups[0].batches(5).source == setups[1].batches(5).source).all()  # one order
     assert (setups[0].valid[0].source == setups[1].valid[0].source).all()  # fixed sequences
     assert not (setups[0].batches(0).source[0] == setups[0].valid[0].source[0]).all()
+    (looks,) = p.setup(replace(runs[0], steps=25)).hooks  # every 10 steps, as in the original, and at the end
+    assert list(looks.steps) == [0, 10, 20, 25]
 
 
 def test_models_of_several_heads_have_orders_of_their_own(cache):

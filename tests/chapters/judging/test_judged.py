@@ -23,6 +23,7 @@ from book.chapters.judging.predictions import (
     CHOOSING,
     CONFIRMING,
     EXPECTED,
+    GROUPS,
     JUDGING,
     TODAY,
     chosen,
@@ -42,6 +43,7 @@ from book.chapters.judging.tables import (
     same_as_a_judge,
     sign_table,
 )
+from book.chapters.records import came_with_the_book
 from book.chapters.refusals import ParameterError
 from tests.parameters import smallest
 
@@ -110,6 +112,12 @@ def table(**taus):
 def test_the_halves_are_apart_and_whole():
     assert set(CHOOSING).isdisjoint(CONFIRMING) and sorted([*CHOOSING, *CONFIRMING]) == sorted(JUDGING)
     assert abs(len(CHOOSING) - len(CONFIRMING)) <= 1
+
+
+def test_the_recorded_run_was_halved_so():
+    kept = came_with_the_book("judging_measures", questions=120)
+    for name, half in GROUPS.items():
+        assert set(kept.loc[kept["run"] == name, "n"]) == {len(half)}
 
 
 def test_the_choice_does_not_look_at_the_settings_that_confirm():

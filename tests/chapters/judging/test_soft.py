@@ -88,16 +88,18 @@ def test_soft_sufficiency_and_comprehensiveness_by_hand(monkeypatch):
     assert SOFT["Soft-NC"](case, scores)[:, :2].tolist() == [[pytest.approx(1), pytest.approx(0)]] * 4
 
 
-def test_a_measure_that_scores_high_everywhere_keeps_more_unless_the_share_is_fixed(monkeypatch):
+@pytest.mark.parametrize(("name", "more"), [("Soft-NS", 1), ("Soft-NC", 0)])
+def test_a_measure_that_scores_high_everywhere_keeps_more_unless_the_share_is_fixed(name, more, monkeypatch):
+    """Or loses more, of comprehensiveness, which keeps the rest."""
     case = Case(model("causal"), questions(True))
     kept = []
     monkeypatch.setattr(soft, "softly", lambda case, stay: kept.append(stay) or stay.mean(-1))
     places = np.arange(6.0)
     modest, generous = (np.broadcast_to(each, case.candidates.shape) for each in (places**4, places**0.2))
-    for name in ("Soft-NS", "Soft-NS at a fixed share"):
-        SOFT[name](case, np.stack([modest, generous], 1))
+    for each in (name, f"{name} at a fixed share"):
+        SOFT[each](case, np.stack([modest, generous], 1))
     free, fixed = ((each[:, 2:] * case.candidates[:, None]).sum(-1) for each in kept)
-    assert (free[:, 1] > 1.2 * free[:, 0]).any()
+    assert (free[:, more] > 1.2 * free[:, 1 - more]).any()
     np.testing.assert_allclose(fixed[:, 0], fixed[:, 1], atol=1e-6)
 
 

@@ -35,12 +35,12 @@ def test_what_can_be_left_out():
     assert len(without) == 9 and without[-1].name == "as published, 20,000 drawn"
 
 
-def test_the_model_has_room_for_every_problem_of_its_task():
+def test_the_model_has_room_for_every_problem_of_its_task_and_no_more():
     p = params()
     for run in p.runs():
         task = p.task(run)
         batch = task.batch(p.splits(run).test)
-        assert batch.input_ids.shape[1] <= p.config(run).max_length
+        assert batch.input_ids.shape[1] <= p.config(run).max_length == task.max_length
         assert p.config(run).causal and p.config(run).norm == "post" and p.config(run).activation == "gelu"
 
 

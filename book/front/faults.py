@@ -19,7 +19,7 @@ def planted(stage: Path) -> str:
     found = found[found["kind"] != IN_WORDS]
     columns = pd.get_dummies(found["kind"]).assign(noticed=found["noticed"], own=found["of_room"])
     rooms = columns.groupby(found["room"]).sum()
-    kinds = [name for name in rooms if name not in ("noticed", "own")]
+    kinds = [str(name) for name in rooms if name not in ("noticed", "own")]
     table = myst_table(
         ["room", *kinds, "noticed", "by a test of the room"], [list(row) for row in rooms.itertuples()]
     )

@@ -28,8 +28,8 @@ TEXTS = [
     *("../../../outside", "/etc/passwd", "a\nb", "\u202eabc", "{{x}}", "${HOME}", "`id`", 7, None, []),
 ]
 
-FREE = {"prompt", "text", "sentence", "sequence", "problem", "tokens", "ignore", "continuation"}
-"""Parameters that hold a reader's own text: of any characters, as far as a model reads them."""
+FREE = {"prompt", "text", "sentence", "sequence", "problem", "tokens", "ignore", "continuation", "scores_folder"}
+"""Parameters that hold a reader's own text, or a folder to write to: of any characters."""
 
 NORMAL = {"tasks", "supervised", "strengths", "corpora", "ablations", "data"}
 """Parameters that a chapter brings into one form: without repetitions, in its own order or letters."""

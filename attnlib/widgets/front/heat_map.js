@@ -7,7 +7,7 @@
 // May be touched for: cells, labels, legend, zoom.
 
 import { canvas, clamp, fit, FONT, make, surface, tick } from "./common.js";
-import { bitmap, colourOf, css } from "./themes.js";
+import { bitmap, colourOf, css, shrunk } from "./themes.js";
 import "./heat_map.css";
 
 const LEGIBLE = 13, CLOSE = 6; // pixels of a cell: from which every label is there, and from which it can do without zoom

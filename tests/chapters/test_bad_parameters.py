@@ -28,7 +28,17 @@ TEXTS = [
     *("../../../outside", "/etc/passwd", "a\nb", "\u202eabc", "{{x}}", "${HOME}", "`id`", 7, None, []),
 ]
 
-FREE = {"prompt", "text", "sentence", "sequence", "problem", "tokens", "ignore", "continuation", "scores_folder"}
+FREE = {
+    "prompt",
+    "text",
+    "sentence",
+    "sequence",
+    "problem",
+    "tokens",
+    "ignore",
+    "continuation",
+    "scores_folder",
+}
 """Parameters that hold a reader's own text, or a folder to write to: of any characters."""
 
 NORMAL = {"tasks", "supervised", "strengths", "corpora", "ablations", "data"}

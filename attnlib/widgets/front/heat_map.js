@@ -122,7 +122,7 @@ export class HeatMap {
     this.shown = { x, y, wide, high, q: [top, bottom], k: [first, last] };
     pen.translate(-x, -y);
     pen.imageSmoothingEnabled = false;
-    if (wide && high) {
+    if (bottom > top && last > first) { // a frame that is not laid out, or still scrolled to where a longer text was, shows none
       const picture = bitmap({ values: view.values, columns: view.keys.length }, view.top, theme, [top, bottom], [first, last]);
       pen.drawImage(picture, first * cell, top * cell, picture.width * cell, picture.height * cell);
     }

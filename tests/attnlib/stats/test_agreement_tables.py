@@ -294,6 +294,20 @@ def test_pairs_of_seeds_are_all_there_is_of_them_and_left_out_with_either(parts)
     assert over[["low", "high"]].isna().all()  # one pair
 
 
+def test_a_checkpoint_at_which_nothing_can_be_ranked_is_not_chosen():
+    lengths, up, steps = np.full(4, 5), np.tile(np.arange(5.0), 4), np.arange(2)
+    both, accuracy = np.stack([up, up]), np.ones(2)
+    runs = {
+        name: RunScores(lengths, steps, alpha=both, beta=both, accuracy=accuracy)
+        for name in ("gold", "normal_B")
+    }
+    ranked = np.stack([0 * up, -up])  # all alike at first, and then the reverse of what is attended to
+    runs["uniform"] = RunScores(lengths, steps, beta=ranked, accuracy=accuracy)
+    found = Agreements.of(runs, runs, gold="gold", settings=AgreementSettings("kendall"))
+    assert found.chosen["alpha, beta_uf"] == 1
+    assert found.table().set_index("metric").loc["A(alpha, beta_uf)", "value"] == pytest.approx(-1)
+
+
 def test_curves_over_training_rise_where_attention_learns(parts):
     selection, evaluation = parts
     table = Agreements.of(evaluation, selection).over_training()

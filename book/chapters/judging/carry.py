@@ -48,8 +48,8 @@ PREDICTED = (
         by_measure(PLAUSIBILITY, NEAR, OTHER),
     ),
 )
-"""Written before the first run of this part, in which three settings had models of three seeds. There, weights of
-any kind were right as often as even ones; so all settings have three since."""
+"""Written before the first run of this part, in which three settings had models of three seeds. Weights of
+any kind were right as often as even ones there; so all settings have three since."""
 
 
 def near_and_far(questions: Questions) -> tuple[Questions, Questions]:

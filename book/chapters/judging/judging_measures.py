@@ -89,7 +89,9 @@ class JudgingMeasures(Chapter):
                 f"methods should be at least two, to be ranked, or none for all; got {self.methods}"
             )
         if "carry" in self.parts and self.seeds == 1:
-            raise ValueError('seeds should be at least 2 where parts has "carry", whose weights go to another')
+            raise ValueError(
+                'seeds should be at least 2 where parts has "carry", whose weights go to another'
+            )
         return self
 
     @property

@@ -16,7 +16,7 @@ from attnlib.stats.intervals import Estimate
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.resampling import Statistic, resampled_means
 from attnlib.stats.seeds import table_over_seeds
-from book.chapters.judging.judged import DIGITS, PLAUSIBILITY, RUNGS, Judged
+from book.chapters.judging.judged import DIGITS, PLAUSIBILITY, RUNGS, Judged, difference
 from book.chapters.judging.tables import part_table
 from book.chapters.tells.predictions import verdict
 
@@ -119,3 +119,20 @@ def kept(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
     judges["high"] = judges["high"].clip(upper=1.0)
     came_out = [verdict(*ends) for ends in zip(expected["low"], expected["high"], strict=True)]
     return [judges, measures, expected.assign(**{"came out": came_out})]
+
+
+def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:
+    """What became of predictions over all settings: the mean of what each has, with Student's interval.
+
+    Args:
+        expected: the last of `kept`.
+
+    Returns:
+        Columns `prediction`, `came out`, `value`, `low`, `high` and `n`, the settings.
+    """
+    groups = expected.groupby("prediction", sort=False)["value"]
+    rows = [(words, *difference(values)) for words, values in groups]
+    found = pd.DataFrame(rows, columns=["prediction", *Estimate._fields])
+    came_out = [verdict(*ends) for ends in zip(found["low"], found["high"], strict=True)]
+    found.insert(1, "came out", came_out)
+    return found

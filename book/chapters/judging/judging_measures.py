@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from attnlib.attribution.registry import METHODS, SIGNED
 from book.chapters.chapter import Chapter
-from book.chapters.judging import needles, roar
+from book.chapters.judging import carry, needles, roar
 from book.chapters.judging.beyond import tables
 from book.chapters.judging.fitted import LEARNED, cross_fitted
 from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
@@ -36,7 +36,7 @@ Cases = dict[tuple[str, int], Case]
 Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
 """What measures say of the questions of these, by name."""
 
-BEYOND = {"needles": needles, "roar": roar}
+BEYOND = {"carry": carry, "needles": needles, "roar": roar}
 """Parts with a module of their own: what judges say, and what was expected."""
 
 PARTS = ("apart", *BEYOND)
@@ -87,6 +87,10 @@ class JudgingMeasures(Chapter):
         if len(self.methods) == 1:
             raise ValueError(
                 f"methods should be at least two, to be ranked, or none for all; got {self.methods}"
+            )
+        if "carry" in self.parts and self.seeds == 1:
+            raise ValueError(
+                'seeds should be at least 2 where parts has "carry", whose weights go to another'
             )
         return self
 

@@ -1,6 +1,7 @@
 """Judges on needles, models trained again, and what is kept of parts that are asked for."""
 
 import copy
+import dataclasses
 from functools import partial
 from types import SimpleNamespace
 
@@ -9,18 +10,21 @@ import pandas as pd
 import pytest
 import torch
 
+from attnlib.attribution.learned import learned_heads
 from attnlib.generators.base import IGNORE
 from attnlib.generators.rasp import language
 from attnlib.generators.tokenizer import UNK_ID
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.judging import beyond, needles, roar
+from book.chapters.judging import beyond, carry, needles, roar
 from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
+from book.chapters.judging.fitted import prompts_of
 from book.chapters.judging.judged import PLAUSIBILITY, RUNGS, Judged, agreement, judge
 from book.chapters.judging.predictions import EXPECTED, TODAY
 from book.chapters.judging.protocols import PROTOCOLS
 from book.chapters.judging.removal import Case
 from book.chapters.judging.tables import part_rows
 from book.chapters.tells.asked import about_programs
+from book.chapters.tells.measured import scored
 from book.chapters.tells.questions import gathered
 from tests.parameters import smallest
 
@@ -149,7 +153,14 @@ def test_of_several_models_intervals_are_over_them_and_what_is_recorded_is_read_
     pd.testing.assert_frame_equal(lost, found["x, by measure"], check_dtype=False)
     assert expected["came out"].tolist() == ["no", "no", "yes"]
     assert expected["value"].tolist()[:2] == [-2.0, -2.0]
+    over = beyond.expected_over_settings(expected).set_index("prediction")
+    assert over["n"].to_dict() == {"the second is better": 2, "the truth is above noise": 1}
+    assert (
+        over.loc["the second is better", "value"] == -2
+        and over.loc["the second is better", "came out"] == "no"
+    )
     assert all(each.empty for each in beyond.kept(pd.DataFrame(), "x"))
+    assert beyond.expected_over_settings(expected[:0]).empty
     wide = beyond.kept(rows.assign(low=-2.0, high=2.0), "x")[0].set_index("number")
     assert {*wide.loc[TAU, "low"]} == {-1} and {*wide.loc[BEFORE, "low"]} == {0} and {*wide["high"]} == {1}
 
@@ -199,3 +210,41 @@ def test_a_language_model_is_judged_and_nothing_is_where_it_is_not_asked_for(mon
     assert len(table) == 2 * len(needles.JUDGES) * 2 and table["value"].between(-1, 1).all()
     assert p.beyond("roar") == {} and chapter().beyond("needles") == {}
     assert {EXPECTED, TODAY} <= {*needles.JUDGES} <= {*PROTOCOLS}
+
+
+def test_weights_are_learned_in_distribution_and_asked_out_of_it_the_next_seeds_too(case, monkeypatch):
+    far = torch.arange(len(case.questions)) % 2 == 1
+    known = dataclasses.replace(case.questions, right=torch.ones_like(far), in_distribution=~far)
+    models = [case.model, copy.deepcopy(case.model), copy.deepcopy(case.model)]
+    for seed, model in enumerate(models):
+        torch.manual_seed(seed)
+        for weights in model.parameters():
+            torch.nn.init.normal_(weights, std=0.5)
+    asked = [known, known, known.where(~far)]  # to the last one, nothing out of distribution
+    setting = SimpleNamespace(
+        seeds=lambda p: [0, 1, 2], make=lambda p, seed, others: (models[seed], asked[seed])
+    )
+    monkeypatch.setattr(
+        carry,
+        "SETTINGS",
+        {"reverse": setting, "alone": SimpleNamespace(seeds=lambda p: [0], make=setting.make)},
+    )
+    monkeypatch.setattr(carry, "ASKED", ("reverse", "alone"))
+    found = carry.judged(chapter(parts=["carry"], seeds=3))
+    assert [(each.setting, each.seed) for each in found] == [("reverse", 0), ("reverse", 1)]
+    near, out = known.where(~far), known.where(far)
+    for seed, each in enumerate(found):
+        ways = {
+            name: scored(models[seed], out, {name: learned_heads(models[of], prompts_of(near))}).scores[name]
+            for name, of in ((carry.NEAR, seed), (carry.OTHER, seed + 1))
+        }
+        wanted = judge("reverse", seed, Case(models[seed], out, seed=seed), ways, {}).numbers[PLAUSIBILITY]
+        got = each.numbers[PLAUSIBILITY][:, [each.measures.index(name) for name in ways]]
+        assert np.array_equal(got, wanted[:, :2]) and not np.array_equal(wanted[:, 0], wanted[:, 1])
+        assert {carry.LIKE, carry.EVEN, carry.LEADER} <= {*each.measures}
+    assert {*beyond.tables("carry", found, carry.PREDICTED)["carry, expected"]["n"]} == {2}
+
+
+def test_weights_cannot_go_to_another_seed_where_there_is_one():
+    with pytest.raises(ValueError, match="seeds should be at least 2"):
+        chapter(parts=["carry"], seeds=1)

@@ -9,7 +9,7 @@ import { shape, svg, SvgPen } from "./svg_pen.js";
 import "./saving.css";
 
 const CELL = 13; // pixels of a column, where the picture can be so wide
-const SLICE = 20000, STRIP = 1000; // rows that are written, and pixels that are drawn, at once
+const SLICE = 20000; // rows that are written at once
 
 /** Saves what a view shows as "svg", "png" or "csv", under what it is called. */
 export async function save(view, kind) {
@@ -41,16 +41,9 @@ async function raster(text, { width, height }) {
   const image = new Image(), factor = Math.min(3, 6000 / Math.max(width, height));
   image.src = URL.createObjectURL(text);
   await image.decode();
-  const sheet = canvas("", Math.round(width * factor), Math.round(height * factor)), pen = sheet.getContext("2d");
-  for (let top = 0; top < sheet.height; top += STRIP) {
-    pen.save();
-    pen.beginPath();
-    pen.rect(0, top, sheet.width, STRIP);
-    pen.clip();
-    pen.drawImage(image, 0, 0, sheet.width, sheet.height);
-    pen.restore();
-    await rest();
-  }
+  const sheet = canvas("", Math.round(width * factor), Math.round(height * factor));
+  sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height); // at once: strips would differ where they meet
+  await rest();
   URL.revokeObjectURL(image.src);
   return new Promise((ready) => { sheet.toBlob(ready, "image/png"); });
 }

@@ -44,7 +44,7 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
 
     Args:
         histories: `History.table` of each run, by what the legend is to call it.
-        metric: the evaluated value on the left; the loss is on the right.
+        metric: the evaluated value on the left, a share; the loss is on the right.
     """
     rows = labelled(histories, "run")
     figure, (left, right) = row_of_panels(2, height=3.0)
@@ -54,7 +54,7 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
                 axis, part.assign(value=part[column]).dropna(subset="value"), "step", look, label=plain(name)
             )
         axis.set_xlabel("training step")
-    left.set_ylabel(f"{metric.replace('_', ' ')} (validation)")
+    left.set(ylabel=f"{metric.replace('_', ' ')} (validation)", ylim=SHARES)
     right.set(ylabel="cross entropy (training)", yscale="log")
     for which in ("major", "minor"):
         getattr(right.yaxis, f"set_{which}_formatter")(LogFormatter(labelOnlyBase=which == "major"))

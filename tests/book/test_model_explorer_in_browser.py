@@ -338,6 +338,18 @@ def test_a_narrow_screen_is_not_overflowed(opened, name, chapter, longest):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_what_is_written_behind_a_long_question_is_in_view_until_it_is_scrolled_away(opened):
+    page = opened(explorer(REVERSES, "algorithmic_reasoning", text="longerthantraining"), width=400)
+    scrolled = page.locator(".attno-result .attnx-scroll")
+    cell = page.locator(".attno-result tr").nth(1).locator("td", has_text=re.compile(".")).first
+    frame, first = scrolled.bounding_box(), cell.bounding_box()
+    name = page.get_by_role("rowheader", name="writes", exact=True).bounding_box()
+    assert name["x"] + name["width"] <= first["x"] < frame["x"] + frame["width"] / 2
+    scrolled.evaluate("node => { node.scrollLeft = 0; }")
+    page.get_by_label("Layer", exact=True).select_option(index=1)
+    assert scrolled.evaluate("node => node.scrollLeft") == 0
+
+
 def test_it_can_be_used_by_keyboard_alone(opened):
     page = opened(explorer())
     page.locator("input[type=text]").focus()

@@ -40,6 +40,11 @@ def test_the_page_shows_every_table_once():
     assert sorted(named) == [path.name for path in TABLES]
 
 
+def test_as_many_tables_are_open_as_can_be_read():
+    unfolded = re.sub(r"```\{dropdown\}.*?^```$", "", PAGE, flags=re.DOTALL | re.MULTILINE)
+    assert 0 < unfolded.count("{csv-table}") <= 7
+
+
 def test_every_table_of_measurements_names_its_program():
     captions = dict(
         re.findall(

@@ -3,7 +3,7 @@
 //
 // May be touched for: how the maps stand side by side, and what is said of a pair of tokens.
 
-import { capital, clamp, LONGEST, make, range, visible } from "./common.js";
+import { capital, clamp, LONGEST, make, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
 import { largestAt, magnitude, number, unpackScores } from "./scores_data.js";
 import { HeatMap } from "./heat_map.js";
@@ -138,10 +138,10 @@ class AlignmentView extends ScoresView {
   }
 
   /** Every score of every pair at the checkpoint shown, as rows for a file. */
-  numbers() {
+  * numbers() {
     const { data: { cells, columns, keys, scores }, queries } = this, values = scores.map((score) => this.valuesOf(score));
-    const cell = (i) => [Math.floor(i / columns), queries[Math.floor(i / columns)], i % columns, keys[i % columns], ...values.map((each) => each[i])];
-    return [["target", "target token", "source", "source token", ...scores.map(({ name }) => name)], ...range(cells).map(cell)];
+    yield ["target", "target token", "source", "source token", ...scores.map(({ name }) => name)];
+    for (let i = 0; i < cells; i++) yield [Math.floor(i / columns), queries[Math.floor(i / columns)], i % columns, keys[i % columns], ...values.map((each) => each[i])];
   }
 
   tabulate() {

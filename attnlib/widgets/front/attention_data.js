@@ -4,6 +4,7 @@
 
 import { bytesOf, range, READ, sum, visible } from "./common.js";
 import { inflateItem } from "./inflate.js";
+import { shrunk } from "./themes.js";
 
 /** The item at an index: its names, its sizes, `all` its bytes [checkpoint layer head query key], and the last checkpoint's. */
 export function unpack(model, index) {
@@ -12,7 +13,7 @@ export function unpack(model, index) {
   const masksAt = sum(items.slice(0, index).map(({ masks, shape }) => masks * Math.ceil((shape[3] * shape[4]) / 8)));
   const masks = bytesOf(model.get("masks")), all = inflateItem(model, items, index, checkpoints * size);
   return {
-    ...item, checkpoints, layers, heads, rows, columns, cells, size, all, weights: all.subarray((checkpoints - 1) * size),
+    ...item, checkpoints, layers, heads, rows, columns, stored: rows, cells, size, all, weights: all.subarray((checkpoints - 1) * size),
     crossed: item.query_tokens !== null, keys: item.tokens.map(visible), queries: (item.query_tokens ?? item.tokens).map(visible),
     maskOf: item.mask_of, mask: (k) => unpackedBits(masks.subarray(masksAt + k * maskBytes), cells),
   };
@@ -23,20 +24,17 @@ export function unpack(model, index) {
  * head, if that is `wanted` and there are any.
  */
 export function ofReferencedRows(data, wanted) {
-  const { layers, heads, rows, columns } = data, all = range(rows);
+  const { rows, columns } = data, all = range(rows), row = (cells, q) => cells.subarray(q * columns, (q + 1) * columns);
   if (!wanted) return { ...data, origin: all };
   const masks = range(1 + Math.max(...data.maskOf.flat())).map(data.mask);
-  const row = (from, q) => from.subarray(q * columns, (q + 1) * columns);
   const origin = all.filter((q) => masks.some((cells) => row(cells, q).includes(1)));
   if (!origin.length || origin.length === rows) return { ...data, origin: all };
-  const picked = (from, maps) => {
-    const some = new Uint8Array(maps * origin.length * columns);
-    for (let map = 0; map < maps; map++) origin.forEach((q, i) => some.set(row(from, map * rows + q), (map * origin.length + i) * columns));
+  const cells = origin.length * columns, kept = masks.map((mask) => {
+    const some = new Uint8Array(cells);
+    origin.forEach((q, i) => some.set(row(mask, q), i * columns));
     return some;
-  };
-  const weights = picked(data.weights, layers * heads), kept = masks.map((cells) => picked(cells, 1));
-  return { ...data, origin, weights, rows: origin.length, cells: origin.length * columns, crossed: true,
-    queries: origin.map((q) => data.queries[q]), mask: (index) => kept[index] };
+  });
+  return { ...data, origin, rows: origin.length, cells, crossed: true, queries: origin.map((q) => data.queries[q]), mask: (index) => kept[index] };
 }
 
 /** Bits, eight to a byte, as 0 and 1: a mask travels so. */
@@ -46,15 +44,32 @@ function unpackedBits(bytes, count) {
   return bits;
 }
 
-/** Weights of one head, or of the mean of a layer's heads (head -1); stored as bytes, or numbers as they are. */
+/** Weights of one head, or of the mean of a layer's heads (head -1), [query key]. */
 export function weightsOf(data, layer, head) {
-  const heads = head < 0 ? range(data.heads) : [head], values = new Float32Array(data.cells);
-  const parts = data.weights instanceof Uint8Array ? Float64Array.from(READ, (weight) => weight / heads.length) : null;
-  for (const each of heads) {
-    const from = (layer * data.heads + each) * data.cells, stored = data.weights.subarray(from, from + data.cells);
-    for (let i = 0; i < data.cells; i++) values[i] += parts ? parts[stored[i]] : stored[i] / heads.length;
-  }
+  const { cells, columns, rows } = data, values = new Float32Array(cells), read = reader(data, layer, head);
+  for (let q = 0; q < rows; q++) read(q, values.subarray(q * columns, (q + 1) * columns));
   return values;
+}
+
+/** The same as a small picture needs them. Only one row at a time is held: to fill memory takes longer than to add. */
+export function smallOf(data, layer, head, most) {
+  const row = new Float32Array(data.columns), read = reader(data, layer, head);
+  return shrunk((q) => read(q, row), data.rows, data.columns, most);
+}
+
+/** What puts the weights of a query into an array; they are stored as bytes, or numbers as they are. */
+function reader({ columns, heads, origin, rows, stored = rows, weights }, layer, head) {
+  const among = head < 0 ? range(heads) : [head];
+  const parts = weights instanceof Uint8Array ? Float64Array.from(READ, (weight) => weight / among.length) : null;
+  return (q, row) => {
+    row.fill(0);
+    for (const each of among) {
+      const from = ((layer * heads + each) * stored + (origin?.[q] ?? q)) * columns;
+      if (parts) for (let k = 0; k < columns; k++) row[k] += parts[weights[from + k]];
+      else for (let k = 0; k < columns; k++) row[k] += weights[from + k] / among.length;
+    }
+    return row;
+  };
 }
 
 /** Reference of one head as 0 and 1, of any head for the mean; null where there is none. */

@@ -92,8 +92,8 @@ export class AttentionView extends View {
   }
 
   buildHeads() { this.heads.build(this.data, this.layer); }
-  readHeads() { this.heads.read(); }
-  drawHeads() { this.heads.draw(this.theme, this.stretched); }
+  readHeads() { this.heads.forget(); }
+  drawHeads() { this.heads.draw(this.theme, this.stretched, this.printing); }
 
   /** The tokens as buttons, one for every query; cross-attention has a second line with the keys. */
   buildStrips() {
@@ -134,8 +134,8 @@ export class AttentionView extends View {
       this.readHeads();
       this.drawHeads();
     }
-    const values = weightsOf(data, layer, head), largest = this.heads.at(layer, head)?.largest ?? (largestOf(values) || 1);
-    this.target = referenceOf(data, layer, head);
+    this.readShown();
+    const { values } = this, largest = this.heads.at(layer, head)?.largest ?? (largestOf(values) || 1);
     this.view = { values, top: this.stretched ? largest : 1, reference: outlined ? this.target : null, queries: data.queries, keys: data.keys };
     map.caption.textContent = capital(this.place());
     map.stage.setAttribute("aria-label", `${this.name}. ${data.rows} queries by ${data.columns} keys. ` +
@@ -148,6 +148,13 @@ export class AttentionView extends View {
     this.lines.draw(this.view, this.theme, map.node.clientWidth);
     this.showFocus();
     this.tabulate();
+  }
+
+  /** The weights and the reference of the head shown; another width, scale or theme reads them no second time. */
+  readShown() {
+    const { data, layer, head } = this, of = [data.weights, layer, head];
+    if (of.every((each, i) => each === this.readOf?.[i])) return;
+    Object.assign(this, { readOf: of, values: weightsOf(data, layer, head), target: referenceOf(data, layer, head) });
   }
 
   // ---- drawn for every row in focus: all the work of a hover
@@ -213,10 +220,10 @@ export class AttentionView extends View {
 
   /** The weights of the head shown, as rows for a file. */
   * numbers() {
-    const { data: { queries, keys, rows, columns }, target, view: { values } } = this;
+    const { data: { queries, keys, rows, columns }, target, values } = this, places = queries.map((_, q) => this.at(q));
     yield ["query", "query token", "key", "key token", "weight", ...(target ? ["reference"] : [])];
     for (let q = 0, i = 0; q < rows; q++) {
-      for (let k = 0; k < columns; k++, i++) yield [this.at(q), queries[q], k, keys[k], values[i], ...(target ? [target[i]] : [])];
+      for (let k = 0; k < columns; k++, i++) yield [places[q], queries[q], k, keys[k], values[i], ...(target ? [target[i]] : [])];
     }
   }
 

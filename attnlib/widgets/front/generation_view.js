@@ -186,12 +186,14 @@ export class GenerationView extends View {
   }
 
   /** All generated tokens in the layer shown, and the chosen one in the others, as rows for a file. */
-  numbers() {
+  * numbers() {
     const { data, generated, layer } = this, others = range(data.layers).filter((each) => each !== layer);
     const places = [...range(data.rows.length).map((g) => [g, layer]), ...others.map((each) => [generated, each])];
-    const head = ["generated", "generated token", "layer", "prompt", "prompt token", data.measure];
-    return [head, ...places.flatMap(([g, each]) => [...rowOf(data, g, each)].map((value, k) =>
-      [g, data.queries[g], each < 0 ? "mean" : layerNumber(each), k, data.keys[k], value]))];
+    yield ["generated", "generated token", "layer", "prompt", "prompt token", data.measure];
+    for (const [g, each] of places) {
+      const row = rowOf(data, g, each), [token, name] = [data.queries[g], each < 0 ? "mean" : layerNumber(each)];
+      for (let k = 0; k < row.length; k++) yield [g, token, name, k, data.keys[k], row[k]];
+    }
   }
 
   tabulate() {

@@ -3,12 +3,13 @@
 //
 // May be touched for: the small pictures. The heat map of the chosen head is heat_map.js.
 
-import { canvas, clamp, largestOf, make, range, surface } from "./common.js";
-import { bitmap, shrunk } from "./themes.js";
-import { placeName, weightsOf } from "./attention_data.js";
+import { canvas, clamp, largestOf, make, range, rest, surface } from "./common.js";
+import { bitmap } from "./themes.js";
+import { placeName, smallOf } from "./attention_data.js";
 
 const MOST_PICTURES = 120; // pictures at once
 const FINEST = 88; // rows or columns of a picture, at most: two for each of its pixels
+const SOME_CELLS = 1e6; // that are read at once; the page has its turn before more
 
 export class HeadPictures {
   /** `choose({layer, head})` is called when the reader does. */
@@ -27,7 +28,9 @@ export class HeadPictures {
     const number = (text) => make("span", { class: "attnx-number", "aria-hidden": "true" }, text);
     const heads = Math.min(data.heads, MOST_PICTURES), layers = Math.max(Math.floor(MOST_PICTURES / (heads + 1)), 1), first = Math.floor(chosen / layers) * layers;
     const all = heads === data.heads && layers >= data.layers, last = Math.min(first + layers, data.layers) - 1;
+    const same = this.data?.layers === data.layers && this.data.heads === data.heads && this.first === first;
     Object.assign(this, { data, heads, first, last });
+    if (same) return; // of another example, or of some of its rows, the buttons are the same
     this.caption.textContent = all ? "All heads" : `${heads < data.heads ? `The first ${heads} of ${data.heads} heads` : "Heads"} of layers ${first} to ${last}, of ${data.layers}`;
     this.node.style.gridTemplateColumns = `auto repeat(${heads + 1}, auto)`;
     this.node.replaceChildren(number(""), number("mean"), ...range(heads).map(number));
@@ -44,13 +47,12 @@ export class HeadPictures {
     }
   }
 
-  /** Reads the weights of every head, as far as its picture shows them; `largest` is what a stretched scale ends at. */
-  read() {
-    const { rows, columns } = this.data;
-    for (const each of this.all) {
-      each.small = shrunk({ values: weightsOf(this.data, each.layer, each.head), rows, columns }, FINEST);
-      each.largest = largestOf(each.small.values) || 1;
-    }
+  /** The weights of every head are to be read anew; `largest` is what a stretched scale ends at. */
+  forget() { for (const each of this.all) each.small = each.largest = undefined; }
+
+  read(each) {
+    each.small = smallOf(this.data, each.layer, each.head, FINEST);
+    each.largest ??= largestOf(each.small.values) || 1;
   }
 
   holds(layer) { return layer >= this.first && layer <= this.last; }
@@ -65,13 +67,23 @@ export class HeadPictures {
     return 24 + columns * (this.width + 6);
   }
 
-  draw(theme, stretched) {
-    const { width } = this, { rows, columns } = this.data, height = Math.max(20, Math.round(width * clamp(rows / columns, 0.4, 2.5)));
-    for (const { picture, small, largest } of this.all) {
-      const pen = surface(picture, width, height);
+  /** Of large maps one picture after the other, behind all else, unless all are wanted `now`. */
+  async draw(theme, stretched, now) {
+    const { width } = this, { rows, columns, cells, heads } = this.data, height = Math.max(20, Math.round(width * clamp(rows / columns, 0.4, 2.5)));
+    const turn = (this.turn = {});
+    let read = 0;
+    for (const each of this.all) {
+      read += each.small ? 0 : cells * (each.head < 0 ? heads : 1);
+      if (read > SOME_CELLS && !now) {
+        await rest();
+        if (this.turn !== turn) return; // what was to be drawn is not shown any more
+        read = 0;
+      }
+      if (!each.small) this.read(each);
+      const pen = surface(each.picture, width, height);
       pen.imageSmoothingEnabled = columns > width;
       pen.imageSmoothingQuality = "high";
-      pen.drawImage(bitmap(small, stretched ? largest : 1, theme), 0, 0, width, height);
+      pen.drawImage(bitmap(each.small, stretched ? each.largest : 1, theme), 0, 0, width, height);
     }
   }
 

@@ -20,6 +20,7 @@ export class HeatMap {
    */
   constructor(react, axes = ["key →", "query ↓"]) {
     this.react = react;
+    this.widths = new WeakMap(); // of the widest of some tokens
     this.cells = canvas("attnx-map", 0, 0);
     this.overlay = canvas("attnx-overlay", 0, 0);
     this.rowLabels = canvas("attnx-rows", 0, 0);
@@ -59,9 +60,14 @@ export class HeatMap {
 
   /** Chooses the size of a cell for a width, of the panel alone and beside other things `taken` wide, and steps of zoom. */
   arrange({ queries, keys }, width, taken, zoom, rows = queries.length) {
-    const pen = this.rowLabels.getContext("2d");
-    pen.font = `13px ${FONT}`;
-    const widest = (tokens) => Math.ceil(Math.max(...tokens.map((token) => pen.measureText(token).width)));
+    const widest = (tokens) => {
+      if (!this.widths.has(tokens)) {
+        const pen = this.rowLabels.getContext("2d");
+        pen.font = `13px ${FONT}`;
+        this.widths.set(tokens, Math.ceil(Math.max(...tokens.map((token) => pen.measureText(token).width))));
+      }
+      return this.widths.get(tokens);
+    };
     const most = width < 480 ? 72 : 110;
     this.left = clamp(widest(queries) + 12, 56, most);
     const raw = (room) => Math.min((room - this.left - 2) / keys.length, 36);
@@ -103,12 +109,16 @@ export class HeatMap {
       make("span", { style: `left: ${100 * place}%` }, tick(value(place)).replace("-", "−"))));
   }
 
-  /** The whole as small as its panel is wide. */
+  /** The whole as small as its panel is wide, where there is a place for it. */
   drawOverview(map) {
-    if (this.zoomer.hidden) return;
+    if (!this.zoomer.offsetParent) return;
     const wide = Math.max(this.room - 80, 60), high = clamp((wide * map.rows) / map.columns, 24, 96), pen = surface(this.overview, wide, high);
+    if (this.small?.of !== map.values || this.small.wide !== wide) {
+      const row = (q) => map.values.subarray(q * map.columns, (q + 1) * map.columns);
+      this.small = { of: map.values, wide, map: shrunk(row, map.rows, map.columns, wide) };
+    }
     pen.imageSmoothingQuality = "high";
-    pen.drawImage(bitmap(shrunk(map, wide), this.view.top, this.theme), 0, 0, wide, high);
+    pen.drawImage(bitmap(this.small.map, this.view.top, this.theme), 0, 0, wide, high);
   }
 
   /** What the frame shows of the cells, and of what is in focus. */
@@ -252,9 +262,11 @@ function outline(cells, columns, rows, shown) {
   const at = (q, k) => q >= 0 && k >= 0 && q < rows && k < columns && cells[q * columns + k];
   const lines = [];
   for (let q = shown.q[0]; q <= shown.q[1]; q++) {
-    for (let k = shown.k[0]; k <= shown.k[1]; k++) {
-      if (!at(q, k) !== !at(q - 1, k)) lines.push([k, q, k + 1, q]);
-      if (!at(q, k) !== !at(q, k - 1)) lines.push([k, q, k, q + 1]);
+    for (let k = shown.k[0], left = at(q, k - 1); k <= shown.k[1]; k++) {
+      const here = at(q, k);
+      if (!here !== !at(q - 1, k)) lines.push([k, q, k + 1, q]);
+      if (!here !== !left) lines.push([k, q, k, q + 1]);
+      left = here;
     }
   }
   return lines;

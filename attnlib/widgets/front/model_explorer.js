@@ -207,6 +207,14 @@ class ModelView extends AttentionView {
     const outputs = (name, each) => line(name, at(each, each.texts), at(each, each.good ?? []));
     this.output.replaceChildren(make("tbody", {}, line("reads", run.tokens), outputs(this.swapped ? "writes now" : "writes", run),
       ...(this.swapped ? [outputs("as trained", own)] : []), ...(run.right ? [line("right", at(run, run.right))] : [])));
+    if (this.told !== this.asked && this.output.offsetWidth) this.showWritten(run.begin - task.skipped);
+  }
+
+  /** Scrolls the table, where it is too wide, to the two tokens before what is written: once for a text. */
+  showWritten(column) {
+    const [name, ...cells] = this.output.rows[0].cells;
+    this.output.parentElement.scrollLeft = cells[Math.max(column - 2, 0)].offsetLeft - name.offsetWidth;
+    this.told = this.asked;
   }
 
   describe(q) {

@@ -1,44 +1,51 @@
 // Saving: what an explorer shows, as a picture in light colours or as numbers. The picture is the page's own: every
-// text, box and canvas of the card where the page has laid it out, a canvas by the strokes that were drawn on it.
+// text, box and canvas of the card where the page has laid it out, a canvas by the strokes that were drawn on it. What
+// takes long is done in slices, so that the page answers meanwhile.
 //
 // May be touched for: how what is in a page becomes SVG, and what a file is called.
 
-import { canvas, clamp, download, make, recording } from "./common.js";
-import { svg, SvgPen } from "./svg_pen.js";
+import { canvas, clamp, download, make, recording, rest } from "./common.js";
+import { shape, svg, SvgPen } from "./svg_pen.js";
 import "./saving.css";
 
 const CELL = 13; // pixels of a column, where the picture can be so wide
+const SLICE = 20000; // rows that are written at once
 
 /** Saves what a view shows as "svg", "png" or "csv", under what it is called. */
-export function save(view, kind) {
+export async function save(view, kind) {
   const name = `${[...view.name.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "")].slice(0, 80).join("")}.${kind}`;
-  if (kind === "csv") return download(new Blob(csv(view.numbers()), { type: "text/csv" }), name);
-  const picture = printed(view), text = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
-  if (kind === "svg") download(text, name);
-  else rasterise(text, picture, name);
+  if (kind === "csv") return download(await csv(view.numbers()), name);
+  const picture = printed(view);
+  await rest();
+  const text = new Blob([await svg(picture)], { type: "image/svg+xml" });
+  download(kind === "svg" ? text : await raster(text, picture.attributes), name);
 }
 
-/** Rows as the parts of a file: a text alone may not be as long as all of them. */
-function csv(rows) {
-  const parts = [""], cell = (each) => (typeof each === "string" && /[",\r\n]/.test(each) ? `"${each.replaceAll('"', '""')}"` : each);
+/** Rows as a file. */
+async function csv(rows) {
+  const parts = [], cell = (each) => (typeof each === "string" && /[",\r\n]/.test(each) ? `"${each.replaceAll('"', '""')}"` : each);
+  let lines = [];
+  const pack = () => { parts.push(new Blob(lines)); lines = []; };
   for (const row of rows) {
-    if (parts.at(-1).length > 1e6) parts.push("");
-    parts[parts.length - 1] += `${row.map(cell).join(",")}\n`;
+    lines.push(`${row.map(cell).join(",")}\n`);
+    if (lines.length < SLICE) continue;
+    pack();
+    await rest();
   }
-  return parts;
+  pack();
+  return new Blob(parts, { type: "text/csv" });
 }
 
 /** An SVG document as a PNG, three pixels for each of its own as long as that stays printable. */
-function rasterise(text, picture, name) {
-  const [width, height] = ["width", "height"].map((side) => Number(picture.getAttribute(side)));
+async function raster(text, { width, height }) {
   const image = new Image(), factor = Math.min(3, 6000 / Math.max(width, height));
-  image.onload = () => {
-    const sheet = canvas("", Math.round(width * factor), Math.round(height * factor));
-    sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
-    URL.revokeObjectURL(image.src);
-    sheet.toBlob((png) => download(png, name), "image/png");
-  };
   image.src = URL.createObjectURL(text);
+  await image.decode();
+  const sheet = canvas("", Math.round(width * factor), Math.round(height * factor));
+  sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height); // at once: strips would differ where they meet
+  await rest();
+  URL.revokeObjectURL(image.src);
+  return new Promise((ready) => { sheet.toBlob(ready, "image/png"); });
 }
 
 /** The card as it would be in light colours, wide enough for its columns and without what is there to be pressed. */
@@ -70,35 +77,32 @@ function printed(view) {
 
 function drawing(root, strokes, title) {
   const from = root.getBoundingClientRect(), width = Math.max(root.scrollWidth, from.width), height = Math.max(root.scrollHeight, from.height);
-  const sheet = svg("svg", { height });
-  sheet.append(svg("title", {}, title), svg("rect", { width, height, fill: getComputedStyle(root).backgroundColor }));
+  const sheet = shape("svg", { height }), pen = new SvgPen();
+  sheet.inside.push(shape("title", {}, title), shape("rect", { width, height, fill: getComputedStyle(root).backgroundColor }));
   const placed = ({ left, top, width, height }, more = 0) => ({ x: left - from.left - more, y: top - from.top - more, width: width + 2 * more, height: height + 2 * more });
   let right = 0; // where what is drawn ends: beyond it stays nothing blank
   const reach = (rect) => { right = Math.max(right, rect.right - from.left); };
 
   const box = (node, style, group) => {
-    const at = node.getBoundingClientRect(), { x, y, width: w, height: h } = placed(at), rx = parseFloat(style.borderTopLeftRadius) || "", before = group.childElementCount;
-    if (!/^rgba\(.*, 0\)$/.test(style.backgroundColor)) group.append(svg("rect", { ...placed(at), rx, fill: style.backgroundColor }));
+    const at = node.getBoundingClientRect(), { x, y, width: w, height: h } = placed(at), rx = parseFloat(style.borderTopLeftRadius) || "", before = group.inside.length;
+    if (!/^rgba\(.*, 0\)$/.test(style.backgroundColor)) group.inside.push(shape("rect", { ...placed(at), rx, fill: style.backgroundColor }));
     const wide = ["Top", "Right", "Bottom", "Left"].map((side) => parseFloat(style[`border${side}Width`])), stroke = style.borderTopColor;
-    if (wide.every(Boolean)) group.append(svg("rect", { ...placed(at, -wide[0] / 2), rx, fill: "none", stroke, "stroke-width": wide[0] }));
-    else if (wide[2]) group.append(svg("path", { d: `M${x} ${y + h}h${w}`, stroke: style.borderBottomColor }));
+    if (wide.every(Boolean)) group.inside.push(shape("rect", { ...placed(at, -wide[0] / 2), rx, fill: "none", stroke, "stroke-width": wide[0] }));
+    else if (wide[2]) group.inside.push(shape("path", { d: `M${x} ${y + h}h${w}`, stroke: style.borderBottomColor }));
     const around = [/^(rgb\([^)]*\)) 0px 0px 0px ([\d.]+)px/.exec(style.boxShadow)].filter(Boolean).map(([, colour, spread]) => [colour, Number(spread), 0]);
     if (style.outlineStyle === "solid") around.push([style.outlineColor, parseFloat(style.outlineWidth), parseFloat(style.outlineOffset)]);
-    for (const [colour, spread, off] of around) group.append(svg("rect", { ...placed(at, off + spread / 2), rx, fill: "none", stroke: colour, "stroke-width": spread }));
-    if (group.childElementCount > before) reach(at);
+    for (const [colour, spread, off] of around) group.inside.push(shape("rect", { ...placed(at, off + spread / 2), rx, fill: "none", stroke: colour, "stroke-width": spread }));
+    if (group.inside.length > before) reach(at);
   };
 
   const write = (text, rect, style, group, exact = true) => {
-    const pen = new SvgPen();
     pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
     const { x, y } = placed(rect), { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = pen.measureText(text);
     Object.assign(pen, { fillStyle: style.color });
-    pen.fillText(text, x, y + (rect.height - up - down) / 2 + up);
-    const node = pen.node.firstChild, line = style.textDecorationLine;
+    const written = pen.fillText(text, x, y + (rect.height - up - down) / 2 + up), line = style.textDecorationLine;
     const fitted = exact ? { textLength: rect.width.toFixed(2), lengthAdjust: "spacingAndGlyphs" } : {}; // whatever font is there
-    const more = { style: "white-space: pre", ...fitted, ...(line === "none" ? {} : { "text-decoration": line }) };
-    for (const [name, value] of Object.entries(more)) node.setAttribute(name, value);
-    group.append(node);
+    Object.assign(written.attributes, { style: "white-space: pre", ...fitted, ...(line === "none" ? {} : { "text-decoration": line }) });
+    group.inside.push(written);
     reach(rect);
   };
 
@@ -127,20 +131,19 @@ function drawing(root, strokes, title) {
     if (!(node instanceof Element) || node.classList.contains("attnx-hidden")) return;
     const own = getComputedStyle(node), at = node.getBoundingClientRect();
     if (own.display === "none" || own.visibility === "hidden") return;
-    const inner = own.opacity < 1 ? group.appendChild(svg("g", { opacity: Number(own.opacity) })) : group;
+    const inner = own.opacity < 1 ? shape("g", { opacity: Number(own.opacity) }) : group;
+    if (inner !== group) group.inside.push(inner);
     if (node !== root && own.display !== "contents") box(node, own, inner);
     if (node instanceof HTMLSelectElement) return write(node.selectedOptions[0]?.text ?? "", new DOMRect(at.left + 8, at.top, at.width, at.height), own, inner, false);
     if (node instanceof HTMLCanvasElement) {
-      const { x, y, width: w, height: h } = placed(at), drawn = strokes.get(node)?.node;
-      drawn?.setAttribute("transform", `translate(${x} ${y})`);
+      const { x, y, width: w, height: h } = placed(at), drawn = strokes.get(node)?.drawn;
+      if (drawn) drawn.attributes.transform = `translate(${x} ${y})`;
       reach(at);
-      return void (w && h && inner.append(drawn ?? svg("image", { x, y, width: w, height: h, preserveAspectRatio: "none", href: node.toDataURL() })));
+      return void (w && h && inner.inside.push(drawn ?? shape("image", { x, y, width: w, height: h, preserveAspectRatio: "none", href: node.toDataURL() })));
     }
     for (const child of node.childNodes) walk(child, own, inner);
   };
   walk(root, getComputedStyle(root), sheet);
   const wide = Math.ceil(Math.min(right + 16, width));
-  sheet.setAttribute("width", wide);
-  sheet.setAttribute("viewBox", `0 0 ${wide} ${height}`);
-  return sheet;
+  return Object.assign(sheet, { attributes: { height, width: wide, viewBox: `0 0 ${wide} ${height}` } });
 }

@@ -1,16 +1,46 @@
-// SvgPen: takes the strokes that a canvas would take, and keeps them as SVG.
+// SvgPen: takes the strokes that a canvas would take, and keeps them as shapes, of which SVG is made when there is time.
 //
 // May be touched for: a further stroke that a picture is made of.
 
-import { canvas } from "./common.js";
+import { canvas, rest } from "./common.js";
 
-export function svg(tag, attributes = {}, text = "") {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== "" && value !== null) node.setAttribute(name, typeof value === "number" ? Math.round(100 * value) / 100 : value);
-  }
-  if (text) node.textContent = text;
-  return node;
+const ELEMENTS = 1000; // elements that are made at once
+
+/** What is to be an element of SVG, with the shapes inside; a canvas among its attributes is written as its data. */
+export const shape = (tag, attributes = {}, text = "") => ({ tag, attributes, text, inside: [] });
+
+/** The element of a shape, with all inside, as text. The page has its turn after every slice of them. */
+export async function svg(whole) {
+  let made = 0;
+  const elementOf = async ({ tag, attributes, text, inside }) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === "" || value === null) continue;
+      const written = value instanceof HTMLCanvasElement ? await dataOf(value) : typeof value === "number" ? Math.round(100 * value) / 100 : value;
+      node.setAttribute(name, written);
+    }
+    if (text) node.textContent = text;
+    if (++made % ELEMENTS === 0) await rest();
+    for (const each of inside) node.append(await elementOf(each));
+    return node;
+  };
+  return new XMLSerializer().serializeToString(await elementOf(whole));
+}
+
+/** What `toDataURL` says, which would hold the page while it packs. */
+const dataOf = (picture) => new Promise((ready) => {
+  const reader = new FileReader();
+  reader.onload = () => ready(reader.result);
+  picture.toBlob((blob) => reader.readAsDataURL(blob));
+});
+
+let ruler = null;
+
+/** A context to measure a text in a font with. */
+function rulerOf(font) {
+  ruler ??= { font: "", pen: canvas("", 0, 0).getContext("2d") };
+  if (ruler.font !== font) ruler.font = ruler.pen.font = font;
+  return ruler.pen;
 }
 
 const ANCHORS = { right: "end", center: "middle" }, DROPS = { middle: 0.35, top: 0.8 }; // of a letter's size
@@ -19,10 +49,14 @@ const MOST_CELLS = 10000; // rectangles: a picture of more cells stays pixels
 export class SvgPen {
   constructor() {
     const start = { fillStyle: "currentColor", strokeStyle: "currentColor", globalAlpha: 1, lineWidth: 1, lineCap: "", lineJoin: "", font: "", textAlign: "", textBaseline: "" };
-    Object.assign(this, start, { node: svg("g"), path: "", dash: "", moved: "", kept: [], ruler: canvas("", 0, 0).getContext("2d") });
+    Object.assign(this, start, { drawn: shape("g"), path: "", dash: "", moved: "", kept: [] });
   }
 
-  put(tag, attributes, text) { this.node.append(svg(tag, { ...attributes, transform: this.moved, opacity: this.globalAlpha < 1 ? this.globalAlpha : "" }, text)); }
+  put(tag, attributes, text) {
+    const put = shape(tag, { ...attributes, transform: this.moved, opacity: this.globalAlpha < 1 ? this.globalAlpha : "" }, text);
+    this.drawn.inside.push(put);
+    return put;
+  }
   get ink() {
     return { fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, "stroke-dasharray": this.dash,
       "stroke-linecap": this.lineCap, "stroke-linejoin": this.lineJoin };
@@ -49,13 +83,10 @@ export class SvgPen {
   fillRect(x, y, width, height) { this.put("rect", { x, y, width, height, fill: this.fillStyle }); }
   strokeRect(x, y, width, height) { this.put("rect", { x, y, width, height, ...this.ink }); }
 
-  measureText(text) {
-    this.ruler.font = this.font;
-    return this.ruler.measureText(text);
-  }
+  measureText(text) { return rulerOf(this.font).measureText(text); }
   fillText(text, x, y) {
     const [, weight = "", size, family] = /^(?:(\d+) )?([\d.]+)px (.*)$/.exec(this.font);
-    this.put("text", { x, y: y + (DROPS[this.textBaseline] ?? 0) * size, fill: this.fillStyle, "text-anchor": ANCHORS[this.textAlign] ?? "",
+    return this.put("text", { x, y: y + (DROPS[this.textBaseline] ?? 0) * size, fill: this.fillStyle, "text-anchor": ANCHORS[this.textAlign] ?? "",
       "font-size": Number(size), "font-weight": weight, "font-family": family }, text);
   }
 
@@ -63,7 +94,7 @@ export class SvgPen {
   drawImage(picture, x, y, width, height) {
     const { width: columns, height: rows } = picture, [wide, high] = [width / columns, height / rows];
     if (wide < 3 || columns * rows > MOST_CELLS) {
-      return this.put("image", { x, y, width, height, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: picture.toDataURL() });
+      return this.put("image", { x, y, width, height, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: picture });
     }
     const { data } = picture.getContext("2d").getImageData(0, 0, columns, rows);
     for (let i = 0; i < columns * rows; i++) {

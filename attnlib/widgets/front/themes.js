@@ -67,16 +67,13 @@ export function bitmap({ values, rows, columns }, top, theme, q = [0, rows], k =
 }
 
 /** A map as a small picture needs it, of at most so many rows and columns: of cells that share a place, the one furthest from zero. */
-export function shrunk(map, most) {
-  const { values, rows, columns } = map, block = Math.ceil(Math.max(rows, columns) / most);
-  if (block < 2) return map;
-  const [high, wide] = [Math.ceil(rows / block), Math.ceil(columns / block)], kept = new Float32Array(high * wide);
-  for (let row = 0, from = 0; row < rows; row++) {
-    for (let to = Math.floor(row / block) * wide, column = 0; column < columns; to++) {
+export function shrunk(rowAt, rows, columns, most) {
+  const block = Math.ceil(Math.max(rows, columns) / most), [high, wide] = [Math.ceil(rows / block), Math.ceil(columns / block)], kept = new Float32Array(high * wide);
+  for (let q = 0; q < rows; q++) {
+    const row = rowAt(q);
+    for (let to = Math.floor(q / block) * wide, k = 0; k < columns; to++) {
       let furthest = kept[to];
-      for (const end = Math.min(column + block, columns); column < end; column++, from++) {
-        if (Math.abs(values[from]) > Math.abs(furthest)) furthest = values[from];
-      }
+      for (const end = Math.min(k + block, columns); k < end; k++) if (Math.abs(row[k]) > Math.abs(furthest)) furthest = row[k];
       kept[to] = furthest;
     }
   }

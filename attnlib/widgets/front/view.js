@@ -108,11 +108,12 @@ export class View {
       ...(this.model.link ? [this.buildLink()] : []), make("span", { class: "attnx-label" }, "save"), ...savers);
   }
 
-  /** The button says first that it is at work: the millions of numbers of a long text take seconds. */
+  /** The button says that it is at work: the millions of numbers of a long text take seconds. */
   async save(kind, button) {
+    if (button.hasAttribute("aria-busy")) return;
     button.setAttribute("aria-busy", "true");
     await new Promise((painted) => { requestAnimationFrame(() => setTimeout(painted)); });
-    try { save(this, kind); } finally { button.removeAttribute("aria-busy"); }
+    try { await save(this, kind); } finally { button.removeAttribute("aria-busy"); }
   }
 
   /** In a page without a kernel: copies the address, which holds what was chosen here. */

@@ -271,6 +271,77 @@ def test_of_a_large_map_only_what_is_seen_is_coloured(opened) -> None:
     assert f"'t{n - 1}' ({n - 1})" in readout(page), "what is pointed at is the row that is seen there"
 
 
+TURNS = """() => {
+  const { port1, port2 } = new MessageChannel(), wrapped = (kind, size) => new Proxy(kind, {
+    construct: (made, given) => { note(size(...given)); return Reflect.construct(made, given); } });
+  Object.assign(window, { most: 0, turn: 0 });
+  port1.onmessage = () => { turn = 0; port2.postMessage(0); };
+  port2.postMessage(0);
+  const note = (size) => { turn += size; most = Math.max(most, turn); };
+  window.Blob = wrapped(Blob, (parts) => parts.filter((part) => typeof part === "string").length);
+  const make = document.createElementNS;
+  document.createElementNS = (...given) => { note(1); return make.apply(document, given); };
+}"""
+"""Knows as `most` how many lines, or elements of a picture, were made before the page had its turn."""
+
+
+def saved_whole(matrix: torch.Tensor) -> str:
+    """What a map of whole numbers is as CSV."""
+    lines = [f"{q},t{q},{k},t{k},{matrix[q, k]:.0f}" for q, k in np.ndindex(*matrix.shape)]
+    return "\n".join(["query,query token,key,key token,weight", *lines, ""])
+
+
+def test_a_long_table_is_saved_in_parts_and_is_what_was_shown_when_it_was_asked_for(
+    opened, tmp_path: Path
+) -> None:
+    n = 300
+    weights = torch.stack([torch.eye(n), torch.eye(n).flip(0)])[None]
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], weights, layer=0, head=1))
+    page.evaluate(TURNS)
+    head = page.get_by_label("Head", exact=True)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+        head.select_option("0")
+    download.value.save_as(tmp_path / "numbers.csv")
+    assert (tmp_path / "numbers.csv").read_text() == saved_whole(weights[0, 1])
+    assert head.input_value() == "0" and 0 < page.evaluate("most") <= n * n / 4
+
+
+def test_a_large_picture_is_saved_in_parts(opened, tmp_path: Path) -> None:
+    n = 70
+    weights = torch.rand(1, 1, n, n, generator=torch.Generator().manual_seed(0)) + 0.5
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], weights / weights.sum(-1, keepdim=True)))
+    page.evaluate(TURNS)
+    downloaded(page, "Save as SVG", tmp_path / "picture.svg")
+    cells = [*ElementTree.parse(tmp_path / "picture.svg").getroot().iter(f"{SVG}rect")]
+    assert len(cells) > n * n and 0 < page.evaluate("most") < len(cells) / 3
+
+
+def test_small_pictures_of_large_maps_come_behind_the_map_and_are_the_same(opened) -> None:
+    n = 700
+    weights = torch.softmax(3 * torch.randn(1, 2, n, n, generator=torch.Generator().manual_seed(0)), -1)
+    tokens, some = [f"t{i}" for i in range(n)], torch.zeros(n, n).bool()
+    some[::7, 0] = True
+    picture = ".attnx-thumb:last-child canvas"
+    seen = []
+    for rows in (False, True):
+        page = opened(AttentionExplorer(tokens, weights, references=some, head=1, reference_rows=rows))
+        page.wait_for_function(f"document.querySelector('{picture}').width > 0")
+        seen.append(canvas_hash(page, picture))
+    wanted, first = seen
+    at_once = page.evaluate(
+        """([map, picture]) => {
+             const seen = () => [map, picture].map((each) => document.querySelector(each).toDataURL());
+             const before = seen();
+             document.querySelector("[title^='Show only the queries'] input").click();
+             return seen().map((each, i) => each === before[i]);
+           }""",
+        [MAP, picture],
+    )
+    assert at_once == [False, True]
+    assert becomes(page, lambda: canvas_hash(page, picture), lambda now: now != first) == wanted
+
+
 def test_a_head_among_many_tokens_is_seen_in_its_small_picture(opened) -> None:
     """Of the cells that share a pixel, the strongest is shown: a mean would hide a diagonal."""
     n = 600

@@ -52,7 +52,8 @@ def measured(name: str, tokens: int, methods: Mapping[str, Method], record: bool
     model, tokenizer = load_language_model(device="cpu")
     ids = tokenizer(TEXT * tokens, return_tensors="pt")["input_ids"]
     prompt, other = ids[:, :tokens], ids[:, 1 : tokens + 1]  # a counterfactual that differs in every token
-    table = cost_table(model, prompt, {PLAIN: plain_call} | methods, counterfactual=other).set_index("method")
+    asked = {PLAIN: plain_call, **methods}
+    table = cost_table(model, prompt, asked, counterfactual=other).set_index("method")
     if missing := table.index[table["seconds"].isna()].tolist():
         raise SystemExit(f"not measured: {missing}")
     of_plain = table[["seconds", "passes"]] / table.loc[PLAIN, ["seconds", "passes"]]

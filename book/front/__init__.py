@@ -12,7 +12,7 @@ from .explorer import explorer
 from .faults import contradicted, planted
 from .findings import listed, tally
 from .gallery import gallery
-from .speed import CHARTS, bounds, chart
+from .speed import CHARTS, bounds, chart, streamed
 from .summary import summary
 from .verdicts import verdicts
 
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "summary": summary,
     "explorers": gallery,
     "bounds": bounds,
+    "streamed": streamed,
     "faults": planted,
     "contradictions": contradicted,
     **{f"chart {name}": partial(chart, name) for name in CHARTS},

@@ -21,7 +21,7 @@ FIGURE = """\
 {caption}
 ```"""
 
-TIMES, BEFORE, MIB = "times the first", "before", "peak MiB"
+TIMES, BEFORE, MIB, RESIDENT = "times the first", "before", "peak MiB", "resident, MiB"
 WORDS = "steps of the attention classifier, 10 to 30 words"
 
 
@@ -68,6 +68,16 @@ def bounds(stage: Path) -> str:
   ten tokens only a tenth is padding.
 - Training a classifier on short texts is {times("classifier_training", WORDS)} as fast as with a packed
   LSTM: nearly four fifths of such a step is PyTorch's own kernel of an LSTM."""
+
+
+def streamed(stage: Path) -> str:
+    """What an hour of streaming did to memory, in a sentence."""
+    table = pd.read_csv(stage / "book/performance/streaming.csv", thousands=",")
+    first, before, last = table.iloc[0], table.iloc[-2], table.iloc[-1]
+    return f"""\
+One process streamed {last["texts"]:,.0f} texts, one after the other, {last["tokens"]:,.0f} tokens in all.
+At most {first[RESIDENT]:,.0f} MiB of memory were resident in its first {first["minutes"]:.0f} minutes, and
+{last[RESIDENT]:,.0f} MiB between minute {before["minutes"]:.0f} and its last, {last["minutes"]:.0f}."""
 
 
 def chart(name: str, stage: Path) -> str:

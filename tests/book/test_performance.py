@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from book.front.speed import CHARTS, bounds, chart
+from book.front.speed import CHARTS, bounds, chart, streamed
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "performance.md").read_text()
@@ -71,6 +71,12 @@ def test_a_ratio_in_the_text_is_that_of_its_table():
     table = pd.read_csv(ROOT / "book/performance/generation.csv", index_col="method")
     ratio = table.loc["generate_with_rollout", "times the first"]
     assert f"with the whole matrix cost {ratio:.3g} times plain generation" in " ".join(bounds(ROOT).split())
+
+
+def test_what_is_said_of_streaming_is_its_table():
+    last = pd.read_csv(ROOT / "book/performance/streaming.csv", thousands=",").iloc[-1]
+    said = streamed(ROOT)
+    assert f"{last['tokens']:,.0f} tokens in all" in said and f"\n{last['resident, MiB']:.0f} MiB" in said
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)

@@ -31,9 +31,12 @@ def origin(notebook: str) -> dict[str, Any]:
         a git checkout); `code`: see `book.chapters.records.code`; `versions`; and `processor`.
     """
     changed = _git("status", "--porcelain", *_CODE)
-    # A file that was edited since this process started is not the one that it runs.
+    # A file that was edited since this process started is not the one that it runs. One of a time to come was
+    # not: it is older than a clock that was set back.
     edited = any(
-        file.stat().st_mtime > _STARTED for folder in _CODE for file in (ROOT / folder).rglob("*.py")
+        _STARTED < file.stat().st_mtime <= time.time()
+        for folder in _CODE
+        for file in (ROOT / folder).rglob("*.py")
     )
     return {
         "commit": _git("rev-parse", "--short=12", "HEAD"),

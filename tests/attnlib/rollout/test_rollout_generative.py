@@ -1,5 +1,6 @@
 """Generative rollout: every row where it belongs, whatever way it is computed."""
 
+import gc
 import itertools
 import threading
 from functools import partial
@@ -134,6 +135,24 @@ def test_leaving_the_stream_stops_generation():
     assert len(seen) < 50
     assert not [t for t in threading.enumerate() if t.name == "stream_with_rollout"]
     assert "eager" not in hf.AttentionInterface._global_mapping
+
+
+def test_a_stream_keeps_nothing_of_the_tokens_behind_it():
+    """A window of 6 tokens, and rows that are taken as they come: what lives is as much after every token."""
+    model, taken, alive = build("mistral"), threading.Semaphore(0), list[tuple[int, int]]()
+
+    def count(input_ids, scores, **_):
+        taken.acquire()  # the last row is out
+        tensors = [each for each in gc.get_objects() if isinstance(each, torch.Tensor)]
+        parts = [each.untyped_storage() for each in tensors if each.is_floating_point()]
+        held = {part.data_ptr(): part.nbytes() for part in parts}
+        alive.append((len(parts), sum(held.values())))
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+    gc.collect()
+    for _ in stream_with_rollout(model, PROMPT, 40, do_sample=False, stopping_criteria=[count]):
+        taken.release()
+    assert len(alive) == 40 and len(set(alive[3:])) == 1, alive
 
 
 def test_what_happens_in_the_thread_is_told():

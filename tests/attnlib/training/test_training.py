@@ -296,6 +296,21 @@ def test_a_finished_run_returns_at_once_and_its_folder_is_only_read(tmp_path):
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
+def test_a_clock_that_was_set_back_changes_nothing(tmp_path):
+    """What a run has kept is of a time to come when it goes on, and when it is loaded."""
+
+    def are_of_tomorrow():
+        for path in (tmp_path, *tmp_path.iterdir()):
+            os.utime(path, (time.time() + 86_400,) * 2)
+
+    train(folder=tmp_path, hooks=[killer(13)])
+    are_of_tomorrow()
+    model, history = train(folder=tmp_path)
+    are_of_tomorrow()
+    again, loaded = train(build(seed=9), folder=tmp_path, hooks=[killer(1, AssertionError)])
+    assert same_weights(model, train()[0]) and same_weights(model, again) and loaded.rows == history.rows
+
+
 def test_an_early_stopped_run_is_finished(tmp_path):
     settings = plan(100, stop_at=0.0, patience=2)
     train(the_plan=settings, folder=tmp_path)

@@ -8,7 +8,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
     "classification_dynamics": {"checkpoints": [], "scores_folder": ""},
     "judging_measures": {"parts": []},
     "rasp_languages": {"precision": "float32"},
-    "translation_dynamics": {"scores_folder": ""},
+    "translation_dynamics": {"every_bleu": False, "scores_folder": ""},
     "where_attention_tells": {"whole_answers": []},
 }
 """By chapter, with the value at which they ask for nothing: records name them where they have another."""

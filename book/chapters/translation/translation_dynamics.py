@@ -63,6 +63,7 @@ class TranslationDynamics(Chapter):
     seeds: SeveralSeeds
     uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
+    every_bleu: bool
     beam: Count = Field(ge=1, le=100)
     shown: Count = Field(ge=1, le=50)
     scores_folder: Text
@@ -238,8 +239,10 @@ class TranslationDynamics(Chapter):
     def results(self) -> TranslationResults:
         """What is found once all runs and the word-translation model are trained."""
         found = {split: self.scores(split) for split in self.sentences}
-        in_bleu = {split: self.bleu(split) for split in ("validation", "test")}
-        return TranslationResults(found, self.measure, self.bitext, in_bleu, self.translated)
+        bleu = {split: self.bleu(split) for split in found}
+        return TranslationResults(
+            found, self.measure, self.bitext, bleu, self.translated, every_bleu=self.every_bleu
+        )
 
     def rows(self) -> pd.DataFrame:
         """What is recorded."""

@@ -30,6 +30,7 @@ from torch import nn
 
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.keeping import Snapshots
+from attnlib.training.run import BEST
 from book.chapters.demands import refuse_too_large
 from book.chapters.later import PARAMETERS
 from book.chapters.parameters import Device
@@ -235,6 +236,16 @@ class Chapter(BaseModel):
     def trained(self) -> Mapping[str, Trained]:
         """What was trained so far, by the runs' names."""
         return self._trained
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Where the weights of each model that was trained are, below the folder of trained models."""
+        folders = {name: found.history.folder for name, found in self.trained.items()}
+        return {
+            name: "/".join([*folder.parts[-2:], BEST])
+            for name, folder in folders.items()
+            if folder is not None
+        }
 
     @property
     def torch_device(self) -> torch.device:

@@ -47,7 +47,7 @@ def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     means = pd.concat(rows).groupby(["kind", "layer", "seed"], sort=False)[["value", "uniform"]].mean()
     found = [
         {"kind": kind, "layer": layer}
-        | over_seeds(seeds["value"], share=True)._asdict()
+        | over_seeds(seeds["value"].to_numpy(), share=True)._asdict()
         | {"uniform": seeds["uniform"].mean()}
         for (kind, layer), seeds in means.groupby(["kind", "layer"], sort=False)
     ]

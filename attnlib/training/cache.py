@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from attnlib.files import cache_folder
+from attnlib.training.as_it_is import as_it_is as taken_as_it_is
 from attnlib.training.key import Unreadable, digest, fingerprint_parts
 from attnlib.training.loop import Hook, Loss, fit
 from attnlib.training.plan import History, Plan
@@ -34,6 +35,7 @@ def trained(
     score: Callable[[nn.Module, Sequence[Any]], dict[str, float]] | None = None,
     hooks: Sequence[Hook] = (),
     progress: bool = True,
+    as_it_is: bool = False,
 ) -> History:
     """Train a model by `fit`, or load it if the same one was trained before.
 
@@ -55,6 +57,7 @@ def trained(
         hooks: see `fit`. Only those that say what was `asked` of them may change the model. `Snapshots`, and
             others that keep files, find them again when the run is loaded; others are not called then.
         progress: show a bar and a line per evaluation.
+        as_it_is: train nothing; take the run as far as it has come: see `training.as_it_is`.
 
     Returns:
         The history of the run, which also knows how long it took if it was only loaded.
@@ -66,11 +69,11 @@ def trained(
     if (valid is None) != (score is None):
         raise ValueError("valid and score go together: what to score the model on, and how")
     _end_with_parent()
-    how: dict[str, Any] = {"hooks": hooks, "progress": progress}
+    how: dict[str, Any] = {"hooks": hooks}
     if score is not None and valid is not None:
         how["evaluate"] = lambda model: score(model, valid)
     if chapter is None:
-        return fit(model, batches, loss, plan, **how)
+        return fit(model, batches, loss, plan, progress=progress, **how)
     try:
         key = digest(fingerprint_parts(model, batches, loss, plan, valid=valid, score=score, hooks=hooks))
         folder = cache_folder() / chapter / key[:16]
@@ -78,7 +81,9 @@ def trained(
         log.warning("this model is not kept, and is trained at every call: %s", error)
         _SCRATCH.append(tempfile.TemporaryDirectory())
         key, folder = None, Path(_SCRATCH[-1].name)
-    return fit(model, batches, loss, plan, folder=folder, key=key, **how)
+    if as_it_is:
+        return taken_as_it_is(model, plan, folder, key, **how)
+    return fit(model, batches, loss, plan, folder=folder, key=key, progress=progress, **how)
 
 
 @functools.cache

@@ -20,6 +20,9 @@ from attnlib.training.keeping import kept
 
 SCORES = ("alpha", "beta", "delta")
 
+MEASURES = ("top match", "kendall")
+"""Of agreement, which records have whatever the chapter's own is."""
+
 Tables = dict[tuple[str, ...], pd.DataFrame]
 
 
@@ -87,7 +90,7 @@ class DynamicsResults:
         here = self.measure, "test", "held out", self.UNIT, *self.BESIDE
         tables[here] = pd.concat([tables[here], at_steps(self.stages), *self._further()])
         tables |= self._beside()
-        for other in ("top match", "kendall"):
+        for other in MEASURES:
             if other != self.measure:
                 tables |= self._named(other, self._ways(other))
         levels = list(self.LEVELS)

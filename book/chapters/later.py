@@ -5,10 +5,20 @@ MEASURES = ("ALTI-Logit", "ContextCite", "KernelSHAP", "ReAGent")
 
 PARAMETERS: dict[str, dict[str, object]] = {
     "algorithmic_reasoning": {"further": []},
-    "classification_dynamics": {"checkpoints": [], "scores_folder": ""},
+    "classification_dynamics": {
+        "checkpoints": [],
+        "lexical_batch_size": 64,
+        "lexical_width": 256,
+        "scores_folder": "",
+    },
     "judging_measures": {"parts": []},
     "rasp_languages": {"precision": "float32"},
-    "translation_dynamics": {"scores_folder": ""},
+    "translation_dynamics": {
+        "every_bleu": False,
+        "lexical_batch_size": 64,
+        "lexical_width": 0,
+        "scores_folder": "",
+    },
     "where_attention_tells": {"whole_answers": []},
 }
 """By chapter, with the value at which they ask for nothing: records name them where they have another."""

@@ -3,7 +3,14 @@
 import pandas as pd
 import pytest
 
-from book.chapters.records import beside_the_paper, counted, paper_figures, share_of_scale
+from book.chapters.records import (
+    beside_the_paper,
+    counted,
+    paper_figures,
+    paper_grid,
+    paper_verdicts,
+    share_of_scale,
+)
 from book.chapters.records.scale import paper_scales
 
 RASP = "Thinking Like Transformers Table 1"
@@ -30,6 +37,21 @@ def test_the_share_of_the_scale_is_ours_over_the_originals(made):
     here = HERE.assign(task="string_reversal", record="unknown")
     assert share_of_scale(here, "Attend or Perish, attention reinforcement")[0] == "tests 30 %"
     assert share_of_scale(HERE.assign(record="unknown"), RASP) == ["", ""], "what is not known is not said"
+
+
+def test_tables_as_printed_and_verdicts_say_the_scale_beside_each_number(made):
+    table = "Approximating How Single Head Attention Learns Table 1"
+    made["steps"] = 1_000
+    here = HERE.assign(task=["IMDB", "mine"], setting="ours", metric="A(alpha, beta_uf)")
+    grid = paper_grid(here, table, ["A(alpha, beta_uf)"]).set_index(["task", "by"])["of its scale"]
+    assert grid["IMDB", "here"] == "steps 25 %, seeds 50 %"
+    assert grid["IMDB", "paper"] == "" and grid["Furd", "here"] == "", "not run: no scale"
+    both = pd.concat([here, here.assign(metric="A_hat", value=0.1, low=0.05, high=0.15)])
+    verdicts = paper_verdicts(both, table, "A(alpha, beta_uf)", "A_hat").set_index("task")
+    assert verdicts.loc["IMDB", "of its scale"] == "steps 25 %, seeds 50 %"
+    translated = f"{table}, translation"
+    in_bleu = share_of_scale(here.assign(task="multi30k"), f"{translated}, BLEU")
+    assert in_bleu == share_of_scale(here.assign(task="multi30k"), translated) and in_bleu[0]
 
 
 def test_every_scale_is_of_a_table_that_the_papers_have():

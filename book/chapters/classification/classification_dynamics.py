@@ -58,6 +58,8 @@ class ClassificationDynamics(Chapter):
     precision: Literal["float32", "bf16"]
     lexical_epochs: Count = Field(ge=1)
     lexical_learning_rate: Rate
+    lexical_width: Count = Field(ge=1, le=4096)
+    lexical_batch_size: Count = Field(ge=1)
     seeds: SeveralSeeds
     uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
@@ -169,6 +171,8 @@ class ClassificationDynamics(Chapter):
         known = (self.corpus.train, self.looked_at["validation"], len(self.corpus.vocabulary))
         bag = scores.train_bag_of_embeddings(
             *known,
+            width=self.lexical_width,
+            batch_size=self.lexical_batch_size,
             epochs=self.lexical_epochs,
             learning_rate=self.lexical_learning_rate,
             device=self.device,

@@ -31,9 +31,6 @@ from book.chapters.dynamics import kept_scores, over_training
 REGULARISATION = (1e-5, *(c * 10.0**e for e in range(-5, 4) for c in (5, 10)))
 """The original's 19 values of C, from 0.00001 to 10,000: 1 and 5 times every power of ten."""
 
-BATCH_SIZE = 64
-"""Documents per step of the embedding-only model: the original's."""
-
 
 @dataclass(frozen=True)
 class Lexical:
@@ -65,6 +62,7 @@ def train_bag_of_embeddings(
     vocabulary: int,
     *,
     width: int = 256,
+    batch_size: int = 64,
     epochs: int = 30,
     learning_rate: float = 2e-4,
     seed: int = 0,
@@ -81,6 +79,7 @@ def train_bag_of_embeddings(
         validation: what the epoch is chosen by. (The original: the documents that it reports on.)
         vocabulary: words in the vocabulary.
         width: size of a word's vector.
+        batch_size: documents per step.
         epochs: passes over the training documents.
         learning_rate: Adam's.
         seed: of the initial weights, and of the order.
@@ -90,7 +89,7 @@ def train_bag_of_embeddings(
     Returns:
         `weights`: see `BagOfEmbeddings.relevance`.
     """
-    per_epoch = max(1, len(train) // BATCH_SIZE)
+    per_epoch = max(1, len(train) // batch_size)
     plan = Plan(
         steps=epochs * per_epoch,
         evaluate_every=per_epoch,
@@ -104,7 +103,7 @@ def train_bag_of_embeddings(
         model = BagOfEmbeddings(BagConfig(vocabulary, width))
     history = trained(
         model,
-        train.batches(BATCH_SIZE, seed),
+        train.batches(batch_size, seed),
         document_loss,
         plan,
         valid=validation.in_batches(256),

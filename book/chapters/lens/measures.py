@@ -28,6 +28,9 @@ COLUMNS = ("units", "tens", "hundreds", "thousands", *(f"column {place}" for pla
 
 _ORDER = pd.CategoricalDtype([*COLUMNS, "sign", "end", "answer"])
 
+PATTERNS = ("the token before", "the operator by itself", "both numbers")
+"""What pictures of heads show: a sequential pattern, the operator without `=`, and all numbers from `=`."""
+
 AT_ONCE = 500
 """Problems per pass."""
 
@@ -116,13 +119,9 @@ def equals_rows(
         As `look_rows`; kinds are "operand 1", "operand 2", ..., and "all operands".
     """
     parts = []
-    equals, *signs = task.tokenizer.convert_tokens_to_ids(["=", *OPERATORS])
     for places in chunks(len(problems), AT_ONCE):
         batch = task.batch(problems[places])
-        ids, place = batch.input_ids, torch.arange(batch.input_ids.shape[1])
-        query = ids == equals
-        question = (place > 0) & (place < query.int().argmax(1, keepdim=True))
-        sign = torch.isin(ids, torch.tensor(signs)) & question
+        query, question, sign = _question(task, batch)
         number = torch.where(question & ~sign, sign.cumsum(1), -1)
         operands = {
             f"operand {i + 1}": (number == i)[:, None] & query[..., None]
@@ -134,6 +133,50 @@ def equals_rows(
     least = rows.groupby(["problem", "layer", "head"], sort=False)[["value", "uniform"]].min()
     together = (problems.operands.shape[1] * least).reset_index().assign(kind="all operands")
     return pd.concat([rows, together], ignore_index=True)
+
+
+def pattern_rows(
+    model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False
+) -> pd.DataFrame:
+    r"""What pictures of heads show, as shares of attention: see `PATTERNS`.
+
+    Shares are those of `look_rows`, of the queries that the pattern is of: the sequential pattern is of all
+    but the first character, $a_{q,q-1} / \sum_{k \neq \text{BOS}} a_{qk}$, the mean over $q$; the operator by
+    itself, of those that predict a digit of the answer; both numbers, of `=` (see `equals_rows`).
+
+    Args:
+        model: see `look_rows`, as for the others.
+        task: of the problems.
+        problems: what to look at.
+        by_head: each head by itself; else the mean over a layer's heads.
+
+    Returns:
+        As `look_rows`; kinds are `PATTERNS`.
+    """
+    steps, signs = [], []
+    for places in chunks(len(problems), AT_ONCE):
+        batch = task.batch(problems[places])
+        place = torch.arange(batch.input_ids.shape[1])
+        asked = (place > 1)[:, None] & (place > 0) & (place <= place[:, None])
+        before = (place == place[:, None] - 1).expand(len(batch.input_ids), -1, -1)
+        real = batch.attention_mask.bool()[..., None]
+        steps.append((dataclasses.replace(batch, evaluated=asked & real), {PATTERNS[0]: before}))
+        sign = _question(task, batch)[2][:, None].expand_as(before)
+        signs.append((batch, {PATTERNS[1]: sign}))
+    both = equals_rows(model, task, problems, by_head=by_head).replace(
+        {"kind": {"all operands": PATTERNS[2]}}
+    )
+    rows = [_kind_rows(model, steps, by_head), _kind_rows(model, signs, by_head), both]
+    return pd.concat(rows, ignore_index=True).query("kind in @PATTERNS").reset_index(drop=True)
+
+
+def _question(task: Arithmetic, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Which tokens are the `=`, which stand before it, and which of those are operators."""
+    equals, *signs = task.tokenizer.convert_tokens_to_ids(["=", *OPERATORS])
+    ids, place = batch.input_ids, torch.arange(batch.input_ids.shape[1])
+    query = ids == equals
+    question = (place > 0) & (place < query.int().argmax(1, keepdim=True))
+    return query, question, torch.isin(ids, torch.tensor(signs)) & question
 
 
 @torch.no_grad()

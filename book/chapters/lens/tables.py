@@ -9,9 +9,9 @@ from torch import nn
 
 from attnlib.generators.arithmetic import arithmetic, best_possible
 from attnlib.measures import generate_answers, sample_scores
-from attnlib.stats import answer_accuracy, paired_over_seeds, summarise
+from attnlib.stats import answer_accuracy, over_seeds, paired_over_seeds, summarise
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
-from book.chapters.lens.measures import look_rows, seen_rows
+from book.chapters.lens.measures import look_rows, pattern_rows, seen_rows
 from book.chapters.records import paper_figures
 
 Models = Mapping[str, nn.Module]
@@ -32,6 +32,26 @@ def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     task, problems = p.task(run), p.splits(run).test
     rows = [look_rows(models[p.name(seed)], task, problems).assign(seed=seed) for seed in p.seeds]
     return summarise(pd.concat(rows), ["seed", "layer", "kind"])
+
+
+def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
+    """How much of a layer's attention each of `PATTERNS` has, over seeds.
+
+    Returns:
+        A row per `kind` and `layer`: the mean over the seeds' main models with Student's interval (`value`,
+        `low`, `high`, `n`), and `uniform`, the same of attention that is even.
+    """
+    run = p.runs()[0]
+    task, problems = p.task(run), p.splits(run).test
+    rows = [pattern_rows(models[p.name(seed)], task, problems).assign(seed=seed) for seed in p.seeds]
+    means = pd.concat(rows).groupby(["kind", "layer", "seed"], sort=False)[["value", "uniform"]].mean()
+    found = [
+        {"kind": kind, "layer": layer}
+        | over_seeds(seeds["value"].to_numpy(), share=True)._asdict()
+        | {"uniform": seeds["uniform"].mean()}
+        for (kind, layer), seeds in means.groupby(["kind", "layer"], sort=False)
+    ]
+    return pd.DataFrame(found)
 
 
 def sampling(p: ArithmeticLens, models: Models) -> pd.DataFrame:
@@ -106,6 +126,7 @@ def to_record(
     p: ArithmeticLens,
     accuracy: pd.DataFrame,
     claims: pd.DataFrame,
+    patterns: pd.DataFrame,
     sampling: pd.DataFrame,
     overlapping: pd.DataFrame,
     versus: pd.DataFrame,
@@ -116,12 +137,15 @@ def to_record(
         p: the chapter.
         accuracy: see `accuracy`.
         claims: of `layer_claims`.
+        patterns: see `patterns`.
         sampling: see `sampling`.
         overlapping: see `overlapping`.
         versus: see `beside_the_log`.
     """
     rows = [accuracy.merge(p.run_table(), on="run")]
     rows += [claims.assign(run="over seeds", metric="claim: " + claims["claim"])]
+    names = "share on " + patterns["kind"] + ", layer " + patterns["layer"].astype(str)
+    rows += [patterns.assign(run="over seeds", metric=names)]
     if len(sampling):
         names = "scheduled sampling, difference in " + sampling["metric"] + ", by itself"
         rows += [sampling.assign(run="over seeds", metric=names)]

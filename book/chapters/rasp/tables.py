@@ -28,6 +28,16 @@ def accuracy_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFram
     return answer_accuracy(pd.concat(scores), ["run"])
 
 
+def training_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
+    """The same on sequences that each model was trained on, as many as there are unseen ones."""
+    scores = []
+    for run in p.runs():
+        seen = p.sequences(run.language, "train", run.seed)[: p.test_samples]
+        found = sample_scores(models[run.name], run.language.in_batches(seen))
+        scores.append(found.assign(run=run.name))
+    return answer_accuracy(pd.concat(scores), ["run"])
+
+
 def mass_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
     """The share of each head's attention where the program looks, of the chapter's own language."""
     lang = p.lang()

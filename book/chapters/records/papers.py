@@ -122,7 +122,8 @@ def paper_grid(
     Returns:
         A row for every task of the paper, then those only we ran, each in percent: the paper's figures,
         marked if unverified ("not found" where there is none), and ours with their intervals; "not run" where
-        there are none. The column `setting` says how either was come by.
+        there are none. The column `setting` says how either was come by, "of its scale" at which share of the
+        original's (`share_of_scale`).
 
     Raises:
         ValueError: if there is no such table, or two of our numbers would stand in one place of it.
@@ -142,11 +143,13 @@ def paper_grid(
         for setting, run in runs.groupby("setting", sort=False):
             ours = {row.metric: with_interval(row, "%", 1, named=False) for row in run.itertuples()}
             cells = {name: ours.get(name, "never" if name.startswith("xi(") else "") for name in metrics}
-            rows.append({"task": task, "by": "here", **cells, "setting": setting})
+            scale = share_of_scale(run.head(1), table)[0]
+            rows.append({"task": task, "by": "here", **cells, "setting": setting, "of its scale": scale})
         if runs.empty:
             cells = dict.fromkeys(metrics, "not run")
             rows.append({"task": task, "by": "here", **cells, "setting": "not run"})
-    return plots.knowing(pd.DataFrame(rows), _numbers(paper, here[here["metric"].isin(metrics)]))
+    shown = pd.DataFrame(rows, columns=["task", "by", *metrics, "setting", "of its scale"]).fillna("")
+    return plots.knowing(shown, _numbers(paper, here[here["metric"].isin(metrics)]))
 
 
 def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> pd.DataFrame:
@@ -159,9 +162,9 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
         chance: the column that says what it is by chance.
 
     Returns:
-        Ours in percent with its interval, `n`, chance, the paper's figure, and the verdict: "above chance" if
-        its interval does not touch chance's, "at chance" else; and "as high as", "lower than" or "higher
-        than" the paper's figure, the first if our interval holds it.
+        Ours in percent with its interval, `n`, the share of the original's scale, chance, the paper's figure,
+        and the verdict: "above chance" if its interval does not touch chance's, "at chance" else; and "as
+        high as", "lower than" or "higher than" the paper's figure, the first if our interval holds it.
 
     Raises:
         ValueError: as `paper_grid`.
@@ -182,6 +185,7 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
             same = 100 * row.low <= figure <= 100 * row.high
             verdict += f", {'as high as' if same else against} the paper's"
         cells = {"task": row.task, "here": with_interval(row, "%", 1, named=False), "n": int(row.n)}
+        cells |= {"of its scale": share_of_scale(both.loc[[row.Index]], table)[0]}
         cells |= {"by chance": f"{100 * row.value_by_chance:.1f}"}
         rows.append(cells | {"paper": f"{figure:g}" if figure == figure else "not found", "verdict": verdict})
     return pd.DataFrame(rows)

@@ -32,7 +32,8 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
     Returns:
         A text for every row; "" where either scale is not known.
     """
-    scales = paper_scales().query("table == @table")
+    scales = paper_scales()
+    scales = scales[scales["table"].eq(table.removesuffix(", BLEU"))]  # of the same runs as the table before
     told = {name: runs.provenance_of(name) for name in here["record"].unique()} if "record" in here else {}
     texts = []
     row: Any

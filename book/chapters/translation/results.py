@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import ClassVar
 
 import pandas as pd
@@ -12,7 +13,7 @@ import pandas as pd
 from attnlib.generators.translation import Bitext
 from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM, Agreements, AgreementSettings
 from attnlib.stats.ragged import Ragged, RunScores
-from book.chapters.dynamics import DynamicsResults, Tables
+from book.chapters.dynamics import MEASURES, DynamicsResults, Tables
 from book.chapters.translation.alignment import alignment_rows, alignment_table
 from book.chapters.translation.scores import translation_quality, with_bleu
 
@@ -23,8 +24,9 @@ class TranslationResults(DynamicsResults):
 
     Attributes:
         bitext: the sentences.
-        bleu: of every translator at every checkpoint, in percent, on "validation" and "test".
+        bleu: of every translator at every checkpoint, in percent, on the same splits as `scores`.
         translated: the whole test set as a run translates it at a checkpoint.
+        every_bleu: whether accuracy in BLEU is recorded of training sentences and by both measures, too.
     """
 
     UNIT: ClassVar[str] = "sentences"
@@ -35,6 +37,7 @@ class TranslationResults(DynamicsResults):
     bitext: Bitext
     bleu: Mapping[str, pd.DataFrame]
     translated: Callable[[str, int], list[str]]
+    every_bleu: bool = False
 
     @cached_property
     def quality(self) -> pd.DataFrame:
@@ -67,10 +70,22 @@ class TranslationResults(DynamicsResults):
         return alignment_table(alignment_rows(scores, test.alignment.numpy(), test.sentences.numpy()))
 
     @cached_property
-    def in_bleu(self) -> pd.DataFrame:
-        """The agreements on test with accuracy in BLEU, with checkpoints chosen on validation."""
-        here, chosen_on = self._by_bleu("test"), self._by_bleu("validation")
-        return Agreements.of(here, chosen_on, settings=AgreementSettings(measure=self.measure)).table()
+    def in_bleu(self) -> Tables:
+        """The agreements with accuracy in BLEU, by `LEVELS`, as `_beside` records them."""
+        wanted = {(self.measure, "test")}
+        if self.every_bleu:
+            wanted |= set(product({self.measure, *MEASURES}, ("test", "train")))
+        found: Tables = {}
+        for measure, split in sorted(wanted):
+            here, chosen_on = self._by_bleu(split), self._by_bleu("validation")
+            original = AgreementSettings(measure=measure, as_published=True, flip_delta=self.FLIP_DELTA)
+            tables = {
+                "held out": Agreements.of(here, chosen_on, settings=AgreementSettings(measure=measure)),
+                "as published": Agreements.of(here, settings=original),
+            }
+            for how, agreements in tables.items():
+                found[measure, split, how, self.UNIT, "BLEU"] = agreements.table()
+        return found
 
     def _by_bleu(self, split: str) -> dict[str, RunScores]:
         found, bleu = self.scores[split], self.bleu[split]
@@ -89,9 +104,4 @@ class TranslationResults(DynamicsResults):
         return [self.truth.assign(metric=named).drop(columns="score"), whole]
 
     def _beside(self) -> Tables:
-        original = AgreementSettings(measure=self.measure, as_published=True, flip_delta=self.FLIP_DELTA)
-        published = Agreements.of(self._by_bleu("test"), settings=original).table()
-        return {
-            (self.measure, "test", how, self.UNIT, "BLEU"): table
-            for how, table in {"held out": self.in_bleu, "as published": published}.items()
-        }
+        return self.in_bleu

@@ -60,9 +60,12 @@ class TranslationDynamics(Chapter):
     batch_size: Count = Field(ge=1)
     learning_rate: Rate
     lexical_epochs: Count = Field(ge=1)
+    lexical_width: Count = Field(le=4096)
+    lexical_batch_size: Count = Field(ge=1)
     seeds: SeveralSeeds
     uniform_seed: Seed
     measure: Literal["top match", "kendall", "spearman"]
+    every_bleu: bool
     beam: Count = Field(ge=1, le=100)
     shown: Count = Field(ge=1, le=50)
     scores_folder: Text
@@ -170,13 +173,13 @@ class TranslationDynamics(Chapter):
 
     def _word_translation(self, run: TranslationRun) -> Setup:
         data, held_out = self.bitext, self.sentences["validation"].in_batches(256)
-        per_epoch = max(1, len(data.train) // 64)  # 64 and 0.001: the original's
-        width = min(256, 4 * self.hidden)
+        per_epoch = max(1, len(data.train) // self.lexical_batch_size)
+        width = self.lexical_width or min(256, 4 * self.hidden)
         return Setup(
             bag_of_words.WordTranslation(bag_of_words.BagConfig(len(data.subwords), width)),
-            data.train.batches(64, run.seed),
+            data.train.batches(self.lexical_batch_size, run.seed),
             bag_of_words.word_translation_loss,
-            Plan(
+            Plan(  # with the original's learning rate, 0.001
                 steps=self.lexical_epochs * per_epoch,
                 evaluate_every=per_epoch,
                 metric="cross_entropy",
@@ -238,8 +241,10 @@ class TranslationDynamics(Chapter):
     def results(self) -> TranslationResults:
         """What is found once all runs and the word-translation model are trained."""
         found = {split: self.scores(split) for split in self.sentences}
-        in_bleu = {split: self.bleu(split) for split in ("validation", "test")}
-        return TranslationResults(found, self.measure, self.bitext, in_bleu, self.translated)
+        bleu = {split: self.bleu(split) for split in found}
+        return TranslationResults(
+            found, self.measure, self.bitext, bleu, self.translated, every_bleu=self.every_bleu
+        )
 
     def rows(self) -> pd.DataFrame:
         """What is recorded."""

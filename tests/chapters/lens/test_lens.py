@@ -17,12 +17,14 @@ from attnlib.training import Plan, fit, token_loss
 from attnlib.training.keeping import denser_early
 from book.chapters.lens import figures, measures
 from book.chapters.lens.measures import (
+    PATTERNS,
     REFERENCE,
     ablation_rows,
     digit_rows,
     equals_rows,
     forming,
     look_rows,
+    pattern_rows,
     seen_rows,
     solve,
     whole_answers,
@@ -264,6 +266,34 @@ def test_what_equals_looks_at_is_shared_among_the_numbers(monkeypatch):
         assert found[["operand 1", "operand 2", "operand 3"]].tolist() == pytest.approx(shares)
         assert found["all operands"] == pytest.approx(3 * min(shares))
     np.testing.assert_allclose(even["value"], even["uniform"])
+
+
+class Reads(Looks):
+    """One head looks at the token before, one at the operator by itself; else, both at the beginning."""
+
+    def forward(self, input_ids, attention_mask=None, *, output_attentions=False):
+        size, n = input_ids.shape
+        plus = TASK.tokenizer.convert_tokens_to_ids("+")
+        before = torch.eye(n).roll(-1, 1).tril().expand(size, n, n)
+        operator = ((input_ids == plus)[:, None] & torch.ones(n, n).tril().bool()).float()
+        both = torch.stack([before, operator], 1)[:, None] + 1e-9 * (torch.arange(n) == 0)
+        return TransformerOutput(torch.zeros(size, n, 20), both / both.sum(-1, keepdim=True))
+
+
+def test_patterns_of_pictures_are_found_where_they_are_and_even_attention_has_what_is_counted(monkeypatch):
+    monkeypatch.setattr(measures, "AT_ONCE", 1)
+    problems = TASK.parse("12+34=", "5+60=")
+    rows = pattern_rows(Reads(), TASK, problems, by_head=True)
+    assert rows["kind"].unique().tolist() == [*PATTERNS]
+    table = rows.groupby(["head", "kind"])["value"].mean().unstack()[[*PATTERNS]]
+    # The token before a digit of the answer is never the operator, and that before = a digit of one number.
+    assert table.loc["L0H0"].tolist() == pytest.approx([1, 0, 0], abs=1e-6)
+    assert table.loc["L0H1", PATTERNS[1]] == pytest.approx(1, abs=1e-6)
+    even = rows.query("problem == 0 and head == 'L0H0'").set_index("kind")["uniform"]
+    # 12+34=46: the second to the eighth token may look at as many, themselves among them.
+    assert even[PATTERNS[0]] == pytest.approx(np.mean([1 / n for n in range(2, 9)]))
+    assert even[PATTERNS[1]] == pytest.approx((1 / 6 + 1 / 7) / 2)
+    assert even[PATTERNS[2]] == pytest.approx(2 * 2 / 6)
 
 
 def test_what_equals_looks_at_is_the_mean_of_heads_unless_asked_for_each():

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
+from attnlib.files import cache_folder
 from attnlib.generators.rasp import definitions_in
 from attnlib.training.objectives import TokenLoss
 from attnlib.training.packed import PackedLoss
@@ -343,3 +344,27 @@ def test_agreement_with_programs_over_records():
     values = table.drop(columns=["language", "supervised", "seeds"]).iloc[0].str.split(" ").str[0]
     assert values.astype(float).tolist() == [60, 35, 50, 30, 90, 80, 10]
     assert table["language"].tolist() == ["hist2"]
+
+
+def test_training_sequences_are_those_that_the_model_was_trained_on(monkeypatch):
+    p, asked = small(train_samples=40, test_samples=40, supervised=[]), []
+    scores = rasp_tables.sample_scores
+
+    def seen(model, batches):
+        asked.extend(tuple(row.tolist()) for batch in batches for row in batch.input_ids)
+        return scores(model, batches)
+
+    monkeypatch.setattr(rasp_tables, "sample_scores", seen)
+    models, _ = p.train_all()
+    found = rasp_tables.training_rows(p, models)
+    run = p.runs()[0]
+    pad = run.language.tokenizer.pad_token_id
+
+    def words(rows):
+        return {tuple(i for i in row if i != pad) for row in rows}
+
+    trained_on = [row.tolist() for step in range(4) for row in p.setup(run).batches(step).input_ids]
+    assert set(found["n"]) == {40} and words(trained_on) <= words(asked)
+    unseen = [row.tolist() for batch in p.tests(run.language) for row in batch.input_ids]
+    assert not words(unseen) & words(asked)
+    assert all((cache_folder() / p.files[name]).is_file() for name in models)

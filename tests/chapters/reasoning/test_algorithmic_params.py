@@ -4,6 +4,7 @@ import pytest
 from torch import nn
 
 from attnlib.generators.algorithmic import TASKS
+from attnlib.generators.base import IGNORE
 from attnlib.measures import evaluate_rows, generate_answers
 from attnlib.models.pretrained import TINY
 from book.chapters import demands
@@ -110,6 +111,25 @@ def test_a_texts_prompt_is_surrounded_as_asked():
     plain = p.generator("long_addition", "id", plain=True).samples(1)[0]
     assert len(sample.input_ids) > len(plain.input_ids) + 50
     assert sample.answer == plain.answer
+
+
+def test_a_language_model_is_fine_tuned_on_texts_with_the_studys_prompts_and_asked_for_the_answers_alone():
+    given = {"model": TINY, "ranges": "finetune", "tasks": ["successor"], "steps": 3, "batch_size": 4}
+    batches, p = [], params(**given)
+    for around in ({}, {"instruction": True}, {"instruction": True, "few_shot": True}):
+        p = params(**given | around)
+        setup = p.setup(p.runs()[0])
+        assert setup.plan is not None and setup.plan.steps == 3
+        assert p.is_trained("successor")
+        batches.append(setup.batches(0))
+    bare, told, shown = batches
+    assert bare.input_ids.shape[1] < told.input_ids.shape[1] < shown.input_ids.shape[1]
+    for batch in (told, shown):  # of the same texts the same tokens are learned
+        for row, other in zip(batch.target_ids, bare.target_ids, strict=True):
+            assert row[row != IGNORE].tolist() == other[other != IGNORE].tolist()
+    text = p.tokenizer.decode(shown.input_ids[0])
+    generator = p.generator("successor", "train")
+    assert generator.INSTRUCTION in text and generator.FEW_SHOT_PROMPT[0] in text
 
 
 def test_a_language_model_without_a_chat_template_is_refused_for_chats(monkeypatch):

@@ -68,6 +68,8 @@ def test_an_interval_without_width_or_without_ends_holds_no_other_number():
     flat = ROWS.assign(low=ROWS["value"], high=[0.9, 0.3, float("nan")])
     moved = flat.assign(value=flat["value"] + 1e-9)
     assert set(compare(flat, moved)["verdict"]) == {"differs"}
+    wider = ROWS.assign(low=ROWS["value"] - 0.1, high=ROWS["value"] + 0.1)  # of the same value
+    assert set(compare(flat.assign(high=ROWS["value"]), wider)["verdict"]) == {"within the interval"}
 
 
 def test_rows_that_came_and_went_are_told():
@@ -125,6 +127,10 @@ def test_the_command_prints_what_moved_and_fails(folders, monkeypatch, capsys):
     put(build, ROWS, monkeypatch)
     assert main() == 0
     assert capsys.readouterr().out.endswith("No number moved.\n3 of 3 recorded numbers reproduced\n")
+    put(build, ROWS.assign(value=[0.9, 0.3 + 1e-16, 0.25]), monkeypatch)
+    assert main() == 0
+    said = capsys.readouterr().out
+    assert "sort, exact match" in said and "to rounding" in said and "hist, accuracy" not in said
     put(build, ROWS.assign(value=[0.9, 0.3, 0.0]), monkeypatch)
     assert main() == 1
     said = capsys.readouterr().out

@@ -55,7 +55,7 @@ class Fault:
 
     @property
     def asked(self) -> list[str]:
-        """Test files: of the room, the nearest to the change first; then others that name what is changed."""
+        """Test files: of the room, the nearest first; then others that name what is changed, or its file."""
         return self.tests or [*sorted(_tests_of(self.room), key=self._distance), *self._elsewhere]
 
     @property
@@ -75,12 +75,13 @@ class Fault:
     @property
     def _elsewhere(self) -> list[str]:
         package, of_room = self.room.replace("/", "."), _tests_of(self.room)
+        module = rf"\.{Path(self.file).stem} import "
         if self.file.endswith("/claims.py"):  # those of all chapters are judged in one place
             return ["tests/chapters/test_findings.py"]
         return [
             file
             for file, text in _tests().items()
-            if file not in of_room and package in text and re.search(rf"\b{self._function}\b", text)
+            if file not in of_room and package in text and re.search(rf"\b{self._function}\b|{module}", text)
         ]
 
 

@@ -71,6 +71,14 @@ def test_every_other_method_but_those_over_a_causal_null(model):
         close(scores[0, :12], alone, atol=1e-4)
 
 
+def test_a_text_has_the_logits_that_it_has_without_padding(model):
+    mask = torch.ones_like(IDS)
+    mask[0, 12:] = 0
+    padded = TextClassifier(model)(IDS, mask).logits[:, 0]
+    close(padded[:1], TextClassifier(model)(IDS[:1, :12]).logits[:, 0])
+    close(padded[1:], TextClassifier(model)(IDS[1:]).logits[:, 0])
+
+
 def test_attention_is_that_of_the_first_token(model):
     found = attribute(TextClassifier(model), IDS[0], query=0, method="raw attention, last layer")
     model.set_attn_implementation("eager")

@@ -1,7 +1,7 @@
 """Heads of a model beside heads of a program: agreement, assignment, and the one in the other's place."""
 
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
@@ -176,15 +176,18 @@ def test_scores_are_those_of_the_model_where_nothing_is_replaced(batches):
 def test_what_is_put_in_place_is_the_programs_row_or_an_even_one(batches):
     """Seen by what a head gives away: the model's loss under attention written by hand."""
     model, pairs = transformer(1, 1), {(1, 0): (0, 0)}
-    for even in (False, True):
-        found = scores_with_program(model, batches, pairs, even=even)
+    own = (attention := model.layers[0].attention).attend
+    real = [batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None] for batch in batches]
+    first = [each & (torch.arange(each.shape[-1]) == 1) for each in real]  # a program that looks at one key
+    to_one = [
+        replace(batch, target_attention={(1, 0): each}) for batch, each in zip(batches, first, strict=True)
+    ]
+    for even, asked in product((False, True), (batches, to_one)):
+        found = scores_with_program(model, asked, pairs, even=even)
         losses = []
-        for batch in batches:
-            real = batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None]
-            rows = (real if even else batch.target_attention[1, 0]).float()
+        for batch, every in zip(asked, real, strict=True):
+            rows = (every if even else batch.target_attention[1, 0]).float()
             weights = (rows / rows.sum(-1, keepdim=True).clamp(min=1))[:, None]
-            attention = model.layers[0].attention
-            own = attention.attend
             attention.attend = lambda q, k, v, *_, w=weights, **__: (w @ v, None)
             losses.append(sample_scores(model, [batch])["loss"])
             attention.attend = own

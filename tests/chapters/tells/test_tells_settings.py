@@ -51,6 +51,14 @@ def test_seeds_are_those_of_the_chapters_and_further_ones_are_asked_for():
     assert more["sort"] == more["multiplication"] == [0, 1, 2]
     assert more["translation"] == own["translation"] and more["sort, compiled"] == more["needle"] == [0]
     assert max(map(len, more.values())) == MOST_SEEDS
+    single_head = [SETTINGS[name] for name in SETTINGS if not SETTINGS[name].transformer]
+    uniform = [
+        run.uniform
+        for each in single_head
+        for run in each.runs(each.chapter(wanted("quick")))
+        if hasattr(run, "uniform")
+    ]
+    assert uniform and not any(uniform)  # what attends evenly has nothing to be asked
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -9,6 +9,7 @@ from attnlib.models.bag_of_words import BagConfig, WordTranslation, word_transla
 from attnlib.models.bag_of_words import word_translation_scores as held_out
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnlib.stats import Agreements, AgreementSettings, Ragged
+from attnlib.stats.agreement_tables import UNIFORM
 from book.chapters.translation.alignment import OFFSETS, alignment_rows, alignment_table, target_offsets
 from book.chapters.translation.scores import (
     bleu,
@@ -22,6 +23,7 @@ from book.chapters.translation.scores import (
     word_translation_run,
     word_translation_scores,
 )
+from tests.parameters import smallest
 
 SIZES = {"train_sentences": 40, "validation_sentences": 6, "test_sentences": 6}
 
@@ -209,3 +211,9 @@ def test_sentences_for_the_explorer(data):
     assert typed["scores"]["Delta"].shape == (2, len(typed["targets"][0]), 4)
     with pytest.raises(ValueError, match="at least one word"):
         text_over_training(data, " ", models.__getitem__, (0, 5), models.__getitem__)
+
+
+def test_the_translator_of_relevance_attends_evenly_and_those_that_are_explained_do_not():
+    p = smallest("translation_dynamics")
+    even = {run.name: p.setup(run).model.config.uniform for run in p.runs()}
+    assert even.pop(UNIFORM) is True and even and not any(even.values())

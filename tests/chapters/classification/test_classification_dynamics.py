@@ -244,6 +244,7 @@ def test_the_grid_puts_ours_under_theirs():
     columns = ["A(alpha, beta_uf)", "xi(x)", "xi(alpha, beta_uf)", "xi*"]
     mine = here.assign(task="mine")
     grid = paper_grid(pd.concat([here, mine]), TABLE, columns, ["Yelp"]).set_index(["task", "by"])
+    assert not grid.pop("of its scale").any()  # which nothing says of rows without a record
     assert grid.loc[("IMDB", "paper"), "A(alpha, beta_uf)"] == "52.55"
     assert grid.loc[("IMDB", "here"), "A(alpha, beta_uf)"] == "50.0 [40.0, 60.0]"
     assert grid.loc[("IMDB", "here"), "xi(x)"] == "80.0 [70.0, never]"

@@ -7,7 +7,7 @@ import torch
 from book.chapters.copying import SequenceCopying, learning
 from book.chapters.records import paper_figures
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick
+from tests.parameters import profile, quick, smallest
 
 QUICK = quick("sequence_copying")
 PAPER = QUICK | profile("sequence_copying", "paper")
@@ -117,6 +117,11 @@ def test_rows_are_finite_and_say_what_they_are(chapter, found):
     metrics = {"learned", "hint (AUC)", "largest relevance", "learned, less permutations of 4"}
     assert metrics <= set(rows["metric"])
     assert not rows.duplicated(["metric", "task", "budget", "step"]).any()
+
+
+def test_the_set_up_says_in_words_what_was_trained_in_half_precision():
+    said = {name: smallest("sequence_copying", precision=name).setting for name in ("float32", "bf16")}
+    assert said["bf16"] == said["float32"] + "; bf16"
 
 
 def test_what_is_recorded_is_of_all_models_and_of_heads(chapter, found):

@@ -22,9 +22,10 @@ class Sum:
         self.candidates = np.ones((ITEMS, TOKENS), dtype=bool)
         self.candidates[:, 0] = False
         self.truth = self.candidates & (np.arange(TOKENS) < 4)
+        self.nothing = 0.0  # what is answered without a token
 
     def answers(self, operator, reading, kept):
-        return ((kept & self.candidates[:, None]) * self.weights[:, None]).sum(-1)
+        return self.nothing + ((kept & self.candidates[:, None]) * self.weights[:, None]).sum(-1)
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def mas_by_hand(case, scores, item, inserted):
 
 
 def test_mas_is_two_areas_with_a_penalty_for_what_magnitudes_do_not_say(case):
-    case.weights = np.abs(case.weights)
+    case.weights, case.nothing = np.abs(case.weights), 2.0  # the penalty is of shares of what tokens change
     scores = np.random.default_rng(1).standard_normal((ITEMS, TOKENS))
     found = numbers(case, "MAS", scores[:, None])[:, 0]
     for item in range(ITEMS):

@@ -1,8 +1,8 @@
-"""The committed engine is what its source compiles to."""
+"""The committed engine is what its source compiles to, and the file of the book's model is fetched."""
 
 import pytest
 
-from attnlib.widgets.live import ENGINES, LIVE, build
+from attnlib.widgets.live import ENGINES, LIVE, build, packing
 
 
 def test_the_committed_engine_is_rebuilt_bit_for_bit(tmp_path):
@@ -19,3 +19,10 @@ def test_another_compiler_is_refused(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=r"pip install ziglang==.* first; found 0\.1"):
         build.build(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_books_model_is_fetched_where_it_is_not_kept_and_has_its_licence(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        packing, "gguf_of_default", lambda fetch=False: tmp_path / "its.gguf" if fetch else None
+    )
+    assert packing.model_file(packing.DEFAULT, tmp_path) == (tmp_path / "its.gguf", packing.LICENCE)

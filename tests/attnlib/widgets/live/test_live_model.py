@@ -330,13 +330,6 @@ def damaged(data: bytes) -> dict[str, tuple[bytes, str]]:
     }
 
 
-def test_the_books_model_is_fetched_where_it_is_not_kept_and_has_its_licence(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        packing, "gguf_of_default", lambda fetch=False: tmp_path / "its.gguf" if fetch else None
-    )
-    assert packing.model_file(packing.DEFAULT, tmp_path) == (tmp_path / "its.gguf", packing.LICENCE)
-
-
 def test_a_damaged_or_foreign_file_gets_one_clear_line(browser, small, tmp_path):
     packing.pack(*small, tmp_path / "small.gguf")
     for name, (data, said) in damaged((tmp_path / "small.gguf").read_bytes()).items():

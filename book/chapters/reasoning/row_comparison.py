@@ -12,8 +12,8 @@ a t-distribution whose degrees of freedom are the number of samples that have th
 The usual alternative, the cluster-robust covariance of a regression with $G - 1$ degrees of freedom, needs
 many samples with rows of either kind: where only 2 of 30 have a wrong row, it calls 3 in 10 equal groups
 different at a level of 5 %, and Welch's test on rows calls half of them so. This one stays near 5 % or below
-(`tests/chapters/reasoning/test_row_comparison.py`), at the price of rarely finding anything where wrong rows are
-that rare.
+(`tests/chapters/reasoning/test_row_comparison.py`), at the price of rarely finding anything where wrong rows
+are that rare.
 
 References:
     1) Cameron and Miller 2015, *A practitioner's guide to cluster-robust inference*: few clusters (VI).

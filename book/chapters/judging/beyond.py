@@ -26,6 +26,9 @@ TAU, BEFORE = "tau", "before the truth"
 LOWEST = {TAU: -1.0, BEFORE: 0.0}
 """What they can be at least; both are 1 at most, and no interval ends beyond."""
 
+FEWEST = 8
+"""Questions of a kind, below which none of a model is judged by, and nothing learned from them."""
+
 TABLES = {
     "": ["setting", "judge", "number"],
     ", by measure": ["setting", "judge", "method"],
@@ -117,8 +120,7 @@ def kept(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
     judges, measures, expected = (part_table(rows, part + name, texts) for name, texts in TABLES.items())
     judges["low"] = judges["low"].clip(lower=judges["number"].map(LOWEST))
     judges["high"] = judges["high"].clip(upper=1.0)
-    came_out = [verdict(*ends) for ends in zip(expected["low"], expected["high"], strict=True)]
-    return [judges, measures, expected.assign(**{"came out": came_out})]
+    return [judges, measures, _with_verdicts(expected)]
 
 
 def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:
@@ -128,11 +130,13 @@ def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:
         expected: the last of `kept`.
 
     Returns:
-        Columns `prediction`, `came out`, `value`, `low`, `high` and `n`, the settings.
+        Columns `prediction`, `value`, `low`, `high`, `n`, the settings, and `came out`.
     """
     groups = expected.groupby("prediction", sort=False)["value"]
     rows = [(words, *difference(values)) for words, values in groups]
-    found = pd.DataFrame(rows, columns=["prediction", *Estimate._fields])
-    came_out = [verdict(*ends) for ends in zip(found["low"], found["high"], strict=True)]
-    found.insert(1, "came out", came_out)
-    return found
+    return _with_verdicts(pd.DataFrame(rows, columns=["prediction", *Estimate._fields]))
+
+
+def _with_verdicts(expected: pd.DataFrame) -> pd.DataFrame:
+    ends = zip(expected["low"], expected["high"], strict=True)
+    return expected.assign(**{"came out": [verdict(*each) for each in ends]})

@@ -16,7 +16,7 @@ from typing import Any
 
 from attnlib.attribution.learned import learned_heads
 from attnlib.attribution.prompts import Method
-from book.chapters.judging.beyond import Prediction, by_measure
+from book.chapters.judging.beyond import FEWEST, Prediction, by_measure
 from book.chapters.judging.fitted import cross_fitted, prompts_of
 from book.chapters.judging.judged import PLAUSIBILITY, Judged, judge
 from book.chapters.judging.predictions import EXPECTED, JUDGING
@@ -31,9 +31,6 @@ EVEN, LEADER = "mean attention", "AttnLRP"
 
 ASKED = tuple(name for name in JUDGING if "compiled" not in name and name != "multiplication")
 """Those of trained models, but for one that no other chapter trains."""
-
-FEWEST = 8
-"""Questions of a kind, below which nothing is learned from them, and none is asked."""
 
 PREDICTED = (
     Prediction(

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from attnlib.attribution.registry import METHODS, SIGNED
 from book.chapters.chapter import Chapter
 from book.chapters.judging import carry, needles, roar
-from book.chapters.judging.beyond import tables
+from book.chapters.judging.beyond import FEWEST, tables
 from book.chapters.judging.fitted import LEARNED, cross_fitted
 from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
 from book.chapters.judging.judged import Judged, agreement, judge
@@ -55,9 +55,6 @@ APART: dict[str, Callable[[Questions], Bool[Tensor, " item"]]] = {
     "answered wrongly": lambda q: ~q.right,
 }
 """Questions that a judge is not to be held by, apart: which they are."""
-
-FEWEST = 8
-"""Questions of a kind, below which they are not judged by apart."""
 
 BLIND = "hist, compiled"
 """The program whose sources carry no value: see `JudgingMeasures.blind_spot`."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnlib.plots.drawing import Drawing
     from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
     from attnlib.plots.intervals import in_cells, knowing, with_intervals
-    from attnlib.plots.style import Table, table, visible
+    from attnlib.plots.style import Table, lettered, table, visible
 
 __all__ = [
     "Drawing",
@@ -26,6 +26,7 @@ __all__ = [
     "in_cells",
     "knowing",
     "learning_curves",
+    "lettered",
     "lines",
     "over_training",
     "paths",

@@ -11,7 +11,7 @@ from jaxtyping import Float, Integer
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_of_panels
-from attnlib.plots.style import formulas
+from attnlib.plots.style import lettered
 from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import courses, listed, plain, short
 
@@ -34,7 +34,7 @@ def over_training(
     each = looks()
     for axis, rows, label in zip(axes, panels, labels, strict=True):
         for metric, part in rows.groupby("metric", sort=False):
-            line(axis, part, "step", next(each), label=formulas(str(metric)))
+            line(axis, part, "step", next(each), label=lettered(str(metric)))
         # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
         axis.set_xscale("symlog", linthresh=10)
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
@@ -85,7 +85,7 @@ def relevance_scatter(
         # Thousands of dots: a picture of them is smaller than a drawing.
         dots = {"s": 10, "lw": 0, "alpha": 0.6, "rasterized": True, "legend": axis is axes[-1]}
         sns.scatterplot(x=beta[some], y=alpha[some], ax=axis, **look, **dots)
-        axis.set(yscale="log", xlabel=formulas(name), ylabel=r"attention $\alpha$")
+        axis.set(yscale="log", xlabel=lettered(name), ylabel="attention α")
     if hue is not None:
         legend_of(axes[-1], markerscale=2)
         axes[-1].legend().remove()

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import ACROSS, BESIDE, finished, looks, points
-from attnlib.plots.style import formulas, plain
+from attnlib.plots.style import lettered, plain
 from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group, listed, short
 
@@ -48,7 +48,7 @@ def estimates(
         of: the column whose values stand down the side.
         by: the column that shapes and colours tell apart.
         label: what the numbers are.
-        panel: the column that panels tell apart; names of scores in it are set as formulas.
+        panel: the column that panels tell apart; names of scores in it are set as lettered.
         marks: numbers without an interval to compare with, columns `of`, `panel`, `value` and `mark` (what
             they are). Groups that only they have stand behind the others; panels that only they have do not,
             unless there are no rows at all.
@@ -77,7 +77,7 @@ def estimates(
         )
         _dots(axis, here, by, ways)
         _crosses(axis, theirs)
-        axis.set(title=formulas(fill(str(title), WIDE // across)), xlabel=label)
+        axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
         axis.set_yticks(range(len(groups)), words)
         if xlim is not None:

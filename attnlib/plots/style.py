@@ -69,8 +69,8 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     style.format(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])
     p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
     style.format(partial(_p_value, digits=digits), na_rep=ABSENT, subset=p_values)
-    style.format(precision=digits, escape="html", na_rep=ABSENT, subset=texts)  # numbers among them, too
-    style.format_index(escape="html", axis="columns")
+    style.format(partial(_text, digits=digits), escape="html", na_rep=ABSENT, subset=texts)
+    style.format_index(partial(_text, digits=digits), escape="html", axis="columns")
     style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
     style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
@@ -83,6 +83,10 @@ def _counts(column: pd.Series) -> bool:
         return False
     there = column.dropna()
     return bool((there == there.round()).all() and there.abs().gt(1).any())
+
+
+def _text(shown: Any, digits: int) -> str:
+    return f"{shown:.{digits}f}" if pd.api.types.is_float(shown) else lettered(str(shown))
 
 
 def _p_value(p: Any, digits: int) -> str:
@@ -99,14 +103,14 @@ def visible(word: str) -> str:
     return plain(word.replace("\n", "⏎").replace(" ", "␣")) or "∅"
 
 
-def formulas(text: str) -> str:
-    """The names of scores in a text as formulas: beta_uf as a Greek letter with a mark above."""
+_LETTERS = {"alpha": "α", "beta": "β", "delta": "Δ", "xi": "ξ", "A_hat": "Â"}
+_MARKS = {"t": "ₜ", "uf": "ᵘᶠ", "px": "ᵖˣ", "logistic": "ˡᵒᵍⁱˢᵗⁱᶜ"}
+_SCORES = re.compile(rf"\b({'|'.join(_LETTERS)})(?:_({'|'.join(_MARKS)}))?(?!\w|\.\w)")
 
-    def formula(found: re.Match[str]) -> str:
-        letter, mark = found.groups()
-        letter = "\\" + ("Delta" if letter == "delta" else letter)
-        if mark in (None, "t"):
-            return f"${letter}_t$" if mark else f"${letter}$"
-        return rf"${letter}^{{\mathrm{{{mark}}}}}$"
 
-    return re.sub(r"\b(alpha|beta|delta)(?:_(\w+))?\b", formula, text)
+def lettered(text: str) -> str:
+    """The names of scores in a text as they are written by hand: A(beta_t, beta_uf) as A(βₜ, βᵘᶠ).
+
+    Letters and no formulas: figures, tables, explorers and their drop-downs show one and the same.
+    """
+    return _SCORES.sub(lambda found: _LETTERS[found[1]] + _MARKS.get(found[2], ""), text)

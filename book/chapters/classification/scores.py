@@ -214,7 +214,7 @@ def documents_over_training(
     for row in rows:
         run, even = (each.take(np.array([row])) for each in (gold, uniform))
         label = int(documents.labels[row])
-        scores = {"alpha": run.alpha, "beta": run.beta, "Delta": run.delta, "beta, uniform": even.beta}
+        scores = {"α": run.alpha, "β": run.beta, "Δ": run.delta, "βᵘᶠ": even.beta}
         tokens, truth = documents.words(row), documents[row : row + 1].relevance
         found[_label(names[label], tokens)] = {
             "tokens": tokens,
@@ -243,7 +243,7 @@ def text_scores(models: Iterable[Classifier], corpus: Corpus, text: str) -> dict
             predicted = int(model(**moved.inputs).logits[0] > 0)
         documents = corpus.encode([text], [predicted])
         found.append((predicted, relevance(model, documents).of(0)))
-    names = {"alpha": "alpha", "beta": "beta", "Delta": "delta"}
+    names = {"α": "alpha", "β": "beta", "Δ": "delta"}
     return {
         "tokens": documents.words(0),
         "scores": {name: torch.stack([scores[key] for _, scores in found]) for name, key in names.items()},

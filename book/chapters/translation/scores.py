@@ -351,8 +351,8 @@ def _maps(
         return torch.stack([shaped(each) for each in values]).numpy()
 
     return {
-        "alpha": stacked(each.alpha for each in scores),
-        "beta": stacked(each.beta.exp() for each in scores),
-        "Delta": stacked(each.delta for each in scores if each.delta is not None),
-        "beta, uniform": stacked(each.beta.exp() for each in even),
+        "α": stacked(each.alpha for each in scores),
+        "β": stacked(each.beta.exp() for each in scores),
+        "Δ": stacked(each.delta for each in scores if each.delta is not None),
+        "βᵘᶠ": stacked(each.beta.exp() for each in even),
     }

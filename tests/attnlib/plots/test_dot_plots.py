@@ -22,8 +22,8 @@ def drawn(**more):
 def test_every_way_has_its_own_shape_and_place_on_the_line_of_its_group():
     figure = drawn()
     assert [axis.get_title() for axis in figure.axes] == [
-        r"A($\alpha$, $\beta^{\mathrm{uf}}$)",
-        r"A($\Delta$, $\beta^{\mathrm{uf}}$)",
+        "A(α, βᵘᶠ)",
+        "A(Δ, βᵘᶠ)",
     ]
     first, second = (container.lines[0] for container in figure.axes[0].containers)
     assert first.get_marker() != second.get_marker()

@@ -129,6 +129,22 @@ def test_numbers_among_words_are_rounded_as_the_others_are():
     assert cells == ["0.079", "not enough data", "-0.002", "3"]
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("A(alpha_t, beta_uf)", "A(αₜ, βᵘᶠ)"),
+        ("xi(beta_uf, beta_logistic)", "ξ(βᵘᶠ, βˡᵒᵍⁱˢᵗⁱᶜ)"),
+        ("step 50: spread of alpha_t.", "step 50: spread of αₜ."),
+        ("A_hat, xi*, beta, embedding", "Â, ξ*, β, embedding"),
+        ("alphabet, alpha_tables, alpha.csv, beta_12", "alphabet, alpha_tables, alpha.csv, beta_12"),
+    ],
+)
+def test_scores_are_lettered_where_they_are_shown_and_not_where_they_are_kept(name, shown):
+    table = plots.table(pd.DataFrame({"metric": [name], name: [1.0]}))
+    assert plots.lettered(name) == shown and plots.lettered(shown) == shown
+    assert table.to_html().count(shown) == 2 and name in table.numbers.to_csv()
+
+
 def test_a_table_without_rows_says_so():
     rows = pd.DataFrame({"value": [1.0]})
     assert plots.table(rows).captioned("x", "All of it.").words == "All of it."

@@ -128,8 +128,8 @@ def test_other_documents_train_nothing_and_a_typed_one_is_read_at_each_checkpoin
     steps = list(p.kept("seed 20").load())
     assert steps == list(p.moments)
     typed = scores.text_scores(p.kept("seed 20").load().values(), p.corpus, "superb and dull")
-    assert typed["scores"]["alpha"].shape == (len(steps), 5) and len(typed["predicted"]) == len(steps)
-    assert not torch.equal(typed["scores"]["beta"][0], typed["scores"]["beta"][-1])
+    assert typed["scores"]["α"].shape == (len(steps), 5) and len(typed["predicted"]) == len(steps)
+    assert not torch.equal(typed["scores"]["β"][0], typed["scores"]["β"][-1])
 
 
 def test_scores_are_written_as_they_are_and_further_checkpoints_looked_at(tmp_path):
@@ -182,10 +182,10 @@ def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
         assert float(document["true_relevance"].max()) > 0
     model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4))
     explorer = DynamicsExplorer(told, (0, 5), classify=lambda text: scores.text_scores([model], corpus, text))
-    assert "beta, uniform" in str(explorer)
+    assert "βᵘᶠ" in str(explorer)
     typed = scores.text_scores([model], corpus, "superb and dull")
     assert typed["tokens"] == ["<bos>", "superb", "and", "dull", "<eos>"]
-    assert typed["predicted"][0] in corpus.names and typed["scores"]["alpha"].shape == (1, 5)
+    assert typed["predicted"][0] in corpus.names and typed["scores"]["α"].shape == (1, 5)
     with pytest.raises(ValueError, match="should have words"):
         scores.text_scores([model], corpus, "  ")
 
@@ -262,7 +262,7 @@ def test_figures_have_a_panel_for_each_table():
     drawn = plots.over_training([rows, rows.assign(low=0.0, high=1.0)], ["share", "agreement"], 0.05)
     left, right = drawn.figure.axes
     assert left.get_ylabel() == "share" and len(right.lines) == 2  # the curve, and chance
-    assert r"$\beta^{\mathrm{uf}}$" in right.get_legend().get_texts()[0].get_text()
+    assert "βᵘᶠ" in right.get_legend().get_texts()[0].get_text()
     alpha, beta = np.array([0.2, 0.8]), {"beta": np.array([0.0, 1.0]), "beta_px": np.array([1.0, 0.0])}
     assert len(plots.relevance_scatter(alpha, beta, np.array([0, 1]), ["a", "b"]).figure.axes) == 2
     assert len(plots.relevance_scatter(alpha, beta).figure.axes) == 2

@@ -200,15 +200,15 @@ def test_sentences_for_the_explorer(data):
     (_, second) = shown.values()
     scores = source_scores(models[5], data.test[2:3])
     shape = (len(second["targets"][0]), len(second["source"]))
-    np.testing.assert_allclose(second["scores"]["alpha"][1].ravel(), scores.alpha, atol=1e-5)
-    np.testing.assert_allclose(second["scores"]["beta"][1].ravel(), scores.beta.exp(), atol=1e-5)
+    np.testing.assert_allclose(second["scores"]["α"][1].ravel(), scores.alpha, atol=1e-5)
+    np.testing.assert_allclose(second["scores"]["β"][1].ravel(), scores.beta.exp(), atol=1e-5)
     assert {each.shape for each in second["scores"].values()} == {(2, *shape)}
     assert second["truth"].shape == shape
     assert second["expected"] == data.test.texts[2][1]
     typed = text_over_training(data, "gogo xyz", models.__getitem__, (0, 5), models.__getitem__)
     assert typed["source"] == ["<bos>", "gogo", "<unk>", "<eos>"]
     assert len({len(each) for each in typed["targets"]}) == 1 and len(typed["written"]) == 2
-    assert typed["scores"]["Delta"].shape == (2, len(typed["targets"][0]), 4)
+    assert typed["scores"]["Δ"].shape == (2, len(typed["targets"][0]), 4)
     with pytest.raises(ValueError, match="at least one word"):
         text_over_training(data, " ", models.__getitem__, (0, 5), models.__getitem__)
 

@@ -21,6 +21,8 @@ import attnlib.models
 import attnlib.stats
 from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import VERDICTS
+from book.chapters.records.reproduced import reproduced
+from book.chapters.records.runs import RECORDED, SMOKE, read_all
 from tests.browser import canvas_hash, drawn, watched_page
 
 from .built import CHAPTERS, DOCUMENTS, parsed
@@ -72,6 +74,19 @@ def test_the_first_page_argues(html: Path) -> None:
     assert claims == [claim.words for claim in CLAIMS]
     assert {each.select_one(".verdict").get_text() for each in shown} <= set(VERDICTS)
     assert "recorded numbers" in soup.get_text()
+
+
+def test_every_number_of_this_build_is_the_one_that_was_recorded(html: Path) -> None:
+    """What proves that no line of code has changed a number unnoticed, see `results/smoke`."""
+    made = html.parent / "results"
+    now, kept = read_all(made), read_all(RECORDED / SMOKE)
+    assert {name for name, _ in now} == {name for name, _ in kept}
+    found = reproduced(made, RECORDED / SMOKE)
+    (here,), (there,) = ({told["processor"] for _, told in each.values()} for each in (now, kept))
+    if here != there:
+        pytest.skip(f"recorded on {there}, and sums are rounded otherwise on {here}")
+    moved = found[~found["verdict"].isin(["bit for bit", "to rounding"])]
+    assert moved.empty, moved.to_string()
 
 
 DYNAMICS = "notebooks/classification_dynamics"

@@ -234,3 +234,18 @@ def test_a_mark_is_cleared_by_evidence(folders, monkeypatch):
     before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
     assert len(stamp(build, results, alike=True)) == 1 and marked() == {200, 400}
     assert stamp(build, results, alike=True) == {} and {path: path.read_bytes() for path in before} == before
+
+
+def test_a_small_run_stands_for_the_large_ones_of_its_code(folders, monkeypatch):
+    results, build = folders
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "old"})
+    put(results, ROWS, monkeypatch, steps=9000)
+    put(results / runs.SMOKE, ROWS, monkeypatch)
+    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new"})
+    monkeypatch.setattr(stamps, "code_hash", lambda _: "new")
+    put(build, ROWS.assign(value=[0.9, 0.3, 0.2], low=0.0), monkeypatch)
+    assert stamp(build, results, alike=True) == {}  # a number of the small run has moved
+    put(build, ROWS, monkeypatch)
+    assert len(stamp(build, results, alike=True)) == 2
+    assert [made["found again"][0]["code"] for _, made in read_all(results).values()] == ["new", "new"]
+    assert line(reproduced(build, results)).startswith("3 of 3 recorded numbers reproduced; 3 more")

@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 RECORDED = ROOT / "results"
 """The records that came with the book."""
 
+SMOKE = "smoke"
+"""The folder in it of those of the smallest profile: small enough to be found again at every test."""
+
 _TOLD = {"notebook", "run", "parameters", "sha256", "commit", "code", "versions", "device", "recorded"}
 
 _ORIGIN = ("device", "commit", "recorded")
@@ -175,7 +178,8 @@ def records(notebook: str) -> pd.DataFrame:
 def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]:
     """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance.
 
-    A folder in it without any provenance holds something else than a chapter's records.
+    A folder in it without any provenance holds something else than a chapter's records. Those of the smoke
+    profile, which no page shows, stand in a folder of their own, `SMOKE`.
 
     Args:
         folder: the one with a folder per chapter.
@@ -184,9 +188,14 @@ def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]
     Raises:
         ValueError: if a record is damaged; see `read`.
     """
-    chapters = sorted({path.parent for path in folder.glob(f"{notebook}/*.json")})
-    files = [path for chapter in chapters for path in _paths(chapter)]
-    return {(path.parent.name, path.stem): read(path) for path in files}
+    return {key: read(path) for key, path in files_of(folder, notebook).items()}
+
+
+def files_of(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Path]:
+    """The parquet file of every record that `read_all` reads."""
+    places = (folder, folder / SMOKE)
+    chapters = sorted({path.parent for place in places for path in place.glob(f"{notebook}/*.json")})
+    return {(chapter.name, path.stem): path for chapter in chapters for path in _paths(chapter)}
 
 
 def read(path: Path) -> Record:

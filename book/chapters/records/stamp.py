@@ -5,13 +5,13 @@ rounding, the record is as good as new, and committing the same numbers once mor
 its provenance is added to: `found again` says at which commit, of which code, and how many numbers.
 
 ```bash
-ATTNLIB_RESULTS=build/mine papermill notebooks/X.ipynb out.ipynb     # in a clean tree
-python -m book.chapters.records.stamp build/mine
+make book PROFILE=smoke                                              # in a clean tree
+python -m book.chapters.records.stamp --alike build/smoke/results
 ```
 
 Other records of the chapter that were of the same code as one that was found again, to the last definition,
 went the same ways with other parameters. Where they were not run again, `--alike` stamps these,
-too, and names the run that stands for them.
+too, and names the run that stands for them: here that of the smoke profile, `results/smoke/`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 from book.chapters.records.code import code_hash
 from book.chapters.records.reproduced import folders_of_records, summary, twins
-from book.chapters.records.runs import RECORDED, read_all, write_provenance
+from book.chapters.records.runs import RECORDED, files_of, read_all, write_provenance
 
 FOUND_AGAIN = "found again"
 """The entry of a record's provenance that holds the stamps."""
@@ -46,7 +46,7 @@ def stamp(made: Path, recorded: Path = RECORDED, *, alike: bool = False) -> dict
     Raises:
         ValueError: if a record is damaged; the message names the file.
     """
-    theirs = read_all(recorded)
+    theirs, places = read_all(recorded), files_of(recorded)
     said = {}
     compared = twins(made, recorded)
     not_run = {key: theirs[key] for key in theirs if compared[key][1] is None}
@@ -64,7 +64,7 @@ def stamp(made: Path, recorded: Path = RECORDED, *, alike: bool = False) -> dict
                 "numbers": why
             }
             provenance[FOUND_AGAIN] = [*provenance.get(FOUND_AGAIN, []), entry]
-            write_provenance(recorded / other[0] / f"{other[1]}.parquet", provenance)
+            write_provenance(places[other], provenance)
             said[other] = why
     return said
 

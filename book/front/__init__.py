@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from .explorer import explorer
-from .faults import contradicted, planted
+from .faults import built, contradicted, planted
 from .findings import listed, tally
 from .gallery import gallery
 from .speed import CHARTS, bounds, chart, streamed
@@ -26,6 +26,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "bounds": bounds,
     "streamed": streamed,
     "faults": planted,
+    "faults built": built,
     "contradictions": contradicted,
     **{f"chart {name}": partial(chart, name) for name in CHARTS},
 }

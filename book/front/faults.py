@@ -9,6 +9,9 @@ from book.pipeline.stage import myst_table
 FOUND = Path(__file__).parents[1] / "faults.csv"
 """Written by `make faults` (`tests/faults`): a row per fault, with the test that noticed it, or none."""
 
+BUILT = FOUND.with_stem("faults_built")
+"""Written by `tests.faults.building`: a row per fault, with what a smoke build said of it."""
+
 IN_WORDS = "in words"
 """The kind of those that were planted in the text."""
 
@@ -25,6 +28,19 @@ def planted(stage: Path) -> str:
     )
     own = f", **{found['of_room'].sum()}** of them by a test of the same room"
     return f"{_said(found, 'faults', own)}\n\n{table}"
+
+
+def built(stage: Path) -> str:
+    """Faults of the code that were left to a build alone: the counts, and what it did not notice, in MyST."""
+    found = pd.read_csv(BUILT, keep_default_na=False)
+    stopped, missed = found["said"].eq("stops").sum(), found.loc[found["said"].eq(""), "fault"]
+    noticed = len(found) - len(missed)
+    how = f"in {stopped} a chapter stops, in {noticed - stopped} a number is another one"
+    listed = "\n".join(f"- {_as_code(name)}" for name in missed)
+    return (
+        f"Of the first **{len(found)}** faults, a smoke build noticed **{noticed}**: {how}.\n\n"
+        f":::{{dropdown}} The {len(missed)} that it did not notice\n{listed}\n:::"
+    )
 
 
 def contradicted(stage: Path) -> str:

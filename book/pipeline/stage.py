@@ -38,7 +38,8 @@ TIMES = re.compile(r"^% times$", re.MULTILINE)
 REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
 # Comments where parts are to stand that are made with the book: see book.front.
 MADE = re.compile(
-    r"^% (tally|findings|explorer|summary|explorers|bounds|faults|contradictions|chart \w+)$", re.MULTILINE
+    r"^% (tally|findings|explorer|summary|explorers|bounds|faults|faults built|contradictions|chart \w+)$",
+    re.MULTILINE,
 )
 
 

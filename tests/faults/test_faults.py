@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from book.front.faults import FOUND
+from book.front.faults import BUILT, FOUND
 
+from .building import chapters, drawn, in_order, lines_of, said_by
 from .drawing import EQUIVALENT, changes
-from .planting import CONTRADICTIONS, ERRED, ROOT, TABLES, copied, faults, noticed_by, planted
+from .planting import CONTRADICTIONS, ERRED, ROOT, TABLES, Fault, copied, faults, noticed_by, planted
 
 FAULTS = faults(*TABLES.values())
 
@@ -34,6 +35,34 @@ def test_what_was_found_is_of_these_faults() -> None:
     assert asked >= {fault.name for fault in faults(ERRED, CONTRADICTIONS)}, "make faults"
     of_code = found[found["kind"] != "in words"]
     assert (of_code["noticed_by"] != "").mean() > 0.95 and of_code["of_room"].mean() > 0.85
+
+
+def test_what_a_build_noticed_is_of_the_first_that_were_drawn() -> None:
+    found, order = pd.read_csv(BUILT, keep_default_na=False), [fault.name for fault in drawn()]
+    assert found["fault"].tolist() == order[: len(found)] and len(found) >= 40, (
+        "python -m tests.faults.building"
+    )
+    said = found["said"] != ""
+    assert said.mean() > 0.5 and set(found["chapter"]) <= {*chapters(), ""} and found["asked"][said].min() > 0
+
+
+def test_the_statement_of_a_fault_is_found_and_its_own_chapter_asked_first() -> None:
+    code = (ROOT / "book/chapters/rasp/tables.py").read_text().splitlines()
+    place = next(number for number, line in enumerate(code, 1) if line.startswith("    return"))
+    fault = Fault("", "book/chapters/rasp/tables.py", "\n".join(code[place - 1 : place + 1]), "", [])
+    (first, *_), file = sorted(lines_of(fault)), fault.file
+    assert first <= place and "return" in code[first - 1]
+    run = {"quick": {file: {1}}, "arithmetic_lens": {file: {first}}, "rasp_languages": {file: {first, 1}}}
+    assert in_order(fault, run) == ["rasp_languages", "arithmetic_lens"]
+
+
+@pytest.mark.slow
+def test_a_build_notices_a_fault_and_nothing_where_there_is_none(tmp_path) -> None:
+    copy, found = copied(tmp_path / "copy"), pd.read_csv(BUILT, keep_default_na=False)
+    row = found[found["said"].str.endswith("differ")].sort_values("seconds").iloc[0]
+    assert said_by(row["chapter"], copy) == ""
+    with planted(next(fault for fault in FAULTS if fault.name == row["fault"]), copy):
+        assert said_by(row["chapter"], copy) == row["said"]
 
 
 CODE = '''

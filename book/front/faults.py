@@ -36,9 +36,10 @@ def built(stage: Path) -> str:
     stopped, missed = found["said"].eq("stops").sum(), found.loc[found["said"].eq(""), "fault"]
     noticed = len(found) - len(missed)
     how = f"in {stopped} a chapter stops, in {noticed - stopped} a number is another one"
+    unreached = f"{found['asked'].eq(0).sum()} of the others stand where no chapter comes to at that profile"
     listed = "\n".join(f"- {_as_code(name)}" for name in missed)
     return (
-        f"Of the first **{len(found)}** faults, a smoke build noticed **{noticed}**: {how}.\n\n"
+        f"Of the first **{len(found)}** faults, a smoke build noticed **{noticed}**: {how}. {unreached}.\n\n"
         f":::{{dropdown}} The {len(missed)} that it did not notice\n{listed}\n:::"
     )
 

@@ -1,12 +1,13 @@
 """A Sphinx extension: pages that a screen reader can read, where Sphinx and the theme write what it cannot.
 
-The markup of five things is mended in the finished pages, since it is fixed in code and templates of theirs:
+The markup of six things is mended in the finished pages, since it is fixed in code and templates of theirs:
 
 * the arrows that fold the table of contents are named after what they fold;
 * the lines of a long signature are no list of definitions, which would have terms;
 * the list of references says nothing of roles that its items do not have, or that are out of use;
 * the bar on the left, which has the logo in it, is a part of the page with a name;
-* a head of a table with nothing in it is a cell.
+* a head of a table with nothing in it is a cell;
+* modules of a package, in the list of those whose source is there, are a list of its line, not between lines.
 """
 
 import re
@@ -19,6 +20,8 @@ ARROW = re.compile(
     r'(?P<link><a class="[^"]*" href="[^"]*">)(?P<name>[^<]*)(?P<end></a><details[^>]*>)<summary>'
 )
 LINES = re.compile(r"<dl>\n(<dd>.*?)</dl>", re.DOTALL)
+OPENED = re.compile(r"</li>\n<ul>(?=<li>)")
+CLOSED = re.compile(r"</ul>(?=<li>|</ul>)")
 PLAIN = {
     '<div role="list" class="citation-list">': '<div class="citation-list">',
     ' role="doc-biblioentry"': "",
@@ -28,9 +31,11 @@ PLAIN = {
 
 
 def mended(page: str) -> str:
-    """A page with the five mended; one that is mended already is as it was."""
+    """A page with the six mended; one that is mended already is as it was."""
     page = ARROW.sub(r'\g<link>\g<name>\g<end><summary aria-label="Pages below: \g<name>">', page)
     page = LINES.sub(lambda found: f'<div class="sig-lines">\n{_as_divisions(found[1])}</div>', page)
+    if OPENED.search(page):
+        page = CLOSED.sub("</ul></li>", OPENED.sub("<ul>", page))
     for theirs, ours in PLAIN.items():
         page = page.replace(theirs, ours)
     return page

@@ -110,7 +110,9 @@ def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
 @pytest.mark.parametrize(
     "document",
     some_first(
-        [*DOCUMENTS, "search", "genindex", "py-modindex", "_modules/index"], "book/api/", {"book/api/stats", "book/api/rollout"}
+        [*DOCUMENTS, "search", "genindex", "py-modindex", "_modules/index"],
+        "book/api/",
+        {"book/api/stats", "book/api/rollout"},
     ),
 )
 def test_a_page_shuts_no_reader_out_wide_or_narrow_and_loads_little(

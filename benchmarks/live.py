@@ -72,7 +72,7 @@ def browser_page() -> Iterator[Page]:
         browser.close()
 
 
-def line(what: str, wanted: str, here: str, spent: float | str = "-", python: float | str = "-") -> Line:
+def line(what: str, wanted: str, here: str, spent: float | str = "–", python: float | str = "–") -> Line:
     """A row of the table."""
     return {
         "what": what,
@@ -86,7 +86,7 @@ def line(what: str, wanted: str, here: str, spent: float | str = "-", python: fl
 def whole_file(folder: Path) -> Iterator[Line]:
     """The page that `attnlib look --live` writes."""
     page_file = look_live(DEFAULT, "The sky is", say=lambda _: None).save(folder / "look.html")
-    yield line("one file with the model inside", "<= 130 MB", f"{page_file.stat().st_size / 1e6:.1f} MB")
+    yield line("one file with the model inside", "at most 130 MB", f"{page_file.stat().st_size / 1e6:.1f} MB")
     with browser_page() as page:
         page.goto("about:blank")
 
@@ -95,7 +95,7 @@ def whole_file(folder: Path) -> Iterator[Line]:
             page.wait_for_selector("[data-g]", timeout=120_000)
 
         taken, spent = timed(opened, lambda: of_browser(processor), 2)
-        yield line("that file, from disk to the first word", "<= 6 s", f"{shown(taken)} s", spent)
+        yield line("that file, from disk to the first word", "at most 6 s", f"{shown(taken)} s", spent)
 
 
 def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[Line]:
@@ -112,26 +112,30 @@ def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[L
 
         taken, spent = run(f"window.live?.close(); {OPEN}.then((model) => {{ window.live = model; }})")
         yield line(
-            "a file beside the page, until it is ready", "<= 2 s", f"{shown(taken)} s", spent, python["load"]
+            "a file beside the page, until it is ready",
+            "at most 2 s",
+            f"{shown(taken)} s",
+            spent,
+            python["load"],
         )
         page.evaluate(f"window.ids = {ids}")
         taken, spent = run(f"{WRITE}(1)")
         what = f"a prompt of {len(ids)} tokens to its first word"
-        yield line(what, "<= 1 s", f"{shown(taken)} s", spent, python["first"])
+        yield line(what, "at most 1 s", f"{shown(taken)} s", spent, python["first"])
         more, each = run(f"{WRITE}({WORDS + 1})")
         each, rate = (each - spent) / WORDS, WORDS / (more - taken)
         what = "a further word, greedy, with its rollout and attention"
-        yield line(what, ">= 15 a second", f"{shown(rate)} a second", each, python["word"])
+        yield line(what, "at least 15 a second", f"{shown(rate)} a second", each, python["word"])
         page.evaluate("window.asked = 0; window.further = 0;")
         other = "ids[0] = 1000 + asked++"  # so that nothing is known of the text
         taken, spent = run(f"{other}; live.blankOut([...ids, 504], ids.length).then(() => null)")
         what = f"blank-out of {len(ids)} tokens for a word, two workers"
-        yield line(what, "<= 8 s", f"{shown(taken)} s", spent, python["blank"])
+        yield line(what, "at most 8 s", f"{shown(taken)} s", spent, python["blank"])
         more = "[...ids, 504, 505, 506, 507], ids.length + ++further"
         taken, spent = run(f"live.blankOut({more}).then(() => null)")
-        yield line("blank-out for each further word", "-", f"{shown(taken)} s", spent, python["blank"])
+        yield line("blank-out for each further word", "–", f"{shown(taken)} s", spent, python["blank"])
         held = of_browser(memory) - empty
-        yield line("memory above the empty page, after all this", "<= 600 MB", f"{held / 1e6:.0f} MB")
+        yield line("memory above the empty page, after all this", "at most 600 MB", f"{held / 1e6:.0f} MB")
 
 
 def in_python(ids: torch.Tensor) -> dict[str, float]:

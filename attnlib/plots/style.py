@@ -66,11 +66,13 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
     style.hide(axis="index").format(precision=digits, na_rep=ABSENT, subset=rows.columns.difference(texts))
+    fractions = [name for name in rows if pd.api.types.is_float_dtype(rows[name])]
+    style.format(f"{{:z.{digits}f}}", na_rep=ABSENT, subset=fractions)  # and none is -0
     style.format(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])
     p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
     style.format(partial(_p_value, digits=digits), na_rep=ABSENT, subset=p_values)
     style.format(partial(_text, digits=digits), escape="html", na_rep=ABSENT, subset=texts)
-    style.format_index(partial(_text, digits=digits), escape="html", axis="columns")
+    style.format_index(partial(_heading, digits=digits), escape="html", axis="columns")
     style.set_table_styles({name: [{"selector": "td", "props": "text-align: left"}] for name in texts})
     identity = hashlib.sha256(rows.to_csv().encode()).hexdigest()  # pandas' own is random: pages would differ
     style.set_uuid(identity[:8]).set_table_attributes('class="dataframe"')
@@ -86,7 +88,13 @@ def _counts(column: pd.Series) -> bool:
 
 
 def _text(shown: Any, digits: int) -> str:
-    return f"{shown:.{digits}f}" if pd.api.types.is_float(shown) else lettered(str(shown))
+    return f"{shown:z.{digits}f}" if pd.api.types.is_float(shown) else lettered(str(shown))
+
+
+def _heading(shown: Any, digits: int) -> str:
+    """A name of a column in words: p_holm is "p holm"."""
+    text = _text(shown, digits)
+    return text.replace("_", " ") if re.fullmatch(r"[a-z]+(_[a-z]+)+", text) else text
 
 
 def _p_value(p: Any, digits: int) -> str:

@@ -128,6 +128,9 @@ def with_interval(
 ) -> str:
     """A number with its interval: "43 % [40, 47]", as everything in the book says it.
 
+    An end that is near 0 and would be rounded to it has up to two digits more, so that one sees on which side
+    it lies: "-0.10 [-0.20, -0.004]". Shares have one side only.
+
     Args:
         number: has `value`, `low`, `high`, maybe `n`: an `Estimate`, or a row of a table. Where the ends are
             NaN, or one unit has an interval of no width, it is "43 % [no interval]"; infinite is "never".
@@ -146,13 +149,18 @@ def with_interval(
     scale, places = (100, 0) if unit in IN_HUNDREDTHS else (1, 2)
     places = places if digits is None else digits
     sign = "+" if signed else ""
-    said = [
-        "never" if np.isinf(end) else f"{round(scale * end, places) + 0.0:{sign}.{places}f}" for end in ends
-    ]
+    finer = 0 if unit == "%" else 2
+    said = ["never" if np.isinf(end) else _fixed(scale * end, places, finer, sign) for end in ends]
     alone = np.isnan(low) or (low == high and get("n", 0) == 1)
     interval = "no interval" if alone else ", ".join(said[1:])
     brackets = "; ".join([interval, *filter(None, beside)])
     return f"{said[0]} {unit if named else ''}".strip() + f" [{brackets}]"
+
+
+def _fixed(number: float, places: int, finer: int, sign: str) -> str:
+    """With so many digits behind the point; or more, by up to `finer`, where it would be 0 and is not."""
+    there = next((more for more in range(finer + 1) if round(number, places + more)), 0)
+    return f"{round(number, places + there) + 0.0:{sign}.{places + there}f}"
 
 
 def redrawn(n: int, seed: int = 0) -> Iterator[Int64[np.ndarray, "draw n"]]:

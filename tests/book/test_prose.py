@@ -101,7 +101,12 @@ def test_the_python_that_is_asked_for_is_the_projects(name: str) -> None:
         assert f">={version}" == project["requires-python"]
 
 
-OTHERS = {"ensurepip is not available", "Passed unknown parameter", "The kernel died"}
+OTHERS = {
+    "A cell timed out while it was being executed, after 4 seconds",
+    "ensurepip is not available",
+    "Passed unknown parameter",
+    "The kernel died",
+}
 """Messages of other programs."""
 COMPOSED = re.compile(
     r"\[(?:other code|uncommitted changes|no checksum)\]|failed in cell|_toc.yml names|the checkpoint of a"

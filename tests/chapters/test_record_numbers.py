@@ -69,6 +69,16 @@ def test_every_text_spells_a_number_and_its_interval_alike():
     assert with_interval(row, digits=3, beside=["seeds", ""]) == "0.434 [0.403, 0.465; seeds]"
 
 
+def test_an_interval_shows_on_which_side_of_0_it_ends() -> None:
+    def said(low: float, high: float, unit: str = "") -> str:
+        return with_interval({"value": (low + high) / 2, "low": low, "high": high}, unit)
+
+    assert said(-0.2, -0.0042) == "-0.10 [-0.20, -0.004]" and said(-0.2, 0.0042) == "-0.10 [-0.20, 0.004]"
+    assert said(-0.2, 0.00042) == "-0.10 [-0.20, 0.0004]" and said(-0.2, -1e-9) == "-0.10 [-0.20, 0.00]"
+    assert said(0.00042, 0.4, "%") == "20 % [0, 40]" and said(0.0, 0.4, "points") == "20 points [0, 40]"
+    assert said(0.0042, 0.4, "points") == "20 points [0.4, 40]"
+
+
 def test_of_several_ways_to_train_a_kind_of_model_the_one_that_learned_best_counts():
     ways = {"short": (0.9, 0.7), "long": (0.8, 0.9), "other": (0.1, 0.2)}
     rows = pd.DataFrame(

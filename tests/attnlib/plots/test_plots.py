@@ -145,6 +145,11 @@ def test_scores_are_lettered_where_they_are_shown_and_not_where_they_are_kept(na
     assert table.to_html().count(shown) == 2 and name in table.numbers.to_csv()
 
 
+def test_columns_are_called_in_words_and_nothing_is_minus_0():
+    html = plots.table(pd.DataFrame({"p_holm": [0.5], "L0H0_x": [-0.001]}, index=[0]), digits=2).to_html()
+    assert ">p holm</th>" in html and ">L0H0_x</th>" in html and ">0.00</td>" in html
+
+
 def test_a_table_without_rows_says_so():
     rows = pd.DataFrame({"value": [1.0]})
     assert plots.table(rows).captioned("x", "All of it.").words == "All of it."

@@ -48,7 +48,7 @@ def estimates(
         of: the column whose values stand down the side.
         by: the column that shapes and colours tell apart.
         label: what the numbers are.
-        panel: the column that panels tell apart; names of scores in it are set as lettered.
+        panel: the column that panels tell apart; names of scores in it are `lettered`.
         marks: numbers without an interval to compare with, columns `of`, `panel`, `value` and `mark` (what
             they are). Groups that only they have stand behind the others; panels that only they have do not,
             unless there are no rows at all.

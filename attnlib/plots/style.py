@@ -65,7 +65,7 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     rows = rows.reset_index(drop=of_rows)
     texts = [name for name in rows if not pd.api.types.is_numeric_dtype(rows[name])]
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
-    style.hide(axis="index").format(precision=digits, na_rep=ABSENT, subset=rows.columns.difference(texts))
+    style.hide(axis="index").format(na_rep=ABSENT)
     fractions = [name for name in rows if pd.api.types.is_float_dtype(rows[name])]
     style.format(f"{{:z.{digits}f}}", na_rep=ABSENT, subset=fractions)  # and none is -0
     style.format(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])

@@ -21,7 +21,7 @@ import attnlib.models
 import attnlib.stats
 from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import VERDICTS
-from book.chapters.records.reproduced import reproduced
+from book.chapters.records.reproduced import SAME, reproduced
 from book.chapters.records.runs import RECORDED, SMOKE, read_all
 from tests.browser import canvas_hash, drawn, watched_page
 
@@ -85,7 +85,7 @@ def test_every_number_of_this_build_is_the_one_that_was_recorded(html: Path) -> 
     (here,), (there,) = ({told["processor"] for _, told in each.values()} for each in (now, kept))
     if here != there:
         pytest.skip(f"recorded on {there}, and sums are rounded otherwise on {here}")
-    moved = found[~found["verdict"].isin(["bit for bit", "to rounding"])]
+    moved = found[~found["verdict"].isin(SAME)]
     assert moved.empty, moved.to_string()
 
 

@@ -5,17 +5,14 @@ What was asked before, of a fault of the same name, is kept, so that a run that 
 """
 
 import argparse
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from queue import SimpleQueue
 
 import pandas as pd
 
 from book.front.faults import FOUND
 
-from .planting import ROOT, TABLES, Fault, copied, faults, is_of_room, noticed_by, pytest
+from .planting import ROOT, TABLES, Fault, faults, is_of_room, lent_copies, noticed_by, pytest
 
 COLUMNS = ["fault", "kind", "room", "noticed_by", "of_room", "seconds"]
 
@@ -36,17 +33,12 @@ def main() -> None:
         table = pd.DataFrame(sorted(rows, key=lambda row: order[row["fault"]]), columns=COLUMNS)
         table.to_csv(FOUND, index=False)
 
-    with tempfile.TemporaryDirectory() as folder:
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(options.cores):
-            copies.put(copied(Path(folder) / str(number)))
+    with lent_copies(options.cores) as lent:
 
         def ask(fault: Fault) -> None:
-            copy, start = copies.get(), time.monotonic()
-            try:
+            with lent() as copy:
+                start = time.monotonic()
                 by = noticed_by(fault, copy)
-            finally:
-                copies.put(copy)
             seconds = round(time.monotonic() - start)
             of_room = is_of_room(by, fault.room)
             rows.append(
@@ -64,8 +56,9 @@ def main() -> None:
         with ThreadPoolExecutor(options.cores) as pool:
             list(pool.map(ask, left))
         asked = sorted({row["noticed_by"] for row in rows if "::" in row["noticed_by"]}) if left else []
-        if asked and (clean := pytest(copies.get(), "-n", str(options.cores), *asked)).returncode:
-            raise SystemExit(f"Without a fault, these tests should pass:\n{clean.stdout[-3000:]}")
+        with lent() as copy:
+            if asked and (clean := pytest(copy, "-n", str(options.cores), *asked)).returncode:
+                raise SystemExit(f"Without a fault, these tests should pass:\n{clean.stdout[-3000:]}")
     missed = sum(not row["noticed_by"] for row in rows)
     print(f"{len(rows) - missed} of {len(rows)} faults noticed; {FOUND.relative_to(ROOT)}")
 

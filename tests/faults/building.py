@@ -16,16 +16,15 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 
 import coverage
 import pandas as pd
 
-from book.chapters.records.reproduced import reproduced
+from book.chapters.records.reproduced import SAME, reproduced
 from book.chapters.records.runs import RECORDED, SMOKE, read_all
 from book.front.faults import BUILT
 
-from .planting import DRAWN, ERRED, LIMIT, ROOT, Fault, copied, faults, planted
+from .planting import DRAWN, ERRED, LIMIT, ROOT, Fault, faults, lent_copies, planted
 
 COLUMNS = ["fault", "room", "asked", "chapter", "said", "seconds"]
 
@@ -38,7 +37,8 @@ Lines = dict[str, set[int]]
 
 def chapters() -> list[str]:
     """Those with a record of their smoke run, the quickest first."""
-    return [name for _, name in sorted((told["seconds"], name) for (name, _), (_, told) in _smoke().items())]
+    recorded = read_all(RECORDED / SMOKE).items()
+    return [name for _, name in sorted((told["seconds"], name) for (name, _), (_, told) in recorded)]
 
 
 def drawn(seed: int = 0) -> list[Fault]:
@@ -69,7 +69,7 @@ def said_by(name: str, copy: Path, watch: dict[str, str] | None = None) -> str:
         if done.returncode:
             return "stops"
         found = reproduced(out / "results", RECORDED / SMOKE).query(f"notebook == {name!r}")
-    moved = (~found["verdict"].isin(["bit for bit", "to rounding"])).sum()
+    moved = (~found["verdict"].isin(SAME)).sum()
     return f"{moved} of {len(found)} numbers differ" if moved else ""
 
 
@@ -116,21 +116,18 @@ def lines_of(fault: Fault) -> set[int]:
 
 def in_order(fault: Fault, run: dict[str, Lines]) -> list[str]:
     """The chapters that come to a fault: its own, then the quickest."""
-    met = [name for name, lines in run.items() if lines_of(fault) & lines.get(fault.file, set())]
+    its = lines_of(fault)
+    met = [name for name, lines in run.items() if its & lines.get(fault.file, set())]
     return sorted(met, key=lambda name: not (ROOT / fault.file).with_name(f"{name}.py").exists())
 
 
-def noticed_by(fault: Fault, copy: Path, run: dict[str, Lines]) -> tuple[str, str]:
-    """The chapter whose smoke run shows the fault, and how; twice "" if none does."""
+def noticed_by(fault: Fault, copy: Path, asked: list[str]) -> tuple[str, str]:
+    """Which of some chapters is the first whose smoke run shows the fault, and how; twice "" if none does."""
     with planted(fault, copy):
-        for name in in_order(fault, run):
+        for name in asked:
             if said := said_by(name, copy):
                 return name, said
     return "", ""
-
-
-def _smoke() -> dict[tuple[str, str], tuple[pd.DataFrame, dict[str, object]]]:
-    return read_all(RECORDED / SMOKE)
 
 
 def main() -> None:
@@ -145,43 +142,30 @@ def main() -> None:
     options = parser.parse_args()
     kept = pd.read_csv(BUILT, keep_default_na=False) if BUILT.exists() else pd.DataFrame(columns=COLUMNS)
     rows = {row["fault"]: row for row in kept.to_dict("records")}
-    asked = drawn()[: options.faults]
+    order, names = drawn(), chapters()
+    wanted = order[: options.faults]
 
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.cores) as pool:
-        copies: SimpleQueue[Path] = SimpleQueue()
-        for number in range(options.cores):
-            copies.put(copied(Path(folder).resolve() / str(number)))
+    with lent_copies(options.cores) as lent, ThreadPoolExecutor(options.cores) as pool:
 
         def watch(name: str) -> Lines:
-            copy = copies.get()
-            try:
+            with lent() as copy:
                 return lines_run(name, copy)
-            finally:
-                copies.put(copy)
 
         def ask(fault: Fault) -> None:
-            copy, start = copies.get(), time.monotonic()
-            try:
-                chapter, said = noticed_by(fault, copy, run)
-            finally:
-                copies.put(copy)
-            told = (
-                fault.name,
-                fault.room,
-                len(in_order(fault, run)),
-                chapter,
-                said,
-                round(time.monotonic() - start),
-            )
+            asked = in_order(fault, run)
+            with lent() as copy:
+                start = time.monotonic()
+                chapter, said = noticed_by(fault, copy, asked)
+            told = fault.name, fault.room, len(asked), chapter, said, round(time.monotonic() - start)
             rows[fault.name] = dict(zip(COLUMNS, told, strict=True))
-            table = pd.DataFrame([rows[each.name] for each in drawn() if each.name in rows], columns=COLUMNS)
+            table = pd.DataFrame([rows[each.name] for each in order if each.name in rows], columns=COLUMNS)
             table.to_csv(BUILT, index=False)
             print(f"{len(rows)}  {fault.name}: {chapter} {said or 'NOT NOTICED'}", flush=True)
 
-        run = dict(zip(chapters(), pool.map(watch, chapters()), strict=True))
-        list(pool.map(ask, [each for each in asked if each.name not in rows]))
-    missed = sum(not rows[each.name]["said"] for each in asked)
-    print(f"{len(asked) - missed} of {len(asked)} faults noticed; {BUILT.relative_to(ROOT)}")
+        run = dict(zip(names, pool.map(watch, names), strict=True))
+        list(pool.map(ask, [each for each in wanted if each.name not in rows]))
+    missed = sum(not rows[each.name]["said"] for each in wanted)
+    print(f"{len(wanted) - missed} of {len(wanted)} faults noticed; {BUILT.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 
 import yaml
 
@@ -126,6 +128,25 @@ def copied(folder: Path) -> Path:
         elif path.name == ".git" or not path.name.startswith((".", "build")):
             (folder / path.name).symlink_to(path)
     return folder
+
+
+@contextmanager
+def lent_copies(cores: int) -> Iterator[Callable[[], AbstractContextManager[Path]]]:
+    """As many copies as faults are planted at once: `with lent() as copy` has one for itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        free: SimpleQueue[Path] = SimpleQueue()
+        for number in range(cores):
+            free.put(copied(Path(folder).resolve() / str(number)))
+
+        @contextmanager
+        def lent() -> Iterator[Path]:
+            copy = free.get()
+            try:
+                yield copy
+            finally:
+                free.put(copy)
+
+        yield lent
 
 
 def pytest(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -36,7 +36,8 @@ import scipy.stats
 
 from book.chapters.records.runs import RECORDED, Record, completed, read_all
 
-REPRODUCED = ("bit for bit", "to rounding", "within the interval")
+SAME = ("bit for bit", "to rounding")
+REPRODUCED = (*SAME, "within the interval")
 
 EXPLAINED = ("within seeds", "another processor")
 """How numbers move of models that are trained again."""

@@ -23,13 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from book.chapters.records.code import code_hash
-from book.chapters.records.reproduced import folders_of_records, summary, twins
+from book.chapters.records.reproduced import SAME, folders_of_records, summary, twins
 from book.chapters.records.runs import RECORDED, files_of, read_all, write_provenance
 
 FOUND_AGAIN = "found again"
 """The entry of a record's provenance that holds the stamps."""
-
-_SAME = ("bit for bit", "to rounding")
 
 
 def stamp(made: Path, recorded: Path = RECORDED, *, alike: bool = False) -> dict[tuple[str, str], str]:
@@ -52,7 +50,7 @@ def stamp(made: Path, recorded: Path = RECORDED, *, alike: bool = False) -> dict
     not_run = {key: theirs[key] for key in theirs if compared[key][1] is None}
     for key, (table, origin) in compared.items():
         of_now = origin and origin["code"] == code_hash(key[0]) and origin["clean"]
-        if key not in theirs or not (of_now and set(table["verdict"]) <= {*_SAME, "new"}):
+        if key not in theirs or not (of_now and set(table["verdict"]) <= {*SAME, "new"}):
             continue
         old = theirs[key][1]
         evidence = summary(table.assign(notebook=key[0], record=key[1]))[key]

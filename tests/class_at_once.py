@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 
 import nbformat
@@ -148,6 +150,12 @@ def compared(chapter: str, n: int, folder: Path, at_once: int | None = None) -> 
     for number, said in together.said.items():
         print(f"run {number} failed:\n{said}", file=sys.stderr)
     shown = [together.shown(number) for number in range(n)]
+    for number, each in enumerate(shown):
+        if each not in (None, expected):
+            lines = unified_diff(
+                expected.splitlines(), each.splitlines(), "alone", f"run {number}", n=0, lineterm=""
+            )
+            print("\n".join(line[:500] for line in islice(lines, 40)), file=sys.stderr)
     return {
         "chapter": chapter,
         "runs": n,

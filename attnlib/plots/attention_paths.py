@@ -50,7 +50,7 @@ def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], qu
         axis.scatter(range(n), [layer] * n, s=330, color=colour("page"), edgecolors=colour("faint"), zorder=2)
         for column, token in enumerate(tokens):
             axis.text(column, layer, visible(token), ha="center", va="center", fontsize=POINTS, zorder=4)
-    names = ["the text", *(f"after layer {layer}" for layer in range(layers))]
+    names = ["the text", *(f"after layer {layer}" for layer in range(1, layers + 1))]
     axis.set(yticks=range(layers + 1), yticklabels=names, xticks=[], xlim=(-0.5, n - 0.5))
     axis.tick_params(length=0)
     axis.margins(y=0.12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -12,7 +13,7 @@ from matplotlib.axes import Axes
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import ACROSS, BESIDE, finished, looks, points
 from attnlib.plots.style import lettered, plain
-from attnlib.plots.themes import COLUMN, colour
+from attnlib.plots.themes import COLUMN, POINTS, colour
 from attnlib.plots.words import by_group, listed, short
 
 STROKE, CROSS = ("|", 11), ("x", 7)
@@ -63,7 +64,8 @@ def estimates(
     titles, ways = list(rows[panel].unique()) or list(beside[panel].unique()), list(rows[by].unique())
     beside = beside[beside[panel].isin(titles)]
     groups = list(dict.fromkeys([*rows[of], *beside[of]]))
-    words = ["\n".join(filter(None, [plain(group), (notes or {}).get(group)])) for group in groups]
+    notes = notes or {}
+    words = [plain(group) + "\n" * bool(notes.get(group)) for group in groups]
     lines = max(0.75 * len(ways) + 1, *(word.count("\n") + 1.6 for word in words))
     across, down = min(len(titles), across), -(-len(titles) // across)
     size = (COLUMN, 0.8 + down * (0.5 + ROOM * lines * len(groups)))
@@ -80,6 +82,8 @@ def estimates(
         axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
         axis.set_yticks(range(len(groups)), words)
+        if axis in grid[:, 0]:
+            _below_the_names(axis, [notes.get(group, "") for group in groups])
         if xlim is not None:
             axis.set_xlim(*xlim)
         axis.grid(axis="x", alpha=0.3)
@@ -99,6 +103,14 @@ def estimates(
     alt = f"Points with intervals, {label}. {seen}." + f" Marks: {held}." * bool(len(beside))
     drawn = pd.concat([rows, beside], ignore_index=True) if len(beside) else rows
     return finished(figure), drawn.drop(columns="", errors="ignore"), alt
+
+
+def _below_the_names(axis: Axes, notes: Sequence[str]) -> None:
+    """What is said of each group, smaller than its name, where the name's second line is left empty."""
+    look: dict[str, Any] = {"size": POINTS - 1, "color": colour("faint"), "ha": "right", "va": "top"}
+    look |= {"xycoords": ("axes fraction", "data"), "xytext": (-7, -1), "textcoords": "offset points"}
+    for place, note in enumerate(notes):
+        axis.annotate(note, (0, place), **look)
 
 
 def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str]) -> None:

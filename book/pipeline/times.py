@@ -55,15 +55,18 @@ def copy_without_times(executed: Path, target: Path) -> str:
 
 def run_times(runs: Iterable[Mapping[str, Any]]) -> str:
     """A row per chapter: how long it took to execute, and where; as HTML."""
-    rows = pd.DataFrame([{name: run[column] for column, name in COLUMNS.items()} for run in runs])
-    table = rows.to_html(index=False, border=0, classes="table", justify="unset")
+    rows = pd.DataFrame(
+        [{name: escape(str(run[column])) for column, name in COLUMNS.items()} for run in runs]
+    )
+    rows["chapter"] = rows["chapter"].map(_link)
+    table = rows.to_html(index=False, border=0, classes="table", justify="unset", escape=False)
     # As the theme has its own tables: a wide one scrolls inside a narrow page.
     return f'<div class="pst-scrollable-table-container" tabindex="0">\n{table}\n</div>'
 
 
 def chapter_times(shown: Mapping[str, str]) -> str:
     """What the chapters timed, as HTML under their names."""
-    parts = (f"<h3>{escape(name)}</h3>\n{html}" for name, html in shown.items() if html)
+    parts = (f"<h3>{_link(name)}</h3>\n{html}" for name, html in shown.items() if html)
     return '<div class="cell_output">\n{}\n</div>'.format("\n".join(parts))
 
 
@@ -71,6 +74,10 @@ def beside(page: Path, name: str, html: str) -> str:
     """Write HTML beside a page of the stage; returns the MyST that shows it, the same in every build."""
     page.with_name(name).write_text(html, encoding="utf-8")
     return f"```{{raw}} html\n:file: {name}\n```"
+
+
+def _link(chapter: str) -> str:
+    return f'<a href="../notebooks/{chapter}.html">{chapter.replace("_", " ")}</a>'
 
 
 def _html(output: nbformat.NotebookNode) -> str:

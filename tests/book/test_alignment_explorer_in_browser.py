@@ -1,6 +1,7 @@
 """The explorer of a translator's training in Chromium, with the network off."""
 
 import re
+from itertools import pairwise
 
 import pytest
 import torch
@@ -167,6 +168,19 @@ def test_two_runs_stand_side_by_side_each_with_what_it_wrote_on_one_scale(opened
     assert [float(text) for text in ticks.all_inner_texts()] == pytest.approx([1 / 41] * 2, abs=0.001)
     slide(page, 2)
     assert ticks.all_inner_texts() == ["1", "1"]
+
+
+def test_numbers_of_a_colour_scale_do_not_touch(opened):
+    small = {name: each * 0.0076 for name, each in scores().items()}
+    page = opened(explorer({"A": sentence(scores=small)}))
+    for at in range(4):
+        boxes = [
+            each.bounding_box()
+            for each in page.locator(".attna-map").nth(at).locator(".attnx-ticks span").all()
+        ]
+        assert len(boxes) >= 3
+        for before, after in pairwise(boxes):
+            assert before["x"] + before["width"] + 3 < after["x"]
 
 
 def test_without_an_expected_text_the_runs_are_not_judged_and_may_have_none(opened):

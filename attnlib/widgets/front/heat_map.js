@@ -105,8 +105,10 @@ export class HeatMap {
     const scale = this.bar.getContext("2d");
     const part = (place) => (view.signed ? 2 * place - 1 : place), value = (place) => part(place) * Math.abs(part(place)) * view.top;
     for (let step = 0; step < 256; step++) { scale.fillStyle = css(colourOf(value(step / 255), view.top, theme)); scale.fillRect(step, 0, 1, 1); }
-    this.ticks.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((place) =>
-      make("span", { style: `left: ${100 * place}%` }, tick(value(place)).replace("-", "−"))));
+    const places = [0, 0.25, 0.5, 0.75, 1], numbers = places.map((place) => tick(value(place)).replace("-", "−"));
+    const step = Math.max(...numbers.map((number) => number.length)) > 5 ? 2 : 1; // or long ones would touch
+    this.ticks.replaceChildren(...places.flatMap((place, at) =>
+      at % step ? [] : [make("span", { style: `left: ${100 * place}%` }, numbers[at])]));
   }
 
   /** The whole as small as its panel is wide, where there is a place for it. */

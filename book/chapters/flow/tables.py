@@ -29,6 +29,9 @@ AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
 )
 """The metrics of a record."""
 
+RUNNING = "running averages"
+"""The slip that is taken of the numbers, not of the passes."""
+
 FROM_LAYER = 2
 """The layer from which rollout and flow are claimed to agree better than raw attention."""
 
@@ -149,11 +152,11 @@ def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _running(rows: pd.DataFrame) -> pd.DataFrame:
-    """The slip that needs no second look: every layer's figure is a mean over the layers up to it."""
+    """Every layer's figure is a mean over the layers up to it."""
     right = rows[(rows["slip"] == "none") & (rows["layer"] > 0)].sort_values("layer", ignore_index=True)
     groups = right.groupby(["data", "sentence", "relevance", "items", "way"])["value"]
     means = groups.expanding().mean().reset_index(level=[0, 1, 2, 3, 4], drop=True)
-    return right.assign(slip="running averages", right=right["value"], value=means)
+    return right.assign(slip=RUNNING, right=right["value"], value=means)
 
 
 def beside_the_paper(means: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame:

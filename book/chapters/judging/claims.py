@@ -1,4 +1,4 @@
-"""What is claimed of tests of faithfulness, and of rollout by the one that was confirmed."""
+"""What is claimed of tests of faithfulness, and of rollout by the chosen one."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def grid(table: pd.DataFrame) -> pd.DataFrame:
 def by_setting(table: pd.DataFrame) -> pd.DataFrame:
     """Tau of the protocols that the text speaks of, and of plausibility with itself, a row per setting."""
     wide = table.pivot(index="setting", columns="protocol", values="tau").loc[table["setting"].unique()]
-    found = pd.DataFrame({name: wide[judge] for name, judge in named_judges(table).items()})
+    found = pd.DataFrame({names: wide[judge] for judge, names in _all_names(named_judges(table)).items()})
     known = table.drop_duplicates("setting").set_index("setting")["known halves"]
     return found.assign(**{"known answers, by halves": known}).reset_index()
 
@@ -389,7 +389,7 @@ class Kept(NamedTuple):
         rows: all of it.
         judges: the protocols that the text speaks of, by what it calls them.
         halves: their tau, as `predictions.halves`, with the `judge` as the text calls it.
-        by_setting: their tau by setting.
+        by_setting: their tau by setting, of those with several names once, under all of them.
         rankings: of measures, by what the text calls the judge, or `KNOWN`: columns `method`, `value`, `low`,
             `high`, `n` and `rank`, which those have that all settings have.
         signs: of `sign_table`.
@@ -424,7 +424,8 @@ def of_record(rows: pd.DataFrame) -> Kept:
     judges = dict(zip(named["what"].str.removesuffix(" is"), named["protocol"], strict=True))
     tau = rows[(rows["what"] == "tau") & rows["protocol"].isin(judges.values())]
     groups = tau["run"].isin(GROUPS)
-    settings = called_as(judges, tau[~groups & (tau["run"] != ALL)])
+    names = _all_names(judges)
+    settings = tau[~groups & (tau["run"] != ALL)].assign(judge=lambda some: some["protocol"].map(names))
     whole = rows[rows["run"] == ALL]
     ways = whole[whole["what"].isin([AS_EVER, HIDDEN, GAINED])].assign(settings=lambda some: some["what"])
     used = whole[whole["what"].str.startswith(USED)]
@@ -434,7 +435,7 @@ def of_record(rows: pd.DataFrame) -> Kept:
         judges,
         called_as(judges, tau[groups].rename(columns={"run": "settings"})),
         settings.pivot(index="run", columns="judge", values="value")
-        .reindex(columns=[*judges])
+        .reindex(columns=[*names.values()])
         .reset_index(names="setting"),
         {name: _ranking(whole, protocol) for name, protocol in ({KNOWN: KNOWN} | judges).items()},
         _signs(whole),
@@ -467,3 +468,18 @@ def called_as(judges: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
         or [rows.assign(judge=[])],
         ignore_index=True,
     )
+
+
+def each_once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `called_as`, of a protocol that the text has several names for once, under all of them."""
+    judges = dict(zip(rows["judge"], rows["protocol"], strict=True))
+    once = rows.assign(judge=rows["protocol"].map(_all_names(judges)))
+    return once.drop_duplicates(["judge", "settings"], ignore_index=True)
+
+
+def _all_names(judges: Mapping[str, str]) -> dict[str, str]:
+    """What the text calls a protocol, by protocol, its names in the text's order."""
+    return {
+        protocol: " = ".join(name for name, judge in judges.items() if judge == protocol)
+        for protocol in judges.values()
+    }

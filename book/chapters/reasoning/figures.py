@@ -15,7 +15,7 @@ from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 
-FILLS = ("full", "none", "left", "right", "top")
+FILLS = ("full", "none", "left", "right", "top", "bottom")
 """Of shapes, a model each."""
 
 _NUMBERS = ("value", "low", "high", "uniform")

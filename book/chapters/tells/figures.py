@@ -54,7 +54,8 @@ def measures_by_setting(
         for axis in (cells, means):
             axis.set_ylim(len(order) - 0.5, -0.5)
     gap = Patch(facecolor=colour("field"), hatch="////", edgecolor=colour("faint"), lw=0, label=LEFT_OUT)
-    full = Line2D([], [], marker="o", ls="", ms=5, color=colour("ink"), label="100, perfect")
+    cell = signed()(1.0)
+    full = Line2D([], [], marker="o", ls="", ms=7, mec=cell, mew=2.5, mfc=ink_on(cell), label="100, perfect")
     figure.legend(handles=[full, gap], loc="outside lower center", ncols=2, frameon=False)
     means = labelled(rankings, "panel").assign(setting="mean over settings")
     cells, over = labelled(tables, "panel"), by_group(means, "panel", "method")

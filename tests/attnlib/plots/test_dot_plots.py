@@ -37,7 +37,9 @@ def test_marks_stand_where_their_group_is_and_what_only_they_have_behind():
     marks = pd.DataFrame({"task": ["SST", "Furd", "SST"], "value": [0.2, 0.9, 0.05]})
     marks = marks.assign(metric="A(alpha, beta_uf)", mark=["the authors'", "the authors'", "chance"])
     left, right = drawn(marks=marks, notes={"Furd": "not run here"}).axes
-    assert [each.get_text() for each in left.get_yticklabels()] == ["IMDB", "SST", "Furd\nnot run here"]
+    assert [each.get_text() for each in left.get_yticklabels()] == ["IMDB", "SST", "Furd\n"]
+    assert [each.get_text() for each in left.texts if each.get_text()] == ["not run here"]
+    assert left.texts[-1].xy == (0, 2) and not right.texts
     found = {line.get_label(): line.get_data() for line in left.lines}
     assert [each.tolist() for each in found["the authors'"]] == [[0.2, 0.9], [1, 2]]
     assert found["chance"][0].tolist() == [0.05]

@@ -35,7 +35,10 @@ from book.chapters.judging.tables import (
     GAINED,
     HIDDEN,
     KNOWN,
+    by_setting,
+    called_as,
     decision_table,
+    each_once,
     named_judges,
     of_record,
     recorded,
@@ -133,6 +136,19 @@ def test_the_text_speaks_of_the_best_judge_where_it_has_none_of_its_own():
     others = table(x=(0.6, 0.6, 0.5), y=(0.7, 0.7, 0.5))
     assert named_judges(others) == {"best here": "y"}
     assert named_judges(pd.concat([others, table(**{TODAY: (0.1, 0.1, 0.5)})])) == {"usual": TODAY}
+
+
+def test_a_judge_with_two_names_stands_once_under_both():
+    judges = {"chosen": "x", "expected": "y", "usual": "z", "not told": "y"}
+    rows = called_as(
+        judges, pd.DataFrame({"protocol": [*"xyz"], "settings": "all", "value": [0.1, 0.2, 0.3]})
+    )
+    once = each_once(rows)
+    assert list(once["judge"]) == ["chosen", "expected = not told", "usual"]
+    assert list(once["value"]) == [0.1, 0.2, 0.3]
+    both = table(**{TODAY: (0.1, 0.1, 0.5), EXPECTED: (0.6, 0.6, 1.0)})
+    columns = by_setting(both.assign(**{"known halves": 1.0})).columns
+    assert list(columns[1:3]) == ["chosen = chosen, not told R = expected", "usual"]
 
 
 def test_means_of_halves_have_their_own_intervals():

@@ -191,6 +191,14 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sums", "strings", "llama"]
 
 
+def test_no_two_kinds_of_model_look_alike():
+    rows = came_with_the_book("algorithmic_reasoning")
+    models = extrapolation(rows[rows["setting"].str.contains("from scratch")])
+    kinds = [line for line in figures.extrapolation(models).figure.axes[0].lines if not len(line.get_xdata())]
+    fills = [line.get_fillstyle() for line in kinds[models["task"].nunique() :]]
+    assert len(fills) == models["model"].nunique() == len(set(fills))
+
+
 def test_the_verdicts_that_are_judged_are_of_models_from_scratch_of_several_seeds():
     rows = came_with_the_book("algorithmic_reasoning")
     several, by_positions = verdict_tables(rows)

@@ -103,6 +103,7 @@ def test_the_python_that_is_asked_for_is_the_projects(name: str) -> None:
 
 OTHERS = {
     "A cell timed out while it was being executed, after 4 seconds",
+    "Kernel didn't respond in 60 seconds",
     "ensurepip is not available",
     "Passed unknown parameter",
     "The kernel died",

@@ -9,6 +9,8 @@ import os
 import re
 import sys
 import textwrap
+import threading
+import time
 from dataclasses import dataclass
 
 import pandas as pd
@@ -215,6 +217,23 @@ def test_a_kill_between_two_files_leaves_a_record_or_none(folder, monkeypatch, n
     assert records("chapter")["value"].tolist() == [0.9 if n_writes < 2 else 0.5]
     record(ROWS.assign(value=0.5), seconds=1.0, **WHO)
     assert records("chapter")["value"].tolist() == [0.5]
+
+
+def test_who_reads_while_another_run_writes_the_record_waits_for_its_rows(monkeypatch, caplog):
+    halfway = threading.Event()
+
+    def slowly(path, data):
+        if path.suffix == ".parquet":
+            halfway.set()
+            time.sleep(0.3)
+        write_atomically(path, data)
+
+    monkeypatch.setattr(record_file, "write_atomically", slowly)
+    writer = threading.Thread(target=record, args=(ROWS,), kwargs=WHO)
+    writer.start()
+    assert halfway.wait(10)
+    assert len(records("chapter")) == len(ROWS) and not caplog.text
+    writer.join()
 
 
 def test_a_run_made_here_stands_in_place_of_the_books_own_unless_it_is_damaged(monkeypatch, tmp_path, caplog):

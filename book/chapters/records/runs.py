@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ _ORIGIN = ("device", "commit", "recorded")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 _LONGEST = 120  # characters of a label in a file's name; file systems take 255
+
+_WRITING = 2.0
+"""Seconds that whoever writes a record is waited for, between its provenance and its rows."""
 
 Record = tuple[pd.DataFrame, dict[str, Any]]
 """A record's rows, and its provenance."""
@@ -208,6 +212,7 @@ def read(path: Path) -> Record:
         ValueError: one of the two files is missing, damaged or changed, or they are a copy of another run's;
             the message names it and says what to do.
     """
+    _wait_for_the_other_file(path)
     try:
         told = _provenance(path)
         return pd.read_parquet(path), told
@@ -221,6 +226,21 @@ def read(path: Path) -> Record:
         f"{wrong}. Delete {path.stem}.parquet and .json and run the chapter again, or take both files from "
         "where they came from"
     )
+
+
+def _wait_for_the_other_file(path: Path) -> None:
+    """Provenance alone, if it is new, is a record that another run is writing right now: its rows follow."""
+    until = time.monotonic() + _WRITING
+    while not path.exists() and time.monotonic() < until and _age(path.with_suffix(".json")) < _WRITING:
+        time.sleep(0.02)
+
+
+def _age(path: Path) -> float:
+    """Seconds since a file was written; of one that is not there, infinitely many."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return float("inf")
 
 
 def provenance_of(record: str) -> dict[str, Any]:

@@ -206,6 +206,16 @@ def test_only_training_moves_numbers_from_processor_to_processor(
     assert f"1 {verdict}" in line(table)
 
 
+@pytest.mark.parametrize(("processor", "verdict"), [("A, AVX2", "differs"), ("B, AVX512", "to rounding")])
+def test_single_precision_is_rounded_otherwise_on_another_processor(folders, monkeypatch, processor, verdict):
+    results, build = folders
+    rows = ROWS.assign(low=ROWS["value"], high=ROWS["value"])  # as the least of some numbers
+    trained(results, rows, monkeypatch, "A, AVX2", False)
+    other = rows[["value", "low", "high"]] * (1 + 1e-7)
+    trained(build, rows.assign(**other), monkeypatch, processor, False)
+    assert set(reproduced(build, results)["verdict"]) == {verdict}
+
+
 def test_a_mark_is_cleared_by_evidence(folders, monkeypatch):
     results, build = folders
     monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "old", "commit": "then"})

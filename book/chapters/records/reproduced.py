@@ -10,7 +10,7 @@ Every recorded row gets one of `VERDICTS`:
 
 * "bit for bit": value, low, high and n, and other fractions in the row, are the same numbers;
 * "to rounding": n is the same, and the others differ by no more than 1e-12 of themselves (1e-15 near 0), as
-  sums do that are formed in another order;
+  sums do that are formed in another order; on another processor, by 1e-5 (1e-8), as sums of single precision;
 * "within the interval": the value now lies between the recorded low and high;
 * "within seeds": it does not, but the record has the number of three seeds or more, and the value now lies
   where 95 % of further seeds do (Student's interval of prediction);
@@ -46,6 +46,9 @@ VERDICTS = (*REPRODUCED, *EXPLAINED, "differs", "missing", "not run")
 """What can be said of a recorded row, the best first."""
 
 NUMBERS = ["value", "low", "high", "n"]
+
+ROUNDING, ROUNDING_ELSEWHERE = (1e-12, 1e-15), (1e-5, 1e-8)
+"""By how much numbers of the same run differ, of themselves and near 0; the second on another processor."""
 
 WORDS = {"setting", "ranges"}
 """Columns that put parameters into words; the words may change while the run is the same."""
@@ -91,14 +94,18 @@ def twins(made: Path, recorded: Path = RECORDED) -> dict[tuple[str, str], tuple[
             continue
         now, origin = ours.pop(twin)
         before = completed(rows, now, provenance["parameters"])
-        table = compare(before, completed(now, rows, origin["parameters"]))
-        if provenance["steps"] and provenance.get("processor") != origin.get("processor"):
+        elsewhere = provenance.get("processor") != origin.get("processor")
+        rounding = ROUNDING_ELSEWHERE if elsewhere else ROUNDING
+        table = compare(before, completed(now, rows, origin["parameters"]), rounding)
+        if provenance["steps"] and elsewhere:
             table["verdict"] = table["verdict"].replace("differs", "another processor")
         found[key] = table, origin
     return found | {key: (compare(rows.iloc[:0], rows), origin) for key, (rows, origin) in ours.items()}
 
 
-def compare(recorded: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+def compare(
+    recorded: pd.DataFrame, made: pd.DataFrame, rounding: tuple[float, float] = ROUNDING
+) -> pd.DataFrame:
     """Two tables of one run, row by row, whatever their order.
 
     Rows belong together that agree in all columns of both tables but the numbers, other fractions, and
@@ -107,6 +114,7 @@ def compare(recorded: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     Args:
         recorded: with the columns `value`, `low`, `high` and `n`.
         made: likewise.
+        rounding: by how much numbers may differ that are the same to rounding, of themselves and near 0.
 
     Returns:
         The columns `row` (what the rows agree in), `value`, `low`, `high` and `n`, the same four with " here"
@@ -125,9 +133,10 @@ def compare(recorded: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     both = old.merge(new, on=["row", "nth"], how="outer", suffixes=("", " here"), indicator=True)
     before, here = (both[[name + end for name in measured]].to_numpy(float) for end in ("", " here"))
     same = np.isclose(here, before, rtol=0, atol=0, equal_nan=True)
-    close = np.isclose(here, before, rtol=1e-12, atol=1e-15, equal_nan=True)
+    of_itself, near_0 = rounding
+    close = np.isclose(here, before, rtol=of_itself, atol=near_0, equal_nan=True)
     close[:, measured.index("n")] = same[:, measured.index("n")]
-    slack = 1e-12 * both["value"].abs() + 1e-15  # an interval without width holds its own value
+    slack = of_itself * both["value"].abs() + near_0  # an interval without width holds its own value
     within = both["value here"].between(both["low"] - slack, both["high"] + slack)
     seeds = both["value here"].between(both["least"], both["most"])
     alone = [both["_merge"] == "right_only", both["_merge"] == "left_only"]

@@ -54,7 +54,7 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
                 axis, part.assign(value=part[column]).dropna(subset="value"), "step", look, label=plain(name)
             )
         axis.set_xlabel("training step")
-    left.set(ylabel=f"{metric.replace('_', ' ')} (validation)", ylim=SHARES)
+    left.set(ylabel=f"{metric.replace('_', ' ')}\n(validation)", ylim=SHARES)
     right.set(ylabel="cross entropy (training)", yscale="log")
     for which in ("major", "minor"):
         getattr(right.yaxis, f"set_{which}_formatter")(LogFormatter(labelOnlyBase=which == "major"))

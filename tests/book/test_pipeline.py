@@ -484,8 +484,9 @@ def test_the_status_table_has_a_row_per_chapter(tmp_path: Path) -> None:
     table = status_table([run], page)
     assert "- Python 3.12.1, torch 2.13.0" in table
     cells = BeautifulSoup((tmp_path / "_runs.html").read_text(), "html.parser").find_all("td")
-    shown = ["rasp_languages", "quick", "81.2", "0.7", "CPU", "Linux", "2026-01-01"]
+    shown = ["rasp languages", "quick", "81.2", "0.7", "CPU", "Linux", "2026-01-01"]
     assert [cell.get_text() for cell in cells] == shown
+    assert cells[0].a["href"] == "../notebooks/rasp_languages.html"
     assert table == status_table([run | {"wall_time_s": 5.0, "finished": "2027-01-01"}], page)
     assert status_table([], page) == "No chapter was executed for this book."
 

@@ -136,7 +136,7 @@ def compare(
     of_itself, near_0 = rounding
     close = np.isclose(here, before, rtol=of_itself, atol=near_0, equal_nan=True)
     close[:, measured.index("n")] = same[:, measured.index("n")]
-    slack = of_itself * both["value"].abs() + near_0  # an interval without width holds its own value
+    slack = 1e-12 * both["value"].abs() + 1e-15  # an interval without width holds its own value
     within = both["value here"].between(both["low"] - slack, both["high"] + slack)
     seeds = both["value here"].between(both["least"], both["most"])
     alone = [both["_merge"] == "right_only", both["_merge"] == "left_only"]

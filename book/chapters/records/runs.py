@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import time
@@ -231,16 +232,16 @@ def read(path: Path) -> Record:
 def _wait_for_the_other_file(path: Path) -> None:
     """Provenance alone, if it is new, is a record that another run is writing right now: its rows follow."""
     until = time.monotonic() + _WRITING
-    while not path.exists() and time.monotonic() < until and _age(path.with_suffix(".json")) < _WRITING:
+    while _age(path) == math.inf and time.monotonic() < until and _age(path.with_suffix(".json")) < _WRITING:
         time.sleep(0.02)
 
 
 def _age(path: Path) -> float:
-    """Seconds since a file was written; of one that is not there, infinitely many."""
+    """Seconds since a file was written; of one that is not there, or not to be seen, infinitely many."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:
-        return float("inf")
+        return math.inf
 
 
 def provenance_of(record: str) -> dict[str, Any]:

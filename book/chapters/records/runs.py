@@ -10,7 +10,6 @@ import datetime
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import time
@@ -232,7 +231,9 @@ def read(path: Path) -> Record:
 def _wait_for_the_other_file(path: Path) -> None:
     """Provenance alone, if it is new, is a record that another run is writing right now: its rows follow."""
     until = time.monotonic() + _WRITING
-    while _age(path) == math.inf and time.monotonic() < until and _age(path.with_suffix(".json")) < _WRITING:
+    while (
+        not os.path.exists(path) and time.monotonic() < until and _age(path.with_suffix(".json")) < _WRITING
+    ):
         time.sleep(0.02)
 
 
@@ -241,7 +242,7 @@ def _age(path: Path) -> float:
     try:
         return time.time() - path.stat().st_mtime
     except OSError:
-        return math.inf
+        return float("inf")
 
 
 def provenance_of(record: str) -> dict[str, Any]:

@@ -66,8 +66,9 @@ def bounds(stage: Path) -> str:
   that are not padding. So is half of a step of the transformer that adds
   ({times("lens_training", "sums, right tokens only, float32")}); a fifth of it is dropout, and of texts of
   ten tokens only a tenth is padding.
-- `make book` takes at least half of {built["seconds"]} seconds on two cores, and {built["of training"]} of them train
-  the models that are compared with the records: to be done sooner, chapters would have to train less.
+- `make book` takes at least half of {built["seconds"]} seconds on two cores, and {built["of training"]} of
+  them train the models that are compared with the records: to be done sooner, chapters would have to
+  train less.
 - Training a classifier on short texts is {times("classifier_training", WORDS)} as fast as with a packed
   LSTM: nearly four fifths of such a step is PyTorch's own kernel of an LSTM."""
 

@@ -28,7 +28,7 @@ def over_training(
     Args:
         panels: columns `metric`, `step` and `value`; with `low` and `high`, a band around the line.
         labels: what the numbers of each panel are.
-        chance: a dotted line in the last panel.
+        chance: a thin line in the last panel.
     """
     figure, axes = row_of_panels(len(panels))
     each = looks()
@@ -39,7 +39,7 @@ def over_training(
         axis.set_xscale("symlog", linthresh=10)
         axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
     if chance is not None:
-        axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")
+        axes[-1].axhline(chance, color=colour("faint"), lw=0.8, label="chance")
     for axis in axes:
         lines = len(axis.get_legend_handles_labels()[0])
         below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1 if len(axes) > 1 else 3}
@@ -85,7 +85,7 @@ def relevance_scatter(
         # Thousands of dots: a picture of them is smaller than a drawing.
         dots = {"s": 10, "lw": 0, "alpha": 0.6, "rasterized": True, "legend": axis is axes[-1]}
         sns.scatterplot(x=beta[some], y=alpha[some], ax=axis, **look, **dots)
-        axis.set(yscale="log", xlabel=lettered(name), ylabel="attention α")
+        axis.set(yscale="log", xlabel=f"relevance {lettered(name)}", ylabel="attention α")
     if hue is not None:
         legend_of(axes[-1], markerscale=2)
         axes[-1].legend().remove()

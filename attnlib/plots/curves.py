@@ -7,13 +7,14 @@ from itertools import cycle
 from typing import Any
 
 import pandas as pd
-from matplotlib.ticker import LogFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from attnlib.plots.drawing import Drawing, Drawn, drawing, labelled
 from attnlib.plots.panels import (
     ACROSS,
     BESIDE,
     finished,
+    in_words,
     legend_of,
     line,
     looks,
@@ -30,9 +31,6 @@ HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
 
 IN_A_ROW = 3
 """So many wide panels stand side by side; more stand in rows of narrow ones."""
-
-FEW = 30
-"""Whole numbers up to here are written whole along an axis, such as layers."""
 
 SHARES = (-0.03, 1.03)
 """The ends of an axis of shares, so that lines at 0 and 1 can be seen."""
@@ -54,10 +52,9 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
                 axis, part.assign(value=part[column]).dropna(subset="value"), "step", look, label=plain(name)
             )
         axis.set_xlabel("training step")
-    left.set(ylabel=f"{metric.replace('_', ' ')}\n(validation)", ylim=SHARES)
-    right.set(ylabel="cross entropy (training)", yscale="log")
-    for which in ("major", "minor"):
-        getattr(right.yaxis, f"set_{which}_formatter")(LogFormatter(labelOnlyBase=which == "major"))
+    left.set(ylabel=f"{metric.replace('_', ' ')} (validation)", ylim=SHARES)
+    right.set(ylabel="cross entropy in nats (training)", yscale="log")
+    in_words(right.yaxis)
     legend_of(right)
     seen = (
         f"{column.replace('_', ' ')}: {courses(rows, 'step', 'run', column)}"
@@ -129,7 +126,8 @@ def lines(
         strokes: a second column, of two values, told apart by whole and dotted lines.
         at: places along the lines, by panel, where something ends: dotted.
         chance: a dotted line in the last panel, or one in each.
-        ylim: the ends of the numbers' axis; None for what there is, with a line at 0.
+        ylim: the ends of the axis of numbers, where bands of shares are cut; None for what there is, and a line
+            at 0.
         title: of the legend.
         alpha: of the bands.
         across: so many panels with titles stand side by side.
@@ -138,6 +136,8 @@ def lines(
     apart = isinstance(label, Mapping)
     names = list(label) if isinstance(label, Mapping) else list(rows[panel].unique())
     rows = rows[rows[panel].isin(names)]
+    if ylim == SHARES:
+        rows = rows.assign(**{end: rows[end].clip(0, 1) for end in ("low", "high") if end in rows})
     xlabel = x.replace("_", " ") if xlabel is None else xlabel
     figure, axes = row_of_panels(len(names), height=3.0) if apart else panels(len(names), across, height)
     groups = [] if by is None else list(rows[by].unique())
@@ -162,8 +162,8 @@ def lines(
         axis.set(xlabel=xlabel, title="" if apart else plain(name))
         if ylim:
             axis.set_ylim(*ylim)
-        if pd.api.types.is_integer_dtype(rows[x]) and rows[x].max() < FEW:
-            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if pd.api.types.is_integer_dtype(rows[x]):
+            axis.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     if isinstance(label, Mapping):
         for axis, what in zip(axes, label.values(), strict=True):
             axis.set(ylabel=what, xlim=(0, None))
@@ -191,7 +191,7 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawing:
         panel: the column that panels tell apart.
         by: the column that colours tell apart.
     """
-    how: dict[str, Any] = {"label": "accuracy per token", "xlabel": "length of test, up to", "title": by}
+    how: dict[str, Any] = {"label": "accuracy per token", "xlabel": "longest test sequence", "title": by}
     lengths = rows["length"].astype(float).groupby(rows[panel], sort=False)
     ends = {str(name): of_it.unique() for name, of_it in lengths}
     if rows[panel].nunique() <= IN_A_ROW:

@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -24,6 +25,12 @@ BOUNDS = ("chance", "held against", "best possible")
 ROOM = 0.15
 """Inches that a point takes, or a line of what stands beside it."""
 
+BELOW = 0.25
+"""Of a line: where a cross stands that shares it with one point."""
+
+LACKING = (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)
+"""Shares of the best possible number that those lack which an axis of what lacks names."""
+
 WIDE = 60
 """Letters of the titles of a row of panels."""
 
@@ -39,6 +46,7 @@ def estimates(
     marks: pd.DataFrame | None = None,
     notes: Mapping[str, str] | None = None,
     xlim: tuple[float, float] | None = (-0.02, 1.02),
+    best: float | int | None = None,
     across: int = ACROSS,
 ) -> Drawn:
     """Numbers with their intervals, a line of points per group; with `panel`, a panel per value of it.
@@ -55,6 +63,8 @@ def estimates(
             unless there are no rows at all.
         notes: what is said below a group's name.
         xlim: the ends of the numbers' axes; None for what there is, each panel by itself.
+        best: the largest possible number, where most crowd below it: the axis is the square root of what
+            lacks.
         across: so many panels stand side by side.
     """
     named = panel is not None or marks is not None
@@ -66,7 +76,7 @@ def estimates(
     groups = list(dict.fromkeys([*rows[of], *beside[of]]))
     notes = notes or {}
     words = [plain(group) + "\n" * bool(notes.get(group)) for group in groups]
-    lines = max(0.75 * len(ways) + 1, *(word.count("\n") + 1.6 for word in words))
+    lines = max(0.75 * len(ways) + 1, *(1.2 * word.count("\n") + 1.6 for word in words))
     across, down = min(len(titles), across), -(-len(titles) // across)
     size = (COLUMN, 0.8 + down * (0.5 + ROOM * lines * len(groups)))
     figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
@@ -77,8 +87,9 @@ def estimates(
             each[each[panel] == title].assign(place=lambda rows: rows[of].map(groups.index))
             for each in (rows, beside)
         )
-        _dots(axis, here, by, ways)
-        _crosses(axis, theirs)
+        alone = not here["place"].duplicated().any()
+        _dots(axis, here, by, ways, alone)
+        _crosses(axis, theirs, BELOW * alone)
         axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
         axis.set_yticks(range(len(groups)), words)
@@ -86,6 +97,8 @@ def estimates(
             _below_the_names(axis, [notes.get(group, "") for group in groups])
         if xlim is not None:
             axis.set_xlim(*xlim)
+        if best is not None:
+            _crowded(axis, best)
         axis.grid(axis="x", alpha=0.3)
         for between in range(1, len(groups)):
             axis.axhline(between - 0.5, color=colour("faint"), lw=0.3, alpha=0.5)
@@ -113,20 +126,30 @@ def _below_the_names(axis: Axes, notes: Sequence[str]) -> None:
         axis.annotate(note, (0, place), **look)
 
 
-def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str]) -> None:
-    """Points with intervals at the `place` of their group, those of one way all as far above or below it."""
+def _crowded(axis: Axes, best: float | int) -> None:
+    """Numbers along an axis by the square root of what they lack to the best."""
+
+    def lacking(value: np.ndarray) -> np.ndarray:
+        return -np.sqrt(np.maximum(best - value, 0))
+
+    least = axis.get_xlim()[0]
+    axis.set_xscale("function", functions=(lacking, lambda place: best - np.square(place)))
+    axis.set_xlim(least, best)
+    axis.set_xticks([best * (1 - each) for each in LACKING if best * (1 - each) >= least])
+
+
+def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str], alone: bool) -> None:
+    """Points with intervals at the `place` of their group; unless `alone`, each way so far above or below."""
     rows = rows.assign(**{end: rows[end].fillna(rows["value"]) for end in ("low", "high")})
-    alone = not rows["place"].duplicated().any()
     for number, (way, look) in enumerate(zip(ways, looks(), strict=False)):
         part = rows[rows[by] == way]
         apart = 0.0 if alone else 0.8 * ((number + 0.5) / len(ways) - 0.5)
         points(axis, part, [place + apart for place in part["place"]], look, str(way))
 
 
-def _crosses(axis: Axes, marks: pd.DataFrame) -> None:
-    """Marks at the `place` of their group."""
+def _crosses(axis: Axes, marks: pd.DataFrame, below: float) -> None:
+    """Marks at the `place` of their group, crosses so far below it that they hide no point."""
     for name, part in marks.groupby("mark", sort=False):
         sign, size = STROKE if name in BOUNDS else CROSS
-        axis.plot(
-            part["value"], part["place"], sign, ms=size, mew=1.3, color=colour("ink"), label=plain(name)
-        )
+        places = part["place"] + below * (name not in BOUNDS)
+        axis.plot(part["value"], places, sign, ms=size, mew=1.3, color=colour("ink"), label=plain(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,6 +17,9 @@ from attnlib.plots.panels import finished, label_some, outline
 from attnlib.plots.style import plain, visible
 from attnlib.plots.themes import COLUMN, POINTS, weights
 from attnlib.plots.words import peaks
+
+ROOT = "{} (square-root scale)"
+"""What a scale of colours is called: a weight of 1/30 is a weight too, and is to be seen."""
 
 
 @drawing
@@ -48,7 +52,7 @@ def attention_grid(
             axis.set_title(f"{plain(name)}: L{place[0]}H{place[1]}")
     figure.supxlabel("key", fontsize=POINTS)
     figure.supylabel("query", fontsize=POINTS)
-    figure.colorbar(axes[0, 0].collections[0], ax=axes, label="attention", shrink=0.7, aspect=30)
+    figure.colorbar(axes[0, 0].collections[0], ax=axes, label=ROOT.format("attention"), shrink=0.7, aspect=30)
     beside = {f"target L{layer}H{head}": target for (layer, head), target in (targets or {}).items()}
     heads = {
         f"{name}, L{layer}H{head}": maps[layer, head].detach().cpu().float().numpy()
@@ -65,6 +69,7 @@ def token_map(
     rows: Sequence[str],
     columns: Sequence[str],
     labels: tuple[str, str] = ("generated", "prompt"),
+    scale: str = "share of the rollout",
 ) -> Drawn:
     """One heat map with tokens (or layers) along both sides, from 0 to the largest value.
 
@@ -75,6 +80,7 @@ def token_map(
         rows: what stands beside each row.
         columns: what stands below each column.
         labels: what rows and columns are.
+        scale: what a value is; "" for cells that are filled or not, which need no scale.
     """
     data = values.detach().cpu().float().numpy()
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
@@ -83,7 +89,7 @@ def token_map(
     size = (1.4 + 0.085 * longest + cell[0] * len(columns), 0.9 + 0.085 * longest_below + cell[1] * len(rows))
     figure, axis = plt.subplots(figsize=(max(size[0], 3.2), max(size[1], 1.6)))
     names = [[visible(word) for word in words] for words in (columns, rows)]
-    _to_its_largest(axis, data, names[1], cell[1])
+    _to_its_largest(axis, data, names[1], cell, scale)
     axis.set_box_aspect(cell[1] * len(rows) / (cell[0] * len(columns)))
     axis.set(ylabel=labels[0])
     _below(axis, names[0], cell[0], labels[1])
@@ -98,6 +104,7 @@ def token_maps(
     maps: Mapping[str, Float[Tensor, "row column"]],
     rows: Sequence[str],
     columns: Sequence[str],
+    scale: str = "share",
 ) -> Drawn:
     """Heat maps of layers and a prompt, one above the other, each from 0 to its own largest value.
 
@@ -105,6 +112,7 @@ def token_maps(
         maps: values of at least 0, by what they are.
         rows: what stands beside each row.
         columns: what stands below each column, of the last map.
+        scale: what a value is.
     """
     data = {name: values.detach().cpu().float().numpy() for name, values in maps.items()}
     cell = (min(0.3, (COLUMN - 1.4) / len(columns)), 0.08)
@@ -114,7 +122,7 @@ def token_maps(
     figure, axes = plt.subplots(len(data), figsize=size, squeeze=False, sharex=True)
     names = [visible(word) for word in columns]
     for axis, (name, values) in zip(axes[:, 0], data.items(), strict=True):
-        _to_its_largest(axis, values, rows, cell[1])
+        _to_its_largest(axis, values, rows, cell, scale)
         axis.set(title=name, ylabel="layer", xlabel="")
     _below(axis, names, cell[0], "prompt")
     named = {"rows": np.array([*rows]), "columns": np.array([*columns])}
@@ -132,15 +140,23 @@ def arrays(
 
 
 def _to_its_largest(
-    axis: Axes, values: Float[np.ndarray, "row column"], rows: Sequence[str], height: float
+    axis: Axes,
+    values: Float[np.ndarray, "row column"],
+    rows: Sequence[str],
+    cell: tuple[float, float],
+    scale: str,
 ) -> None:
-    """A heat map from 0 to its largest value with a scale beside it, and labels of rows of some height."""
+    """A heat map of cells of some size from 0 to its largest value, with a scale as high beside it."""
     import seaborn as sns
 
     norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
-    how = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar_kws": {"aspect": 12}}
+    how: dict[str, Any] = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar": bool(scale)}
+    if scale:
+        inch = 1 / (cell[0] * values.shape[1])  # of the map's width
+        how |= {"cbar_ax": axis.inset_axes((1 + 0.12 * inch, 0, 0.14 * inch, 1))}
+        how |= {"cbar_kws": {"label": ROOT.format(scale).replace(" (", "\n(")}}
     sns.heatmap(values, xticklabels=False, yticklabels=False, ax=axis, **how)
-    label_some(axis, "y", rows, height * len(rows), first=0.5)
+    label_some(axis, "y", rows, cell[1] * len(rows), first=0.5)
     axis.tick_params(length=0)
     axis.tick_params("y", labelrotation=0)
 
@@ -163,7 +179,7 @@ def heat_map(
     # By hand: seaborn draws the whole figure once more for every heat map in it.
     axis.pcolormesh(
         attention.detach().cpu().float().numpy(),
-        norm=PowerNorm(0.5, vmin=0, vmax=1),  # a weight of 1/30 is a weight too: let it be seen
+        norm=PowerNorm(0.5, vmin=0, vmax=1),
         cmap=weights(),
         rasterized=True,
     )

@@ -11,8 +11,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, POINTS, colour, colours
@@ -113,11 +115,22 @@ def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, wid
 
 
 def legend_of(axis: Axes, title: str | None = None, **how: Any) -> None:
-    """The legend of all panels, below them, with what stands in one of them."""
+    """The legend of all panels, below them, with what stands in one of them; the figure grows by its rows."""
     handles, labels = axis.get_legend_handles_labels()
     columns = max(1, min(len(labels), int(100 / (8 + max(map(len, labels), default=0)))))
     how = {"title": title, "ncols": columns, "loc": "outside lower center", "frameon": False} | how
-    axis.figure.legend(handles, labels, **how)
+    figure = axis.get_figure(root=True)
+    assert figure is not None
+    figure.set_figheight(figure.get_figheight() + 0.18 * (ceil(len(labels) / columns) - 1))
+    figure.legend(handles, labels, **how)
+
+
+def in_words(axis: Axis) -> None:
+    """Numbers on a logarithmic axis as one writes them; within two powers of ten, 2 and 5 of each too."""
+    least, most = axis.get_data_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 100 * least else (1,)))
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def finished(figure: Figure, axes: bool = True) -> Figure:

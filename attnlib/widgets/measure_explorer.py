@@ -110,6 +110,7 @@ class MeasureExplorer(ScoresExplorer):
             that they give the sources.
         first: the measure on the left; the first there is, by default.
         second: the measure on the right; the next, by default.
+        noun: what the page calls that which gives the scores.
 
     Raises:
         ValueError: shapes that disagree, NaN at a candidate, a measure that no question has; the message
@@ -131,6 +132,8 @@ class MeasureExplorer(ScoresExplorer):
     first = traitlets.Unicode(help="The measure on the left.").tag(sync=True, addressed=True)
     second = traitlets.Unicode(help="The measure on the right.").tag(sync=True, addressed=True)
 
+    noun = traitlets.Unicode(help="What gives the scores.").tag(sync=True)
+
     def __init__(
         self,
         questions: Mapping[str, Mapping[str, Any]],
@@ -139,8 +142,9 @@ class MeasureExplorer(ScoresExplorer):
         item: int | None = None,
         first: str | None = None,
         second: str | None = None,
+        noun: str = "Measure",
     ) -> None:
-        super().__init__(title=title)
+        super().__init__(title=title, noun=noun)
         items = named(Question.of, "question", questions)
         every = list(dict.fromkeys(name for each in items for name in (*each.scores.values, *each.missing)))
         self.names = every

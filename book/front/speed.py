@@ -5,11 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.axis import Axis
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from attnlib.plots.drawing import Drawing, Drawn, drawing
-from attnlib.plots.panels import finished, looks, row_of_panels
+from attnlib.plots.panels import finished, in_words, looks, row_of_panels
 
 from .drawn import write_drawing
 
@@ -99,7 +97,7 @@ def methods(table: pd.DataFrame) -> Drawn:
     axis.scatter(table[TIMES], range(len(table)), color=look.colour, marker=look.shape, s=26)
     axis.set(xscale="log", xlabel=TIMES, ylim=(len(table) - 0.5, -0.5))
     axis.set_yticks(range(len(table)), table["method"])
-    _in_words(axis.xaxis)
+    in_words(axis.xaxis)
     said = "; ".join(f"{row['method']} {row[TIMES]:.2f}" for _, row in table.iloc[1:].iterrows())
     return finished(figure), table, f"Times {table['method'][0]}: {said}."
 
@@ -122,18 +120,10 @@ def over_tokens(table: pd.DataFrame) -> Drawn:
         axis.set_xscale("log", base=2)
         axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axis.set(yscale="log", xlabel="tokens", ylabel=label)
-        _in_words(axis.yaxis)
+        in_words(axis.yaxis)
     handles = time.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
     return finished(figure), table, f"Lines over tokens. Times the first: {'; '.join(said)}."
-
-
-def _in_words(axis: Axis) -> None:
-    """Numbers on a logarithmic axis as one writes them; within two powers of ten, 2 and 5 of each too."""
-    least, most = axis.get_data_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 100 * least else (1,)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 CHARTS: Mapping[str, tuple[Callable[[pd.DataFrame], Drawing], str]] = {

@@ -244,6 +244,19 @@ def test_hovering_draws_one_of_the_maps_again_and_they_scroll_together(opened):
     assert becomes(page, lambda: other.evaluate("stage => stage.scrollLeft"), lambda left: left > 0) == 300
 
 
+def test_maps_open_where_the_first_token_draws_most(opened):
+    late = torch.full((2, 300, 3), 1e-4)
+    late[:, 250] = 0.5
+    page = opened(GenerationExplorer([" word"] * 300, [" a", " b"], late))
+    seen = """stage => {
+        const cell = stage.querySelector('.attnx-cells').offsetWidth / 300, left = stage.scrollLeft / cell;
+        return [left, left + (stage.clientWidth - stage.querySelector('.attnx-rows').offsetWidth) / cell];
+    }"""
+    for stage in page.locator(".attnx-stage").all():
+        first, last = becomes(page, lambda stage=stage: stage.evaluate(seen), lambda part: part[0] > 0)
+        assert first <= 250 and last + 0.1 >= 251
+
+
 # ---- keyboard
 
 

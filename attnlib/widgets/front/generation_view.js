@@ -7,7 +7,7 @@
 // May be touched for: how the parts follow what the reader chooses and what the model writes. The parts themselves
 // are in their files; where rows come from is the business of who extends it.
 
-import { clamp, LONGEST, make, range, sum, visible } from "./common.js";
+import { clamp, LONGEST, make, order, range, sum, visible } from "./common.js";
 import { checkbox, field, folded, tableHead, tableRow, View } from "./view.js";
 import { HeatMap } from "./heat_map.js";
 import { cellText, describe, largest, layerNumber, rowOf, stack, tokenName, topOf } from "./generation_data.js";
@@ -83,12 +83,13 @@ export class GenerationView extends View {
 
   load() {
     const before = this.data, index = this.chosenItem(), data = (this.data = index < 0 ? null : this.read(index));
+    const other = String(before?.prompt) !== String(data?.prompt); // text
     this.picture.hidden = this.tools.hidden = !data;
     this.told();
     if (!data) return void this.dress();
     if (this.writing && data.rows.length === 1) this.followed = 0;
     this.hover = {};
-    if (before && this.key >= 0 && String(before.prompt) !== String(data.prompt)) this.choose({ key: -1 }); // it is of another text
+    if (before && this.key >= 0 && other) this.choose({ key: -1 });
     this.columns = data.columns;
     this.tellLength(Math.max(data.columns, data.rows.length));
     this.colours.options[0].textContent = data.shares ? "0 to 1" : `0 to ${data.number(data.scale)}`;
@@ -101,6 +102,7 @@ export class GenerationView extends View {
     this.passage.write(data);
     this.paint();
     this.reveal();
+    if (other && this.key < 0) this.allMap.reveal(-1, order(rowOf(data, this.generated, this.layer, this.hidden), 1)[0]); // not on blank ones
   }
 
   // ---- drawn for every width and theme

@@ -8,6 +8,7 @@
 import { make, visible } from "./common.js";
 import { connect, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
 import { number, ordinal, unpackScores } from "./scores_data.js";
+import { tintNode } from "./themes.js";
 import { lead, MOST_WORDS, pointing, tokenAt, TokenRow } from "./token_row.js";
 import "./measure_explorer.css";
 
@@ -37,9 +38,11 @@ class MeasureView extends View {
     this.answer = make("p", { class: "attnm-answer" });
     this.sides = SIDES.map((name) => this.buildSide(name));
     const sides = make("div", { class: "attnm-sides", ...pointing(this), keydown: (event) => this.onKey(event) }, ...this.sides.map(({ node }) => node));
-    const swatch = make("span", { class: "attnx-swatch", "aria-hidden": "true" });
-    this.needed = make("span", {}, swatch, "what the answer needs");
-    const legend = make("p", { class: "attnm-legend" }, this.needed,
+    const swatch = () => make("span", { class: "attnx-swatch", "aria-hidden": "true" });
+    this.needed = make("span", {}, swatch(), "what the answer needs");
+    [this.favours, this.opposes] = [swatch(), swatch()];
+    this.opposed = make("span", {}, this.opposes, "against it");
+    const legend = make("p", { class: "attnm-legend" }, make("span", {}, this.favours, "speaks for the prediction"), this.opposed, this.needed,
       make("span", {}, make("u", {}, "dotted"), "what predicts"), make("span", {}, "faint: no candidate"));
     this.readout = make("p", { class: "attnx-readout" });
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
@@ -51,10 +54,10 @@ class MeasureView extends View {
   }
 
   buildSide(trait) {
-    const where = trait === "first" ? "left" : "right";
-    const select = dropDown(`Measure on the ${where}`, (value) => this.choose({ [trait]: value }));
+    const where = trait === "first" ? "left" : "right", noun = this.model.get("noun");
+    const select = dropDown(`${noun} on the ${where}`, (value) => this.choose({ [trait]: value }));
     const row = new TokenRow("attnm"), found = make("p", { class: "attnm-found" });
-    return { trait, select, row, found, node: make("div", { class: "attnm-side" }, field("Measure", select), row.text, found) };
+    return { trait, select, row, found, node: make("div", { class: "attnm-side" }, field(noun, select), row.text, found) };
   }
 
   // ---- written for every question
@@ -104,6 +107,9 @@ class MeasureView extends View {
   paint() {
     if (!this.dress()) return; // called again when there is some width
     for (const { score, row } of this.sides) row.paint(this.theme, score?.values[0], score?.scale, score?.signed);
+    tintNode(this.favours, this.theme.above[255]);
+    tintNode(this.opposes, this.theme.below[255]);
+    this.opposed.hidden = !this.sides.some(({ score }) => score?.signed);
     this.showFocus();
     this.fill();
   }

@@ -24,6 +24,7 @@ def survival_curves(rows: pd.DataFrame) -> Drawn:
     for (name, part), look in zip(rows.groupby("task", sort=False), looks(), strict=False):
         how = {"color": look.colour, "ls": look.stroke, "label": str(name)}
         axis.step(part["step"], part["value"], where="post", **how)
+        axis.plot(*part[["step", "value"]].iloc[-1], "_", ms=9, color=look.colour)  # where it ends
         band: dict[str, Any] = {"step": "post", "color": look.colour, "alpha": 0.15, "lw": 0}
         axis.fill_between(part["step"], part["low"], part["high"], **band)
     axis.set(xlabel="training step", ylabel="not yet learned", ylim=(-0.03, 1.03), xlim=(0, None))

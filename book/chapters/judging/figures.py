@@ -12,6 +12,7 @@ from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 from book.chapters.judging import tables
 from book.chapters.records import came_with_the_book
+from book.chapters.records.numbers import counted
 from book.chapters.tells.figures import numbers_in_cells, points_beside
 
 
@@ -28,19 +29,23 @@ def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
 
 
 @drawing
-def judges(rows: pd.DataFrame) -> Drawn:
-    """Tau of protocols with its intervals, a colour per group of settings; dotted lines at 0 and at .7.
+def judges(rows: pd.DataFrame, held: str = "the known answers") -> Drawn:
+    """Tau of protocols with its intervals, a colour per group of settings; dotted lines at 0 and at 0.7.
 
     Args:
         rows: of `predictions.halves`, with the `judge` as the text calls it.
+        held: what tau is with.
     """
     names = list(rows["judge"].unique())
-    groups = {str(name): part.set_index("judge") for name, part in rows.groupby("settings", sort=False)}
+    groups = {
+        f"{name} (n = {counted(part['n'])})": part.set_index("judge")
+        for name, part in rows.groupby("settings", sort=False)
+    }
     figure, axis = plt.subplots(figsize=(COLUMN, 1.3 + 0.5 * len(names)))
     for place in (0.0, 0.7):
         axis.axvline(place, color=colour("faint"), lw=0.8, ls=":")
     points_beside(axis, groups, names, 0.22)
-    axis.set_xlabel("Kendall's tau with the known answers")
+    axis.set_xlabel(f"Kendall's tau with {held}")
     figure.legend(loc="outside lower center", ncols=len(groups), frameon=False)
     alt = f"Points with intervals, a row per judge. {by_group(rows, 'settings', 'judge')}."
     return finished(figure), rows, alt

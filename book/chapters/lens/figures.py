@@ -13,7 +13,7 @@ from matplotlib.colors import PowerNorm
 from torch import Tensor
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
-from attnlib.plots.heat_maps import arrays
+from attnlib.plots.heat_maps import ROOT, arrays
 from attnlib.plots.panels import finished, label_some, line, looks, outline, row_of_panels
 from attnlib.plots.style import plain, visible
 from attnlib.plots.themes import COLUMN, POINTS, ink_on, weights
@@ -104,7 +104,7 @@ def heads_grid(
         axis.tick_params("x", labelrotation=90)
     figure.supxlabel("key", fontsize=POINTS)
     figure.supylabel("query", fontsize=POINTS)
-    figure.colorbar(picture, ax=axes, label="attention", shrink=0.6, aspect=30)
+    figure.colorbar(picture, ax=axes, label=ROOT.format("attention"), shrink=0.6, aspect=30)
     maps = {f"L{layer}H{head}": shown[layer, head] for layer, head in np.ndindex(n_layers, n_heads)}
     alt = f"A heat map per head, rows queries and columns keys. {peaks(maps, labels, labels)}."
     beside = arrays({"attention": attentions}, tokens, {"reference": reference})

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnlib.plots.drawing import Drawn, drawing
-from attnlib.plots.heat_maps import heat_map
+from attnlib.plots.heat_maps import ROOT, heat_map
 from attnlib.plots.panels import finished, row_of_panels
 from attnlib.plots.themes import COLUMN
 from book.chapters.rasp.measures import agreement
@@ -36,12 +36,13 @@ def beside_controls(
     }
     maps["even attention"] = torch.full_like(attention, 1 / len(tokens))
     shares = {each: float(agreement(attention, held)[rows].mean()) for each, held in maps.items()}
-    size = COLUMN / (len(maps) + 1)
+    size = (COLUMN - 0.8) / (len(maps) + 1)
     figure, axes = row_of_panels(len(maps) + 1, height=size + 0.5)
     for axis, (each, shown) in zip(axes, {name: attention, **maps}.items(), strict=True):
         heat_map(axis, shown, tokens, None, size)
         axis.set_title(each + (f"\nagreement {shares[each]:.2f}" if each in shares else "\n"))
     axes[0].set(xlabel="key", ylabel="query")
+    figure.colorbar(axes[0].collections[0], ax=axes, label=ROOT.format("attention"), aspect=30)
     alt = f"Heat maps of {name} and what it is compared with, rows queries and columns keys. Agreement: "
     alt += "; ".join(f"{each} {share:.2f}" for each, share in shares.items()) + "."
     arrays = {each: shown.float().numpy() for each, shown in {name: attention, **maps}.items()}

@@ -48,7 +48,11 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
             yticklabels=[*map(plain, things)],
         )
         axis.set_xlim(left=0)
+        axis.locator_params("x", nbins=5)
         axis.grid(axis="x", alpha=0.3)
+        lacking = part.groupby(groups, sort=False)["value"].count().reindex(things, fill_value=0).eq(0)
+        for place in lacking.to_numpy().nonzero()[0]:
+            axis.annotate("too few", (0, place), (4, 0), textcoords="offset points", va="center")
     axes[0].invert_yaxis()  # shared: all of them
     legend_of(axes[-1])
     seen = by_group(rows, "task", ["measure", groups])

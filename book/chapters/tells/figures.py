@@ -42,7 +42,7 @@ def measures_by_setting(
     known = [name for ranking in rankings.values() for name in ranking["method"]]
     order = list(dict.fromkeys([*known, *also]))
     settings = {name: list(dict.fromkeys(table["setting"])) for name, table in tables.items()}
-    widths = [0.6 + 0.2 * max(map(len, settings.values())), 1.5]
+    widths = [0.6 + 0.2 * max(map(len, settings.values())), 1.1]
     size = (COLUMN, (1.9 + 0.2 * len(order)) * len(names) + 0.3)
     figure, axes = plt.subplots(len(names), 2, figsize=size, squeeze=False, width_ratios=widths)
     for name, (cells, means) in zip(names, axes, strict=True):

@@ -126,8 +126,8 @@ def lines(
         strokes: a second column, of two values, told apart by whole and dotted lines.
         at: places along the lines, by panel, where something ends: dotted.
         chance: a dotted line in the last panel, or one in each.
-        ylim: the ends of the axis of numbers, where bands of shares are cut; None for what there is, and a line
-            at 0.
+        ylim: the ends of the axis of numbers, where bands of shares are cut; None for what there is, with a
+            line at 0.
         title: of the legend.
         alpha: of the bands.
         across: so many panels with titles stand side by side.

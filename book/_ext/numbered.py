@@ -83,12 +83,12 @@ def breakable(cell: str) -> str:
 
 
 def _parted(word: str) -> str:
-    """A word that may be parted behind each sign that joins its parts, or after twelve letters."""
+    """A word that may be parted behind each sign that joins its parts, or after sixteen letters."""
     signs, since = list[str](), 0
     for sign in SIGN.findall(word):
         signs.append(sign)
         since += 1
-        if since == 12 or sign in "_+=/,;:|-":
+        if since == 16 or sign in "_+=/,;:|-":
             signs.append("<wbr>")
             since = 0
     return "".join(signs)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from attnlib.plots.drawing import Drawing, Drawn, drawing
 from attnlib.plots.panels import finished, in_words, looks, row_of_panels
+from attnlib.plots.themes import colour
 
 from .drawn import write_drawing
 
@@ -95,7 +96,9 @@ def methods(table: pd.DataFrame) -> Drawn:
     figure, (axis,) = row_of_panels(1, height=0.9 + 0.3 * len(table))
     look = next(looks())
     axis.scatter(table[TIMES], range(len(table)), color=look.colour, marker=look.shape, s=26)
-    axis.set(xscale="log", xlabel=TIMES, ylim=(len(table) - 0.5, -0.5))
+    axis.axvline(1, color=colour("faint"), lw=0.8, ls=":")
+    axis.grid(axis="both", alpha=0.3)
+    axis.set(xscale="log", xlabel=f"time / {table['method'][0]}", ylim=(len(table) - 0.5, -0.5))
     axis.set_yticks(range(len(table)), table["method"])
     in_words(axis.xaxis)
     said = "; ".join(f"{row['method']} {row[TIMES]:.2f}" for _, row in table.iloc[1:].iterrows())
@@ -115,8 +118,9 @@ def over_tokens(table: pd.DataFrame) -> Drawn:
         last = rows.iloc[-1]
         before = f" (before {last[BEFORE]:.2f})" if pd.notna(last[BEFORE]) else ""
         said.append(f"{method} {last[TIMES]:.2f}{before} at {last['tokens']:,} tokens")
+    time.plot([], [], "--", color=colour("faint"), label="the way of before")
     sizes = sorted(set(table["tokens"]))
-    for axis, label in ((time, TIMES), (memory, MIB)):
+    for axis, label in ((time, "time / plain pass"), (memory, "peak memory, MiB")):
         axis.set_xscale("log", base=2)
         axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axis.set(yscale="log", xlabel="tokens", ylabel=label)
@@ -127,7 +131,10 @@ def over_tokens(table: pd.DataFrame) -> Drawn:
 
 
 CHARTS: Mapping[str, tuple[Callable[[pd.DataFrame], Drawing], str]] = {
-    "forward": (over_tokens, "Time as a multiple of the plain pass, and memory; broken, as it was before."),
-    "measures": (methods, "Time as a multiple of a plain call, on a logarithmic axis."),
+    "forward": (
+        over_tokens,
+        "Time as a multiple of the plain pass, and memory; broken, what rollout did before.",
+    ),
+    "measures": (methods, "Time as a multiple of a plain call (dotted), on a logarithmic axis."),
 }
 """By table: what draws it, and what stands under it."""

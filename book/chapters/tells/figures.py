@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import Look, finished, looks, points
@@ -51,6 +52,9 @@ def measures_by_setting(
         cells.set_title(name, loc="left")
         cells.set(yticks=range(len(order)), yticklabels=order)
         means.set_yticks([])
+        if means is not axes[0, 1]:
+            means.sharex(axes[0, 1])
+        means.xaxis.set_major_formatter(PercentFormatter(1, symbol=""))  # in hundredths, as cells
         for axis in (cells, means):
             axis.set_ylim(len(order) - 0.5, -0.5)
     gap = Patch(facecolor=colour("field"), hatch="////", edgecolor=colour("faint"), lw=0, label=LEFT_OUT)
@@ -76,8 +80,8 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
     figure, axis = plt.subplots(figsize=(COLUMN, 1 + 0.25 * len(order)))
     axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
     points_beside(axis, tables, order, 0.24)
-    axis.set_xlabel("from chance (0) to perfect (1), mean over settings")
-    axis.legend(loc="lower right", frameon=False)
+    axis.set_xlabel("from noise alone (0) to the truth (1), mean over settings")
+    figure.legend(loc="outside lower center", ncols=len(tables), frameon=False)
     seen = listed(f"{name}: {extremes(table.reset_index(), 'method')}" for name, table in tables.items())
     alt = f"Points with intervals, a row per measure. {seen}."
     return finished(figure), labelled(rankings, "question"), alt

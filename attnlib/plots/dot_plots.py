@@ -92,7 +92,7 @@ def estimates(
         _crosses(axis, theirs, BELOW * alone)
         axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
-        axis.set_yticks(range(len(groups)), words)
+        axis.set_yticks(range(len(groups)), words, linespacing=1.4)
         if axis in grid[:, 0]:
             _below_the_names(axis, [notes.get(group, "") for group in groups])
         if xlim is not None:
@@ -130,11 +130,13 @@ def _crowded(axis: Axes, best: float | int) -> None:
     """Numbers along an axis by the square root of what they lack to the best."""
 
     def lacking(value: np.ndarray) -> np.ndarray:
-        return -np.sqrt(np.maximum(best - value, 0))
+        return np.copysign(np.sqrt(np.abs(value - best)), value - best)
 
     least = axis.get_xlim()[0]
-    axis.set_xscale("function", functions=(lacking, lambda place: best - np.square(place)))
-    axis.set_xlim(least, best)
+    axis.set_xscale(
+        "function", functions=(lacking, lambda place: best + np.copysign(np.square(place), place))
+    )
+    axis.set_xlim(least, best + 1e-3 * (best - least))  # a mark at the best is seen whole
     axis.set_xticks([best * (1 - each) for each in LACKING if best * (1 - each) >= least])
 
 

@@ -62,7 +62,8 @@ class Drawing(Captioned):
     def html(self) -> str:
         """The figure over its caption; a picture, for JupyterLab shows no SVG of what it does not trust."""
         file = io.BytesIO()
-        self.figure.savefig(file, format="png", dpi=96)
+        with in_theme("light"):
+            self.figure.savefig(file, format="png", dpi=96)
         source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
         caption = f"<figcaption>{self.heading()}</figcaption>" if self.name else ""
         return f'<figure><img src="{source}" alt="{escape(self.alt)}">{caption}</figure>'

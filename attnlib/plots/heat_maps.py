@@ -84,9 +84,13 @@ def token_map(
     """
     data = values.detach().cpu().float().numpy()
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
-    room = COLUMN - 1.4 - 0.085 * longest  # beside labels and scale
+    beside = 0.8 + 0.07 * max(20, len(scale))  # the scale and its name
+    room = COLUMN - beside - 0.085 * longest
     cell = (min(0.3, room / len(columns)), 0.2)
-    size = (1.4 + 0.085 * longest + cell[0] * len(columns), 0.9 + 0.085 * longest_below + cell[1] * len(rows))
+    size = (
+        beside + 0.085 * longest + cell[0] * len(columns),
+        1.1 + 0.085 * longest_below + cell[1] * len(rows),
+    )
     figure, axis = plt.subplots(figsize=(max(size[0], 3.2), max(size[1], 1.6)))
     names = [[visible(word) for word in words] for words in (columns, rows)]
     _to_its_largest(axis, data, names[1], cell, scale)
@@ -115,10 +119,10 @@ def token_maps(
         scale: what a value is.
     """
     data = {name: values.detach().cpu().float().numpy() for name, values in maps.items()}
-    cell = (min(0.3, (COLUMN - 1.4) / len(columns)), 0.08)
+    cell = (min(0.3, (COLUMN - 2.2) / len(columns)), 0.08)
     below = 0.085 * max(map(len, columns))
-    height = len(data) * (cell[1] * len(rows) + 0.5) + below + 0.4
-    size = (max(1.4 + cell[0] * len(columns), 4.2), height)
+    height = len(data) * (cell[1] * len(rows) + 0.6) + below + 0.4
+    size = (max(2.2 + cell[0] * len(columns), 4.2), height)
     figure, axes = plt.subplots(len(data), figsize=size, squeeze=False, sharex=True)
     names = [visible(word) for word in columns]
     for axis, (name, values) in zip(axes[:, 0], data.items(), strict=True):
@@ -154,8 +158,9 @@ def _to_its_largest(
     if scale:
         inch = 1 / (cell[0] * values.shape[1])  # of the map's width
         how |= {"cbar_ax": axis.inset_axes((1 + 0.12 * inch, 0, 0.14 * inch, 1))}
-        how |= {"cbar_kws": {"label": ROOT.format(scale).replace(" (", "\n(")}}
     sns.heatmap(values, xticklabels=False, yticklabels=False, ax=axis, **how)
+    if scale:  # upright, it would be longer than some maps are high
+        how["cbar_ax"].set_title(ROOT.format(scale).replace(" (", "\n("), loc="left")
     label_some(axis, "y", rows, cell[1] * len(rows), first=0.5)
     axis.tick_params(length=0)
     axis.tick_params("y", labelrotation=0)

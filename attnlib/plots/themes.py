@@ -77,6 +77,7 @@ def _settings() -> dict[str, Any]:
         **dict.fromkeys(sizes, POINTS),
         "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters everywhere
         "figure.constrained_layout.use": True,
+        "text.hinting": "none",  # text is as wide at every resolution: none is cut off that had room
         "figure.figsize": (COLUMN, 3.2),
         "figure.facecolor": colour("page"),
         "axes.facecolor": CLEAR,

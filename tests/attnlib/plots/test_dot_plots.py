@@ -51,3 +51,26 @@ def test_a_number_without_an_interval_is_a_point():
     figure = plots.estimates(rows, "task", "way", "percent", panel="metric").figure
     (bars,) = figure.axes[0].containers[0].lines[2]
     np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.4, 0.4])
+
+
+def test_a_cross_hides_no_point_and_a_stroke_stands_on_its_line():
+    rows = ROWS[ROWS["way"] == "held out"]
+    marks = pd.DataFrame({"task": "SST", "value": [0.4, 0.2], "mark": ["the authors'", "chance"]})
+    marks = marks.assign(metric="A(alpha, beta_uf)")
+    axis = plots.estimates(rows, "task", "way", "percent", panel="metric", marks=marks).figure.axes[0]
+    found = {line.get_label(): list(line.get_ydata()) for line in axis.lines}
+    dots = list(axis.containers[0].lines[0].get_ydata())
+    assert dots == [0, 1] and found["chance"] == [1]
+    assert 1.1 < found["the authors'"][0] < 1.5
+
+
+def test_numbers_that_crowd_below_the_best_are_drawn_apart():
+    rows = ROWS.assign(value=[99, 98] * 4, low=90, high=100)
+    axis = plots.estimates(
+        rows, "task", "way", "percent", panel="metric", xlim=(50.0, 100.0), best=100
+    ).figure.axes[0]
+    place = axis.transData.transform
+    near, far = (place((a, 0))[0] - place((b, 0))[0] for a, b in ((100, 99), (80, 79)))
+    assert near > 5 * far
+    assert {60, 80, 90, 95, 99, 100} <= {round(tick) for tick in axis.get_xticks()}
+    assert axis.get_xlim()[1] > 100  # a mark at the best is whole

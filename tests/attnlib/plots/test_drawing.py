@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.image import imread
 
 from attnlib import plots
 from attnlib.colours import THEMES
@@ -111,3 +112,12 @@ def test_help_says_what_a_function_returns_and_takes():
 @pytest.mark.parametrize(("ground", "ink"), [("#ffffff", "#000000"), ("#08285a", "#ffffff")])
 def test_ink_is_what_is_read_better(ground, ink):
     assert ink_on(ground) == ink
+
+
+def test_what_is_laid_out_is_whole_in_the_picture_of_a_live_page_too():
+    rows = pd.DataFrame({"task": ["a"], "way": "b", "value": 0.5, "low": 0.4, "high": 0.6})
+    notes = {"a": "seeds 50 % or seeds 100 % of what the original has"}
+    shown = plots.estimates(rows, "task", "way", "share", notes=notes).html()
+    picture = imread(io.BytesIO(base64.b64decode(re.search(r"base64,([^\"]*)", shown)[1])))
+    left = picture[:, :3]
+    assert np.ptp(left, axis=(0, 1)).max() == 0  # nothing is cut off at the rim

@@ -178,3 +178,41 @@ def test_names_and_tokens_with_dollars_are_no_mathematics():
     plots.learning_curves({NOT_MATHEMATICS: history}).html()
     rows = pd.DataFrame({"value": [0.5], "low": [0.4], "high": [0.6], "of": [NOT_MATHEMATICS]})
     plots.estimates(rows.assign(by=NOT_MATHEMATICS), "of", "by", "share").html()
+
+
+def test_bands_of_shares_end_where_shares_do():
+    rows = pd.DataFrame(
+        {"step": [1, 2], "value": [0.9, 1.0], "low": [0.7, 0.9], "high": [1.1, 1.2], "what": "accuracy"}
+    )
+    told = plots.lines(rows, "step", panel="what", label="share").data
+    assert told["high"].tolist() == [1, 1] and told["low"].tolist() == [0.7, 0.9]
+    assert plots.lines(rows, "step", panel="what", label="nats", ylim=None).data["high"].tolist() == [
+        1.1,
+        1.2,
+    ]
+
+
+def test_a_logarithmic_axis_is_numbered_as_one_writes():
+    history = pd.DataFrame({"step": [1, 2, 3], "accuracy": 0.5, "cross_entropy": [2.0, 0.05, 0.004]})
+    figure = plots.learning_curves({"a": history}).figure
+    figure.draw_without_rendering()
+    numbers = {label.get_text() for label in figure.axes[1].get_yticklabels()}
+    assert {"0.01", "0.1", "1"} <= numbers and not any("e" in number for number in numbers)
+
+
+def test_a_figure_grows_by_its_legend():
+    history = pd.DataFrame({"step": [1, 2], "accuracy": 0.5, "cross_entropy": [2.0, 1.0]})
+    few, many = (
+        plots.learning_curves({f"a model with a long name {i}": history for i in range(n)}).figure
+        for n in (1, 10)
+    )
+    assert many.get_figheight() > few.get_figheight() + 0.5
+
+
+def test_a_heat_map_says_what_its_colours_are_of():
+    cells = torch.rand(2, 3)
+    named, bare = (
+        plots.token_map(cells, ["a", "b"], ["c", "d", "e"], scale=scale).figure for scale in ("flow", "")
+    )
+    assert named.axes[0].child_axes[0].get_title(loc="left") == "flow\n(square-root scale)"
+    assert not bare.axes[0].child_axes

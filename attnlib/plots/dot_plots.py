@@ -87,7 +87,7 @@ def estimates(
             each[each[panel] == title].assign(place=lambda rows: rows[of].map(groups.index))
             for each in (rows, beside)
         )
-        alone = not here["place"].duplicated().any()
+        alone = len(ways) == 1 or not here["place"].duplicated().any()
         _dots(axis, here, by, ways, alone)
         _crosses(axis, theirs, BELOW * alone)
         axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)

@@ -162,7 +162,7 @@ def _means(axis: Axes, ranking: pd.DataFrame, order: list[str]) -> None:
     for part, look, label in ((whole, first, "all settings"), (some, second, "some settings")):
         if part.any():
             points(axis, rows[part], np.flatnonzero(part).astype(float).tolist(), look, label)
-    axis.set_xlabel("mean over settings")
+    axis.set_xlabel("their mean")
     axis.tick_params("y", length=0)
     axis.grid(axis="x", alpha=0.3)
     axis.spines[["top", "right", "left"]].set_visible(False)

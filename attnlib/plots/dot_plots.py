@@ -89,7 +89,7 @@ def estimates(
         )
         alone = len(ways) == 1 or not here["place"].duplicated().any()
         _dots(axis, here, by, ways, alone)
-        _crosses(axis, theirs, BELOW * alone)
+        _crosses(axis, theirs, BELOW * (alone and len(here) > 0))
         axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
         axis.set_yticks(range(len(groups)), words, linespacing=1.4)

@@ -39,9 +39,10 @@ def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
 
 def test_measures_that_all_settings_have_are_ranked_by_the_first_question():
     second = RANKING.assign(rank=1.0)
-    (axis,) = measures_ranked({"plausibility": RANKING, "faithfulness": second}).figure.axes
+    figure = measures_ranked({"plausibility": RANKING, "faithfulness": second}).figure
+    (axis,), (legend,) = figure.axes, figure.legends
     assert [label.get_text() for label in axis.get_yticklabels()] == ["rollout"]
-    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["plausibility", "faithfulness"]
+    assert [text.get_text() for text in legend.get_texts()] == ["plausibility", "faithfulness"]
     first, other = (container.lines[0] for container in axis.containers)
     assert first.get_xdata().tolist() == other.get_xdata().tolist() == [0.375]
     assert first.get_marker() != other.get_marker()

@@ -142,3 +142,15 @@ def test_on_a_narrow_page_the_sides_stand_below_each_other(opened):
     boxes = [side(page, place).bounding_box() for place in range(2)]
     assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"]
     assert page.locator("section.attnx").get_attribute("data-mode") == "dark"
+
+
+def test_the_key_says_what_the_colours_mean_and_orange_only_where_there_is_some(opened):
+    page = opened(explorer(noun="Judge"))
+    key = page.locator(".attnm-legend")
+    favours, opposes = key.locator("span", has_text="speaks for"), key.locator("span", has_text="against it")
+    red, _, blue = tints(favours.first.locator(".attnx-swatch"))[0]
+    assert blue > red
+    red, _, blue = tints(opposes.first.locator(".attnx-swatch"))[0]
+    assert red > blue
+    page.get_by_label("Judge on the right").select_option("even attention")
+    assert favours.first.is_visible() and opposes.first.is_hidden(), "neither side has a sign"

@@ -121,7 +121,7 @@ def estimates(
 def _below_the_names(axis: Axes, notes: Sequence[str]) -> None:
     """What is said of each group, smaller than its name, where the name's second line is left empty."""
     look: dict[str, Any] = {"size": POINTS - 1, "color": colour("faint"), "ha": "right", "va": "top"}
-    look |= {"xycoords": ("axes fraction", "data"), "xytext": (-7, -1), "textcoords": "offset points"}
+    look |= {"xycoords": ("axes fraction", "data"), "xytext": (-7, -3), "textcoords": "offset points"}
     for place, note in enumerate(notes):
         axis.annotate(note, (0, place), **look)
 

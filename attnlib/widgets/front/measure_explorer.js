@@ -47,7 +47,7 @@ class MeasureView extends View {
     this.readout = make("p", { class: "attnx-readout" });
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
     this.table = make("table");
-    this.details = folded("As a table: both measures of every token", "Table of scores", this.table, () => this.fill());
+    this.details = folded("As a table: both numbers of every token", "Table of scores", this.table, () => this.fill());
     this.mount(el, "Measure explorer", "attnx attnm", make("div", { class: "attnx-controls" }, this.buildItems("Question")), this.answer, sides, legend,
       this.readout, this.details, this.status);
     for (const side of this.sides) offer(side.select, model.get("names").map((name) => [name, name]));
@@ -119,7 +119,7 @@ class MeasureView extends View {
   showFocus() {
     const { focus } = this;
     for (const { row } of this.sides) row.mark(focus, this.token);
-    this.say(focus < 0 ? "" : this.describe(focus), "Point at a token, or choose one with the arrow keys: its numbers by both measures stand here.");
+    this.say(focus < 0 ? "" : this.describe(focus), "Point at a token, or choose one with the arrow keys: its numbers of both sides stand here.");
   }
 
   // ---- words

@@ -80,11 +80,9 @@ export function shrunk(rowAt, rows, columns, most) {
   return { values: kept, rows: high, columns: wide };
 }
 
-let probe = null; // made once: every drawing asks
-
 /** Whether what lies behind a node is dark: the first ancestor with a colour decides, whoever painted it. */
 export function onDark(node) {
-  probe ??= canvas("", 1, 1).getContext("2d", { willReadFrequently: true });
+  const probe = canvas("", 1, 1).getContext("2d", { willReadFrequently: true });
   for (let behind = node.parentElement; behind; behind = behind.parentElement) {
     probe.clearRect(0, 0, 1, 1);
     probe.fillStyle = getComputedStyle(behind).backgroundColor;

@@ -84,7 +84,7 @@ def token_map(
     """
     data = values.detach().cpu().float().numpy()
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
-    beside = 0.8 + 0.07 * max(20, len(scale))  # the scale and its name
+    beside = _beside(scale)
     room = COLUMN - beside - 0.085 * longest
     cell = (min(0.3, room / len(columns)), 0.2)
     size = (
@@ -119,10 +119,11 @@ def token_maps(
         scale: what a value is.
     """
     data = {name: values.detach().cpu().float().numpy() for name, values in maps.items()}
-    cell = (min(0.3, (COLUMN - 2.2) / len(columns)), 0.08)
+    beside = _beside(scale)
+    cell = (min(0.3, (COLUMN - beside) / len(columns)), 0.08)
     below = 0.085 * max(map(len, columns))
     height = len(data) * (cell[1] * len(rows) + 0.6) + below + 0.4
-    size = (max(2.2 + cell[0] * len(columns), 4.2), height)
+    size = (max(beside + cell[0] * len(columns), 4.2), height)
     figure, axes = plt.subplots(len(data), figsize=size, squeeze=False, sharex=True)
     names = [visible(word) for word in columns]
     for axis, (name, values) in zip(axes[:, 0], data.items(), strict=True):
@@ -141,6 +142,11 @@ def arrays(
     known = {name: each for name, each in beside.items() if each is not None}
     numbers = {name: each.detach().cpu().numpy() for name, each in (dict(attentions) | known).items()}
     return {**numbers, "tokens": np.array(list(tokens))}
+
+
+def _beside(scale: str) -> float:
+    """Inches beside a map for its scale and the name above that."""
+    return 0.8 + 0.07 * max(20, len(scale))
 
 
 def _to_its_largest(

@@ -1,9 +1,9 @@
 """Our numbers beside a paper's: at which share of its scale they were made, and what only one side has."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
+from attnlib.plots.dot_plots import BELOW
 from book.chapters.records import (
     beside_the_paper,
     counted,
@@ -72,7 +72,7 @@ def test_the_papers_mark_stands_beside_ours_and_what_one_side_lacks_is_said(made
     marks = {line.get_label(): line for line in axis.lines if "original" in str(line.get_label())}
     (cross,) = marks.values()
     assert list(marks) == ["the original's (unverified)"], "never without that word"
-    where = dict(zip(np.floor(cross.get_ydata()), cross.get_xdata(), strict=True))
+    where = dict(zip(cross.get_ydata() - BELOW, cross.get_xdata(), strict=True))
     assert where[0] == 99.96 and 1 not in where, "no figure of the paper's, no cross: and none at 0"
     assert drawn.data.query("task == 'reverse'")["value"].tolist() == [99.99]
     assert drawn.data.query("task == 'sort' and told == 'no'")["value"].tolist() == [90.0]
@@ -94,4 +94,4 @@ def test_where_a_papers_tasks_have_no_parts_they_are_the_panels():
     assert [left.get_title(), right.get_title()] == ["rollout", "flow"]
     crosses = next(line for line in left.lines if line.get_label() == "the original's")
     assert crosses.get_xdata().tolist() == [0.32, 0.38, 0.51, 0.62, 0.7, 0.71]
-    assert np.floor(crosses.get_ydata()).tolist() == list(range(6))
+    assert (crosses.get_ydata() - BELOW).tolist() == list(range(6))

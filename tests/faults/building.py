@@ -70,7 +70,7 @@ def said_by(name: str, copy: Path, watch: dict[str, str] | None = None) -> str:
             return "stops"
         try:
             found = reproduced(out / "results", RECORDED / SMOKE).query(f"notebook == {name!r}")
-        except ValueError:  # as in a build, a record that is not whole is not compared
+        except ValueError:  # a record that is not whole: a build stops there, too
             return "stops where it is compared"
     moved = (~found["verdict"].isin(SAME)).sum()
     return f"{moved} of {len(found)} numbers differ" if moved else ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 import pytest
 import torch
 from jupyter_client.manager import KernelManager
@@ -104,10 +105,8 @@ def test_in_jupyterlab_a_reader_runs_the_cells_again(tmp_path):
             page.goto(f"{server['url']}lab/tree/killed.ipynb?token={server['token']}")
             run_all(page)
             wait_for(lambda: one_done_and_one_begun(cache))
-            (kernel,) = wait_for(
-                lambda: [pid for path in runtime.glob("kernel-*.json") for pid in running(path)]
-            )
-            os.kill(kernel, signal.SIGKILL)
+            (kernel,) = psutil.Process(lab.pid).children()
+            kernel.kill()
             before = {path: path.read_bytes() for path in cache.rglob("best.safetensors")}
             (midway,) = cache.rglob("last.safetensors")
             page.get_by_text("appears to have died").wait_for(timeout=120_000)
@@ -124,12 +123,6 @@ def run_all(page: Page) -> None:
     page.get_by_text("| Idle").wait_for(timeout=120_000)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-
-
-def running(connection: Path) -> list[int]:
-    """The process of a kernel, by its connection file."""
-    found = subprocess.run(["pgrep", "-f", str(connection)], capture_output=True, text=True)
-    return [int(pid) for pid in found.stdout.split()]
 
 
 def wait_for(ask: Callable[[], Any], seconds: float = 300) -> Any:

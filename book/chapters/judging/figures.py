@@ -11,8 +11,7 @@ from attnlib.plots.panels import finished
 from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 from book.chapters.judging import tables
-from book.chapters.records import came_with_the_book
-from book.chapters.records.numbers import counted
+from book.chapters.records import came_with_the_book, counted
 from book.chapters.tells.figures import numbers_in_cells, points_beside
 
 

@@ -15,7 +15,12 @@ const SLICE = 20000; // rows that are written at once
 export async function save(view, kind) {
   const name = `${[...view.name.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "")].slice(0, 80).join("")}.${kind}`;
   if (kind === "csv") return download(await csv(view.numbers()), name);
-  const picture = printed(view);
+  const { copy, drawn } = printed(view);
+  await rest();
+  const hidden = make("div", { class: "attnx-unseen", inert: "" }, copy);
+  view.root.after(hidden);
+  const picture = drawing(copy, drawn, view.name);
+  hidden.remove();
   await rest();
   const text = new Blob([await svg(picture)], { type: "image/svg+xml" });
   download(kind === "svg" ? text : await raster(text, picture.attributes), name);
@@ -48,7 +53,11 @@ async function raster(text, { width, height }) {
   return new Promise((ready) => { sheet.toBlob(ready, "image/png"); });
 }
 
-/** The card as it would be in light colours, wide enough for its columns and without what is there to be pressed. */
+/**
+ * A copy of the card, out of sight, as it would be in light colours, wide enough for its columns and without what is there
+ * to be pressed, and what is drawn on its canvases. The card itself is as it was before the page is painted again, so that
+ * the copy can be read in a slice of its own.
+ */
 function printed(view) {
   const { root, zoom } = view, place = root.parentElement, style = root.getAttribute("style") ?? "", strokes = new Map();
   const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop).map((node) => [node, node.scrollLeft, node.scrollTop]);
@@ -63,7 +72,7 @@ function printed(view) {
       strokes.set(target, new SvgPen());
       return strokes.get(target);
     }, () => view.paint());
-    return drawing(root, strokes, view.name);
+    return copied(root, strokes);
   } finally {
     Object.assign(view, { printing: false, zoom });
     heading.remove();
@@ -75,7 +84,17 @@ function printed(view) {
   }
 }
 
-function drawing(root, strokes, title) {
+/** A copy of a card, and by its canvases what was drawn there: a clone has neither that nor what was chosen. */
+function copied(root, strokes) {
+  const copy = root.cloneNode(true), drawn = new Map(), copies = copy.querySelectorAll("canvas, select");
+  root.querySelectorAll("canvas, select").forEach((node, i) => {
+    if (node instanceof HTMLSelectElement) copies[i].selectedIndex = node.selectedIndex;
+    else drawn.set(copies[i], strokes.get(node)?.drawn ?? shape("image", { preserveAspectRatio: "none", href: node.toDataURL() }));
+  });
+  return { copy, drawn };
+}
+
+function drawing(root, drawn, title) {
   const from = root.getBoundingClientRect(), width = Math.max(root.scrollWidth, from.width), height = Math.max(root.scrollHeight, from.height);
   const sheet = shape("svg", { height }), pen = new SvgPen();
   sheet.inside.push(shape("title", {}, title), shape("rect", { width, height, fill: getComputedStyle(root).backgroundColor }));
@@ -136,10 +155,10 @@ function drawing(root, strokes, title) {
     if (node !== root && own.display !== "contents") box(node, own, inner);
     if (node instanceof HTMLSelectElement) return write(node.selectedOptions[0]?.text ?? "", new DOMRect(at.left + 8, at.top, at.width, at.height), own, inner, false);
     if (node instanceof HTMLCanvasElement) {
-      const { x, y, width: w, height: h } = placed(at), drawn = strokes.get(node)?.drawn;
-      if (drawn) drawn.attributes.transform = `translate(${x} ${y})`;
+      const { x, y, width: w, height: h } = placed(at), { tag, attributes } = drawn.get(node);
+      Object.assign(attributes, tag === "image" ? { x, y, width: w, height: h } : { transform: `translate(${x} ${y})` });
       reach(at);
-      return void (w && h && inner.inside.push(drawn ?? shape("image", { x, y, width: w, height: h, preserveAspectRatio: "none", href: node.toDataURL() })));
+      return void (w && h && inner.inside.push(drawn.get(node)));
     }
     for (const child of node.childNodes) walk(child, own, inner);
   };

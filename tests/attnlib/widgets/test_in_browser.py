@@ -55,6 +55,20 @@ def test_what_is_shown_is_saved_as_a_picture_and_as_numbers(opened, tmp_path: Pa
     assert looks(page) == before
 
 
+def test_a_picture_is_the_same_wherever_the_page_is_scrolled_to(opened, tmp_path: Path) -> None:
+    """Labels that stay in view on a page stand at their rows and columns in its picture."""
+    page = opened(EXPLORERS["generation"][0](title="T"))
+    page.set_viewport_size({"width": 1400, "height": 300})
+    saved = []
+    for map_at in (200, -60):
+        page.locator(".attnx-stage").last.evaluate("(node, at) => scrollBy(0, node.getBoundingClientRect().top - at)", map_at)
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save as SVG").evaluate("button => button.click()")
+        download.value.save_as(tmp_path / "picture.svg")
+        saved.append((tmp_path / "picture.svg").read_text())
+    assert saved[0] == saved[1] and page.locator(".attnx").count() == 1
+
+
 def test_the_numbers_saved_are_those_shown_with_all_digits_live_and_as_a_png(opened, tmp_path: Path) -> None:
     weights = torch.softmax(torch.randn(1, 2, 3, 3, generator=torch.Generator().manual_seed(0)), -1)
     widget = AttentionExplorer(

@@ -39,7 +39,7 @@ def built(stage: Path) -> str:
     unreached = f"{found['asked'].eq(0).sum()} of the others stand where no chapter comes to at that profile"
     listed = "\n".join(f"- {_as_code(name)}" for name in missed)
     return (
-        f"Of the first **{len(found)}** faults, a smoke build noticed **{noticed}**: {how}. {unreached}.\n\n"
+        f"Of **{len(found)}** faults, a smoke build noticed **{noticed}**: {how}. {unreached}.\n\n"
         f":::{{dropdown}} The {len(missed)} that it did not notice\n{listed}\n:::"
     )
 

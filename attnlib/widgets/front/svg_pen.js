@@ -5,6 +5,7 @@
 import { canvas, rest } from "./common.js";
 
 const ELEMENTS = 1000; // elements that are made at once
+const rounded = (place) => Math.round(100 * place) / 100;
 
 /** What is to be an element of SVG, with the shapes inside; a canvas among its attributes is written as its data. */
 export const shape = (tag, attributes = {}, text = "") => ({ tag, attributes, text, inside: [] });
@@ -16,7 +17,7 @@ export async function svg(whole) {
     const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) {
       if (value === "" || value === null) continue;
-      const written = value instanceof HTMLCanvasElement ? await dataOf(value) : typeof value === "number" ? Math.round(100 * value) / 100 : value;
+      const written = value instanceof HTMLCanvasElement ? await dataOf(value) : typeof value === "number" ? rounded(value) : value;
       node.setAttribute(name, written);
     }
     if (text) node.textContent = text;
@@ -44,7 +45,7 @@ function rulerOf(font) {
 }
 
 const ANCHORS = { right: "end", center: "middle" }, DROPS = { middle: 0.35, top: 0.8 }; // of a letter's size
-const MOST_CELLS = 10000; // rectangles: a picture of more cells stays pixels
+const MOST_CELLS = 10000; // a picture of more cells stays pixels
 
 export class SvgPen {
   constructor() {
@@ -69,7 +70,7 @@ export class SvgPen {
   setLineDash(parts) { this.dash = parts.join(" "); }
 
   beginPath() { this.path = ""; }
-  to(letter, ...places) { this.path += letter + places.map((place) => Math.round(100 * place) / 100).join(" "); }
+  to(letter, ...places) { this.path += letter + places.map(rounded).join(" "); }
   moveTo(x, y) { this.to("M", x, y); }
   lineTo(x, y) { this.to(this.path ? "L" : "M", x, y); }
   bezierCurveTo(...places) { this.to("C", ...places); }
@@ -90,17 +91,17 @@ export class SvgPen {
       "font-size": Number(size), "font-weight": weight, "font-family": family }, text);
   }
 
-  /** Cells as rectangles, which stay sharp wherever they are read. */
+  /** Cells as squares, which stay sharp wherever they are read: a path of all that have a colour, or they would be thousands of elements. */
   drawImage(picture, x, y, width, height) {
     const { width: columns, height: rows } = picture, [wide, high] = [width / columns, height / rows];
     if (wide < 3 || columns * rows > MOST_CELLS) {
       return this.put("image", { x, y, width, height, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: picture });
     }
-    const { data } = picture.getContext("2d").getImageData(0, 0, columns, rows);
+    const { data } = picture.getContext("2d").getImageData(0, 0, columns, rows), paths = new Map();
     for (let i = 0; i < columns * rows; i++) {
-      const colour = data.subarray(4 * i, 4 * i + 3);
-      const at = { x: x + (i % columns) * wide, y: y + Math.floor(i / columns) * high, width: wide, height: high };
-      if (colour.some((part) => part < 255)) this.put("rect", { ...at, fill: `rgb(${colour.join(",")})` });
+      const colour = data.subarray(4 * i, 4 * i + 3).join(), at = [x + (i % columns) * wide, y + Math.floor(i / columns) * high];
+      if (colour !== "255,255,255") paths.set(colour, `${paths.get(colour) ?? ""}M${at.map(rounded).join(" ")}h${rounded(wide)}v${rounded(high)}h${rounded(-wide)}z`);
     }
+    for (const [colour, d] of paths) this.put("path", { d, fill: `rgb(${colour})` });
   }
 }

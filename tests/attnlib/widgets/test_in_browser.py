@@ -61,7 +61,9 @@ def test_a_picture_is_the_same_wherever_the_page_is_scrolled_to(opened, tmp_path
     page.set_viewport_size({"width": 1400, "height": 300})
     saved = []
     for map_at in (200, -60):
-        page.locator(".attnx-stage").last.evaluate("(node, at) => scrollBy(0, node.getBoundingClientRect().top - at)", map_at)
+        page.locator(".attnx-stage").last.evaluate(
+            "(node, at) => scrollBy(0, node.getBoundingClientRect().top - at)", map_at
+        )
         with page.expect_download() as download:
             page.get_by_role("button", name="Save as SVG").evaluate("button => button.click()")
         download.value.save_as(tmp_path / "picture.svg")
@@ -321,14 +323,25 @@ def test_a_long_table_is_saved_in_parts_and_is_what_was_shown_when_it_was_asked_
     assert head.input_value() == "0" and 0 < page.evaluate("most") <= n * n / 4
 
 
-def test_a_large_picture_is_saved_in_parts(opened, tmp_path: Path) -> None:
+def test_cells_of_a_colour_are_saved_as_one_shape(opened, tmp_path: Path) -> None:
     n = 70
     weights = torch.rand(1, 1, n, n, generator=torch.Generator().manual_seed(0)) + 0.5
     page = opened(AttentionExplorer([f"t{i}" for i in range(n)], weights / weights.sum(-1, keepdim=True)))
+    downloaded(page, "Save as SVG", tmp_path / "picture.svg")
+    paths = [
+        each.attrib["d"] for each in ElementTree.parse(tmp_path / "picture.svg").getroot().iter(f"{SVG}path")
+    ]
+    squares = [path.count("M") for path in paths if path.endswith("z")]
+    assert sum(squares) == n * n and len(squares) < 256
+
+
+def test_a_large_picture_is_saved_in_parts(opened, tmp_path: Path) -> None:
+    n = 500
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], torch.full((1, 1, n, n), 1 / n)))
     page.evaluate(TURNS)
     downloaded(page, "Save as SVG", tmp_path / "picture.svg")
-    cells = [*ElementTree.parse(tmp_path / "picture.svg").getroot().iter(f"{SVG}rect")]
-    assert len(cells) > n * n and 0 < page.evaluate("most") < len(cells) / 3
+    elements = [*ElementTree.parse(tmp_path / "picture.svg").getroot().iter()]
+    assert len(elements) > 2000 and 0 < page.evaluate("most") <= 1000
 
 
 def test_small_pictures_of_large_maps_come_behind_the_map_and_are_the_same(opened) -> None:

@@ -15,7 +15,7 @@ const SLICE = 20000; // rows that are written at once
 export async function save(view, kind) {
   const name = `${[...view.name.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "")].slice(0, 80).join("")}.${kind}`;
   if (kind === "csv") return download(await csv(view.numbers()), name);
-  const { copy, drawn } = printed(view);
+  const { copy, drawn } = await printed(view);
   await rest();
   const hidden = make("div", { class: "attnx-unseen", inert: "" }, copy);
   view.root.after(hidden);
@@ -55,10 +55,9 @@ async function raster(text, { width, height }) {
 
 /**
  * A copy of the card, out of sight, as it would be in light colours, wide enough for its columns and without what is there
- * to be pressed, and what is drawn on its canvases. The card itself is as it was before the page is painted again, so that
- * the copy can be read in a slice of its own.
+ * to be pressed, and what is drawn on its canvases. The card itself is as it was when the page is painted next.
  */
-function printed(view) {
+async function printed(view) {
   const { root, zoom } = view, place = root.parentElement, style = root.getAttribute("style") ?? "", strokes = new Map();
   const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop).map((node) => [node, node.scrollLeft, node.scrollTop]);
   const heading = make("p", { class: "attnx-title" }, view.name), width = clamp(view.columns * CELL + 180, 1000, 2800);
@@ -74,6 +73,7 @@ function printed(view) {
     }, () => view.paint());
     return copied(root, strokes);
   } finally {
+    await new Promise(requestAnimationFrame); // a slice of its own, and still before the page is painted
     Object.assign(view, { printing: false, zoom });
     heading.remove();
     root.setAttribute("style", style);

@@ -71,6 +71,24 @@ def test_a_picture_is_the_same_wherever_the_page_is_scrolled_to(opened, tmp_path
     assert saved[0] == saved[1] and page.locator(".attnx").count() == 1
 
 
+PAINTED = """() => {
+  const { port1, port2 } = new MessageChannel(), card = document.querySelector('.attnx');
+  window.painted = [];
+  port1.onmessage = () => painted.push(card.className);  // posted before a frame is painted, read after it
+  const look = () => { port2.postMessage(0); requestAnimationFrame(look); };
+  requestAnimationFrame(look);
+}"""
+"""Knows as `painted` the classes of the card in every frame."""
+
+
+def test_the_card_is_not_seen_as_it_is_printed(opened, tmp_path: Path) -> None:
+    page = opened(EXPLORERS["generation"][0](title="T"))
+    page.evaluate(PAINTED)
+    downloaded(page, "Save as SVG", tmp_path / "picture.svg")
+    drawn(page)
+    assert set(page.evaluate("painted")) == {"attnx attng"}
+
+
 def test_the_numbers_saved_are_those_shown_with_all_digits_live_and_as_a_png(opened, tmp_path: Path) -> None:
     weights = torch.softmax(torch.randn(1, 2, 3, 3, generator=torch.Generator().manual_seed(0)), -1)
     widget = AttentionExplorer(

@@ -10,6 +10,7 @@ import "./saving.css";
 
 const CELL = 13; // pixels of a column, where the picture can be so wide
 const SLICE = 20000; // rows that are written at once
+const frame = () => new Promise(requestAnimationFrame);
 
 /** Saves what a view shows as "svg", "png" or "csv", under what it is called. */
 export async function save(view, kind) {
@@ -58,6 +59,7 @@ async function raster(text, { width, height }) {
  * to be pressed, and what is drawn on its canvases. The card itself is as it was when the page is painted next.
  */
 async function printed(view) {
+  while (view.printing) await frame(); // PNG was pressed with SVG
   const { root, zoom } = view, place = root.parentElement, style = root.getAttribute("style") ?? "", strokes = new Map();
   const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop).map((node) => [node, node.scrollLeft, node.scrollTop]);
   const heading = make("p", { class: "attnx-title" }, view.name), width = clamp(view.columns * CELL + 180, 1000, 2800);
@@ -73,7 +75,7 @@ async function printed(view) {
     }, () => view.paint());
     return copied(root, strokes);
   } finally {
-    await new Promise(requestAnimationFrame); // a slice of its own, and still before the page is painted
+    await frame(); // a slice of its own, and still before the page is painted
     Object.assign(view, { printing: false, zoom });
     heading.remove();
     root.setAttribute("style", style);

@@ -89,6 +89,17 @@ def test_the_card_is_not_seen_as_it_is_printed(opened, tmp_path: Path) -> None:
     assert set(page.evaluate("painted")) == {"attnx attng"}
 
 
+def test_two_files_can_be_asked_for_at_once(opened) -> None:
+    page = opened(EXPLORERS["generation"][0](title="T"))
+    before, names = looks(page), []
+    page.on("download", lambda download: names.append(download.suggested_filename))
+    page.evaluate("document.querySelectorAll('[aria-label^=\"Save as\"]').forEach(button => button.click())")
+    becomes(page, lambda: len(names), lambda count: count == 3)
+    assert sorted(name.rpartition(".")[2] for name in names) == ["csv", "png", "svg"]
+    drawn(page)
+    assert looks(page) == before and not page.locator(".attnx").get_attribute("style")
+
+
 def test_the_numbers_saved_are_those_shown_with_all_digits_live_and_as_a_png(opened, tmp_path: Path) -> None:
     weights = torch.softmax(torch.randn(1, 2, 3, 3, generator=torch.Generator().manual_seed(0)), -1)
     widget = AttentionExplorer(

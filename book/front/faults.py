@@ -33,13 +33,17 @@ def planted(stage: Path) -> str:
 def built(stage: Path) -> str:
     """Faults of the code that were left to a build alone: the counts, and what it did not notice, in MyST."""
     found = pd.read_csv(BUILT, keep_default_na=False)
-    missed, differ = found.loc[found["said"].eq(""), "fault"], found["said"].str.endswith("differ").sum()
-    noticed = len(found) - len(missed)
-    how = f"in {noticed - differ} a chapter stops, in {differ} a number is another one"
+    seen = found["said"].ne("")
+    missed, differ = found.loc[~seen, "fault"], found["said"].str.endswith("differ").sum()
+    how = f"in {seen.sum() - differ} a chapter stops, in {differ} a number is another one"
     unreached = f"{found['asked'].eq(0).sum()} of the others stand where no chapter comes to at that profile"
+    by_tests = found["fault"].map(_found().set_index("fault")["seconds"])
+    sooner, seconds = (by_tests < found["seconds"])[seen].sum(), found["seconds"][seen].median()
+    when = f"took {by_tests[seen].median():.0f} seconds, the build {seconds:.0f} (medians, beside other work)"
     listed = "\n".join(f"- {_as_code(name)}" for name in missed)
     return (
-        f"Of **{len(found)}** faults, a smoke build noticed **{noticed}**: {how}. {unreached}.\n\n"
+        f"Of **{len(found)}** faults, a smoke build noticed **{seen.sum()}**: {how}. {unreached}. "
+        f"For what it noticed the tests {when}, and were sooner in {sooner}.\n\n"
         f":::{{dropdown}} The {len(missed)} that it did not notice\n{listed}\n:::"
     )
 

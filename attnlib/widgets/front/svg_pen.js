@@ -98,9 +98,10 @@ export class SvgPen {
       return this.put("image", { x, y, width, height, preserveAspectRatio: "none", style: "image-rendering: pixelated", href: picture });
     }
     const { data } = picture.getContext("2d").getImageData(0, 0, columns, rows), paths = new Map();
+    const square = `h${rounded(wide)}v${rounded(high)}h${rounded(-wide)}z`;
     for (let i = 0; i < columns * rows; i++) {
       const colour = data.subarray(4 * i, 4 * i + 3).join(), at = [x + (i % columns) * wide, y + Math.floor(i / columns) * high];
-      if (colour !== "255,255,255") paths.set(colour, `${paths.get(colour) ?? ""}M${at.map(rounded).join(" ")}h${rounded(wide)}v${rounded(high)}h${rounded(-wide)}z`);
+      if (colour !== "255,255,255") paths.set(colour, `${paths.get(colour) ?? ""}M${at.map(rounded).join(" ")}${square}`);
     }
     for (const [colour, d] of paths) this.put("path", { d, fill: `rgb(${colour})` });
   }

@@ -67,8 +67,9 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
     style = Table(rows, cell_ids=False)  # a rule per column, none per cell: pages have thousands of cells
     style.hide(axis="index").format(na_rep=ABSENT)
     fractions = [name for name in rows if pd.api.types.is_float_dtype(rows[name])]
-    style.format(f"{{:z.{digits}f}}", na_rep=ABSENT, subset=fractions)  # and none is -0
-    style.format(precision=0, na_rep=ABSENT, subset=[name for name in rows if _counts(rows[name])])
+    style.format(partial(_number, digits=digits), na_rep=ABSENT, subset=fractions)
+    counts = [name for name in rows if _counts(rows[name])]
+    style.format(partial(_number, digits=0), na_rep=ABSENT, subset=counts)
     p_values = [name for name in rows if P_VALUES.fullmatch(str(name)) and name not in texts]
     style.format(partial(_p_value, digits=digits), na_rep=ABSENT, subset=p_values)
     style.format(partial(_text, digits=digits), escape="html", na_rep=ABSENT, subset=texts)
@@ -87,8 +88,16 @@ def _counts(column: pd.Series) -> bool:
     return bool((there == there.round()).all() and there.abs().gt(1).any())
 
 
+def _number(number: float, digits: int) -> str:
+    return _SIGN.sub("−", f"{number:z.{digits}f}")  # and none is -0
+
+
 def _text(shown: Any, digits: int) -> str:
-    return f"{shown:z.{digits}f}" if pd.api.types.is_float(shown) else lettered(str(shown))
+    return _number(shown, digits) if pd.api.types.is_float(shown) else _SIGN.sub("−", lettered(str(shown)))
+
+
+_SIGN = re.compile(r"(?<![^\s\[])-(?=\.?\d)")
+"""The hyphen before a number, by itself or in brackets: a minus sign is as wide as a plus, and as high."""
 
 
 def _heading(shown: Any, digits: int) -> str:

@@ -126,7 +126,15 @@ def test_whole_numbers_have_no_decimals_and_what_is_not_there_is_a_dash():
 def test_numbers_among_words_are_rounded_as_the_others_are():
     rows = pd.DataFrame({"more": [0.079107, "not enough data", -0.002328, 3]})
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", plots.table(rows, digits=3).to_html())
-    assert cells == ["0.079", "not enough data", "-0.002", "3"]
+    assert cells == ["0.079", "not enough data", "−0.002", "3"]
+
+
+def test_a_minus_sign_is_no_hyphen_and_a_hyphen_no_minus_sign():
+    rows = pd.DataFrame(
+        {"alone": [-1.5, -2.0], "rank": [-4.0, None], "text": ["-0.1 [-.20, -.04]", "L0-3, 1-2"]}
+    )
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", plots.table(rows, digits=1).to_html())
+    assert cells == ["−1.5", "−4", "−0.1 [−.20, −.04]", "−2.0", "–", "L0-3, 1-2"]
 
 
 @pytest.mark.parametrize(

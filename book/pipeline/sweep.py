@@ -202,17 +202,26 @@ def lay_out(build: Path, sweep: Sweep) -> None:
             write_whole(file, text)
 
 
-def table(build: Path, sweep: Sweep) -> pd.DataFrame:
+def table(build: Path, sweep: Sweep, before: Mapping[str, str]) -> pd.DataFrame:
     """The rows of every run's record, with what tells the runs apart in front.
+
+    Args:
+        build: the sweep's folder.
+        sweep: what was run.
+        before: the runs whose records `results/` has, with the records' names; their rows are read there.
 
     Raises:
         ValueError: a record is damaged.
     """
-    from book.chapters.records.runs import read_all  # seconds, and only needed once the runs are done
+    from book.chapters.records.runs import read, read_all  # seconds, and only needed once the runs are done
 
     tables = []
     for name, run in sweep.runs.items():
-        for rows, _ in read_all(build / "results" / name, sweep.chapter).values():
+        if name in before:
+            records = [read(Path("results", sweep.chapter, f"{before[name]}.parquet"))]
+        else:
+            records = [*read_all(build / "results" / name, sweep.chapter).values()]
+        for rows, _ in records:
             texts = {key: json.dumps(value).strip('"') for key, value in run.shown.items()}
             words = pd.DataFrame(texts, index=rows.index)
             tables.append(pd.concat([words, rows.drop(columns=[*run.shown], errors="ignore")], axis=1))
@@ -258,7 +267,7 @@ def main() -> int:
     if sweep.record:
         keep_records(build, sweep)
     done = [name for name in sweep.runs if name in before or (build / f"runs/{name}.json").exists()]
-    found = table(build, sweep)
+    found = table(build, sweep, before)
     write_whole(build / "table.csv", found.to_csv(index=False))
     print(f"{len(done)} of {len(sweep.runs)} runs done; {len(found)} rows in {build}/table.csv")
     for name in sweep.runs:

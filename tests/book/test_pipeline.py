@@ -37,6 +37,7 @@ from book.pipeline.profiles import ProfileError
 from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
 from book.pipeline.sweep import Planned, Sweep, keep_records, recorded, said_before
 from book.pipeline.sweep import planned as sweep_of
+from book.pipeline.sweep import table as table_of
 from book.pipeline.times import set_apart
 
 ROOT = Path(__file__).parents[2]
@@ -695,6 +696,8 @@ def test_what_is_recorded_is_not_run_again(tmp_path: Path) -> None:
     found = recorded(asked)
     assert [asked.runs[name].shown["of"] for name in found] == ["as it is", "with examples"]
     assert all(Path(f"results/{asked.chapter}/{record}.parquet").exists() for record in found.values())
+    rows = table_of(tmp_path, asked, found)  # though nothing was run
+    assert set(rows["of"]) == {"as it is", "with examples"} and len(rows) > 100
 
 
 def test_records_of_a_sweep_are_kept_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

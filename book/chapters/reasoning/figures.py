@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import cycle, islice
+from itertools import islice
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from attnlib.plots.curves import SHARES
 from attnlib.plots.drawing import Drawn, drawing
-from attnlib.plots.panels import finished, legend_of, looks, panels, points, row_of_panels
+from attnlib.plots.panels import finished, legend_of, looks, name_rows, panels, points
 from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
-
-FILLS = ("full", "none", "left", "right", "top", "bottom")
-"""Of shapes, a model each."""
 
 _NUMBERS = ("value", "low", "high", "uniform")
 
@@ -107,27 +105,29 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
 def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     """Accuracy against attention on the reference, both out of distribution: a point per model.
 
-    A shape per task, filled in another way per kind of model.
+    A panel per task, with an axis of attention of its own, since references differ in size, that has 0 on it;
+    a look per kind of model.
 
     Args:
         models: of `tables.extrapolation`.
         mass: the column of attention.
     """
-    figure, (axis,) = row_of_panels(1, height=3.8)
-    looks_of = dict(zip(models["task"].unique(), looks(), strict=False))
-    fills = dict(zip(models["model"].unique(), cycle(FILLS)))
-    open_side: dict[str, Any] = {"ms": 5, "ls": "", "markerfacecoloralt": "none"}
-    for (task, model), some in models.groupby(["task", "model"], sort=False):
-        how: dict[str, Any] = {"marker": looks_of[task].shape, "color": looks_of[task].colour}
-        axis.plot(some[mass], some["accuracy"], fillstyle=fills[model], **open_side, **how)
-    for task, look in looks_of.items():
-        name = str(task).replace("_", " ")
-        axis.plot([], [], label=plain(name), marker=look.shape, color=look.colour, **open_side)
-    for model, fill in fills.items():
-        axis.plot([], [], label=plain(model), marker="o", color=colour("faint"), fillstyle=fill, **open_side)
-    axis.set(xlabel=f"rollout on the reference, OOD ({mass})", ylabel="accuracy per token, OOD")
-    axis.set_ylim(-0.03, 1.03)
-    legend_of(axis)
-    seen = by_group(models.assign(name=models["task"].str.replace("_", " ")), "name", "model", "accuracy")
-    alt = f"{len(models)} points, attention on the reference to the right, accuracy upwards. "
+    across = 3
+    models = models.assign(name=models["task"].str.replace("_", " "))
+    figure, axes = panels(models["name"].nunique(), across)
+    look_of = dict(zip(models["model"].unique(), looks(), strict=False))
+    for axis, (name, some) in zip(axes, models.groupby("name", sort=False), strict=True):
+        for model, look in look_of.items():
+            part = some[some["model"] == model]
+            label = plain(model) if axis is axes[0] else None
+            axis.plot(part[mass], part["accuracy"], look.shape, ms=5, color=look.colour, label=label)
+        axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
+        axis.set(title=plain(name), xlabel=mass, ylim=SHARES)
+        axis.locator_params("x", nbins=4)
+    name_rows(axes, "accuracy per token", across)
+    legend_of(axes[0])
+    seen = by_group(models, "name", "model", "accuracy")
+    alt = (
+        f"{len(models)} points, attention on the reference to the right, accuracy upwards, a panel per task. "
+    )
     return finished(figure), models, f"{alt}Accuracy: {seen}."

@@ -188,15 +188,18 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert found.loc[("mass", "all models"), "value"] < 0.9
     assert found.loc[("mass", "sums"), "n"] == 4
     figure = figures.extrapolation(models).figure
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sums", "strings", "llama"]
+    assert [axis.get_title() for axis in figure.axes] == ["sums", "strings"]
+    assert [len(axis.lines[0].get_xdata()) for axis in figure.axes] == [4, 4]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["llama"]
 
 
-def test_no_two_kinds_of_model_look_alike():
+def test_no_two_kinds_of_model_look_alike_and_no_point_is_lost():
     rows = came_with_the_book("algorithmic_reasoning")
     models = extrapolation(rows[rows["setting"].str.contains("from scratch")])
-    kinds = [line for line in figures.extrapolation(models).figure.axes[0].lines if not len(line.get_xdata())]
-    fills = [line.get_fillstyle() for line in kinds[models["task"].nunique() :]]
-    assert len(fills) == models["model"].nunique() == len(set(fills))
+    axes = figures.extrapolation(models).figure.axes
+    kinds = models["model"].nunique()
+    assert len({(line.get_color(), line.get_marker()) for line in axes[0].lines[:kinds]}) == kinds
+    assert sum(len(line.get_xdata()) for axis in axes for line in axis.lines[:kinds]) == len(models)
 
 
 def test_the_verdicts_that_are_judged_are_of_models_from_scratch_of_several_seeds():

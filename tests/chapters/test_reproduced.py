@@ -184,11 +184,12 @@ class Steps:
     steps, seconds, interrupted = 10, 1.0, False
 
 
-def trained(folder, rows, monkeypatch, processor, training):
+def trained(folder, rows, monkeypatch, processor, training, **parameters):
     monkeypatch.setattr(provenance, "processor", lambda: processor)
     monkeypatch.setenv("ATTNLIB_RESULTS", str(folder))
     told = {"model": Steps()} if training else None
-    record(rows, notebook="chapter", label="run", params=PARAMETERS, device="CPU", training=told)
+    params = PARAMETERS | parameters
+    record(rows, notebook="chapter", label="run", params=params, device="CPU", training=told)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,17 @@ def test_only_training_moves_numbers_from_processor_to_processor(
     table = reproduced(build, results)
     assert table["verdict"].value_counts().to_dict() == {"bit for bit": 2, verdict: 1}
     assert f"1 {verdict}" in line(table)
+
+
+@pytest.mark.parametrize(
+    ("processor", "verdict"), [("A, AVX2", "differs"), ("B, AVX512", "another processor")]
+)
+def test_who_takes_trained_models_has_numbers_that_move_with_them(folders, monkeypatch, processor, verdict):
+    results, build = folders
+    moved = ROWS.assign(value=[0.9, 0.3, 0.1], low=[0.8, 0.1, 0.0])
+    trained(results, ROWS, monkeypatch, "A, AVX2", False, models="quick")
+    trained(build, moved, monkeypatch, processor, False, models="quick")
+    assert reproduced(build, results)["verdict"].value_counts().to_dict() == {"bit for bit": 2, verdict: 1}
 
 
 @pytest.mark.parametrize(("processor", "verdict"), [("A, AVX2", "differs"), ("B, AVX512", "to rounding")])

@@ -14,8 +14,9 @@ Every recorded row gets one of `VERDICTS`:
 * "within the interval": the value now lies between the recorded low and high;
 * "within seeds": it does not, but the record has the number of three seeds or more, and the value now lies
   where 95 % of further seeds do (Student's interval of prediction);
-* "another processor": neither, and the run was trained on another processor, or on one that its record does
-  not name: training parts where sums are rounded otherwise;
+* "another processor": neither, and the run's models, its own or those it takes from other chapters, were
+  trained on another processor, or on one that its record does not name: training parts where sums are rounded
+  otherwise;
 * "differs": none of these;
 * "missing": the run was done again, and left no such row;
 * "not run": this build did not do the run.
@@ -97,7 +98,7 @@ def twins(made: Path, recorded: Path = RECORDED) -> dict[tuple[str, str], tuple[
         elsewhere = provenance.get("processor") != origin.get("processor")
         rounding = ROUNDING_ELSEWHERE if elsewhere else ROUNDING
         table = compare(before, completed(now, rows, origin["parameters"]), rounding)
-        if provenance["steps"] and elsewhere:
+        if elsewhere and (provenance["steps"] or "models" in provenance["parameters"]):
             table["verdict"] = table["verdict"].replace("differs", "another processor")
         found[key] = table, origin
     return found | {key: (compare(rows.iloc[:0], rows), origin) for key, (rows, origin) in ours.items()}

@@ -88,7 +88,7 @@ def _counts(column: pd.Series) -> bool:
     return bool((there == there.round()).all() and there.abs().gt(1).any())
 
 
-def _number(number: float, digits: int) -> str:
+def _number(number: Any, digits: int) -> str:
     return _SIGN.sub("−", f"{number:z.{digits}f}")  # and none is -0
 
 

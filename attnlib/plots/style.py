@@ -88,16 +88,16 @@ def _counts(column: pd.Series) -> bool:
     return bool((there == there.round()).all() and there.abs().gt(1).any())
 
 
+_SIGN = re.compile(r"(?<![^\s\[])-(?=\.?\d)")
+"""The hyphen before a number, by itself or in brackets: a minus sign is as wide as a plus, and as high."""
+
+
 def _number(number: Any, digits: int) -> str:
     return _SIGN.sub("−", f"{number:z.{digits}f}")  # and none is -0
 
 
 def _text(shown: Any, digits: int) -> str:
     return _number(shown, digits) if pd.api.types.is_float(shown) else _SIGN.sub("−", lettered(str(shown)))
-
-
-_SIGN = re.compile(r"(?<![^\s\[])-(?=\.?\d)")
-"""The hyphen before a number, by itself or in brackets: a minus sign is as wide as a plus, and as high."""
 
 
 def _heading(shown: Any, digits: int) -> str:

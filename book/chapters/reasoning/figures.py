@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from attnlib.plots.curves import SHARES
+from attnlib.plots.curves import IN_A_ROW, SHARES
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, legend_of, looks, name_rows, panels, points
 from attnlib.plots.style import plain
@@ -112,9 +112,8 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
         models: of `tables.extrapolation`.
         mass: the column of attention.
     """
-    across = 3
     models = models.assign(name=models["task"].str.replace("_", " "))
-    figure, axes = panels(models["name"].nunique(), across)
+    figure, axes = panels(models["name"].nunique(), IN_A_ROW)
     look_of = dict(zip(models["model"].unique(), looks(), strict=False))
     for axis, (name, some) in zip(axes, models.groupby("name", sort=False), strict=True):
         for model, look in look_of.items():
@@ -124,7 +123,7 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
         axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
         axis.set(title=plain(name), xlabel=mass, ylim=SHARES)
         axis.locator_params("x", nbins=4)
-    name_rows(axes, "accuracy per token", across)
+    name_rows(axes, "accuracy per token", IN_A_ROW)
     legend_of(axes[0])
     seen = by_group(models, "name", "model", "accuracy")
     alt = (

@@ -104,9 +104,11 @@ class TranslationDynamics(Chapter):
 
     @property
     def name(self) -> str:
-        """The data set's name as the paper's table has it."""
+        """The data set's name as the paper's table has it; other languages than the study's are named."""
         recipe = DATASETS.get(self.data.lower())
-        return recipe.title if recipe else self.data
+        if recipe is None or not self.languages or tuple(self.languages) == recipe.languages:
+            return recipe.title if recipe else self.data
+        return f"{recipe.title.removesuffix('-'.join(recipe.languages)).strip()} {'-'.join(self.languages)}"
 
     # ---- sentences -----------------------------------------------------------------------------------
 

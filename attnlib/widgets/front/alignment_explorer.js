@@ -6,7 +6,7 @@
 import { capital, clamp, LONGEST, make, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
 import { largestAt, magnitude, number, unpackScores } from "./scores_data.js";
-import { HeatMap } from "./heat_map.js";
+import { drawn, HeatMap } from "./heat_map.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import "./alignment_explorer.css";
 
@@ -72,10 +72,15 @@ class AlignmentView extends ScoresView {
 
   // ---- drawn for every checkpoint and scale
 
-  draw({ score, map, values, top, texts, verdict, text }) {
+  draw() {
+    for (const part of this.parts) this.take(part);
+    drawn(this.parts.map(({ map }) => map));
+  }
+
+  take({ score, map, values, top, texts, verdict, text }) {
     const { data, queries, theme, training } = this, now = texts[training.moment] ?? null;
     map.stage.setAttribute("aria-label", `${this.name}: ${score.name}. ${data.rows} target tokens by ${data.columns} source tokens. The arrow keys move, escape chooses none.`);
-    map.draw({ values, top, signed: score.signed, reference: data.truth ?? null, queries, keys: data.keys }, theme);
+    map.take({ values, top, signed: score.signed, reference: data.truth ?? null, queries, keys: data.keys }, theme);
     if (now === null) return;
     text.textContent = this.words.said(now);
     verdict.textContent = data.expected === null ? "" : now === data.expected ? "✓ right" : "✗ wrong";

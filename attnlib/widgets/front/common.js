@@ -131,8 +131,8 @@ export const rest = () => new Promise((go) => {
   port2.postMessage(0);
 });
 
-/** Calls back when the width of a node or the theme of its page changes. Returns how to stop. */
-export function watch(node, changed) {
+/** Calls back when the width of a node changes, or the theme of its page, so that it is `outdated`. Returns how to stop. */
+export function watch(node, changed, outdated) {
   let width = 0;
   const size = new ResizeObserver(() => {
     if (node.clientWidth === width) return;
@@ -140,7 +140,8 @@ export function watch(node, changed) {
     changed();
   });
   size.observe(node);
-  const late = () => { changed(); setTimeout(changed, 400); }; // some themes load their colours late
+  const renew = () => { if (outdated()) changed(); }; // the page's classes change with scrolling, too
+  const late = () => { renew(); setTimeout(renew, 400); }; // some themes load their colours late
   const theme = new MutationObserver(late);
   for (const page of [document.documentElement, document.body]) {
     theme.observe(page, { attributes: true, attributeFilter: ["class", "data-theme", "data-mode", "data-jp-theme-light"] });

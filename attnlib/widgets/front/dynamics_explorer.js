@@ -52,9 +52,11 @@ class DynamicsView extends ScoresView {
 
   // ---- drawn for every checkpoint and scale
 
-  draw(part) {
-    part.row.paint(this.theme, part.values, part.top, part.score.signed);
-    this.drawScale(part);
+  draw() {
+    for (const part of this.parts) {
+      part.row.paint(this.theme, part.values, part.top, part.score.signed);
+      this.drawScale(part);
+    }
   }
 
   drawScale({ bar, low, high, score, top }) {

@@ -7,7 +7,7 @@
 // May be touched for: cells, labels, legend, zoom.
 
 import { canvas, clamp, fit, FONT, make, surface, tick } from "./common.js";
-import { bitmap, colourOf, css, shrunk } from "./themes.js";
+import { bitmap, shrunk } from "./themes.js";
 import "./heat_map.css";
 
 const LEGIBLE = 13, CLOSE = 6; // pixels of a cell: from which every label is there, and from which it can do without zoom
@@ -30,7 +30,7 @@ export class HeatMap {
     this.part = make("div", { class: "attnx-part" }, this.cells, this.overlay);
     this.field = make("div", { class: "attnx-cells" }, this.part);
     this.stage = make("div", { class: "attnx-stage", tabindex: "0", role: "application",
-      "aria-roledescription": "heat map", keydown: (event) => this.onKey(event), scroll: () => this.drawPart(),
+      "aria-roledescription": "heat map", keydown: (event) => this.onKey(event), scroll: () => { if (this.view) this.drawPart(); },
       pointermove: (event) => react.hover(this.at(event)), pointerleave: () => react.hover(null),
       click: (event) => { const place = this.at(event); if (place) react.pick(place); } },
       this.corner, this.columnLabels, this.rowLabels, this.field);
@@ -90,48 +90,53 @@ export class HeatMap {
 
   /** `view`: values [query key] in one array, top (the weight of the last colour), signed, reference, queries, keys. */
   draw(view, theme) {
-    const { width: before, stage, field } = this, [rows, columns] = [view.queries.length, view.keys.length];
-    const middle = [stage.scrollLeft + stage.clientWidth / 2, stage.scrollTop + stage.clientHeight / 2];
-    Object.assign(this, { view, theme, width: columns * this.cell, height: rows * this.cell });
-    Object.assign(field.style, { width: `${this.width}px`, height: `${this.height}px` });
-    if (before && before !== this.width) { // another zoom: what was in the middle stays there
-      const grown = this.width / before;
-      stage.scrollLeft = middle[0] * grown - stage.clientWidth / 2;
-      stage.scrollTop = middle[1] * grown - stage.clientHeight / 2;
-    }
-    this.focused = null;
-    this.drawOverview({ values: view.values, rows, columns });
-    this.drawPart();
-    const scale = this.bar.getContext("2d");
+    this.take(view, theme);
+    drawn([this]);
+  }
+
+  /** Takes a view that `drawn` is to draw. */
+  take(view, theme) {
+    const { width: before } = this, [rows, columns] = [view.queries.length, view.keys.length];
+    Object.assign(this, { view, theme, width: columns * this.cell, height: rows * this.cell, focused: null });
+    this.grown = before ? this.width / before : 1;
+    Object.assign(this.field.style, { width: `${this.width}px`, height: `${this.height}px` });
     const part = (place) => (view.signed ? 2 * place - 1 : place), value = (place) => part(place) * Math.abs(part(place)) * view.top;
-    for (let step = 0; step < 256; step++) { scale.fillStyle = css(colourOf(value(step / 255), view.top, theme)); scale.fillRect(step, 0, 1, 1); }
+    const scale = { values: Array.from({ length: 256 }, (_, step) => value(step / 255)), rows: 1, columns: 256 };
+    this.bar.getContext("2d").drawImage(bitmap(scale, view.top, theme), 0, 0);
     const places = [0, 0.25, 0.5, 0.75, 1], numbers = places.map((place) => tick(value(place)).replace("-", "−"));
     const step = Math.max(...numbers.map((number) => number.length)) > 5 ? 2 : 1; // or long ones would touch
     this.ticks.replaceChildren(...places.flatMap((place, at) =>
       at % step ? [] : [make("span", { style: `left: ${100 * place}%` }, numbers[at])]));
   }
 
-  /** The whole as small as its panel is wide, where there is a place for it. */
-  drawOverview(map) {
-    if (!this.zoomer.offsetParent) return;
-    const wide = Math.max(this.room - 80, 60), high = clamp((wide * map.rows) / map.columns, 24, 96), pen = surface(this.overview, wide, high);
-    if (this.small?.of !== map.values || this.small.wide !== wide) {
-      const row = (q) => map.values.subarray(q * map.columns, (q + 1) * map.columns);
-      this.small = { of: map.values, wide, map: shrunk(row, map.rows, map.columns, wide) };
+  /** What the frame shows of the field, in pixels; after another zoom, around what was in its middle. */
+  measured() {
+    const { stage, height, left, above, width } = this, [across, down] = [stage.clientWidth, stage.clientHeight];
+    if (this.grown !== 1) {
+      stage.scrollLeft = (this.shown.x + this.shown.across / 2) * this.grown - across / 2;
+      stage.scrollTop = (this.shown.y + this.shown.down / 2) * this.grown - down / 2;
+      this.grown = 1;
     }
-    pen.imageSmoothingQuality = "high";
-    pen.drawImage(bitmap(this.small.map, this.view.top, this.theme), 0, 0, wide, high);
+    return { x: stage.scrollLeft, y: stage.scrollTop, across, down, wide: clamp(across - left, 0, width), high: clamp(down - above, 0, height) };
   }
 
-  /** What the frame shows of the cells, and of what is in focus. */
-  drawPart() {
-    const { cell, cells, height, stage, theme, view, width } = this;
-    if (!view) return;
-    const [x, y] = [stage.scrollLeft, stage.scrollTop];
-    const wide = clamp(stage.clientWidth - this.left, 0, width), high = clamp(stage.clientHeight - this.above, 0, height);
+  /** The whole as small as its panel is wide, where there is a place for it. */
+  drawOverview() {
+    const { values, queries: { length: rows }, keys: { length: columns }, top } = this.view;
+    const wide = Math.max(this.room - 80, 60), high = clamp((wide * rows) / columns, 24, 96), pen = surface(this.overview, wide, high);
+    if (this.small?.of !== values || this.small.wide !== wide) {
+      this.small = { of: values, wide, map: shrunk((q) => values.subarray(q * columns, (q + 1) * columns), rows, columns, wide) };
+    }
+    pen.imageSmoothingQuality = "high";
+    pen.drawImage(bitmap(this.small.map, top, this.theme), 0, 0, wide, high);
+  }
+
+  /** Draws the cells that the frame shows, and what is in focus. */
+  drawPart(frame = this.measured()) {
+    const { cell, cells, height, theme, view, width } = this, { x, y, wide, high } = frame;
     const within = (from, room, all) => [Math.floor(from / cell), Math.min(Math.ceil((from + room) / cell), all.length)];
     const [top, bottom] = within(y, high, view.queries), [first, last] = within(x, wide, view.keys), pen = surface(cells, wide, high);
-    this.shown = { x, y, wide, high, q: [top, bottom], k: [first, last] };
+    this.shown = { ...frame, q: [top, bottom], k: [first, last] };
     pen.translate(-x, -y);
     pen.imageSmoothingEnabled = false;
     if (bottom > top && last > first) { // a frame that is not laid out, or still scrolled to where a longer text was, shows none
@@ -257,6 +262,16 @@ export class HeatMap {
     if (q >= 0) stage.scrollTop = near(stage.scrollTop, q, stage.clientHeight - this.above);
     if (k >= 0) stage.scrollLeft = near(stage.scrollLeft, k, stage.clientWidth - this.left);
   }
+}
+
+/** Draws maps that have taken their views. All are measured first: after a change each measure would lay the page out anew. */
+export function drawn(maps) {
+  const frames = maps.map((map) => [map.measured(), map.zoomer.offsetParent]);
+  maps.forEach((map, i) => {
+    const [frame, zoomed] = frames[i];
+    if (zoomed) map.drawOverview();
+    map.drawPart(frame);
+  });
 }
 
 /** Borders between reference cells and others, of those that are shown, as lines [x1, y1, x2, y2] in cells. */

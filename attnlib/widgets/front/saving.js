@@ -81,8 +81,10 @@ async function printed(view) {
     root.setAttribute("style", style);
     root.classList.remove("attnx-print");
     place.style.minHeight = "";
-    view.paint();
+    recording(() => new SvgPen(), () => view.paint()); // its canvases have what they had: to draw them anew can wait
     for (const [node, left, top] of scrolled) Object.assign(node, { scrollLeft: left, scrollTop: top });
+    await rest();
+    view.paint();
   }
 }
 

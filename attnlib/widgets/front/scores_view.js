@@ -90,11 +90,8 @@ export class ScoresView extends View {
   show() {
     if (!this.width) return;
     this.tell();
-    for (const part of this.parts) {
-      part.values = this.valuesOf(part.score);
-      part.top = this.topOf(part.score);
-      this.draw(part);
-    }
+    for (const part of this.parts) Object.assign(part, { values: this.valuesOf(part.score), top: this.topOf(part.score) });
+    this.draw();
     this.showFocus();
     this.fill();
   }

@@ -44,9 +44,6 @@ for (const theme of Object.values(THEMES)) {
 /** Attention is mostly small, so the scale is the square root: a quarter of the top is half way up. */
 export const shade = (weight, top) => (weight > 0 ? Math.min(255, Math.round(255 * Math.sqrt(weight / top))) : 0);
 
-/** The colour of a weight, as [red, green, blue]: blue, or orange where it is below zero. */
-export const colourOf = (weight, top, theme) => (weight < 0 ? theme.under[shade(-weight, top)] : theme.lut[shade(weight, top)]);
-
 /** Puts a tint behind the text of a node. */
 export function tintNode(node, { colour, ink }) {
   Object.assign(node.style, { backgroundColor: colour, color: ink });
@@ -80,15 +77,24 @@ export function shrunk(rowAt, rows, columns, most) {
   return { values: kept, rows: high, columns: wide };
 }
 
-/** Whether what lies behind a node is dark: the first ancestor with a colour decides, whoever painted it. */
-export function onDark(node) {
-  const probe = canvas("", 1, 1).getContext("2d", { willReadFrequently: true });
-  for (let behind = node.parentElement; behind; behind = behind.parentElement) {
-    probe.clearRect(0, 0, 1, 1);
-    probe.fillStyle = getComputedStyle(behind).backgroundColor;
+const seen = new Map(); // by colour, as CSS has it: whether it is dark; null: it is seen through
+
+function darkness(colour) {
+  if (!seen.has(colour)) {
+    const probe = canvas("", 1, 1).getContext("2d", { willReadFrequently: true });
+    probe.fillStyle = colour;
     probe.fillRect(0, 0, 1, 1);
     const [red, green, blue, alpha] = probe.getImageData(0, 0, 1, 1).data;
-    if (alpha > 127) return isDark([red, green, blue]);
+    seen.set(colour, alpha > 127 ? isDark([red, green, blue]) : null);
+  }
+  return seen.get(colour);
+}
+
+/** Whether what lies behind a node is dark: the first ancestor with a colour decides, whoever painted it. */
+export function onDark(node) {
+  for (let behind = node.parentElement; behind; behind = behind.parentElement) {
+    const dark = darkness(getComputedStyle(behind).backgroundColor);
+    if (dark !== null) return dark;
   }
   return false;
 }

@@ -147,9 +147,12 @@ export class View {
     el.append(this.root);
   }
 
-  /** Takes the theme of what lies behind. Returns the width inside: 0 in a closed tab or drop-down. */
+  /** "dark" or "light", as what lies behind is; a picture that is saved is light. */
+  get mode() { return !this.printing && onDark(this.root) ? "dark" : "light"; }
+
+  /** Takes that mode. Returns the width inside: 0 in a closed tab or drop-down. */
   dress() {
-    const mode = !this.printing && onDark(this.root) ? "dark" : "light", style = getComputedStyle(this.root);
+    const { mode } = this, style = getComputedStyle(this.root);
     this.theme = THEMES[mode];
     if (this.colours) this.colours.value = this.stretched ? "shown" : "whole";
     this.root.dataset.mode = mode;
@@ -164,7 +167,7 @@ export class View {
 export function connect(view, reactions) {
   const events = Object.entries(reactions).map(([name, react]) => [name.includes(":") ? name : `change:${name}`, react]);
   for (const [event, react] of events) view.model.on(event, react);
-  const unwatch = watch(view.root, () => view.paint());
+  const unwatch = watch(view.root, () => view.paint(), () => view.mode !== view.root.dataset.mode);
   return () => {
     for (const [event, react] of events) view.model.off(event, react);
     view.training?.stop();

@@ -89,6 +89,25 @@ def test_the_card_is_not_seen_as_it_is_printed(opened, tmp_path: Path) -> None:
     assert set(page.evaluate("painted")) == {"attnx attng"}
 
 
+def test_a_page_that_is_scrolled_repaints_nothing_and_one_that_turns_dark_does(opened) -> None:
+    """Themes mark a page that is scrolled by a class, in the place where they say what is dark."""
+    page = opened(EXPLORERS["alignment"][0](title="T"))
+    light = looks(page)
+    page.evaluate(
+        """() => {
+             const pen = CanvasRenderingContext2D.prototype, clear = pen.clearRect;
+             window.painted = 0;
+             pen.clearRect = function (...box) { painted++; return clear.apply(this, box); };
+           }"""
+    )
+    page.evaluate("document.body.classList.add('scrolled')")
+    page.wait_for_timeout(600)  # colours that come late are looked for after 400 ms
+    assert page.evaluate("painted") == 0 and looks(page) == light
+    page.evaluate("document.body.style.background = '#121212'; document.body.classList.add('dark')")
+    assert becomes(page, lambda: page.locator(".attnx").get_attribute("data-mode"), "dark".__eq__) == "dark"
+    assert page.evaluate("painted") > 0 and looks(page) != light
+
+
 def test_two_files_can_be_asked_for_at_once(opened) -> None:
     page = opened(EXPLORERS["generation"][0](title="T"))
     before, names = looks(page), []

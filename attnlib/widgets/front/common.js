@@ -124,6 +124,9 @@ export function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+/** Until the page is about to be painted: what is done then is in the picture. */
+export const frame = () => new Promise(requestAnimationFrame);
+
 /** Lets the page do what waits for its turn. */
 export const rest = () => new Promise((go) => {
   const { port1, port2 } = new MessageChannel(); // a timeout would be slow where nobody looks

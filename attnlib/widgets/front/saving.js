@@ -4,13 +4,12 @@
 //
 // May be touched for: how what is in a page becomes SVG, and what a file is called.
 
-import { canvas, clamp, download, make, recording, rest } from "./common.js";
+import { canvas, clamp, download, frame, make, recording, rest } from "./common.js";
 import { shape, svg, SvgPen } from "./svg_pen.js";
 import "./saving.css";
 
 const CELL = 13; // pixels of a column, where the picture can be so wide
 const SLICE = 20000; // rows that are written at once
-const frame = () => new Promise(requestAnimationFrame);
 
 /** Saves what a view shows as "svg", "png" or "csv", under what it is called. */
 export async function save(view, kind) {

@@ -3,7 +3,7 @@
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-import { clamp, LONGEST, make, watch } from "./common.js";
+import { clamp, frame, LONGEST, make, rest, watch } from "./common.js";
 import { save } from "./saving.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
@@ -112,7 +112,8 @@ export class View {
   async save(kind, button) {
     if (button.hasAttribute("aria-busy")) return;
     button.setAttribute("aria-busy", "true");
-    await new Promise((painted) => { requestAnimationFrame(() => setTimeout(painted)); });
+    await frame();
+    await rest(); // it is painted now
     try { await save(this, kind); } finally { button.removeAttribute("aria-busy"); }
   }
 

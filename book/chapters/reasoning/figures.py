@@ -17,6 +17,7 @@ from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 
 _NUMBERS = ("value", "low", "high", "uniform")
+_MASSES = {"above uniform": "rollout above even attention", "mass": "rollout", "mass ID": "rollout, ID"}
 
 
 @drawing
@@ -105,28 +106,43 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
 def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     """Accuracy against attention on the reference, both out of distribution: a point per model.
 
-    A panel per task, with an axis of attention of its own, since references differ in size, that has 0 on it;
-    a look per kind of model.
+    A panel per task, and per test where a task has several, with an axis of attention of its own, since
+    references differ in size, that has 0 on it; a look per kind of model.
 
     Args:
         models: of `tables.extrapolation`.
         mass: the column of attention.
     """
-    models = models.assign(name=models["task"].str.replace("_", " "))
+    models = models.assign(name=_tests(models))
     figure, axes = panels(models["name"].nunique(), IN_A_ROW)
     look_of = dict(zip(models["model"].unique(), looks(), strict=False))
-    for axis, (name, some) in zip(axes, models.groupby("name", sort=False), strict=True):
+    for axis, (name, some) in zip(axes, models.groupby("name"), strict=True):
         for model, look in look_of.items():
             part = some[some["model"] == model]
             label = plain(model) if axis is axes[0] else None
             axis.plot(part[mass], part["accuracy"], look.shape, ms=5, color=look.colour, label=label)
         axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
-        axis.set(title=plain(name), xlabel=mass, ylim=SHARES)
+        title = f"{plain(name)}, n = {len(some)}".replace(", ", "\n", 1)
+        axis.set(title=title, xlabel=_MASSES.get(mass, mass), ylim=SHARES)
         axis.locator_params("x", nbins=4)
     name_rows(axes, "accuracy per token", IN_A_ROW)
     legend_of(axes[0])
     seen = by_group(models, "name", "model", "accuracy")
     alt = (
-        f"{len(models)} points, attention on the reference to the right, accuracy upwards, a panel per task. "
+        f"{len(models)} points, attention on the reference to the right, accuracy upwards, a panel per test. "
     )
     return finished(figure), models, f"{alt}Accuracy: {seen}."
+
+
+def _tests(models: pd.DataFrame) -> pd.Series:
+    """The task of each model; where a task was tested on several ranges, with what tells them apart."""
+    several = models.groupby("task")["ranges"].transform("nunique") > 1
+    told = models["task"].str.replace("_", " ")
+    return told.where(~several, told + ", " + models["ranges"].map(_lengths))
+
+
+def _lengths(ranges: str) -> str:
+    """What differs: "length 1-10, digits 2; OOD length 11-20, digits 2" as "length 1-10 to 11-20"."""
+    trained, tested = (part.split(", ") for part in ranges.split("; OOD "))
+    changed = [(old, new.rpartition(" ")[2]) for old, new in zip(trained, tested, strict=True) if old != new]
+    return ", ".join(f"{old} to {new}" for old, new in changed)

@@ -70,10 +70,11 @@ def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
             older records) are left out.
 
     Returns:
-        Columns `record`, `run`, `task`, `model`, `seed`, `accuracy` (per token, OOD), `mass` (rollout on the
-        reference, OOD), `above uniform` (less what even attention would score) and `mass ID`.
+        Columns `record`, `run`, `task`, `ranges` (of training and test), `model`, `seed`, `accuracy` (per
+        token, OOD), `mass` (rollout on the reference, OOD), `above uniform` (less what even attention would
+        score) and `mass ID`.
     """
-    about = ["record", "run", "task", "model", "seed"]
+    about = ["record", "run", "task", "ranges", "model", "seed"]
     names = {"accuracy": f"{ACCURACY} OOD", "mass": f"{MASS}, OOD", "mass ID": f"{MASS}, ID"}
     if any(name not in rows for name in (*about, "metric", "uniform")):
         return pd.DataFrame(columns=[*about, *names, "above uniform"])

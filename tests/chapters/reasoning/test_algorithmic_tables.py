@@ -164,6 +164,7 @@ def made_up():
     for task, base in (("sums", 0.1), ("strings", 0.5)):
         for seed in range(4):
             about = {"record": "r", "run": f"{task} {seed}", "task": task, "model": "llama", "seed": seed}
+            about["ranges"] = "length 1-4; OOD length 5-9"
             found = {
                 "teacher-forced accuracy OOD": 0.2 + 0.1 * seed,
                 "rollout, OOD": base + 0.01 * seed,
@@ -171,6 +172,7 @@ def made_up():
             }
             rows += [about | {"metric": m, "value": v, "uniform": 0.05} for m, v in found.items()]
     old = {"record": "old", "run": "sums", "task": "sums", "model": "llama", "seed": 0, "uniform": np.nan}
+    old["ranges"] = "length 1-4; OOD length 5-9"
     return pd.DataFrame([*rows, old | {"metric": "teacher-forced accuracy OOD", "value": 0.1}])
 
 
@@ -188,9 +190,20 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert found.loc[("mass", "all models"), "value"] < 0.9
     assert found.loc[("mass", "sums"), "n"] == 4
     figure = figures.extrapolation(models).figure
-    assert [axis.get_title() for axis in figure.axes] == ["sums", "strings"]
+    assert [axis.get_title() for axis in figure.axes] == ["strings\nn = 4", "sums\nn = 4"]
+    assert {axis.get_xlabel() for axis in figure.axes} == {"rollout"}
     assert [len(axis.lines[0].get_xdata()) for axis in figure.axes] == [4, 4]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["llama"]
+
+
+def test_two_tests_of_a_task_are_two_panels_named_by_what_differs():
+    shorter = (
+        made_up().query("task == 'strings'").assign(ranges="length 5-9, digits 2; OOD length 1-4, digits 2")
+    )
+    both = pd.concat([made_up(), shorter.assign(record="s", seed=9)], ignore_index=True)
+    axes = figures.extrapolation(extrapolation(both)).figure.axes
+    strings = ["strings\nlength 1-4 to 5-9, n = 4", "strings\nlength 5-9 to 1-4, n = 4"]
+    assert [axis.get_title() for axis in axes] == [*strings, "sums\nn = 4"]
 
 
 def test_no_two_kinds_of_model_look_alike_and_no_point_is_lost():

@@ -97,13 +97,15 @@ export class HeatMap {
   /** Takes a view that `drawn` is to draw. */
   take(view, theme) {
     const { width: before } = this, [rows, columns] = [view.queries.length, view.keys.length];
+    const part = (place) => (view.signed ? 2 * place - 1 : place), value = (place) => part(place) * Math.abs(part(place)); // of the top
+    if (theme !== this.theme || view.signed !== this.view.signed) {
+      const scale = { values: Array.from({ length: 256 }, (_, step) => value(step / 255)), rows: 1, columns: 256 };
+      this.bar.getContext("2d").drawImage(bitmap(scale, 1, theme), 0, 0);
+    }
     Object.assign(this, { view, theme, width: columns * this.cell, height: rows * this.cell, focused: null });
     this.grown = before ? this.width / before : 1;
     Object.assign(this.field.style, { width: `${this.width}px`, height: `${this.height}px` });
-    const part = (place) => (view.signed ? 2 * place - 1 : place), value = (place) => part(place) * Math.abs(part(place)) * view.top;
-    const scale = { values: Array.from({ length: 256 }, (_, step) => value(step / 255)), rows: 1, columns: 256 };
-    this.bar.getContext("2d").drawImage(bitmap(scale, view.top, theme), 0, 0);
-    const places = [0, 0.25, 0.5, 0.75, 1], numbers = places.map((place) => tick(value(place)).replace("-", "−"));
+    const places = [0, 0.25, 0.5, 0.75, 1], numbers = places.map((place) => tick(value(place) * view.top).replace("-", "−"));
     const step = Math.max(...numbers.map((number) => number.length)) > 5 ? 2 : 1; // or long ones would touch
     this.ticks.replaceChildren(...places.flatMap((place, at) =>
       at % step ? [] : [make("span", { style: `left: ${100 * place}%` }, numbers[at])]));

@@ -9,12 +9,11 @@ take time. The browser tells of tasks of 50 ms and more.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
-from timing import Line, common_options, report
+from playwright.sync_api import Browser, Locator, Page
+from timing import Line, common_options, open_browser, report
 
 ROOT = Path(__file__).parents[1]
 TURNS, SETTLED = 2, 200  # turns; milliseconds after which an action has nothing left to do
@@ -78,9 +77,7 @@ def main() -> None:
             f"{options.build}/html has no explorers: `make book` first, or name a build with --build"
         )
     lines: list[Line] = []
-    with sync_playwright() as playwright:
-        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with open_browser() as browser:
         for page in pages:
             turns = [found for _ in range(TURNS) if (found := of_page(browser, page))]
             if not turns:
@@ -88,7 +85,6 @@ def main() -> None:
             best = {action: min(turn.get(action, 0.0) for turn in turns) for action in ACTIONS}
             told = {action: f"{task:.0f}" if task else "under 50" for action, task in best.items()}
             lines.append({"page": page.stem.replace("_", " "), **told})
-        browser.close()
     report("explorers", lines, options.record)
 
 

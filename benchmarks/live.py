@@ -10,17 +10,14 @@ it in one. Each is the best of a few turns. The model's file is fetched once (98
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import torch
-from playwright.sync_api import Page, sync_playwright
-from timing import Line, common_options, report, shown
+from timing import Line, common_options, open_browser, report, shown
 
 from attnlib.attribution.disturbing import blank_out
 from attnlib.commands.living import look_live
@@ -62,16 +59,6 @@ def timed(work: Callable[[], object], clock: Callable[[], float], turns: int = T
     return min(by_clock), min(by_processor)
 
 
-@contextmanager
-def browser_page() -> Iterator[Page]:
-    """A page of a browser of its own, which lets go of all memory at its end."""
-    with sync_playwright() as playwright:
-        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-        browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
-        yield browser.new_page()
-        browser.close()
-
-
 def line(what: str, wanted: str, here: str, spent: float | str = "–", python: float | str = "–") -> Line:
     """A row of the table."""
     return {
@@ -87,7 +74,8 @@ def whole_file(folder: Path) -> Iterator[Line]:
     """The page that `attnlib look --live` writes."""
     page_file = look_live(DEFAULT, "The sky is", say=lambda _: None).save(folder / "look.html")
     yield line("one file with the model inside", "at most 130 MB", f"{page_file.stat().st_size / 1e6:.1f} MB")
-    with browser_page() as page:
+    with open_browser() as browser:
+        page = browser.new_page()
         page.goto("about:blank")
 
         def opened() -> None:
@@ -102,7 +90,8 @@ def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[L
     """The engine by itself, in a page that takes the model's file from the reader."""
     script = f"{front_end('model.js', LIVE)[0]}\nconst PARTS = {json.dumps(parts())};".replace("</", "<\\/")
     (folder / "page.html").write_text(f"<!DOCTYPE html><input type=file><script>{script}</script>")
-    with browser_page() as page:
+    with open_browser() as browser:
+        page = browser.new_page()
         page.goto((folder / "page.html").as_uri())
         page.set_input_files("input", gguf_of_default())
         empty = of_browser(memory)

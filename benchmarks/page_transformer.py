@@ -12,13 +12,12 @@ attention.
 from __future__ import annotations
 
 import base64
-import os
 import time
 from pathlib import Path
 
 import torch
-from playwright.sync_api import Page, sync_playwright
-from timing import Line, common_options, report
+from playwright.sync_api import Page
+from timing import Line, common_options, open_browser, report
 
 from attnlib.generators.rasp import Language
 from attnlib.models.stored import StoredModel, stored_models
@@ -70,7 +69,7 @@ def line_of(page: Page, kept: StoredModel) -> Line:
     """One model's line of the table."""
     text, name = texts_for(kept)[0] if isinstance(kept.task, Language) else "5+7", kept.name
     packed = ModelExplorer({name: {"model": kept.model, "task": kept.task, "texts": [text]}})
-    state = {"examples": packed.examples, "weights": base64.b64encode(packed.weights).decode()}
+    state = {"items": packed.items, "weights": base64.b64encode(packed.weights).decode()}
     ids, config = ids_of(kept), kept.model.config
     found = page.evaluate(TIME, [state, ids, TURNS])
     if found["apart"] > 1e-3:
@@ -92,13 +91,10 @@ def main() -> None:
     torch.set_num_threads(1)
     script, _ = front_end("model_weights.js")
     plain = Path(__file__).with_suffix(".js").read_text()
-    with sync_playwright() as playwright:
-        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-        browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
+    with open_browser() as browser:
         page = browser.new_page()
         page.add_script_tag(content=f'"use strict";\n{script}\n{plain}\n{SHARED}')
         lines = [line_of(page, kept) for chapter in CHAPTERS for kept in stored_models(chapter).values()]
-        browser.close()
     report("page_transformer", lines, options.record)
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PAGES = Path(__file__).parents[1] / "book" / "performance"
 PLAIN, ORIGINAL = "the plain way", "the original"
@@ -78,6 +82,18 @@ def training(
                 losses.append(found.item())
 
     return train
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """A Chromium of its own (`$CHROMIUM`, or /usr/bin/chromium), which lets go of all memory at its end."""
+    from playwright.sync_api import sync_playwright  # a machine of the other benchmarks may have no browser
+
+    with sync_playwright() as playwright:
+        path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=["--headless", "--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 def common_options(description: str, original: str = "") -> argparse.ArgumentParser:

@@ -123,7 +123,7 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
             axis.plot(part[mass], part["accuracy"], look.shape, ms=5, color=look.colour, label=label)
         axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
         title = f"{plain(name)}, n = {len(some)}".replace(", ", "\n", 1)
-        axis.set(title=title, xlabel=_MASSES.get(mass, mass), ylim=SHARES)
+        axis.set(title=title, xlabel=_MASSES[mass], ylim=SHARES)
         axis.locator_params("x", nbins=4)
     name_rows(axes, "accuracy per token", IN_A_ROW)
     legend_of(axes[0])

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def make_folder(folder: Path) -> None:
     """
     with in_words(folder):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+_SCRATCH: list[tempfile.TemporaryDirectory] = []
+
+
+def scratch_folder() -> Path:
+    """A new folder that goes with the process."""
+    _SCRATCH.append(tempfile.TemporaryDirectory())
+    return Path(_SCRATCH[-1].name)
 
 
 def content(path: Path) -> bytes:

@@ -48,6 +48,8 @@ def proportion(
     Raises:
         ValueError: if there are no outcomes, or more successes than outcomes.
     """
+    if not 0 <= successes <= n or n == 0:
+        raise ValueError(f"successes should be from 0 to n, and n 1 or more; got {successes} of {n}")
     test = scipy.stats.binomtest(successes, n)
     low, high = test.proportion_ci(confidence, method=method)
     return Estimate(successes / n, float(low), float(high), n)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from torch import nn
 
 from attnlib.models.base import seeded
+from attnlib.places import scratch_folder
 from attnlib.training.keeping import Keeper
 from attnlib.training.loop import Event, Hook
 from attnlib.training.plan import History, Plan
 from attnlib.training.run import BEST, LAST, Evaluation, Run
 from attnlib.training.runlog import log
-
-_COPIES: list[tempfile.TemporaryDirectory] = []
-"""They go with the process."""
 
 
 def as_it_is(
@@ -37,8 +34,7 @@ def as_it_is(
     Returns:
         The history up to that checkpoint, `interrupted` if the run is not finished.
     """
-    _COPIES.append(tempfile.TemporaryDirectory())
-    copy, device = Path(_COPIES[-1].name), plan.torch_device()
+    copy, device = scratch_folder(), plan.torch_device()
     if folder is not None and folder.is_dir():
         # Checkpoints first: what hooks had kept by then is there, and what they keep meanwhile is let be.
         for name in (BEST, LAST):

@@ -5,23 +5,19 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from attnlib.files import cache_folder
+from attnlib.places import scratch_folder
 from attnlib.training.as_it_is import as_it_is as taken_as_it_is
 from attnlib.training.key import Unreadable, digest, fingerprint_parts
 from attnlib.training.loop import Hook, Loss, fit
 from attnlib.training.plan import History, Plan
 from attnlib.training.runlog import log
-
-_SCRATCH: list[tempfile.TemporaryDirectory] = []
-"""Folders of runs that cannot be kept; they go with the process."""
 
 
 def trained(
@@ -79,8 +75,7 @@ def trained(
         folder = cache_folder() / chapter / key[:16]
     except Unreadable as error:
         log.warning("this model is not kept, and is trained at every call: %s", error)
-        _SCRATCH.append(tempfile.TemporaryDirectory())
-        key, folder = None, Path(_SCRATCH[-1].name)
+        key, folder = None, scratch_folder()
     if as_it_is:
         return taken_as_it_is(model, plan, folder, key, **how)
     return fit(model, batches, loss, plan, folder=folder, key=key, progress=progress, **how)

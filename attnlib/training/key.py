@@ -9,7 +9,6 @@ import functools
 import hashlib
 import inspect
 import sys
-import sysconfig
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
@@ -21,7 +20,7 @@ import torch
 from torch import nn
 
 from attnlib.models.base import config_of
-from attnlib.training.closure import PACKAGES, modules_reached
+from attnlib.training.closure import PACKAGES, is_library, modules_reached
 from attnlib.training.plan import Plan
 
 ROOMS = ("attnlib.generators", "attnlib.models", "attnlib.training")
@@ -30,10 +29,6 @@ ROOMS = ("attnlib.generators", "attnlib.models", "attnlib.training")
 LOOP = "attnlib.training.loop"
 
 _PLAIN = (bool, int, float, str, type(None))
-
-_LIBRARIES = tuple(
-    Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 
 
 class Unreadable(ValueError):
@@ -218,9 +213,7 @@ def is_own(thing: Any) -> bool:
     if name.partition(".")[0] in (*PACKAGES, "__main__"):
         return True
     file = getattr(sys.modules.get(name), "__file__", None) or sys.executable
-    return file != sys.executable and not any(
-        Path(file).resolve().is_relative_to(folder) for folder in _LIBRARIES
-    )
+    return file != sys.executable and not is_library(Path(file))
 
 
 @functools.cache

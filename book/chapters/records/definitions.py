@@ -13,16 +13,12 @@ import functools
 import importlib.util
 import re
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attnlib.training.closure import HOUSE
+from attnlib.training.closure import HOUSE, is_library
 from book.chapters.records.refusing import without_refusals
 
-_LIBRARIES = tuple(
-    Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 _HOUSE = HOUSE / "attnlib"
 
 Place = tuple[str, str]
@@ -115,9 +111,7 @@ class _Bare(ast.NodeTransformer):
 
 @functools.cache
 def _is_own(file: Path) -> bool:
-    if file.resolve().is_relative_to(_HOUSE):  # also where it is installed among the libraries
-        return True
-    return not any(file.resolve().is_relative_to(folder) for folder in _LIBRARIES)
+    return file.resolve().is_relative_to(_HOUSE) or not is_library(file)  # ours may be among the libraries
 
 
 def _file(module: str) -> Path | None:

@@ -59,7 +59,7 @@ def gpt2() -> GPT2LMHeadModel:
     return GPT2LMHeadModel(config).eval()
 
 
-MODELS = {"llama": lambda: load_language_model("tiny-random")[0], "gpt2": gpt2, "own": own}
+MODELS = {"llama": lambda: load_language_model("tiny-random", device="cpu")[0], "gpt2": gpt2, "own": own}
 
 
 @pytest.fixture(params=MODELS)

@@ -51,8 +51,9 @@ def test_proportion_is_wilsons():
     estimate = proportion(10, 10)
     assert estimate.value == 1 and estimate.high == 1
     assert estimate.low == pytest.approx(1 / (1 + 1.959964**2 / 10))  # Wilson's lower end at 10 of 10
-    with pytest.raises(ValueError):
-        proportion(11, 10)
+    for wrong in ((11, 10), (-1, 10), (0, 0)):
+        with pytest.raises(ValueError, match=f"got {wrong[0]} of {wrong[1]}"):
+            proportion(*wrong)
 
 
 @settings(max_examples=40)

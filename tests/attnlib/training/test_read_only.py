@@ -92,4 +92,5 @@ def test_who_may_not_write_reads_what_is_finished_and_is_told_the_rest(folders):
         assert told.startswith("CheckpointError") and place in told and "(Permission denied)" in told
     assert untrained.startswith("CheckpointError") and "cannot be written to (Permission denied)" in untrained
     assert "holds no finished run" in untrained and "ATTNLIB_CACHE" in untrained
-    assert before == {path: path.stat().st_mtime_ns for path in folders.rglob("*")}
+    left = [path for path in folders.rglob("*") if ".nv" not in path.parts]  # CUDA leaves its own there
+    assert before == {path: path.stat().st_mtime_ns for path in left}

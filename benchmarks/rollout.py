@@ -2,15 +2,15 @@
 
     python benchmarks/rollout.py --quick       # about 6 minutes on two CPU cores
     python benchmarks/rollout.py               # N = 256 ... 8192: about an hour
-    python benchmarks/rollout.py --device cuda
+    python benchmarks/rollout.py --device cuda --parts forward generation --sizes 1024 4096 16384 --memory 16
     python benchmarks/rollout.py --parts forward --sizes 16384 65536 131072 --rounds 1   # a night
 
-Every case runs in processes of its own, so that its peak memory is its own: the highest resident set size (on
-a GPU, the most that was allocated) minus what was there when model and inputs were ready. Methods that are
-compared take turns, and times are the best of all their runs: whatever else a machine does is left out as far
-as it can be. (On a machine that others use, `--threads 1` and processor time, cpu_seconds, say more.) Ratios
-are to the first method of the same part and size. Prints a table, writes parquet, and with `--record` the
-tables of the book.
+Every case runs in processes of its own, so that its peak memory is its own: the highest resident set size
+minus what was there when model and inputs were ready. (On a GPU, which counts what each case allocates,
+all run in this process, in a minute.) Methods that are compared take turns, and times are the
+best of all their runs: whatever else a machine does is left out as far as it can be. (Where others work on it,
+`--threads 1` and processor time, cpu_seconds, say more.) Ratios are to the first method of the same part
+and size. Prints a table, writes parquet, and with `--record` the tables of the book.
 """
 
 from __future__ import annotations
@@ -261,8 +261,12 @@ def with_ratios(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return table
 
 
-def in_a_process(case: dict[str, Any], device: str, threads: int) -> dict[str, Any] | None:
-    """One case, in a fresh process; None, and a word on standard error, if that failed."""
+def measured_alone(case: dict[str, Any], device: str, threads: int) -> dict[str, Any] | None:
+    """One case, on a processor in a fresh process; None, and a word on standard error, if that failed."""
+    if device == "cuda":
+        row = run_case(case, device, threads)
+        torch.cuda.empty_cache()
+        return told(row | {"device": device, "threads": threads})
     command = [
         sys.executable,
         __file__,
@@ -277,7 +281,11 @@ def in_a_process(case: dict[str, Any], device: str, threads: int) -> dict[str, A
     if done.returncode:
         print(f"{case} failed:\n{done.stderr[-800:]}", file=sys.stderr)
         return None
-    row = json.loads(done.stdout.splitlines()[-1]) | {"device": device, "threads": threads}
+    return told(json.loads(done.stdout.splitlines()[-1]) | {"device": device, "threads": threads})
+
+
+def told(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, printed."""
     print("{part:11} n={n:<5} {method:24} {seconds:9.4f} s {peak_mib:9.0f} MiB".format(**row), flush=True)
     return row
 
@@ -293,7 +301,9 @@ def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def write_pages(table: pd.DataFrame) -> None:
     """One CSV per part, in words, for the book's page on performance; and a line on the machine."""
-    times = table.set_index(["n", "method"])["cpu_times_first"].map("{:.2f}".format)
+    device = str(table["device"].iloc[0])
+    ratio, place = ("times_first", "_gpu") if device == "cuda" else ("cpu_times_first", "")
+    times = table.set_index(["n", "method"])[ratio].map("{:.2f}".format)
     for part, rows in table[~table["method"].str.startswith(BEFORE)].groupby("part", sort=False):
         before = [
             times.get((n, BEFORE + method), "–") for n, method in zip(rows["n"], rows["method"], strict=True)
@@ -302,14 +312,14 @@ def write_pages(table: pd.DataFrame) -> None:
             "tokens": rows["n"],
             "method": rows["method"],
             "seconds": rows["seconds"].map(shown),
-            "times the first": rows["cpu_times_first"].map("{:.2f}".format),
+            "times the first": rows[ratio].map("{:.2f}".format),
             "before": before,
             "peak MiB": rows["peak_mib"].map("{:.0f}".format),
         }
         if set(before) == {"–"}:
             del in_words["before"]
-        write_table(pd.DataFrame(in_words), str(part))
-    write_machine("rollout", table["device"].iloc[0], int(table["threads"].iloc[0]))
+        write_table(pd.DataFrame(in_words), f"{part}{place}")
+    write_machine(f"rollout{place}", device, int(table["threads"].iloc[0]))
 
 
 def main() -> None:
@@ -332,12 +342,13 @@ def main() -> None:
         case
         for case in cases(arguments.quick, arguments.memory, arguments.sizes)
         if case["part"] in arguments.parts
+        and not (arguments.device == "cuda" and case["method"].startswith(BEFORE))  # the way taken there
     ]
     rows = []
     for _, group in itertools.groupby(chosen, key=lambda case: (case["part"], case["n"])):
         turns = list(group) * arguments.rounds
-        measured = [run for case in turns if (run := in_a_process(case, arguments.device, arguments.threads))]
-        rows += best_of(measured)
+        measured = [measured_alone(case, arguments.device, arguments.threads) for case in turns]
+        rows += best_of([*filter(None, measured)])
     table = with_ratios(rows)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
     arguments.out.parent.mkdir(parents=True, exist_ok=True)

@@ -73,6 +73,16 @@ def test_a_ratio_in_the_text_is_that_of_its_table():
     assert f"with the whole matrix cost {ratio:.3g} times plain generation" in " ".join(bounds(ROOT).split())
 
 
+def test_what_is_said_of_a_gpu_is_its_tables():
+    said = " ".join(PAGE.partition("### On a GPU")[2].partition("```")[0].split())
+    rows = pd.read_csv(ROOT / "book/performance/forward_gpu.csv").set_index(["tokens", "method"]).loc[4096]
+    for method in ("eager + rollout", "eager + as published", "rollout_of, 64 keys", "rollout_of, all keys"):
+        assert f"{rows.loc[method, 'times the first']:.1f} times" in said, method
+    for method in ("eager + rollout", "eager + as published", "rollout_of, all keys"):
+        assert f"{rows.loc[method, 'peak MiB'] / 1024:.1f} GiB" in said, method
+    assert rows.loc["rollout_of, 64 keys", "peak MiB"] < 1.05 * rows.loc["plain forward", "peak MiB"]
+
+
 def test_what_is_said_of_streaming_is_its_table():
     last = pd.read_csv(ROOT / "book/performance/streaming.csv", thousands=",").iloc[-1]
     said = streamed(ROOT)

@@ -86,7 +86,7 @@ BY_THE_JUDGE = "without the first R, replace, log p ranks"
     [
         ("product of attention", NEEDLE, {"low": 0.5, "high": 0.9}, "holds"),
         ("product of attention", NEEDLE, {"low": 0.3, "high": 0.6}, "not settled"),
-        ("Early layers", "claim: early layers look local", {"low": 0.01}, "in part"),
+        ("Early layers", "claim: early layers look local", {"low": -0.01}, "not settled"),
         ("learning to copy", "learned, less permutations of 40", {"low": -0.1}, "not settled"),
         ("the algorithm needs", "plausibility: rollout", {"rank_low": 1.0}, "holds"),
         ("when they are masked", "faithfulness: rollout", {"low": -0.1}, "does not"),

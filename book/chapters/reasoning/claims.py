@@ -7,7 +7,18 @@ from typing import Any
 import pandas as pd
 
 from attnlib.stats import table_over_seeds, with_interval
-from book.chapters.findings.finding import Claim, Outcome, against, crux, number, one, percent, points, some
+from book.chapters.findings.finding import (
+    Claim,
+    Outcome,
+    against,
+    crux,
+    number,
+    of_largest,
+    one,
+    percent,
+    points,
+    some,
+)
 from book.chapters.reasoning import few_columns
 from book.chapters.reasoning.looking_decides import READ
 from book.chapters.reasoning.tables import correlations, extrapolation, over_seeds
@@ -130,17 +141,23 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
     """Each part is a difference of attention's shares between layers, by its interval over seeds.
 
     The claim holds if all are above 0, in part if some are, and does not if all are below; else it is
-    not settled.
+    not settled. Of several records one counts: see `of_largest`.
     """
+    rows = of_largest(rows, metric="claim: early layers look local")
     parts = some(rows[rows["metric"].str.startswith("claim: ")])
     above, below = parts["low"] > 0, parts["high"] < 0
     verdict = "holds" if above.all() else "in part" if above.any() else "not settled"
     exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]["value"]
-    listed = ", ".join(with_interval(row, signed=True) for row in parts.itertuples())
+    said = parts["metric"].str.removeprefix("claim: ")
+    listed = ", ".join(
+        f"{part} {with_interval(row, signed=True)}"
+        for part, row in zip(said, parts.itertuples(), strict=True)
+    )
     return Outcome(
         "does not" if below.all() else verdict,
-        f"{above.sum()} of {len(parts)} parts are shown by {parts['n'].iloc[0]:.0f} models that add "
-        f"{100 * exact.min():.0f} to {100 * exact.max():.0f} % of unseen sums: differences of {listed}.",
+        f"Of the {len(parts)} parts, shown: {above.sum()}; the other way round: {below.sum()} (of "
+        f"{parts['n'].iloc[0]:.0f} models that add {100 * exact.min():.1f} to {100 * exact.max():.1f} % of "
+        f"unseen sums). Differences: {listed}.",
         crux=crux("least difference between layers, against none", one(parts.nsmallest(1, "value")), 0.0),
     )
 

@@ -6,11 +6,11 @@
     python benchmarks/rollout.py --parts forward --sizes 16384 65536 131072 --rounds 1   # a night
 
 Every case runs in processes of its own, so that its peak memory is its own: the highest resident set size
-minus what was there when model and inputs were ready. (On a GPU, which counts what each case allocates,
-all run in this process, in a minute.) Methods that are compared take turns, and times are the
-best of all their runs: whatever else a machine does is left out as far as it can be. (Where others work on it,
-`--threads 1` and processor time, cpu_seconds, say more.) Ratios are to the first method of the same part
-and size. Prints a table, writes parquet, and with `--record` the tables of the book.
+minus what was there when model and inputs were ready. (On a GPU, which counts what each case allocates, all
+run in this process, in a minute.) Methods that are compared take turns, and times are the best of all their
+runs: whatever else a machine does is left out as far as it can be. (On one that others use, `--threads 1` and
+processor time, cpu_seconds, say more.) Ratios are to the first method of the same part and size. Prints a
+table, writes parquet, and with `--record` the tables of the book.
 """
 
 from __future__ import annotations

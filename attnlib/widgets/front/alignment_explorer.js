@@ -35,7 +35,7 @@ class AlignmentView extends ScoresView {
   buildHolder() { return make("div", { class: "attna-maps" }); }
 
   read(index) {
-    const found = unpackScores(this.model, index), columns = found.source.length, rows = found.targets[0].length;
+    const found = this.unpacked(index), columns = found.source.length, rows = found.targets[0].length;
     const targets = found.targets.map((line) => line.map((token) => token && visible(token)));
     const apart = !Array.isArray(found.written), said = apart ? [] : found.written; // apart: judged score by score
     const data = { ...found, apart, said, right: apart ? null : found.expected, columns, rows, cells: rows * columns,

@@ -13,7 +13,8 @@ class Explorer extends AttentionView {
   at(row) { return this.data.origin[row]; }
   choose({ query, ...others }) { super.choose({ ...others, ...(query === undefined ? {} : { query: this.at(query) ?? -1 }) }); }
 
-  read(index) { return ofReferencedRows(super.read(index), this.model.get("reference_rows")); }
+  unpacked(index) { return super.read(index); }
+  read(index) { return ofReferencedRows(this.unpacked(index), this.model.get("reference_rows")); }
 
   buildControls() {
     const controls = super.buildControls();

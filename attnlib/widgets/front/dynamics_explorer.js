@@ -31,7 +31,7 @@ class DynamicsView extends ScoresView {
   }
 
   read(index) {
-    const data = unpackScores(this.model, index);
+    const data = this.unpacked(index);
     this.boxes.hidden = data.scores.length < 2;
     this.tellLength(data.tokens.length, MOST_WORDS);
     return { ...data, names: data.tokens.map(visible), said: data.predicted, right: data.gold };

@@ -62,8 +62,10 @@ class MeasureView extends View {
 
   // ---- written for every question
 
+  unpacked(index) { return unpackScores(this.model, index); }
+
   load() {
-    const data = (this.data = unpackScores(this.model, this.chosenItem()));
+    const data = (this.data = this.unpacked(this.chosenItem()));
     data.names = data.tokens.map(visible);
     data.isSource = new Set(data.truth ?? []);
     data.isCandidate = new Set(data.candidates);

@@ -32,6 +32,7 @@ export class ScoresView extends View {
   }
 
   arrange() {}
+  unpacked(index) { return unpackScores(this.model, index); }
 
   // ---- built once
 

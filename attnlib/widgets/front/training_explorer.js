@@ -33,8 +33,10 @@ class TrainingView extends AttentionView {
 
   // ---- built for every problem
 
+  unpacked(index) { return super.read(index); }
+
   read(index) {
-    const data = super.read(index);
+    const data = this.unpacked(index);
     this.training.take(data.checkpoints, data.answers, data.expected, ["answer right", "wrong"]);
     return data;
   }

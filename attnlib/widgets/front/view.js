@@ -73,9 +73,24 @@ export class View {
 
   /** The drop-down of items and its name, in a field. */
   buildItems(noun) {
-    this.itemSelect = dropDown(noun, (value) => this.chooseItem(value), [], { title: noun });
+    this.itemSelect = dropDown(noun, (value) => this.chooseItem(value), [], { title: noun,
+      focus: () => this.readAhead(), pointerenter: () => this.readAhead() });
     return (this.itemField = field(noun, this.itemSelect));
   }
+
+  /** Who comes to the drop-down chooses soon: all items are unpacked, a slice each, and are there then. */
+  async readAhead() {
+    const items = this.model.get("items");
+    if (this.ahead === items) return;
+    this.ahead = items;
+    for (const index of items.keys()) {
+      await rest();
+      if (this.model.get("items") !== items) return;
+      this.unpacked(index);
+    }
+  }
+
+  unpacked() {} // what is packed of an item; nothing, unless an explorer says so
 
   chooseItem(value) { this.choose({ item: Number(value) }); }
 

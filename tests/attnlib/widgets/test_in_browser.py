@@ -108,6 +108,30 @@ def test_a_page_that_is_scrolled_repaints_nothing_and_one_that_turns_dark_does(o
     assert page.evaluate("painted") > 0 and looks(page) != light
 
 
+ARRAYS = """() => {
+  const Bytes = Uint8Array;
+  window.sizes = [];
+  window.Uint8Array = class extends Bytes {
+    constructor(...given) { super(...given); if (typeof given[0] === "number") sizes.push(given[0]); }
+  };
+}"""
+"""Knows as `sizes` of what length arrays of bytes are made."""
+
+
+@pytest.mark.parametrize("name", ["attention", "generation", "measure"])
+def test_who_comes_to_the_list_of_items_finds_them_unpacked(opened, name: str) -> None:
+    page = opened(EXPLORERS[name][0](title="T"))
+    page.evaluate(ARRAYS)
+    items = page.locator("select").first
+    items.hover()
+    becomes(page, lambda: page.evaluate("sizes.length"), bool)
+    page.wait_for_timeout(200)
+    unpacked = max(page.evaluate("sizes.splice(0)"))
+    items.select_option(index=1)
+    drawn(page)
+    assert unpacked not in page.evaluate("sizes")
+
+
 def test_two_files_can_be_asked_for_at_once(opened) -> None:
     page = opened(EXPLORERS["generation"][0](title="T"))
     before, names = looks(page), []

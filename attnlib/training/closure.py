@@ -26,7 +26,7 @@ _OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib")
 def is_library(file: Path) -> bool:
     """Whether a file lies where packages are installed: in Python's own folders, or another on its path.
 
-    Such are a user's own (`pip install --user`) and one that pip was given (`--target`): a folder of the path
+    Such are a user's own (pip's `--user`) and one that pip was given (`--target`): a folder of the path
     that holds the `dist-info` of packages. What a clone is installed from (`-e`) is none.
     """
     return any(file.resolve().is_relative_to(folder) for folder in _installed_into(tuple(sys.path)))

@@ -5,7 +5,7 @@
 
 import { capital, clamp, LONGEST, make, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
-import { largestAt, magnitude, number, unpackScores } from "./scores_data.js";
+import { largestAt, magnitude, number } from "./scores_data.js";
 import { drawn, HeatMap } from "./heat_map.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import "./alignment_explorer.css";

@@ -13,8 +13,7 @@ class Explorer extends AttentionView {
   at(row) { return this.data.origin[row]; }
   choose({ query, ...others }) { super.choose({ ...others, ...(query === undefined ? {} : { query: this.at(query) ?? -1 }) }); }
 
-  unpacked(index) { return super.read(index); }
-  read(index) { return ofReferencedRows(this.unpacked(index), this.model.get("reference_rows")); }
+  read(index) { return ofReferencedRows(super.read(index), this.model.get("reference_rows")); }
 
   buildControls() {
     const controls = super.buildControls();

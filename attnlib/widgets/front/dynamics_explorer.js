@@ -6,7 +6,7 @@
 
 import { canvas, make, surface, tick, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
-import { largestAt, number, ordinal, rank, unpackScores } from "./scores_data.js";
+import { largestAt, number, ordinal, rank } from "./scores_data.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import { lead, MOST_WORDS, pointing, tintOf, tokenAt, TokenRow } from "./token_row.js";
 import "./dynamics_explorer.css";

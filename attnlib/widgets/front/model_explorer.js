@@ -72,6 +72,8 @@ class ModelView extends AttentionView {
 
   // ---- read for every model, text and swap
 
+  unpacked() {} // models are not packed
+
   read(index) {
     this.broken = index === this.loaded ? "" : this.take(index);
     const text = this.model.get("text"), problem = this.broken || this.task.refuse(text);

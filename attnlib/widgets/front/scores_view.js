@@ -8,7 +8,7 @@
 
 import { capital, make } from "./common.js";
 import { checkbox, connect, folded, View } from "./view.js";
-import { magnitude } from "./scores_data.js";
+import { magnitude, unpackScores } from "./scores_data.js";
 import { OverTraining } from "./over_training.js";
 import { AskBox } from "./ask_box.js";
 

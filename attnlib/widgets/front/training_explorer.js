@@ -33,10 +33,8 @@ class TrainingView extends AttentionView {
 
   // ---- built for every problem
 
-  unpacked(index) { return super.read(index); }
-
   read(index) {
-    const data = this.unpacked(index);
+    const data = super.read(index);
     this.training.take(data.checkpoints, data.answers, data.expected, ["answer right", "wrong"]);
     return data;
   }

@@ -74,23 +74,22 @@ export class View {
   /** The drop-down of items and its name, in a field. */
   buildItems(noun) {
     this.itemSelect = dropDown(noun, (value) => this.chooseItem(value), [], { title: noun,
-      focus: () => this.readAhead(), pointerenter: () => this.readAhead() });
+      focus: () => this.prepare(), pointerenter: () => this.prepare() });
     return (this.itemField = field(noun, this.itemSelect));
   }
 
-  /** Who comes to the drop-down chooses soon: all items are unpacked, a slice each, and are there then. */
-  async readAhead() {
+  /** Unpacks all items, a slice each: who comes to the drop-down chooses one soon. */
+  async prepare() {
     const items = this.model.get("items");
-    if (this.ahead === items) return;
-    this.ahead = items;
+    if (this.prepared === items) return;
+    this.prepared = items;
     for (const index of items.keys()) {
       await rest();
-      if (this.model.get("items") !== items) return;
-      this.unpacked(index);
+      if (this.model.get("items") === items) this.unpacked(index);
     }
   }
 
-  unpacked() {} // what is packed of an item; nothing, unless an explorer says so
+  unpacked() {} // what is packed of an item, if an explorer packs any
 
   chooseItem(value) { this.choose({ item: Number(value) }); }
 

@@ -16,6 +16,7 @@ from attnlib.colours import INKS, THEMES
 
 FRONT = Path(__file__).parent / "front"
 IMPORT = re.compile(r'^import (?:\{([\w\s,]+)\} from )?"\./([^"]+)";\n', re.MULTILINE)
+HEADER = re.compile(r"\A(?://.*\n)+\n")  # it is for whoever edits the file, and pages would all carry it
 EXPORT = re.compile(r"^export (?=(?:const|(?:async )?function|class) (\w+))", re.MULTILINE)
 
 
@@ -36,13 +37,13 @@ def front_end(explorer: str, folder: Path = FRONT) -> tuple[str, str]:
 
 
 def _find(name: str, folder: Path, found: dict[str, str]) -> None:
-    """Puts a file into ``found``, without its imports and exports, behind all that it imports."""
+    """Puts a file into ``found``, without its header, imports and exports, behind all that it imports."""
     made = {"colours.js": _script, "colours.css": _style}
     text = made[name]() if name in made else (folder / name).read_text(encoding="utf-8")
     for _, other in IMPORT.findall(text):
         if other not in found:
             _find(other, folder, found)
-    found[name] = EXPORT.sub("", IMPORT.sub("", text))
+    found[name] = EXPORT.sub("", IMPORT.sub("", HEADER.sub("", text)))
 
 
 def _script() -> str:

@@ -39,7 +39,6 @@ export class AttentionView extends View {
   get kind() { return "Attention explorer"; }
   get noun() { return "Example"; }
   unpacked(index) { return unpack(this.model, index); }
-  read(index) { return this.unpacked(index); }
   place() { return placeName(this.layer, this.head); }
   above() { return []; }
   below() { return []; }

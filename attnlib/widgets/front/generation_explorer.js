@@ -12,7 +12,6 @@ import { unpack } from "./generation_data.js";
 class RecordedView extends GenerationView {
   get writing() { return this.model.get("busy"); }
   unpacked(index) { return unpack(this.model, index); }
-  read(index) { return this.unpacked(index); }
 
   above() {
     this.box = new AskBox(this.model, { label: "Prompt to continue", placeholder: "A prompt to continue", verb: "Generate",

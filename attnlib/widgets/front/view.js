@@ -83,13 +83,14 @@ export class View {
     const items = this.model.get("items");
     if (this.prepared === items) return;
     this.prepared = items;
-    for (const index of items.keys()) {
+    for (let index = 0; index < this.model.get("items").length; index++) { // others may have come
+      this.unpacked(index);
       await rest();
-      if (this.model.get("items") === items) this.unpacked(index);
     }
   }
 
   unpacked() {} // what is packed of an item, if an explorer packs any
+  read(index) { return this.unpacked(index); }
 
   chooseItem(value) { this.choose({ item: Number(value) }); }
 

@@ -65,6 +65,7 @@ def test_an_explorer_is_one_module_without_imports(explorer: str) -> None:
     defined = DEFINED.findall(script)
     assert len(defined) == len(set(defined)), "two files of the same name for two things, joined"
     assert (script, style) == front_end(explorer)
+    assert "May be touched for" not in script, "the header of a file, which is for who edits it"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FRONT.glob("*_explorer.css")))

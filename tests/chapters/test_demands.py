@@ -77,3 +77,13 @@ def test_a_long_step_and_many_samples_are_announced(caplog, monkeypatch):
         " minutes on one core; a GPU is faster"
     )
     assert samples == "test_samples 2,000,000: to draw so many takes minutes, before training begins"
+
+
+@pytest.mark.parametrize(("processor", "warned"), [("AVX2", True), ("AVX512", False), ("DEFAULT", False)])
+def test_bf16_is_said_to_be_slow_where_the_processor_has_none(processor, warned, caplog, monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
+    RaspLanguages.checked(RASP | {"precision": "float32"})
+    assert not caplog.messages
+    RaspLanguages.checked(RASP | {"precision": "bf16"})
+    said = ["precision bf16 is 20 times slower than float32 on this processor: -p precision float32"]
+    assert caplog.messages == said * warned

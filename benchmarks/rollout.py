@@ -332,7 +332,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", help="tokens, in place of those of --quick or all")
     parser.add_argument("--rounds", type=int, default=2, help="processes per case (default 2)")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--out", type=Path, default=Path("results/performance/rollout.parquet"))
+    parser.add_argument("--out", type=Path, help="default: results/performance/rollout, or rollout_gpu")
     parser.add_argument("--case", help=SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
@@ -351,8 +351,10 @@ def main() -> None:
         rows += best_of([*filter(None, measured)])
     table = with_ratios(rows)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    table.to_parquet(arguments.out)
+    own = "rollout_gpu.parquet" if arguments.device == "cuda" else "rollout.parquet"
+    out = arguments.out or Path("results/performance", own)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(out)
     if arguments.record:
         write_pages(table)
 

@@ -39,7 +39,7 @@ class Plan:
         seed: of dropout, and of all else that torch draws at random; the initial weights are the caller's.
         device: "cpu", "cuda", ...; "auto": cuda if there is one, else cpu.
         precision: "float32", or "bf16": torch's autocast (weights stay float32). For a GPU, or a processor
-            with AVX-512: on others, bf16 takes 20 times as long as float32.
+            with AVX-512: others multiply in bf16 20 times slower than in float32.
         log_every: steps between updates of the bar, TensorBoard, and checks that the loss is finite.
         tensorboard: write events to `folder/tensorboard`.
     """

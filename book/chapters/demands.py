@@ -62,7 +62,7 @@ def refuse_too_large(p: Any, memory: int | None = None) -> None:
     elif seconds / steps > LONG_STEP and p.torch_device.type == "cpu":
         log.warning("each step takes about %.0f minutes on one core; a GPU is faster", seconds / steps / 60)
     if _in_bf16_without(p):
-        log.warning("precision bf16 is 20 times slower than float32 on this processor: -p precision float32")
+        log.warning("this processor has no bf16: it multiplies 20 times faster with -p precision float32")
     if many := [f"{name} {value:,}" for name, value in _samples(p).items() if value > MANY]:
         log.warning("%s: to draw so many takes minutes, before training begins", ", ".join(many))
 

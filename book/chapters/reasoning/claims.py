@@ -125,14 +125,18 @@ def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
     within, over_all = (
         one(found, attention="above uniform", over=over) for over in ("within tasks", "all models")
     )
-    also = one(correlations(extrapolation(rows)), attention="above uniform", over="within tasks")
+    others = here[here["task"] != "string_reversal"]
+    rest, also = (
+        one(correlations(extrapolation(some)), attention="above uniform", over="within tasks")
+        for some in (others, rows)
+    )
     verdict = against(within.low, within.high)
     return Outcome(
         "in part" if verdict == "holds" and within.low <= 0.5 else verdict,
         f"Out of distribution, the rank correlation of accuracy with attention on the reference is "
         f"{number(within)} within tasks (n = {within.n} models trained here).",
-        f"Between tasks as well: {number(over_all)}. With the points of a language model that learned none "
-        f"of the tasks: {number(also)} within them.",
+        f"Between tasks as well: {number(over_all)}. Without reversal {number(rest)}; with the points of a "
+        f"language model that learned none of the tasks {number(also)}, both within tasks.",
         crux("rank correlation within tasks, against 0.5", within, 0.5),
     )
 

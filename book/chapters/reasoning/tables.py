@@ -116,17 +116,18 @@ def correlations(models: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         Spearman's correlation with accuracy, of each way to measure attention: over `all models` (masses of
-        different tasks are hardly comparable), `within tasks`, and of each task alone. Columns `attention`,
-        `over`, `value`, `low`, `high`, `n` (models).
+        different tasks are hardly comparable), `within tasks`, and of each task alone; the last two rank
+        what was tested on the same ranges. Columns `attention`, `over`, `value`, `low`, `high`, `n` (models).
     """
     found = list[dict[str, Any]]()
+    tests = models["task"] + "; " + models["ranges"]
     for name in ("mass", "above uniform", "mass ID"):
         estimates: dict[str, Estimate] = {
             "all models": rank_correlation(models[name], models["accuracy"]),
-            "within tasks": rank_correlation(models[name], models["accuracy"], models["task"].tolist()),
+            "within tasks": rank_correlation(models[name], models["accuracy"], tests.tolist()),
         }
         for task, part in models.groupby("task", sort=False):
-            estimates[str(task)] = rank_correlation(part[name], part["accuracy"])
+            estimates[str(task)] = rank_correlation(part[name], part["accuracy"], tests[part.index].tolist())
         found += [{"attention": name, "over": over} | each._asdict() for over, each in estimates.items()]
     return pd.DataFrame(found, columns=["attention", "over", "value", "low", "high", "n"])
 

@@ -206,6 +206,20 @@ def test_two_tests_of_a_task_are_two_panels_named_by_what_differs():
     assert [axis.get_title() for axis in axes] == [*strings, "sums\nn = 4"]
 
 
+def test_models_are_ranked_with_those_of_the_same_test():
+    strings = made_up().query("task == 'strings'")
+    harder = strings.assign(
+        record="s",
+        seed=9,
+        ranges="length 5-9; OOD length 1-4",
+        value=strings["value"].where(strings["metric"] != "rollout, OOD", strings["value"] + 0.5) / 2,
+    )
+    models = extrapolation(pd.concat([strings, harder], ignore_index=True))
+    found = correlations(models).set_index(["attention", "over"])["value"]
+    assert found["mass", "strings"] == found["mass", "within tasks"] == pytest.approx(1)
+    assert found["mass", "all models"] < 0.9
+
+
 def test_no_two_kinds_of_model_look_alike_and_no_point_is_lost():
     rows = came_with_the_book("algorithmic_reasoning")
     models = extrapolation(rows[rows["setting"].str.contains("from scratch")])

@@ -69,9 +69,11 @@ def context_cite(
         batch_size: how many at once; memory goes with it.
 
     Raises:
-        ValueError: the query can see no token but itself; the model's kernel takes no such mask; or it
-            predicts no token.
+        ValueError: there are no ablations; the query can see no token but itself; the model's kernel takes no
+            such mask; or it predicts no token.
     """
+    if ablations < 1:
+        raise ValueError(f"ablations should be at least 1; got {ablations}")
     seen = players(model, prompts)
     kept = halves(ablations, len(seen), seed)
     found = answers(model, prompts, seen, kept, logit, batch_size=batch_size)
@@ -87,13 +89,16 @@ def kernel_shap(
     Args:
         model: as in `context_cite`, and so are errors.
         prompts: what is asked.
-        samples: how many subsets beside none and all of the tokens; all of them, if there are no more.
+        samples: how many subsets beside none and all of the tokens, in pairs with what they leave out, so at
+            least 2; all of them, if there are no more.
         seed: of the subsets, which are the same for all prompts of a length.
         batch_size: how many at once.
 
     Returns:
         Scores whose sum is what all tokens together add.
     """
+    if samples < 2:
+        raise ValueError(f"samples should be at least 2, a subset and what it leaves out; got {samples}")
     seen = players(model, prompts)
     kept, weights = coalitions(samples, len(seen), seed)
     found = answers(model, prompts, seen, kept, batch_size=batch_size)
@@ -170,6 +175,7 @@ def logit(prompts: Prompts, logits: Float[Tensor, "batch vocabulary"]) -> Float[
     assert prompts.target is not None
     if prompts.foil is not None:
         return prompts.score(logits)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     others = logits.scatter(1, prompts.target[:, None], -torch.inf)
     return prompts.margin(logits) - others.logsumexp(-1)
 

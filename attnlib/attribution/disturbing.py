@@ -60,9 +60,11 @@ def blank_out(
     r"""How much less likely the prediction gets when one token is missing, in nats.
 
     Token `k` is left out, and the others keep their positions: what is left is what a mask on key `k` in
-    every layer would leave. (Abnar and Zuidema put an "unknown" token there: a `replacement`. Today's
-    language models have no token for that which they have seen in training.) The query is where the
-    prediction is made; its score is NaN if tokens are left out.
+    every layer would leave. Not so in a sliding window shorter than the prompt (Mistral's, Gemma's), which
+    then reaches one token further back: there, take `attention_knockout` of "all" queries. (Abnar and Zuidema
+    put an "unknown" token there: a `replacement`. Today's language models have no token for that which they
+    have seen in training.) The query is where the prediction is made; its score is NaN if tokens are left
+    out.
 
     `batch_size` prompts run at once; in causal models that keep keys and values, from those of the tokens
     before the first of them that differs, which are computed once: about half the operations of a forward
@@ -170,7 +172,7 @@ def attention_knockout(
         prompts: what is asked.
         queries: who cannot look at token `k`: the "query" where the prediction is made (what it learns of `k`
             from other tokens stays; its own key, too, can be hidden from it); or "all" but `k` itself: in a
-            causal model that is blank-out.
+            causal model that is blank-out, unless a window is shorter than the prompt.
         batch_size: how many tokens at once; memory goes with it.
 
     Returns:

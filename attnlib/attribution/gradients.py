@@ -88,16 +88,17 @@ def integrated_gradients(
     if baseline is not None:
         start = embedding_of(model)(torch.full_like(ids[:1, :1], baseline)).detach()
     away, aimed = embedded - start, prompts.aimed(logits)
+    exact = torch.promote_types(away.dtype, torch.float32)  # half precision has no node close to the baseline
     nodes, weights = (
-        torch.as_tensor(each, dtype=away.dtype, device=away.device)
+        torch.as_tensor(each, dtype=exact, device=away.device)
         for each in np.polynomial.legendre.leggauss(steps)
     )
     nodes, weights = (1 + nodes) / 2, weights / 2  # from [-1, 1] to [0, 1]
-    mean = torch.zeros_like(away, dtype=torch.promote_types(away.dtype, torch.float32))
+    mean = torch.zeros_like(away, dtype=exact)
     points = torch.arange(steps * count, device=away.device)  # of every prompt's line
     for some in points.split(batch_size):
         step, row = some // count, some % count
-        point = (start + nodes[step, None, None] * away[row]).requires_grad_()
+        point = (start + nodes[step, None, None] * away[row]).to(away.dtype).requires_grad_()
         with torch.enable_grad(), evaluating(model), passing(model, partial(_instead, point)):
             logits = logits_of(model, ids[row], start=prompts.query)[:, 0]
             score = aimed.rows(row.tolist()).score(logits).sum()

@@ -66,9 +66,11 @@ def reagent(
         From 0 to 1; those of a prompt sum to 1.
 
     Raises:
-        ValueError: a share is out of range; the query can see no token but itself; or the model predicts
-            none.
+        ValueError: a share is out of range, or there are no runs; the query can see no token but itself; or
+            the model predicts none.
     """
+    if runs < 1:
+        raise ValueError(f"runs should be at least 1; got {runs}")
     if not (0 <= replaced <= 1 and 0 <= enough <= 1):
         raise ValueError(f"replaced and enough should be from 0 to 1; got {replaced} and {enough}")
     n = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]

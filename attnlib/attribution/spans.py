@@ -18,8 +18,8 @@ nothing at all (then to less). With `B` the shares of the prompt and `L` those o
 The token that stands where `i` is predicted is left out of these shares, or counted (`own`). A residual
 connection hands it on whole, so that rollout, say, puts it first whether it says something or not, and hops
 then lead from every token to the one before. Left out, chains through it are lost: in a walk through a table,
-where each symbol is found by the one before, all of them. Blank-out has no number for that token (NaN), which
-counts as nothing both times.
+where each symbol is found by the one before, all of them. Blank-out has no number for that token (NaN): hops
+count it as nothing, and directly the last token before a span has none.
 
 Source:
     Pan et al. 2026, *Towards Long-Horizon Interpretability* (FlashTrace): spans, and hops, there of the span

@@ -15,7 +15,7 @@ from transformers import GenerationConfig
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.evaluation import answer_rows, rows_of_batches
 from attnlib.measures.returned import is_followed
-from attnlib.models.attention.forward import check_prompt
+from attnlib.models.attention.forward import check_prompt, context_of
 from attnlib.models.transformer import Transformer
 
 
@@ -57,18 +57,20 @@ def _written(
 ) -> Int64[Tensor, "batch answer"]:
     """What the model writes, as many tokens for each sample as the longest answer has."""
     ids, real = _prompts(batch, asked)
-    new = int(asked.sum(1).max())
-    if new == 0:
+    wanted = asked.sum(1).tolist()
+    if not (new := max(wanted)):
         return ids[:, :0]
-    if not is_followed(model):
-        alone = [
-            _greedy(model, one[None, own], own[None, own], new) for one, own in zip(ids, real, strict=True)
-        ]
-        return torch.cat(alone)
-    check_prompt(model, ids, None, more=new - 1)  # the last token written is not read
-    if isinstance(model, Transformer):
-        return _greedy(model, ids, real, new)
-    return _generate(model, ids, real, new)
+    write = _greedy if isinstance(model, Transformer) or not is_followed(model) else _generate
+    context = context_of(model)
+    if is_followed(model) and (context is None or ids.shape[1] + new - 1 <= context):
+        return write(model, ids, real, new)
+    written = ids.new_zeros(len(ids), new)  # what its own prompt and answer have room for, each by itself
+    for sample, own in enumerate(real):
+        if n := wanted[sample]:
+            prompt = ids[sample : sample + 1, own]
+            check_prompt(model, prompt, None, more=n - 1)  # the last token written is not read
+            written[sample, :n] = write(model, prompt, torch.ones_like(prompt, dtype=torch.bool), n)[0]
+    return written
 
 
 def _prompts(

@@ -27,12 +27,14 @@ class Step(NamedTuple):
         key: of the new tokens.
         visible: where the queries may look among the last so many keys; None for all up to themselves.
         keys: how many keys there were.
+        weighs: whether the mask says how much, too, and not only where; None if it cannot.
     """
 
     query: Float[Tensor, "1 head new channel"]
     key: Float[Tensor, "1 kv_head new channel"]
     visible: Bool[Tensor, "1 _ new key"] | None
     keys: int
+    weighs: Bool[Tensor, ""] | None = None
 
 
 class Collected:
@@ -48,15 +50,23 @@ class Collected:
         self.scales: dict[int, float] = {}
 
     def __call__(self, call: Any) -> None:
-        """One layer of one step, where it is plain softmax attention."""
-        if not call.sums_to_1 or call.changes:
+        """One layer of one step, where it is plain softmax attention, with one mask for all heads."""
+        mask = call.mask
+        if (
+            not call.sums_to_1
+            or call.changes
+            or call.bias is not None
+            or (mask is not None and mask.shape[1] > 1)
+        ):
             return
         module = id(call.module)
         new, keys = call.query.shape[2], call.key.shape[2]
-        known = call.mask is None and (new == 1 or (call.causal and new == keys))
+        known = mask is None and (new == 1 or (call.causal and new == keys))
+        visible = None if known else call.visible()
+        added = mask is not None and mask.dtype != torch.bool
         key = call.key[:, :, -new:].clone()  # a part of it would keep all of the step's keys
         self.steps.setdefault(module, []).append(
-            Step(call.query, key, None if known else call.visible(), keys)
+            Step(call.query, key, visible, keys, (visible & (mask != 0)).any() if added else None)
         )
         self.scales[module] = call.scale
 
@@ -82,6 +92,8 @@ def _join(steps: list[Step], n: int, scale: float) -> AttentionCall | None:
     ends = torch.tensor([step.query.shape[2] for step in steps]).cumsum(0).tolist()
     if ends[-1] != n or any(step.keys > end for step, end in zip(steps, ends, strict=True)):
         return None  # a candidate was rejected, a cache was given, or is longer than the text
+    if any(step.weighs is not None and bool(step.weighs) for step in steps):
+        return None
     query, key = (torch.cat(parts, 2) for parts in zip(*(step[:2] for step in steps), strict=True))
     mask = None
     if any(step.visible is not None or step.keys < end for step, end in zip(steps, ends, strict=True)):

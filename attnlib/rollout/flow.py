@@ -84,7 +84,8 @@ def _flows(
     if len(layers) == 1:
         return layers[0][np.ix_(queries, keys)]
     if len(layers) == 2:
-        return np.minimum(layers[1][queries][:, :, None], layers[0][:, keys]).sum(1)
+        below = layers[0][:, keys]
+        return np.stack([np.minimum(row[:, None], below).sum(0) for row in layers[1][queries]])
     graph = _Graph(np.rint(layers * SCALE).astype(np.int32))
     flows = [
         graph.flows(query, keys[start : start + TOGETHER])

@@ -60,6 +60,7 @@ class GenerativeRollout:
         sink: prompt positions that were left out as sinks; negative ones count from the prompt's end.
         residual: whether residual connections were followed.
         head_weights: what heads were weighted by; None for alike.
+        raw: whether the matrix is attention, layer by layer (`raw_attention`), and not its product.
     """
 
     tokens: Int[Tensor, " generated"]
@@ -70,6 +71,7 @@ class GenerativeRollout:
     sink: Sequence[int] | None = None
     residual: bool = True
     head_weights: Float[Tensor, "layer head"] | None = None
+    raw: bool = False
 
     def __post_init__(self) -> None:
         if self.sink is not None:  # from the start, so that they mean the same beside generated tokens
@@ -100,7 +102,7 @@ class GenerativeRollout:
             return self
         null = uniform_causal_rollout(
             prompt + generated - 1,
-            layers,
+            1 if self.raw else layers,  # attention has the same null in every layer
             keys=range(prompt),
             rows=range(prompt - 1, prompt + generated - 1),
             head_weights=self.head_weights,
@@ -108,7 +110,7 @@ class GenerativeRollout:
             cumulative=True,
             sink=self.sink,
         )
-        return replace(self, matrix=null_ratio(self.matrix, null.permute(1, 2, 0)))
+        return replace(self, matrix=null_ratio(self.matrix, null.permute(1, 2, 0).expand_as(self.matrix)))
 
     def informative(self, ignore: Ignore = UNINFORMATIVE) -> Bool[Tensor, " prompt"]:
         """True for prompt tokens that say something.
@@ -131,6 +133,7 @@ class GenerativeRollout:
             )
         if callable(ignore):
             return torch.tensor([not ignore(word) for word in self.words])
+        ignore = {word.casefold() for word in ignore}
         skip = [
             special or _ignored(word, ignore) for word, special in zip(self.words, self.special, strict=True)
         ]
@@ -263,7 +266,8 @@ def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRoll
         layers.append(mean[0, length - 1 :, :length])
 
     watched_pass(model, [keep], read)
-    return replace(result, matrix=torch.stack(layers, -1), residual=False)
+    plain: dict[str, Any] = {"sink": None, "residual": False, "head_weights": None, "raw": True}
+    return replace(result, matrix=torch.stack(layers, -1), **plain)
 
 
 def check_continuation(

@@ -73,6 +73,11 @@ def stream_with_rollout(
             raise ValueError(
                 f"{name} cannot be streamed: its steps are not single tokens. Use generate_with_rollout."
             )
+    if generate_kwargs.get("use_cache") is False:
+        raise ValueError(
+            "use_cache=False cannot be streamed: every step would read all tokens again. Use "
+            "generate_with_rollout."
+        )
     stays = None if sink is None else sink_mask(sink, prompt.shape[1], prompt.device)
     if stays is not None:
         stays = torch.nn.functional.pad(stays, (0, max_new_tokens), value=True)

@@ -151,6 +151,12 @@ class Runs:
             return self.by_name[self.gold].right is not None
         return self.settings.measure == "top match"
 
+    @property
+    def units(self) -> int:
+        """How many rows, or groups of them, are drawn again."""
+        gold = self.by_name[self.gold]
+        return len(gold.lengths) if gold.groups is None else len(np.unique(gold.groups))
+
     def agree(self, x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
         """The measure of every row."""
         return per_row(x, y, self.settings.measure, self.settings.fraction)
@@ -272,8 +278,11 @@ class Agreements:
         for name, found in self.statistics.items():
             if name == "A_hat, expected":
                 rows.append({"metric": "A_hat"} | self._shuffled_chance()._asdict())
-            bounds = SHARE if name == "xi*" and self.runs.is_share(name) else None
-            rows.append({"metric": name} | found.estimate(self.runs.settings.confidence, bounds)._asdict())
+            share = (name == "xi*" or name.startswith("A(")) and self.runs.is_share(name)
+            estimate = found.estimate(
+                self.runs.settings.confidence, SHARE if share else None, self.runs.units
+            )
+            rows.append({"metric": name} | estimate._asdict())
         return pd.DataFrame(rows)
 
     def over_seeds(self) -> pd.DataFrame:
@@ -310,7 +319,8 @@ class Agreements:
             elif metric == "A_hat, expected":
                 estimate = over_left_out(values, draws, confidence)  # each is the mean of all but one
             else:
-                estimate = over_seeds(values, draws, confidence, share=runs.is_share(metric))
+                share = runs.is_share(metric)
+                estimate = over_seeds(values, draws, confidence, share=share, units=runs.units)
             rows.append({"metric": metric} | estimate._asdict())
         return pd.DataFrame(rows)
 

@@ -16,7 +16,7 @@ _NUMBERS = ("difference", "low", "high", "effect", "effect_low", "effect_high", 
 def corrected(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
     r"""p-values corrected for how many tests there are, so that any false positive has probability $\alpha$.
 
-    The i-th smallest of m becomes $\max_{j \le i} (m - j + 1) p_{(j)}$ (Holm 1979).
+    The i-th smallest of m becomes $\max_{j \le i} \min(1, (m - j + 1) p_{(j)})$ (Holm 1979).
 
     Args:
         p: of every test; NaN where there was none, which stays NaN and does not count.

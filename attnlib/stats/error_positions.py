@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from attnlib.stats.intervals import SHARE
 from attnlib.stats.summaries import summarise
 
 
@@ -77,10 +78,14 @@ def error_summary(rows: pd.DataFrame) -> pd.DataFrame:
             first=("position", "min"),
         )
     )
+    place = (0.0, float(rows["n_answer"].max() - 1)) if len(rows) else None
     parts = {
-        "mean error position": ("places", "errors"),
-        "mean relative error position": ("relative", "errors"),
-        "mean first error position": ("first", None),
+        "mean error position": ("places", "errors", place),
+        "mean relative error position": ("relative", "errors", SHARE),
+        "mean first error position": ("first", None, place),
     }
-    found = [summarise(samples, (), part, whole=whole, at_least=2) for part, whole in parts.values()]
+    found = [
+        summarise(samples, (), part, whole=whole, at_least=2, bounds=bounds)
+        for part, whole, bounds in parts.values()
+    ]
     return pd.concat(found).set_index(pd.Index(parts, name="metric"))

@@ -21,6 +21,9 @@ IN_HUNDREDTHS = ("%", "points")
 SHARE = (0.0, 1.0)
 """The least and the most that a share can be."""
 
+ROUNDING = 1e-6
+"""Numbers that differ by less than this share of the largest are the same, up to float32."""
+
 _CELLS = 2_000_000  # of a block of draws: all at once need not fit in memory
 
 
@@ -100,18 +103,26 @@ def ratio(
             no draw differs: the interval is then that of `of_equals`. `None`: none is known.
 
     Raises:
-        ValueError: if the arrays differ in length, or are empty.
+        ValueError: if the arrays differ in length, are empty, or wholes are all 0.
     """
     p, w = np.asarray(parts, dtype=float), np.asarray(wholes, dtype=float)
     if p.shape != w.shape or p.ndim != 1 or not len(p):
         raise ValueError(
             f"parts and wholes should be two lists of one length above 0; got {p.shape}, {w.shape}"
         )
+    if not w.any():
+        raise ValueError("wholes should not all be 0: there is nothing that parts are of")
     value = float(p.sum() / w.sum())
     if bounds and bounds[0] <= value <= bounds[1] and np.allclose(p, value * w, rtol=1e-12, atol=0):
         return of_equals(value, len(p), confidence, bounds)
-    draws = np.concatenate([(times @ p) / (times @ w) for times in redrawn(len(p), seed)])
+    with np.errstate(invalid="ignore"):  # a draw may miss every sample that has a whole
+        draws = np.concatenate([(times @ p) / (times @ w) for times in redrawn(len(p), seed)])
     return Estimate(value, *interval(draws, confidence), len(p))
+
+
+def constant(values: Float[np.ndarray, " _"]) -> bool:
+    """Whether all values are the same, up to rounding."""
+    return not len(values) or bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
 
 
 def within(ends: Iterable[float], bounds: tuple[float, float]) -> tuple[float, ...]:

@@ -52,7 +52,7 @@ def mass_table(
         uniform = UNIFORM[measure]
         found = summarise(rows, by, measure, "sample", beside=[uniform], every=True, at_least=2)
         above = rows[["sample", *by]].assign(above=rows[measure] - rows[uniform])
-        higher = summarise(above, by, "above", "sample", every=True, at_least=2)
+        higher = summarise(above, by, "above", "sample", every=True, at_least=2, bounds=(-1.0, 1.0))
         numbers = {"above": higher["value"], "above_low": higher["low"], "above_high": higher["high"]}
         tables.append(found.rename(columns={uniform: "uniform"}).assign(measure=measure, **numbers))
     table = pd.concat(tables)[[*by, "measure", *_COLUMNS]]

@@ -7,7 +7,8 @@ largest score, with $R_p$ the right ones among the first $p$,
     average precision    (1 / R) sum over right tokens, at places p, of R_p / p
 
 **Ties** are broken blindly: the number is the mean over all orders of equal scores, in closed form, so that a
-constant score gets what chance gets. Scores closer than `ROUNDING` are equal.
+constant score gets what chance gets. Scores are first rounded to multiples of `ROUNDING` of the largest, so
+that rounding errors break few ties.
 
 **NaN** is no score: such tokens stand behind all others, and those of them that are right are never found.
 
@@ -24,8 +25,7 @@ import numpy as np
 import scipy
 from jaxtyping import Bool, Float, Int
 
-ROUNDING = 1e-6
-"""Scores that differ by less than this share of the item's largest magnitude are the same, up to float32."""
+from attnlib.stats.intervals import ROUNDING
 
 Scores = Float[np.ndarray, "item token"]
 Mask = Bool[np.ndarray, "item token"]
@@ -113,7 +113,7 @@ def average_precision_by_chance(truth: Mask, candidates: Mask) -> Numbers:
 
 
 def comparable(scores: Scores, candidates: Mask) -> Scores:
-    """Scores of candidates as multiples of `ROUNDING`: equal where they differ by rounding errors only."""
+    """Scores of candidates as multiples of `ROUNDING`: most that differ by rounding errors only are equal."""
     values = np.where(candidates, scores, np.nan).astype(np.float64)
     largest = np.where(np.isfinite(values), np.abs(values), 0.0).max(1, keepdims=True, initial=0.0)
     return np.round(values / np.where(largest > 0, largest * ROUNDING, 1.0))

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Integer
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -108,9 +110,12 @@ class Ragged:
         return found
 
 
-def array(values: ArrayLike | Tensor) -> np.ndarray:
-    """As numpy has it, wherever it is."""
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+def array(values: Any) -> np.ndarray:
+    """As numpy has it, wherever it is; bfloat16, which it has not, in single precision."""
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    values = values.detach().cpu()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
 
 
 def by_width(

@@ -188,14 +188,14 @@ def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.
 
 
 def places(lengths: Integer[np.ndarray, " row"], fraction: float | int) -> Integer[np.ndarray, " row"]:
-    """How many places the top fraction of rows of these lengths has, rounded up.
+    """How many places the top fraction of rows of these lengths has, rounded up; one at least, of any.
 
     Raises:
         ValueError: the fraction is not above 0 and at most 1.
     """
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction should be above 0 and at most 1 (0.05 is the top 5 %); got {fraction}")
-    return np.ceil(np.round(fraction * lengths, 9)).astype(np.int64)
+    return np.maximum(np.ceil(np.round(fraction * lengths, 9)).astype(np.int64), lengths > 0)
 
 
 def kendall_rows(x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
-from attnlib.stats.intervals import Estimate, interval, of_equals, redrawn
+from attnlib.stats.intervals import Estimate, constant, interval, of_equals, redrawn
 
 
 class Statistic(NamedTuple):
@@ -30,7 +30,7 @@ class Statistic(NamedTuple):
             bounds: what the number of a row can be; where all draws are equal, the interval is `of_equals`.
             units: how many groups of rows were drawn; by default every row was.
         """
-        if bounds and np.ptp(self.draws) == 0:
+        if bounds and constant(self.draws):
             return of_equals(self.value, units or self.n, confidence, bounds)._replace(n=self.n)
         return Estimate(self.value, *interval(self.draws, confidence), self.n)
 

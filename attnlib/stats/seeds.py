@@ -20,7 +20,7 @@ import pandas as pd
 import scipy
 from jaxtyping import Float
 
-from attnlib.stats.intervals import SHARE, Estimate, interval, of_equals, within
+from attnlib.stats.intervals import SHARE, Estimate, constant, interval, of_equals, within
 
 
 def over_seeds(
@@ -53,7 +53,7 @@ def over_seeds(
         raise ValueError("there should be a value per seed; got none")
     mean, low, high = float(array.mean()), np.nan, np.nan
     if len(array) > 1:
-        error = scipy.stats.sem(array)
+        error = 0.0 if constant(array) else scipy.stats.sem(array)
         low, high = scipy.stats.t.interval(confidence, len(array) - 1, mean, error) if error else (mean, mean)
     if draws is not None:
         least, most = interval(draws, confidence)
@@ -82,8 +82,10 @@ def table_over_seeds(
         Columns `by`, `value`, `low`, `high` and `n` (seeds).
 
     Raises:
-        ValueError: a column is missing.
+        ValueError: a column is missing, or `by` is empty.
     """
+    if not by:
+        raise ValueError("by should name at least one column; `over_seeds` takes numbers that are not split")
     missing = [name for name in (*by, "seed", value) if name not in rows]
     if missing:
         raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")

@@ -17,11 +17,11 @@ import scipy
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlib.stats.intervals import ROUNDING, constant
+from attnlib.stats.ragged import array
+
 NOT_ENOUGH = "not enough data"
 """What a table shows where there is no number."""
-
-ROUNDING = 1e-6
-"""Values that differ by less than this share of the largest are the same, up to float32's rounding."""
 
 Rows = Float[np.ndarray, " _"]
 
@@ -155,10 +155,10 @@ def rows_of(run: Any, name: str) -> list[Rows]:
     """A run as one array per sample, without NaN."""
     form = "a list of rows' masses per sample, a [sample row] array, or a number per sample"
     if isinstance(run, Tensor):
-        run = run.detach().cpu().numpy()
+        run = array(run)
     if isinstance(run, (str, bytes, Mapping)) or getattr(run, "ndim", 1) == 0 or not hasattr(run, "__iter__"):
         raise ValueError(f"{name} should be {form}; got {type(run).__name__}")
-    samples = [each.detach().cpu().numpy() if isinstance(each, Tensor) else np.asarray(each) for each in run]
+    samples = [array(each) for each in run]
     dimensions = {sample.ndim for sample in samples}
     if not dimensions <= {0} and not dimensions <= {1}:
         raise ValueError(f"{name} should be {form}; got samples of {sorted(dimensions)} dimensions")
@@ -208,15 +208,11 @@ def _paired(first: Rows, second: Rows, rows: tuple[int, int], confidence: float)
         return without(blank, "every sample differs by the same amount")
     found = scipy.stats.ttest_1samp(apart, 0)
     interval = found.confidence_interval(confidence)
-    effect = (1 - 3 / (4 * n - 5)) * apart.mean() / apart.std(ddof=1)
+    # of 2 samples the correction for so few would leave nothing of any effect
+    effect = (1 - 3 / (4 * n - 5)) * apart.mean() / apart.std(ddof=1) if n > 2 else np.nan
     reach = scipy.stats.norm.isf((1 - confidence) / 2) * np.sqrt(1 / n + effect**2 / (2 * n))
     tested = (found.statistic, found.df, found.pvalue)
     return filled(blank, (apart.mean(), *interval), (effect, effect - reach, effect + reach), tested)
-
-
-def constant(values: Rows) -> bool:
-    """Whether all values are the same, up to rounding."""
-    return not len(values) or bool(np.ptp(values) <= ROUNDING * np.abs(values).max())
 
 
 def without(blank: Comparison, problem: str) -> Comparison:

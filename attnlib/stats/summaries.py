@@ -47,10 +47,11 @@ def summarise(
 
     Returns:
         Columns `by`, `value`, `low`, `high`, `n` (units), `beside`, and with a `unit`, `rows`. The interval
-        of truth values is Wilson's, that of numbers is by drawing units again.
+        of truth values is Wilson's, that of numbers is by drawing units again, which of a few says too
+        little: of 2 normal ones, an interval of 95 % covers the truth in 50 %, of 5 in 82, of 10 in 90.
 
     Raises:
-        ValueError: a column is missing.
+        ValueError: a column is missing, or a row does not say which group it is of.
     """
     missing = [name for name in (*by, value, unit, whole, *beside) if name is not None and name not in rows]
     if isinstance(by, str) or missing:
@@ -88,6 +89,8 @@ def group_rows(
     if not by:
         yield {}, rows
         return
+    if empty := [name for name in by if rows[name].isna().any()]:
+        raise ValueError(f"rows should say which group they are of; {', '.join(empty)} is missing in some")
     found = dict(iter(rows.groupby(list(by), sort=False, observed=True)))
     for values in itertools.product(*(_levels(rows[name]) for name in by)):
         if every or values in found:

@@ -10,6 +10,7 @@ from torch import nn
 from attnlib.generators.arithmetic import arithmetic, best_possible
 from attnlib.measures import generate_answers, sample_scores
 from attnlib.stats import answer_accuracy, over_seeds, paired_over_seeds, summarise
+from attnlib.stats.intervals import SHARE
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
 from book.chapters.lens.measures import look_rows, pattern_rows, seen_rows
 from book.chapters.records import paper_figures
@@ -94,7 +95,8 @@ def beside_the_log(p: ArithmeticLens, models: Models) -> pd.DataFrame:
         return versus.assign(here="not run")
     run = as_published(p)
     rows = sample_scores(models[run.name], p.task(run).in_batches(p.splits(run).valid))
-    here = pd.concat([summarise(rows, (), part, whole="asked") for part in ("right", "loss")])
+    of_what = {"right": SHARE, "loss": None}
+    here = pd.concat([summarise(rows, (), part, whole="asked", bounds=of_what[part]) for part in of_what])
     here = here.rename(columns={"value": "here"}).set_index(versus.index)
     return versus.join(here[["here", "low", "high", "n"]])
 

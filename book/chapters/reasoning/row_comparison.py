@@ -31,7 +31,8 @@ import pandas as pd
 import scipy
 from jaxtyping import Float, Int
 
-from attnlib.stats.significance import Comparison, constant, filled, published_comparison, without
+from attnlib.stats.intervals import constant
+from attnlib.stats.significance import Comparison, filled, published_comparison, without
 
 
 def compare_rows(

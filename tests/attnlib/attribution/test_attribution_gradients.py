@@ -98,6 +98,16 @@ def test_integrated_gradients_sum_to_what_the_whole_line_makes(baseline):
     close(scores.sum(1), ends[0] - ends[1], atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("steps", [20, 120])
+def test_the_line_is_divided_as_finely_where_a_model_is_in_half_precision(dtype, steps):
+    torch.manual_seed(0)
+    model = llama()
+    whole = integrated_gradients(model, IDS, target=7, steps=steps)
+    half = integrated_gradients(model.to(dtype), IDS, target=7, steps=steps)
+    assert torch.linalg.norm(half.float() - whole) < 0.25 * torch.linalg.norm(whole)
+
+
 def test_a_line_of_no_steps():
     with pytest.raises(ValueError, match="steps should be at least 1; got 0"):
         integrated_gradients(_own(), IDS, steps=0)

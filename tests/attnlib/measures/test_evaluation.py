@@ -31,6 +31,7 @@ from attnlib.stats import (
     error_positions,
     error_summary,
     mass_table,
+    of_equals,
     proportion,
     reference_mass,
 )
@@ -281,6 +282,34 @@ def test_answers_that_do_not_fit_are_refused(batches):
         generate_answers(model, batches)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_a_long_prompt_and_a_long_answer_of_different_samples_fit_each_by_itself(name):
+    model, ids = MODELS[name](), torch.randint(3, 30, (2, 19))
+    targets = torch.full_like(ids, IGNORE)
+    targets[0, 17:], targets[1, 2:] = 5, 5  # 18 tokens and 2 more, 3 and 17 more
+    real = torch.ones_like(ids, dtype=torch.bool)
+    batch = Batch(ids, targets, real)
+    together = generate_answers(model, [batch])
+    if isinstance(model, Transformer):
+        model.config = replace(model.config, max_length=20)
+    else:
+        model.config.max_position_embeddings = 20
+    pd.testing.assert_frame_equal(generate_answers(model, [batch]), together)
+
+
+def test_losses_are_summed_in_single_precision(model, batches):
+    model.bfloat16()
+    for batch in batches:
+        logits = model(batch.input_ids).logits.float()
+        losses = torch.nn.functional.cross_entropy(
+            logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none"
+        )
+        found = sample_scores(model, [batch])["loss"].to_numpy()
+        assert found == pytest.approx(losses.sum(1).detach().double().numpy(), rel=1e-4)
+    with pytest.raises(ValueError, match="there should be batches to score; got none"):
+        sample_scores(model, [])
+
+
 def made_up() -> pd.DataFrame:
     """Four answers; the third is empty, as in the golden data."""
     rows = [
@@ -305,6 +334,16 @@ def test_error_positions_by_hand():
     assert (error_summary(rows.assign(correct=True))["value"] == NOT_ENOUGH).all()
     both_wrong = error_positions(rows.assign(correct=False))
     assert both_wrong["first_errors"].tolist() == [3, 0, 0, 0, 0]
+
+
+def test_errors_that_are_all_at_one_place_leave_open_all_places_that_there_are():
+    rows = pd.DataFrame({"sample": np.repeat(np.arange(4), 6), "position": np.tile(np.arange(6), 4)})
+    rows = rows.assign(n_answer=6, correct=rows["position"] != 1)
+    found = error_summary(rows)
+    least, most = of_equals(1.0, 4, bounds=(0.0, 5.0))[1:3]
+    for name in ("mean error position", "mean first error position"):
+        assert found.loc[name, ["low", "high"]].tolist() == pytest.approx([least, most])
+    assert found.loc["mean relative error position", "high"] < 1
 
 
 def masses() -> pd.DataFrame:

@@ -55,6 +55,23 @@ def test_a_second_pass_where_steps_are_no_part_of_one(name, options, passes):
     assert len(passes) == 1
 
 
+@pytest.mark.parametrize("heads", [1, 4])
+def test_a_second_pass_where_a_mask_says_how_much(heads, passes):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 80}
+    shape = {"num_attention_heads": heads, "num_key_value_heads": heads, "eos_token_id": None}
+    config = hf.DogeConfig(**sizes, **shape, keep_window_size=64, initializer_range=0.3)
+    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
+    with torch.no_grad():
+        for layer in model.model.layers:  # which adds to scores what it makes of values
+            layer.self_attn.A.normal_()
+            layer.self_attn.dt_proj.weight.normal_()
+    result = generate_with_rollout(model, PROMPT, 4, do_sample=False)
+    again = generate_with_rollout(model, PROMPT, continuation=result.tokens)
+    torch.testing.assert_close(result.matrix, again.matrix, atol=1e-6, rtol=0)
+    assert len(passes) == 2
+
+
 def test_a_cache_that_was_filled_before_is_no_part_of_the_steps(passes):
     model, cache = build("llama"), hf.DynamicCache()
     with torch.no_grad():

@@ -327,3 +327,25 @@ def test_raw_attention_has_the_same_rows(name):
     expected = torch.stack([layer[0].mean(0)[8:11, :9] for layer in layers], -1)
     torch.testing.assert_close(raw.matrix, expected, atol=1e-6, rtol=1e-5)
     assert raw.matrix.shape == result.matrix.shape and raw.words == result.words
+
+
+def test_raw_attention_has_a_null_of_its_own_whatever_rollout_left_out():
+    model = build("llama")
+    with torch.no_grad():
+        for layer in model.model.layers:  # even attention
+            layer.self_attn.q_proj.weight.zero_()
+    result = generate_with_rollout(model, PROMPT, 3, sink=[0], head_weights=torch.rand(3, 4))
+    raw = raw_attention(model, result)
+    torch.testing.assert_close(raw.over_null().matrix, torch.ones(3, 9, 3))
+
+
+@pytest.mark.parametrize("ignore", [{"Of"}, {"of"}])
+def test_words_to_leave_out_are_compared_without_case(ignore):
+    nothing = torch.zeros(0, dtype=torch.long), torch.arange(2), torch.zeros(0, 2, 0)
+    result = GenerativeRollout(*nothing, words=(" Of", " oil"), special=(False, False))
+    assert result.informative(ignore).tolist() == [False, True]
+
+
+def test_a_stream_without_a_cache_is_refused_before_anything_is_generated():
+    with pytest.raises(ValueError, match="use_cache=False cannot be streamed"):
+        stream_with_rollout(build("llama"), PROMPT, 3, use_cache=False)

@@ -17,6 +17,7 @@ from attnlib.stats import (
     agreement_tables,
     attention_spread,
     over_left_out,
+    proportion,
     split_rows,
     top_match,
     xi,
@@ -409,3 +410,18 @@ def test_all_tables_are_of_their_splits_and_ways():
     pd.testing.assert_frame_equal(tables["train", "held out", "documents"], in_sample)
     published = Agreements.of(test, settings=AgreementSettings(as_published=True)).table()
     pd.testing.assert_frame_equal(tables["test", "as published", "documents"], published)
+
+
+def test_agreement_in_every_row_leaves_open_what_its_groups_do(runs):
+    scores, groups = runs["normal_A"].beta, np.arange(300) // 30
+    alike = {
+        name: replace(run, alpha=scores, beta=scores, right=np.ones_like(run.right), groups=groups)
+        for name, run in runs.items()
+        if run.right is not None
+    }
+    asked = ["A(alpha, beta_uf)", "xi*"]
+    found = Agreements.of(alike, settings=AgreementSettings(as_published=True))
+    table = found.table().set_index("metric").loc[asked, ["value", "low", "high", "n"]]
+    assert table.to_numpy() == pytest.approx(np.array([[*proportion(10, 10)[:3], 300]] * 2))
+    seeds = found.over_seeds().set_index("metric").loc[asked, "low"]
+    assert seeds.to_numpy() == pytest.approx(proportion(10, 10).low)

@@ -5,7 +5,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from attnlib.stats import agreement, of_equals, over_seeds, proportion, ratio, summarise, table_over_seeds
+from attnlib.stats import (
+    agreement,
+    mass_table,
+    of_equals,
+    over_seeds,
+    proportion,
+    ratio,
+    summarise,
+    table_over_seeds,
+)
 
 
 @pytest.mark.parametrize("n", [1, 3, 50, 1000])
@@ -70,3 +79,31 @@ def test_agreement_in_every_row_has_an_interval_of_its_groups():
 def test_the_width_is_wilsons_by_its_own_formula():
     z = stats.norm.ppf(0.975)
     assert of_equals(1.0, 48).low == pytest.approx(48 / (48 + z**2))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.7, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("seeds", [2, 3, 10])
+def test_equal_seeds_are_told_by_their_numbers_and_not_by_rounding(share, seeds):
+    found = over_seeds([share] * seeds, share=True, units=100)
+    assert found[1:3] == pytest.approx(of_equals(share, 100)[1:3])
+
+
+def test_equal_rows_have_an_interval_whose_draws_differ_by_rounding():
+    found = agreement([[1.0, 2, 3]] * 7, [[1.0, 3, 2]] * 7, measure="kendall")
+    assert found.high - found.low > 0.1
+
+
+def test_a_mass_that_is_everywhere_as_far_above_chance_may_be_below_it_elsewhere():
+    rows = pd.DataFrame({"sample": range(3), "rollout": 0.25, "uniform rollout": 0.5, "referenced": True})
+    found = mass_table(rows).iloc[0]
+    assert found[["above_low", "above_high"]].tolist() == pytest.approx(
+        [*of_equals(-0.25, 3, bounds=(-1.0, 1.0))[1:3]]
+    )
+
+
+def test_a_row_that_is_of_no_group_is_refused():
+    rows = pd.DataFrame({"task": ["a", None], "value": [0.1, 0.2]})
+    with pytest.raises(ValueError, match="which group they are of; task is missing in some"):
+        summarise(rows, ["task"])
+    with pytest.raises(ValueError, match="by should name at least one column"):
+        table_over_seeds(rows.assign(seed=0), [])

@@ -148,3 +148,14 @@ def test_the_table_shows_both_tests_and_no_nan():
         comparison_table(comparisons)
     with pytest.raises(ValueError, match="there should be comparisons"):
         comparison_table({})
+
+
+def test_two_pairs_have_a_test_and_no_effect():
+    found = compare([0.9, 0.8], [0.1, 0.2], paired=True)
+    assert 0 < found.p < 0.2 and np.isnan([found.effect, found.effect_low, found.effect_high]).all()
+    assert not np.isnan(compare([0.9, 0.8, 0.9], [0.1, 0.2, 0.3], paired=True).effect)
+
+
+def test_half_precision_is_compared_as_it_is():
+    first, second = torch.rand(5, 4).bfloat16(), torch.rand(5, 4).bfloat16()
+    assert compare(first, second) == compare(first.float(), second.float())

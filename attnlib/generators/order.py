@@ -31,7 +31,7 @@ class EpochBatches(Generic[B]):
         pool: batches that are sorted together, where lengths are given; 1: purely random ones.
 
     Raises:
-        ValueError: there are no rows.
+        ValueError: there are no rows, or none in a batch.
     """
 
     make: Callable[[Int64[np.ndarray, " batch"]], B]
@@ -44,6 +44,8 @@ class EpochBatches(Generic[B]):
         """Refuse nothing to make batches of."""
         if not self.n_rows:
             raise ValueError("there should be something to make batches of; there are none")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size should be at least 1; got {self.batch_size}")
 
     @property
     def n_rows(self) -> int:

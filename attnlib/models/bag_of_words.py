@@ -99,7 +99,8 @@ class WordTranslation(_Bag):
         self, source: Int64[Tensor, "batch source"], lengths: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch word"]:
         """Log-probabilities of target tokens, of sentences padded on the right with 0."""
-        return self.mapped(source, lengths).log_softmax(-1)
+        logits = self.mapped(source, lengths)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
     @torch.no_grad()
     def relevance(self) -> Float[Tensor, "word word"]:

@@ -37,15 +37,17 @@ class Shared:
             things: as keys of a dictionary.
             do: does one, and returns what undoes it.
         """
-        with self._lock:
-            for thing in things:
-                users, undo = self.users.get(thing) or (0, do(thing))
-                self.users[thing] = users + 1, undo
+        done = list[Any]()
         try:
+            with self._lock:
+                for thing in things:
+                    users, undo = self.users.get(thing) or (0, do(thing))
+                    self.users[thing] = users + 1, undo
+                    done.append(thing)
             yield
         finally:
             with self._lock:
-                for thing in things:
+                for thing in done:
                     users, undo = self.users.pop(thing)
                     if users > 1:
                         self.users[thing] = users - 1, undo

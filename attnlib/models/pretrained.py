@@ -160,7 +160,9 @@ def whole(place: str, kind: Any = None, what: str = _CAUSAL, **options: Any) -> 
 
     options["trust_remote_code"] = False  # left open, it asks on the terminal, and takes a piped "y"
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, **options)
+        # a precision is no setting of a tokenizer, which could not be saved with it
+        of_tokens = {name: value for name, value in options.items() if name != "dtype"}
+        tokenizer = AutoTokenizer.from_pretrained(place, **of_tokens)
         model, found = (kind or AutoModelForCausalLM).from_pretrained(
             place, output_loading_info=True, **options
         )

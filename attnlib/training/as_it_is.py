@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from torch import nn
@@ -37,15 +38,16 @@ def as_it_is(
     copy, device = scratch_folder(), plan.torch_device()
     if folder is not None and folder.is_dir():
         # Checkpoints first: what hooks had kept by then is there, and what they keep meanwhile is let be.
-        for name in (BEST, LAST):
-            if (folder / name).exists():
+        # The last one before the best: a run that ends in between has the best by then.
+        for name in (LAST, BEST):
+            with suppress(FileNotFoundError):
                 shutil.copy2(folder / name, copy)
         others = shutil.ignore_patterns(BEST, LAST, ".lock", "*.tmp")
         shutil.copytree(folder, copy, ignore=others, dirs_exist_ok=True)
     keepers = [hook for hook in hooks if isinstance(hook, Keeper)]
     with seeded(plan.seed, device):
         run = Run(model.to(device), plan, device, evaluate, copy, keepers, key)
-        run.go_on()
+        run.go_on("The model is taken as it was before training.")
         if run.step == 0:
             log.warning("%s has no checkpoint yet: the model is as it was before training", folder)
             for keeper in keepers:

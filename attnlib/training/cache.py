@@ -68,6 +68,8 @@ def trained(
     how: dict[str, Any] = {"hooks": hooks}
     if score is not None and valid is not None:
         how["evaluate"] = lambda model: score(model, valid)
+    if chapter is None and as_it_is:
+        return taken_as_it_is(model, plan, None, None, **how)
     if chapter is None:
         return fit(model, batches, loss, plan, progress=progress, **how)
     try:

@@ -30,6 +30,9 @@ LOOP = "attnlib.training.loop"
 
 _PLAIN = (bool, int, float, str, type(None))
 
+_HELD = str | bytes | list | dict | set | frozenset | np.ndarray
+"""What a class may hold under a name of its own, beside its methods and numbers."""
+
 
 class Unreadable(ValueError):
     """Something that decides a model cannot be read, so that the model cannot be known again."""
@@ -104,7 +107,10 @@ class _Reading:
 
     def digest(self, value: Any) -> str:
         total = hashlib.sha256()
-        self.add(total, value)
+        try:
+            self.add(total, value)
+        except RecursionError as error:
+            raise Unreadable("something holds itself: an inner function that calls itself, say") from error
         return total.hexdigest()
 
     def add(self, total: Any, value: Any) -> None:
@@ -137,6 +143,10 @@ class _Reading:
             self.add(total, (value.func, value.args, value.keywords))
         elif isinstance(value, types.MethodType):
             self.add(total, (value.__func__, value.__self__))
+        elif isinstance(value, types.BuiltinFunctionType) and not isinstance(
+            value.__self__, types.ModuleType | None
+        ):
+            self.add(total, (value.__name__, value.__self__))
         elif isinstance(value, type | types.BuiltinFunctionType):
             self.add_code(total, value)
         elif isinstance(value, types.FunctionType):
@@ -171,9 +181,11 @@ class _Reading:
         self.add(total, [each for each in value.__mro__[1:] if is_own(each)])
         for name, member in sorted(vars(value).items()):
             inner = getattr(member, "fget", None) or getattr(member, "func", member)  # of properties
+            inner = inner.__func__ if isinstance(inner, classmethod) else inner
             inner = inspect.unwrap(inner) if callable(inner) else inner
             made = isinstance(inner, types.FunctionType) and inner.__code__.co_filename == "<string>"
-            if isinstance(inner, types.FunctionType | bool | int | float | tuple) and not made:
+            told = types.FunctionType | bool | int | float | tuple
+            if isinstance(inner, told if name.startswith("__") else told | _HELD) and not made:
                 self.add(total, (name, inner))
 
     def add_used(self, total: Any, code: types.CodeType, around: Mapping[str, Any], doc: str | None) -> None:

@@ -23,7 +23,8 @@ class Plan:
             "exponential" (times `gamma` every `epoch_steps` steps); "plateau" (times `gamma` when
             `plateau_patience` evaluations in a row have not improved on the best).
         warmup: steps before the learning rate is at its highest: a straight line for "constant" and
-            "exponential", the rising phase of "onecycle" (where 0 means torch's 30 % of the steps).
+            "exponential", the rising phase of "onecycle", at its highest in the last of them (where 0 means
+            torch's 30 % of the steps).
         gamma: see `schedule`.
         epoch_steps: see `schedule`.
         plateau_patience: see `schedule`.

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,8 +81,11 @@ class Run:
         except CheckpointError:
             return False
 
-    def go_on(self) -> None:
+    def go_on(self, instead: str = "Training starts again.") -> None:
         """Take up what the folder holds of this run; what it holds of none is said, and cleared.
+
+        Args:
+            instead: what is done where it holds what cannot be used, in words.
 
         Raises:
             CheckpointError: it is another run's, and the folder is the caller's own.
@@ -96,7 +99,7 @@ class Run:
             why = f"{error}".rstrip(".")
             if isinstance(error, Foreign) and self.given_key is None:
                 raise Foreign(f"{why}. Train in another folder, or delete {self.folder}.") from error
-            log.warning("%s. Training starts again.", why)
+            log.warning("%s. %s", why, instead)
             with in_words(self.folder):
                 for name in (LAST, BEST):
                     (self.folder / name).unlink(missing_ok=True)
@@ -187,10 +190,14 @@ class Run:
         self.sums = {}
         self.history.seconds = time.perf_counter() - self.started
         row = {"step": step, **self.latest, **means, "lr": lr, "seconds": self.history.seconds}
-        self.history.rows.append(row)
+        known = replace(self.history, rows=[*self.history.rows, row])
+        best = self.best
+        if improved := known.best_step == step:
+            best = {name: value.clone() for name, value in on_cpu(self.model.state_dict()).items()}
+        self.best, self.history.rows = best, known.rows  # together: Ctrl-C finds both or neither
         self.history.finished = self.history.ended(self.plan)
         log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in row.items()))
-        self._save()
+        self._save(improved)
         return row
 
     def interrupt(self) -> None:
@@ -222,10 +229,7 @@ class Run:
             )
         return metrics
 
-    def _save(self) -> None:
-        best_step = self.history.best_step
-        if improved := best_step == self.step:
-            self.best = {name: value.clone() for name, value in on_cpu(self.model.state_dict()).items()}
+    def _save(self, improved: bool) -> None:
         if self.folder is None:
             return
         if self.history.finished and self.best is not None:

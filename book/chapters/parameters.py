@@ -17,8 +17,8 @@ from book.chapters.refusals import shown
 LARGEST_COUNT = 10_000_000
 """Of steps, samples, sizes: a hundred times what the largest profile asks for."""
 
-LARGEST_SEED = 2**63 - 1
-"""What random generators and tables take."""
+LARGEST_SEED = 2**32 - 1
+"""Of a larger one, numpy's generators make several, which then stand for a part of another seed's."""
 
 LARGEST_NUMBER = float(torch.finfo(torch.float32).max)
 """What weights and losses can hold."""

@@ -131,8 +131,8 @@ def test_every_problem_of_this_kind_is_told_at_once():
         ArithmeticLens.checked(declared("arithmetic_lens") | {"clip": float("inf"), "seeds": [-1, 2**63]})
     assert str(told.value).split("\n  - ")[1:] == [
         "clip: should be a finite number; got inf",
-        "seeds.0: should be from 0 to 9,223,372,036,854,775,807; got -1",
-        "seeds.1: should be from 0 to 9,223,372,036,854,775,807; got 9223372036854775808",
+        "seeds.0: should be from 0 to 4,294,967,295; got -1",
+        "seeds.1: should be from 0 to 4,294,967,295; got 9223372036854775808",
     ]
 
 

@@ -330,7 +330,9 @@ class AlgorithmicGenerator(ABC):
 
     def _samples(self, texts: Texts) -> Iterator[AlgorithmicSample]:
         """Samples of the texts, as many at a time as `CELLS` allows."""
-        longest = int(texts.lengths.max()) + len(self._layout.head_ids) + len(self._layout.middle_ids)
+        longest = (
+            int(texts.lengths.max(initial=0)) + len(self._layout.head_ids) + len(self._layout.middle_ids)
+        )
         at_once = max(1, CELLS // (longest + len(self._layout.tail_ids)) ** 2)
         for start in range(0, len(texts), at_once):
             yield from self._some_samples(texts[slice(start, start + at_once)])

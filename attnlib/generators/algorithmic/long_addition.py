@@ -135,7 +135,8 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         own = pairs(texts.places["sum"][:, None] - 1, operands)
         if not self.enlarged:
             return own
-        sources = carry_sources(_operands(texts).sum(1, dtype=np.int32), operands.shape[1] - 1)
+        most = (operands >= 0).any(2).sum(1) - 1
+        sources = carry_sources(_operands(texts).sum(1, dtype=np.int32), most[:, None])
         keys = np.where(sources[:, None], operands[:, :, None], -1)  # [text number digit column]
         carries = pairs(texts.places["sum"][:, None, :, None] - 1, keys)
         text, query, key = (np.concatenate(both) for both in zip(own, carries, strict=True))

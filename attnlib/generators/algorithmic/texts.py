@@ -121,7 +121,7 @@ def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return digits, carries
 
 
-def carry_sources(columns: np.ndarray, most: int) -> np.ndarray:
+def carry_sources(columns: np.ndarray, most: np.ndarray | int) -> np.ndarray:
     """Which lower columns a digit of a sum depends on by its carry.
 
     They are the column below, and further ones as long as what a column hands on depends on what it is
@@ -129,7 +129,7 @@ def carry_sources(columns: np.ndarray, most: int) -> np.ndarray:
 
     Args:
         columns: the sum of each column, without carries, along the last dimension, lowest first.
-        most: the highest carry that there can be.
+        most: the highest carry that there can be, also of each text, [text 1].
 
     Returns:
         [..., digit, column].

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from attnlib.generators.classification.corpus import Corpus, Row, assemble
+from attnlib.generators.sources import refuse_below_one
 
 KEYWORDS = (
     tuple("terrible awful boring bad poor weak dull flat slow bland tired dated".split()),  # noqa: SIM905
@@ -106,7 +107,7 @@ def planted(
         seed: same seed, same corpus, on every machine.
 
     Raises:
-        ValueError: there are not so many different documents, or there are none of one class.
+        ValueError: there are not so many different documents, none are asked for, or none of one class.
 
     Example:
         >>> corpus = planted(Planting(difficulty=0), train_documents=50, test_documents=20)
@@ -116,6 +117,7 @@ def planted(
     planting = planting or Planting()
     words, strengths = lexicon(planting)
     sizes = {"train": train_documents, "validation": validation_documents, "test": test_documents}
+    refuse_below_one(**{f"{split}_documents": size for split, size in sizes.items()})
     seen: set[bytes] = set()
     parts, truth = {}, {}
     for index, (split, size) in enumerate(sizes.items()):

@@ -16,6 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from attnlib.generators.sources import refuse_below_one
 from attnlib.generators.translation.bitext import Bitext, encode
 from attnlib.generators.translation.subwords import Subwords
 
@@ -172,7 +173,7 @@ def invented(
 
     1. an article translates to nothing;
     2. a phrasal verb, two words, translates to one; some other words translate to two; the rest to one;
-    3. the adjective comes after its noun;
+    3. the adjective comes after its noun; a subject's after the object's noun, where that stands alone;
     4. the verb comes at the end of its clause.
 
     So the truth about every target word is known: its one source word, or two. It is `alignment` of the
@@ -186,7 +187,7 @@ def invented(
         seed: same seed, same sentences, on every machine.
 
     Raises:
-        ValueError: there are not so many different sentences.
+        ValueError: there are not so many different sentences, or none are asked for.
 
     Example:
         >>> pair = invented(train_sentences=50, validation_sentences=5, test_sentences=5)
@@ -196,6 +197,7 @@ def invented(
     grammar = grammar or Grammar()
     words = lexicon(grammar)
     sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
+    refuse_below_one(**{f"{split}_sentences": size for split, size in sizes.items()})
     subwords, seen = Subwords.of_words(words.words), set[str]()
     parts = {}
     for index, (split, size) in enumerate(sizes.items()):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnlib.models.attention.call import AttentionCall
+from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.transformer import attend
 
 
@@ -72,7 +72,13 @@ class EagerCall(NamedCall):
     def __init__(self, *call: Any, **how: Any) -> None:
         super().__init__(*call, **how)
         self.causal = False  # eager functions know masks only
-        self.outputs = list[Tensor]()
+        self.outputs, self.keeping = list[Tensor](), False
+
+    def _by_blocks(self, wanted: Sequence[Wanted]) -> list[Product]:
+        self.outputs, self.keeping = [], True  # whoever else looks at rows leaves the output alone
+        found = super()._by_blocks(wanted)
+        self.keeping = False
+        return found
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """As in `AttentionCall`; without attention where that was formed in blocks."""
@@ -81,7 +87,7 @@ class EagerCall(NamedCall):
         return torch.cat(self.outputs, 1).transpose(1, 2), None
 
     def rows(self, start: int, stop: int, low: int, high: int) -> Tensor:
-        """As in `AttentionCall`; keeps the output of these queries."""
+        """As in `AttentionCall`; keeps the output of these queries where all are gone through."""
         block, keys = slice(start, stop), slice(low, high)
         kwargs = dict(self.kwargs)
         if self.bias is not None:
@@ -89,7 +95,8 @@ class EagerCall(NamedCall):
         mask = None if self.mask is None else self.mask[..., block, keys]
         query, key, value = self.query[:, :, block], self.key[:, :, keys], self.value[:, :, keys]
         output, attention = self.original(self.module, query, key, value, mask, **kwargs)
-        self.outputs.append(output)
+        if self.keeping:
+            self.outputs.append(output)
         return attention
 
 

@@ -15,6 +15,9 @@ LONGER = "length 40; 10 seeds; hidden 256"
 PAGE_SIZE = "length 20; 10 seeds; hidden 64, batch 32, learning rate 0.003"
 """The chapter's own."""
 
+CHANCE = 0.5
+"""The hint of a look that tells nothing."""
+
 
 def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
     """By the difference of the shares of seeds that learn within 200 steps, at the study's size.
@@ -40,15 +43,18 @@ def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
 
 
 def hint_is_missing(rows: pd.DataFrame) -> Outcome:
-    """The claim holds if at step 20 the hint's interval is lower in permutations than in 40 out of 60."""
+    """The claim holds if at step 20 the hint's interval is lower in permutations than in 40 out of 60.
+
+    And in part if the one of permutations, too, is above chance.
+    """
     hints = rows[rows["setting"].str.startswith(STUDY_SIZE) & rows["metric"].eq("hint (AUC)")]
     hard, easy = (one(hints, step=20, task=task) for task in ("permutations of 40", "40 of 60"))
     late = one(hints, step=200, task="permutations of 40")
     start = one(_of_the_page(rows), task="permutations of 20, after 20 steps of 20 of 30", budget=100)
     return Outcome(
-        "holds" if hard.high < easy.low else "not settled",
+        "not settled" if hard.high >= easy.low else "in part" if hard.low > CHANCE else "holds",
         f"At step 20, even attention tells the symbol to copy from another in {number(hard)} of the cases in "
-        f"permutations, in {number(easy)} in 40 out of 60 (chance: 0.50; n = {hard.n} each).",
+        f"permutations, in {number(easy)} in 40 out of 60 (chance: {CHANCE:.2f}; n = {hard.n} each).",
         f"At step 200, in {late.value:.2f} in permutations, too. With 20 steps of the "
         f"easy task as a start, {start.count:.0f} of {start.n} small models learn permutations within 100.",
         crux("hint in permutations, against 40 out of 60", hard, easy.value),

@@ -41,7 +41,8 @@ def size_is_enough(rows: pd.DataFrame) -> Outcome:
         how_many(learned),
         f"{learned.sum()} of {len(right)} languages are learned, best {_named(best)} of the tokens of unseen "
         f"sequences; {'least well' if learned.all() else 'not shown for'} {listed}; {best.n} seeds each.",
-        f"Learned: the interval is above {100 * LEARNED:.0f} %. Of sequences longer than in training, "
+        f"Learned: the interval is above {100 * LEARNED:.0f} %. Of sequences of {LONGER - 4} to {LONGER} "
+        f"symbols, where training ended at 30, "
         f"{100 * longer.min():.0f} to {100 * longer.max():.0f} % of the tokens are right.",
         crux(f"tokens right in {least.language}, the worst learned, against 95 %", least, LEARNED),
     )
@@ -96,7 +97,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
     return Outcome(
         verdict,
         f"The share of attention where the program looks rises in {risen.sum()} of {len(heads)} heads; least "
-        f"far in `{least.task}`, from {least.value_untold:.2f} to {number(least)}{''.join(price)}; "
+        f"is there in `{least.task}`: {number(least)}, from {least.value_untold:.2f} untold{''.join(price)}; "
         f"{least.n} seeds each.",
         crux=crux(f"attention where told in {least.task}, against untold", least, least.value_untold),
     )

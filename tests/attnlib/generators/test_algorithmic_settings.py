@@ -261,3 +261,18 @@ def test_ones_own_words_and_examples():
     told = {"instruction": "Reverse. ", "few_shot_prompt": ("Like ", "Now: "), "few_shot_samples": ["ab=ba"]}
     g = task("string_reversal", CHARACTERS, use_instruction=True, use_few_shot=True, **told)
     assert g.annotate("cd=dc").text == "Reverse. Like ab=ba\nNow: cd=dc"
+
+
+def test_what_a_carry_depends_on_is_the_sums_and_not_the_settings():
+    """Of two numbers a column hands on 1 at most, also where others of the sample have three."""
+    generator = LongAdditionGenerator(
+        tokenizer=char_tokenizer(), seed=0, length=(1, 4), num_of_nums=(2, 3), enlarged=True
+    )
+    for sample in generator.samples(60):
+        alone = generator.annotate(sample.text)
+        assert torch.equal(sample.reference, alone.reference), sample.text
+
+
+def test_no_samples_from_further_on_are_no_samples():
+    generator = LongAdditionGenerator(tokenizer=char_tokenizer(), seed=0)
+    assert generator.samples(0, start=5) == generator.samples(0) == []

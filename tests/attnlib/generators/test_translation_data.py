@@ -13,6 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlib.generators.classification import planted
+from attnlib.generators.order import EpochBatches
 from attnlib.generators.sources import PublicFile
 from attnlib.generators.translation import DATASETS, Grammar, Pairs, Subwords, bitext, invented, lexicon
 from attnlib.generators.translation.bitext import encode
@@ -334,3 +336,12 @@ def test_the_same_seed_gives_the_same_sentences(monkeypatch):
     monkeypatch.setattr(home, "_sentence", lambda *_: (["nono"], ["valgus"], np.ones((1, 1), bool)))
     with pytest.raises(ValueError, match="should be 30 different sentences; found 1"):
         invented(**sizes)
+
+
+def test_no_sentences_or_documents_are_refused_in_words():
+    with pytest.raises(ValueError, match="train_sentences should be at least 1; got 0"):
+        invented(train_sentences=0)
+    with pytest.raises(ValueError, match="test_documents should be at least 1; got 0"):
+        planted(test_documents=0)
+    with pytest.raises(ValueError, match="batch_size should be at least 1; got 0"):
+        EpochBatches(make=list, lengths=5, batch_size=0)

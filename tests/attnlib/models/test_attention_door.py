@@ -301,6 +301,25 @@ def test_a_model_that_is_watched_may_learn():
     assert torch.equal(model.model.layers[0].self_attn.q_proj.weight.grad, expected)
 
 
+def test_who_looks_at_rows_of_a_models_own_formula_leaves_its_output_alone():
+    model, ids = make("llama, eager"), tokens()
+    expected, seen = model(ids).logits, list[int]()
+
+    def peek(call):
+        n = call.query.shape[2]
+        for part in (slice(n // 2, n), slice(0, n // 2), slice(0, 1)):
+            seen.append(call.changed_rows(part).shape[2])
+
+    def watch(call):
+        peek(call)
+        yield Wanted(kernel="blocks")
+
+    with torch.no_grad(), watching(model, peek, watch):
+        found = model(ids).logits
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert seen
+
+
 def test_one_file_names_the_registry_and_our_own_layers():
     package, files = Path(interface.__file__).parents[2], set()
     for path in package.rglob("*.py"):

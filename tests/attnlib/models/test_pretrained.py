@@ -258,6 +258,16 @@ def test_a_converted_model_that_is_not_as_it_was_written_stays_until_another_is_
     assert "manifest.json cannot be read" in str(gguf_module.wrong_with(folder, wheel.member_sha256))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_tokenizer_of_a_folder_can_be_saved_again(tmp_path, dtype):
+    model, tokenizer = load_language_model("tiny-random", device="cpu")
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    _, again = load_language_model(str(tmp_path / "model"), device="cpu", dtype=dtype)
+    again.save_pretrained(tmp_path / "again")
+    assert again("one two").input_ids == tokenizer("one two").input_ids
+
+
 @pytest.fixture
 def with_code(tmp_path):
     """A folder whose model is in a file of Python of its own."""

@@ -196,6 +196,17 @@ def test_a_readers_code_counts_as_far_as_it_is_used(tmp_path, monkeypatch):
         ("def f(): return 1\ndef loss(m, b): return f()", "def f(): return 2\ndef loss(m, b): return f()"),
         ("class A:\n w = 1\ndef loss(m, b): return A.w", "class A:\n w = 2\ndef loss(m, b): return A.w"),
         (
+            "class A:\n w = 'sum'\ndef loss(m, b): return A.w",
+            "class A:\n w = 'mean'\ndef loss(m, b): return A.w",
+        ),
+        ("class A:\n w = [1]\ndef loss(m, b): return A.w", "class A:\n w = [2]\ndef loss(m, b): return A.w"),
+        (
+            "class A:\n @classmethod\n def w(cls): return 1\ndef loss(m, b): return A.w()",
+            "class A:\n @classmethod\n def w(cls): return 2\ndef loss(m, b): return A.w()",
+        ),
+        ("loss = [1.0].__getitem__", "loss = [2.0].__getitem__"),
+        ("loss = {0: 1.0}.get", "loss = {0: 2.0}.get"),
+        (
             "from attnlib.training import token_loss as f\ndef loss(m, b): return f(1)(m, b)",
             "from attnlib.training import token_loss as f\ndef loss(m, b): return f(2)(m, b)",
         ),
@@ -205,9 +216,17 @@ def test_what_is_typed_at_a_prompt_counts_by_its_code(before, after):
     keys = []
     for text in (before, before, after):
         names = {"__name__": "__main__"}
-        exec(text, names)
+        exec(compile(text, "prompt", "exec"), names)
         keys.append(digest(names["loss"]))
     assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_function_that_holds_itself_cannot_be_read():
+    def loss(m, b):
+        return loss(m, b)
+
+    with pytest.raises(Unreadable, match="something holds itself"):
+        digest(loss)
 
 
 def test_modules_that_what_is_trained_comes_from_are_taken_up():

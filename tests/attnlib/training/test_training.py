@@ -341,6 +341,25 @@ def test_ctrl_c_keeps_the_best_model(tmp_path, interrupt):
     assert all(torch.equal(kept["best"][name], weight) for name, weight in model.state_dict().items())
 
 
+def test_ctrl_c_while_an_evaluation_is_saved_finds_its_row_and_its_weights_or_neither(tmp_path, monkeypatch):
+    times, on_cpu = itertools.count(1), run.on_cpu
+
+    def interrupted(tensors):
+        if next(times) == 4:  # the last of them
+            raise KeyboardInterrupt
+        return on_cpu(tensors)
+
+    monkeypatch.setattr(run, "on_cpu", interrupted)
+    rising = itertools.count()
+    model, history = train(evaluate=lambda model: {"accuracy": next(rising)}, folder=tmp_path)
+    assert (history.interrupted, history.finished, history.best_step) == (True, False, 15)
+    kept = load_tensors(tmp_path / "best.safetensors")[0]
+    assert all(torch.equal(kept[name], weight) for name, weight in model.state_dict().items())
+    monkeypatch.undo()
+    again, history = train(evaluate=lambda model: {"accuracy": next(rising)}, folder=tmp_path)
+    assert history.finished and history.best_step == 20 and not same_weights(model, again)
+
+
 def test_ctrl_c_before_the_first_evaluation():
     model, history = train(hooks=[killer(2)])
     assert (history.interrupted, history.best_step, history.best, len(history.table)) == (True, None, None, 0)

@@ -2,7 +2,7 @@
 
 *Linzen*: sentences of the English Wikipedia with 0 to 4 attractors (Linzen, Dupoux and Goldberg 2016), those
 that Gulordava et al. 2018 kept: a test set of theirs, of which models are trained here on a part, for want of
-the millions of sentences of the original. *Gulordava*: original sentences, and others of the same pattern
+the many more sentences of the original. *Gulordava*: original sentences, and others of the same pattern
 whose words were exchanged for ones that make no sense (*generated*).
 
 A folder holds `linzen_verb_number_filtered.tsv` (columns `number`, `n_attractors`, `verb_index`, `sentence`)

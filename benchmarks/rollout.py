@@ -351,8 +351,8 @@ def main() -> None:
         rows += best_of([*filter(None, measured)])
     table = with_ratios(rows)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
-    own = "rollout_gpu.parquet" if arguments.device == "cuda" else "rollout.parquet"
-    out = arguments.out or Path("results/performance", own)
+    of_gpu = "_gpu" * (arguments.device == "cuda")
+    out = arguments.out or Path(f"results/performance/rollout{of_gpu}.parquet")
     out.parent.mkdir(parents=True, exist_ok=True)
     table.to_parquet(out)
     if arguments.record:

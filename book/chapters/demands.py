@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -65,6 +67,16 @@ def refuse_too_large(p: Any, memory: int | None = None) -> None:
         log.warning("this processor has no bf16: it multiplies 20 times faster with -p precision float32")
     if many := [f"{name} {value:,}" for name, value in _samples(p).items() if value > MANY]:
         log.warning("%s: to draw so many takes minutes, before training begins", ", ".join(many))
+
+
+@contextmanager
+def unsaid() -> Iterator[None]:
+    """Inside a `with` block nothing is said of parameters that nobody is about to run: of records, say."""
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = False
 
 
 def bytes_of(p: Any) -> dict[str, int]:

@@ -166,7 +166,8 @@ def recorded(sweep: Sweep) -> dict[str, str]:
     Raises:
         ParameterError: a run's parameters are refused by its chapter.
     """
-    from book.chapters.refusals import ParameterError  # seconds, and only where records are kept
+    from book.chapters.demands import unsaid  # seconds, and only where records are kept
+    from book.chapters.refusals import ParameterError
     from book.chapters.storing import all_chapters, defaults_of
 
     kind, own = all_chapters()[sweep.chapter], defaults_of(sweep.chapter)
@@ -178,7 +179,7 @@ def recorded(sweep: Sweep) -> dict[str, str]:
     found = dict[str, str]()
     for path in sorted(Path("results", sweep.chapter).glob("*.json")):
         told = read_sealed(path)["parameters"]
-        with suppress(ParameterError):  # what can no longer be asked for is no run of today's
+        with unsaid(), suppress(ParameterError):  # what can no longer be asked for is no run of today's
             kept = whole({key: value for key, value in told.items() if key in own})
             found |= {name: path.stem for name, each in asked.items() if each == kept}
     return found

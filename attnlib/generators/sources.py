@@ -272,14 +272,21 @@ def without_copies(
 
 
 def split_in_three(
-    tables: Mapping[str, Sequence[T]], rng: np.random.Generator, shares: Mapping[str, Callable[[int], int]]
+    tables: Mapping[str, Sequence[T]],
+    about: dict[str, Any],
+    rng: np.random.Generator,
+    shares: Mapping[str, Callable[[int], int]],
+    *,
+    same: Callable[[T], Hashable],
 ) -> dict[str, list[T]]:
-    """Train, validation and test in random order; what is missing is drawn from the rest.
+    """Train, validation and test in random order; what is missing is drawn from the rest, without copies.
 
     Args:
-        tables: rows by split, "all" for those that have none.
+        tables: rows by split, "all" for those that have none; of `without_copies`.
+        about: how many were left out is added.
         rng: draws the order.
         shares: how many of so many rows become a test set, and then a validation set.
+        same: what rows of two splits may not share. A row that shares it with a drawn one is left out.
 
     Raises:
         ValueError: there is nothing to train on, or nothing is left for a split.
@@ -290,7 +297,10 @@ def split_in_three(
     for split, share in shares.items():
         if split not in parts:
             n = share(len(pool))
-            parts[split], pool = pool[:n], pool[n:]
+            parts[split], others = pool[:n], pool[n:]
+            drawn = {same(row) for row in parts[split]}
+            pool = [row for row in others if same(row) not in drawn]
+            about["left out"]["copies"] += len(others) - len(pool)
     if not pool or not all(parts.values()):
         raise ValueError(
             f"there should be a file train* or all*, with rows for all splits; there are {', '.join(tables)}"

@@ -272,7 +272,7 @@ class Agreements:
               what it tends to.
             * `xi(alpha, beta_uf)` and so on; infinite for "never", in an interval's ends too. Resamples carry
               through agreement and, where runs have `right`, accuracy.
-            * `xi*`, the gold run's accuracy.
+            * `xi*`, the gold run's accuracy; its ends are NaN where runs have none row by row.
         """
         rows = []
         for name, found in self.statistics.items():
@@ -282,6 +282,8 @@ class Agreements:
             estimate = found.estimate(
                 self.runs.settings.confidence, SHARE if share else None, self.runs.units
             )
+            if name == "xi*" and not self._right_rows():
+                estimate = estimate._replace(low=np.nan, high=np.nan)
             rows.append({"metric": name} | estimate._asdict())
         return pd.DataFrame(rows)
 

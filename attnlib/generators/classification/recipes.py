@@ -224,7 +224,7 @@ def corpus(
         wanted="documents should have words",
     )
     shares = {"test": lambda n: round(0.2 * n), "validation": lambda n: round(0.1 * n)}
-    parts = split_in_three(clean, np.random.default_rng([seed, 1]), shares)
+    parts = split_in_three(clean, about, np.random.default_rng([seed, 1]), shares, same=lambda row: row.words)
     parts["train"] = parts["train"][:train_documents]
     most = {"validation": MOST_TESTED, "test": test_documents or MOST_TESTED}
     about |= {"seed": seed, "max_length": max_length}

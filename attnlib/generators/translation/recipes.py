@@ -208,7 +208,7 @@ def bitext(
         wanted="sentences should have translations",
     )
     share = {split: lambda n: min(MOST_TESTED, max(1, n // 20)) for split in ("test", "validation")}
-    parts = split_in_three(clean, np.random.default_rng([seed, 1]), share)
+    parts = split_in_three(clean, about, np.random.default_rng([seed, 1]), share, same=lambda pair: pair[0])
     parts["train"] = parts["train"][:train_sentences]
     for split in ("validation", "test"):
         parts[split] = parts[split][: sizes[split] or MOST_TESTED]

@@ -121,6 +121,16 @@ def test_empty_lines_copies_and_long_sentences_are_counted(tmp_path):
     assert list(data.sizes["cut"]) == [60, 10, 10]
 
 
+def test_a_sentence_with_several_translations_is_of_one_split_whatever_is_drawn(tmp_path):
+    several = [(source, f"{target} {word}") for source, target in lines(60) for word in ("one", "two", "ten")]
+    write(tmp_path / "all.tsv", several)
+    data = read(tmp_path)
+    splits = [{source for source, _ in part.texts} for part in (data.train, data.validation, data.test)]
+    assert not splits[0] & splits[1] and not splits[0] & splits[2] and not splits[1] & splits[2]
+    kept = sum(len(part) for part in (data.train, data.validation, data.test))
+    assert data.about["left out"] == {"one side empty": 0, "copies": len(several) - kept} and kept < 180
+
+
 def test_a_vocabulary_that_the_text_does_not_support_is_refused(tmp_path):
     folder_of(tmp_path)
     with pytest.raises(ValueError, match=r"8000 were asked for.* supports only (\d+)\. Say vocabulary=\1"):

@@ -274,8 +274,8 @@ def test_what_is_recorded_is_read_again(asked):
     best = over_settings(table).set_index("protocol").loc[TODAY, "value"]
     assert mean["value"].item() == pytest.approx(best)
     pd.testing.assert_frame_equal(kept.signs, signs, check_dtype=False)
-    of_gains = kept.rows["metric"].str.startswith(f"{SIGN}, by ")  # the intervals of `signs` are of what is gained
-    assert of_gains.any() and kept.rows.loc[of_gains, ["low", "high"]].isna().all(axis=None)
+    with_sign = kept.rows["metric"].str.startswith(f"{SIGN}, by ")  # the intervals are of what is gained
+    assert with_sign.any() and kept.rows.loc[with_sign, ["low", "high"]].isna().all(axis=None)
     pd.testing.assert_frame_equal(kept.retrained, retrained_table(table, again), check_dtype=False)
     pd.testing.assert_frame_equal(kept.decision, decision_table(table), check_dtype=False)
     ranked = kept.rankings["usual"]

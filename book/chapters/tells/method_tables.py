@@ -109,13 +109,15 @@ def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return over_settings(_by_setting(part)).merge(pd.DataFrame(these, columns=columns), how="left")
 
 
-def over_settings(numbers: pd.DataFrame) -> pd.DataFrame:
+def over_settings(numbers: pd.DataFrame, most: float = 1.0) -> pd.DataFrame:
     """Means of normalised numbers over settings, and ranks, with intervals by drawing settings again.
 
     A setting's number holds what its models and its questions brought along, so that these are drawn, too.
 
     Args:
         numbers: one per setting and measure: columns `setting`, `method` and `value`, as of `normalised`.
+        most: the greatest number there can be, above which no interval goes; infinite for a judge's, by which
+            a measure may be better than the truth.
 
     Returns:
         Columns `method`, `value`, `low`, `high` (Student's; none of a single setting), `rank`, `rank_low`,
@@ -127,7 +129,7 @@ def over_settings(numbers: pd.DataFrame) -> pd.DataFrame:
     there = wide.notna().to_numpy()
     count = there.sum(0)
     whole = (count > 0) & (count == count.max(initial=0))
-    means = [_student(wide[name].dropna()) for name in wide]
+    means = [_student(wide[name].dropna(), most) for name in wide]
     table = pd.DataFrame(means, columns=["value", "low", "high", "settings"]).assign(method=wide.columns)
     table = table.assign(rank=np.nan, rank_low=np.nan, rank_high=np.nan)
     table.loc[whole, "rank"] = table.loc[whole, "value"].round(9).rank(ascending=False, method="min")
@@ -283,7 +285,7 @@ def _of_these(settings: Sequence[Sequence[Statistic]]) -> dict[str, Any]:
     return {"value": mean, "low": float(low), "high": _at_most(high, mean), **drawn}
 
 
-def _student(values: pd.Series, most: float = 1.0) -> Estimate:
+def _student(values: pd.Series, most: float) -> Estimate:
     """The mean over settings with Student's interval."""
     if values.empty:
         return Estimate(np.nan, np.nan, np.nan, 0)

@@ -12,6 +12,7 @@ from book.chapters.tells.method_tables import (
     method_differences,
     method_ranking,
     normalised,
+    over_settings,
     seed_stability,
 )
 
@@ -117,6 +118,13 @@ def test_the_ranking_is_over_settings_and_says_how_sure_it_is():
     assert np.isnan(found.loc["only once", "rank"]) and found.loc["only once", "settings"] == 1
     assert found.loc["good", "settings"] == 8
     assert found.loc["good", "value"] == pytest.approx((0.85 - 0.2) / 0.8, abs=0.02)
+
+
+def test_an_interval_over_settings_ends_at_the_most_there_can_be():
+    numbers = pd.DataFrame({"setting": [*"stuv"], "method": "a", "value": [0.8, 1.2, 0.7, 1.1]})
+    (cut,), (whole,) = (over_settings(numbers, **given).itertuples() for given in ({}, {"most": np.inf}))
+    assert cut.high == 1 and whole.high == pytest.approx(2 * whole.value - whole.low) and whole.high > 1
+    assert (cut.value, cut.low) == (whole.value, whole.low)
 
 
 def test_one_setting_has_no_interval_over_settings():

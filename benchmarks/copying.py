@@ -126,7 +126,7 @@ def main() -> None:
         train(1)
     timed = {name: Way(n, lambda train=train: train(n)) for name, train in ways.items()}
     first = compared("steps of a copier, one thread, bf16", timed.pop(""), timed)
-    second = compared("steps of copiers, two cores, by the clock", together.pop(""), together)  # type: ignore[arg-type]
+    second = compared("steps of copiers, two cores, bf16, by the clock", together.pop(""), together)  # type: ignore[arg-type]
     stacked = Way(10 * n, lambda: beside(n))
     third = compared("steps of ten small ones side by side", stacked, {PLAIN: Way(10 * n, one_after_another)})
     report("copying", [first], options.record)

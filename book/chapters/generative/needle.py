@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
@@ -229,7 +230,8 @@ def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Amon
     rank, count, keys = f"rank_{among}", f"candidates_{among}", ["method", "k"]
     ranks, items = run.ranks, run.ranks.drop_duplicates("item").assign(method=CHANCE)
     found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in k])
-    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], each) for each in k]
+    drawn = {each: np.minimum(each, items[count]) for each in k}
+    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], drawn[each]) for each in k]
     blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(k, missed, strict=True)])
     blind = summarise(blind, keys)
     blind = blind.assign(low=blind["value"], high=blind["value"])

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from attnlib.stats.intervals import DRAWS, Estimate, interval
+from attnlib.stats.intervals import DRAWS, Estimate, constant, interval
 
 FEWEST = 5
 """Of fewer things, drawing again says nothing: there is no interval."""
@@ -30,8 +30,8 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, groups: Sequence[object] | None
             Things are drawn again, with replacement, within their groups.
 
     Returns:
-        rho, its interval (NaN if there are fewer than `FEWEST` things), and how many things there are in
-        groups of 2 or more. NaN where a number never changes.
+        rho, its interval (NaN of fewer than `FEWEST` things, and where all draws agree, as of two orders that
+        are one), and how many things there are in groups of 2 or more. NaN where a number never changes.
     """
     first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     labels = np.zeros(len(first)) if groups is None else np.asarray([str(each) for each in groups])
@@ -43,9 +43,10 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, groups: Sequence[object] | None
     rng = np.random.default_rng(0)
     drawn = [part[rng.integers(0, len(part), (DRAWS, len(part)))] for part in parts]
     (value,) = _correlations([part[None] for part in parts], first, second)
-    if n < FEWEST:
+    draws = _correlations(drawn, first, second)
+    if n < FEWEST or constant(draws[~np.isnan(draws)]):
         return Estimate(float(value), np.nan, np.nan, n)
-    return Estimate(float(value), *interval(_correlations(drawn, first, second)), n)
+    return Estimate(float(value), *interval(draws), n)
 
 
 def _correlations(

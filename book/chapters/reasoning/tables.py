@@ -88,6 +88,11 @@ def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
     return table.drop_duplicates(["task", "model", "seed", *names], ignore_index=True)
 
 
+def by_kind(models: pd.DataFrame) -> pd.DataFrame:
+    """The numbers of `extrapolation`, a row per kind of model and test: of its seeds the mean."""
+    return models.groupby(["task", "ranges", "model"], sort=False, as_index=False).mean(numeric_only=True)
+
+
 def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
     """The verdict on every kind of model that is recorded with several seeds, towards longer texts.
 
@@ -109,7 +114,7 @@ def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
 
 
 def correlations(models: pd.DataFrame) -> pd.DataFrame:
-    """Does attention on the reference go with accuracy out of distribution, across models?
+    """Does attention on the reference go with accuracy out of distribution, across kinds of model?
 
     Args:
         models: `extrapolation`.
@@ -117,9 +122,11 @@ def correlations(models: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Spearman's correlation with accuracy, of each way to measure attention: over `all models` (masses of
         different tasks are hardly comparable), `within tasks`, and of each task alone; the last two rank
-        what was tested on the same ranges. Columns `attention`, `over`, `value`, `low`, `high`, `n` (models).
+        what was tested on the same ranges. Columns `attention`, `over`, `value`, `low`, `high`, `n` (rows of
+        `by_kind`).
     """
     found = list[dict[str, Any]]()
+    models = by_kind(models)
     tests = models["task"] + "; " + models["ranges"]
     for name in ("mass", "above uniform", "mass ID"):
         estimates: dict[str, Estimate] = {

@@ -215,6 +215,15 @@ def test_table_counts_and_draws_blindly():
     assert (needle_table(run, among="facts").query("method == 'rollout'")["value"] == 1).all()
 
 
+def test_of_fewer_candidates_than_are_taken_chance_finds_one():
+    run = made_up({"rollout": [1, 2, 3, 4]})
+    few = run.ranks.assign(candidates_prompt=run.ranks["candidates_prompt"].where(run.ranks["item"] > 0, 4))
+    table = needle_table(run._replace(ranks=few)).set_index(["method", "k"])
+    assert table.loc[("chance", 5), "n"] == table.loc[("rollout", 5), "n"] == 4
+    of_all = needle_table(run).set_index(["method", "k"]).loc[("chance", 5), "value"]
+    assert table.loc[("chance", 5), "value"] == pytest.approx((1 + 3 * of_all) / 4)
+
+
 def test_comparison_is_mcnemar_on_shared_items_with_holm():
     run = made_up(
         {

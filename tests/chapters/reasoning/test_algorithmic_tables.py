@@ -13,6 +13,7 @@ from book.chapters.reasoning.tables import (
     FINE_TUNED,
     LLAMA,
     OWN_BLOCKS,
+    by_kind,
     correlations,
     counted,
     extrapolation,
@@ -176,6 +177,11 @@ def made_up():
     return pd.DataFrame([*rows, old | {"metric": "teacher-forced accuracy OOD", "value": 0.1}])
 
 
+def each_a_kind(models):
+    """The models of `made_up`, as if they were not seeds of one kind."""
+    return models.assign(model=models["record"] + models["run"])
+
+
 def test_a_model_is_a_point_and_older_records_are_left_out():
     models = extrapolation(made_up())
     assert len(models) == 8 and set(models["record"]) == {"r"}
@@ -185,7 +191,7 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert extrapolation(made_up().drop(columns="uniform")).empty
     again = made_up().assign(record="again", run=lambda rows: rows["run"] + ", seed 0")
     assert extrapolation(pd.concat([made_up(), again], ignore_index=True)).equals(models)
-    found = correlations(models).set_index(["attention", "over"])
+    found = correlations(each_a_kind(models)).set_index(["attention", "over"])
     assert found.loc[("mass", "within tasks"), "value"] == pytest.approx(1)
     assert found.loc[("mass", "all models"), "value"] < 0.9
     assert found.loc[("mass", "sums"), "n"] == 4
@@ -194,6 +200,14 @@ def test_a_model_is_a_point_and_older_records_are_left_out():
     assert {axis.get_xlabel() for axis in figure.axes} == {"rollout"}
     assert [len(axis.lines[0].get_xdata()) for axis in figure.axes] == [4, 4]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["llama"]
+
+
+def test_seeds_of_a_kind_are_one_in_the_correlation():
+    models = each_a_kind(extrapolation(made_up()))
+    worse = models.assign(seed=9, accuracy=models["accuracy"] - 0.15)
+    both = pd.concat([models, worse], ignore_index=True)
+    assert by_kind(both)["accuracy"].tolist() == pytest.approx((models["accuracy"] - 0.075).tolist())
+    assert correlations(both).equals(correlations(models))
 
 
 def test_two_tests_of_a_task_are_two_panels_named_by_what_differs():
@@ -215,7 +229,7 @@ def test_models_are_ranked_with_those_of_the_same_test():
         value=strings["value"].where(strings["metric"] != "rollout, OOD", strings["value"] + 0.5) / 2,
     )
     models = extrapolation(pd.concat([strings, harder], ignore_index=True))
-    found = correlations(models).set_index(["attention", "over"])["value"]
+    found = correlations(each_a_kind(models)).set_index(["attention", "over"])["value"]
     assert found["mass", "strings"] == found["mass", "within tasks"] == pytest.approx(1)
     assert found["mass", "all models"] < 0.9
 

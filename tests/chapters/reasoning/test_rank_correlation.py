@@ -34,6 +34,11 @@ def test_one_thing_of_its_group_says_nothing():
     assert nothing.n == 0 and np.isnan(nothing.value)
 
 
+def test_one_order_has_no_interval_of_no_width():
+    found = rank_correlation(range(7), range(7))
+    assert found.value == pytest.approx(1) and found.n == 7 and np.isnan([found.low, found.high]).all()
+
+
 def test_a_number_that_never_changes_has_no_correlation():
     assert np.isnan(rank_correlation([1, 1, 1], [1, 2, 3]).value)
 

@@ -83,7 +83,9 @@ lab: $(STAMP) ## open the chapters in JupyterLab, widgets live
 	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) PYTHONSTARTUP=$(CURDIR)/book/pipeline/live_startup.py \
 	  $(BIN)/jupyter lab --ServerApp.contents_manager_class=book.pipeline.live.Chapters notebooks
 
+# Twice: what was edited in either is in both before the first command writes a line of the texts.
 sync: $(STAMP) ## bring notebooks/*.ipynb and notebooks/text/*.md to the newer of the two
+	$(BIN)/jupytext --sync notebooks/text/*.md
 	$(BIN)/python -m book.pipeline.colab
 	$(BIN)/jupytext --sync notebooks/text/*.md
 

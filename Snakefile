@@ -65,7 +65,7 @@ def code_of(notebook: str) -> list[str]:
 
 
 # The API pages are the docstrings of the package.
-PACKAGE = files("attnlib", ".py", ".js", ".css", ".csv")
+PACKAGE = files("attnlib", ".py", ".js", ".css", ".csv", ".wasm")
 PIPELINE = files("book/pipeline", ".py", ".smk")
 PROSE = ["index.md", "_config.yml", "_toc.yml", *(path for path in files("book") if path not in PIPELINE)]
 
@@ -92,7 +92,10 @@ rule notebook:
         notebook="notebooks/{notebook}.ipynb",
         parameters="notebooks/profiles/{notebook}/{profile}.yaml",
         models=needed,
-        records=lambda wildcards: files(f"results/{wildcards.notebook}"),
+        records=lambda wildcards: [
+            *files(f"results/{wildcards.notebook}"),
+            *files(f"results/models/{wildcards.notebook}"),
+        ],
         code=lambda wildcards: code_of(f"notebooks/{wildcards.notebook}.ipynb"),
         environment="constraints.txt",
     output:

@@ -30,7 +30,7 @@ LOOP = "attnlib.training.loop"
 
 _PLAIN = (bool, int, float, str, type(None))
 
-_HELD = str | bytes | list | dict | set | frozenset | np.ndarray
+_HELD = str | bytes | list | dict | set | frozenset | np.ndarray | torch.Tensor | functools.partial
 """What a class may hold under a name of its own, beside its methods and numbers."""
 
 
@@ -115,7 +115,7 @@ class _Reading:
 
     def add(self, total: Any, value: Any) -> None:
         """Update a hash by what a value holds."""
-        value = inspect.unwrap(value) if callable(value) else value
+        value = _unwrapped(value)
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes, PurePath)):
             total.update(f"{type(value).__name__} {value!r};".encode())
         elif isinstance(value, torch.Tensor):
@@ -171,8 +171,8 @@ class _Reading:
         if id(value) in self.seen:
             return
         self.seen.add(id(value))
-        if in_rooms := f"{value.__module__}.".startswith(tuple(f"{room}." for room in ROOMS)):
-            self.modules.add(value.__module__)
+        if in_rooms := f"{_home(value)}.".startswith(tuple(f"{room}." for room in ROOMS)):
+            self.modules.add(_home(value))
         if (in_rooms and "<lambda>" not in value.__qualname__) or not is_own(value):
             return
         if isinstance(value, types.FunctionType):
@@ -180,9 +180,12 @@ class _Reading:
             return
         self.add(total, [each for each in value.__mro__[1:] if is_own(each)])
         for name, member in sorted(vars(value).items()):
-            inner = getattr(member, "fget", None) or getattr(member, "func", member)  # of properties
+            inner = getattr(member, "fget", None) or member  # of properties
+            inner = inner.func if isinstance(inner, functools.cached_property) else inner
             inner = inner.__func__ if isinstance(inner, classmethod) else inner
-            inner = inspect.unwrap(inner) if callable(inner) else inner
+            if isinstance(inner, functools.partialmethod):
+                inner = (inner.func, inner.args, inner.keywords)
+            inner = _unwrapped(inner)
             made = isinstance(inner, types.FunctionType) and inner.__code__.co_filename == "<string>"
             told = types.FunctionType | bool | int | float | tuple
             if isinstance(inner, told if name.startswith("__") else told | _HELD) and not made:
@@ -219,9 +222,25 @@ def named(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
+def _home(thing: Any) -> Any:
+    """The module that a function or class is from: of a wrapper its own, not that of what it wraps."""
+    around = getattr(_unwrapped(thing), "__globals__", {})
+    return around.get("__name__", getattr(thing, "__module__", None))
+
+
+def _unwrapped(value: Any) -> Any:
+    """What lies under the wrappers of libraries, which say nothing; a reader's own say something."""
+    return inspect.unwrap(value, stop=_says_itself) if callable(value) else value
+
+
+def _says_itself(value: Any) -> bool:
+    file = getattr(getattr(value, "__code__", None), "co_filename", "<")
+    return not file.startswith("<") and not is_library(Path(file))
+
+
 def is_own(thing: Any) -> bool:
     """Whether a function, class or module is ours or the reader's, such as a notebook's, and no library's."""
-    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None) or ""
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else _home(thing) or ""
     if name.partition(".")[0] in (*PACKAGES, "__main__"):
         return True
     file = getattr(sys.modules.get(name), "__file__", None) or sys.executable

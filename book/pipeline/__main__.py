@@ -12,11 +12,14 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from .kept import say_damaged
+from .kept import discard_others, say_damaged
 
 PROFILES = ("smoke", "quick", "paper")
 READ = ("attnlib", "book", "notebooks", "results")
 """The folders that a build reads."""
+
+DRY = {"-n", "--dry-run", "--dryrun"}
+"""What has Snakemake only say what it would do."""
 
 
 def take_lock(path: Path) -> IO[str]:
@@ -47,8 +50,19 @@ def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
     chapters finish when one fails, so that one run names every failure.
     """
     target = f"build/{profile}/html/index.html"
-    options = ["--cores", str(cores), "--rerun-incomplete", "--nolock", "--keep-going", "--quiet", "all"]
-    return [sys.executable, "-m", "snakemake", target, *options, "--config", f"profile={profile}", *extra]
+    options = ["--cores", str(cores), "--rerun-incomplete", "--nolock", "--keep-going"]
+    quiet = [] if DRY & {*extra} else ["--quiet", "all"]
+    return [
+        sys.executable,
+        "-m",
+        "snakemake",
+        target,
+        *options,
+        *quiet,
+        "--config",
+        f"profile={profile}",
+        *extra,
+    ]
 
 
 def files_read() -> set[Path]:
@@ -65,7 +79,10 @@ def main() -> int:
     args, extra = parser.parse_known_args()
 
     lock = take_lock(Path("build/.lock"))
-    say_damaged(Path("build", args.profile))
+    say_damaged(build := Path("build", args.profile))
+    discard_others(
+        build, {path.parent.name for path in Path("notebooks/profiles").glob(f"*/{args.profile}.yaml")}
+    )
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
     read = files_read()
@@ -74,6 +91,8 @@ def main() -> int:
     # Handing the lock on keeps it held until Snakemake itself is gone.
     run = subprocess.Popen(snakemake(args.profile, args.cores, extra), pass_fds=(lock.fileno(),))
     status = run.wait()
+    if DRY & {*extra} or (status == 0 and not page.exists()):  # or less was asked for than the page
+        return status
     if status == 0:
         if page.stat().st_mtime_ns == before:
             print("Nothing to be done: nothing has changed since the last build.")

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +38,35 @@ def discard_damaged(build: Path) -> list[str]:
     """
     said = []
     for run in sorted((build / "runs").glob("*.json")):
-        notebook, results = build / "notebooks" / f"{run.stem}.ipynb", build / "results" / run.stem
+        _, notebook, results = _left_of(build, run.stem)
         try:
             # Snakemake leaves a file of its own in a folder, whose name begins with a dot.
             _check(run, [notebook, *(path for path in results.rglob("[!.]*") if path.is_file())])
         except (ValueError, OSError) as error:
-            for path in (run, notebook, results):
-                folder = os.path.isdir(path) and not path.is_symlink()
-                with in_words(path):
-                    shutil.rmtree(path) if folder else path.unlink(missing_ok=True)
+            _remove(build, run.stem)
             # Or Snakemake would see pages that are newer than all else, and nothing to be done.
             shutil.rmtree(build / "html", ignore_errors=True)
             said.append(f"{run.stem} is made again: {error}")
     return said
+
+
+def discard_others(build: Path, chapters: Collection[str]) -> None:
+    """Remove what a build has of chapters that the book has no longer: they would be counted."""
+    for run in sorted((build / "runs").glob("*.json")):
+        if run.stem not in chapters:
+            _remove(build, run.stem)
+
+
+def _left_of(build: Path, chapter: str) -> tuple[Path, Path, Path]:
+    """How a chapter's run went, its notebook, and the folder of its records."""
+    return build / f"runs/{chapter}.json", build / f"notebooks/{chapter}.ipynb", build / "results" / chapter
+
+
+def _remove(build: Path, chapter: str) -> None:
+    for path in _left_of(build, chapter):
+        folder = os.path.isdir(path) and not path.is_symlink()
+        with in_words(path):
+            shutil.rmtree(path) if folder else path.unlink(missing_ok=True)
 
 
 def say_damaged(build: Path) -> None:

@@ -82,7 +82,7 @@ def checked(given: Mapping[str, Any], notebook: Path, source: Path) -> dict[str,
         ProfileError: a name is not; names `source`, where they are from.
     """
     names = parameters_of(notebook)
-    for name in given:
+    for name in map(str, given):  # YAML's numbers are no names
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names) or 'none'}"

@@ -39,7 +39,9 @@ def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str
         modules_found = _reached()(modules, house=Path.cwd())
     found = {path.relative_to(Path.cwd()) for path in modules_found.values()}
     rooms = {path.parent for path in found if len(path.parts) > 2}  # what lies in `attnlib` itself has none
-    beside = {path for room in rooms for path in room.rglob("*") if path.suffix in {".js", ".css", ".csv"}}
+    beside = {
+        path for room in rooms for path in room.rglob("*") if path.suffix in {".js", ".css", ".csv", ".wasm"}
+    }
     return sorted(map(str, found | beside))
 
 

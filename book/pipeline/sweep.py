@@ -31,7 +31,7 @@ import math
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +107,7 @@ def planned(path: Path) -> Sweep:
     shared = _parameters_of(told, chapter, path)
     if "runs" in told:
         runs = [_one_run(run, shared, chapter, path) for run in _checked_runs(told["runs"], path)]
-        return Sweep(chapter, {name_of(run.parameters): run for run in runs}, record)
+        return Sweep(chapter, {name_of(chapter, run.parameters): run for run in runs}, record)
     if (
         not isinstance(lists, dict)
         or not lists
@@ -120,7 +120,7 @@ def planned(path: Path) -> Sweep:
         raise ProfileError(f"{path}: lists should make at most {MOST_RUNS:,} runs; got {n:,} ({sizes})")
     combined = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
     every = [Planned(shared | run, run) for run in combined]
-    return Sweep(chapter, {name_of(run.parameters): run for run in every}, record)
+    return Sweep(chapter, {name_of(chapter, run.parameters): run for run in every}, record)
 
 
 def _parameters_of(told: Mapping[str, Any], chapter: str, path: Path) -> dict[str, Any]:
@@ -152,9 +152,10 @@ def _one_run(run: Mapping[str, Any], shared: Mapping[str, Any], chapter: str, pa
     return Planned(own, {"of": run["of"]}, run.get("minutes", 0))
 
 
-def name_of(parameters: Mapping[str, Any]) -> str:
-    """A run's name: the same for the same parameters."""
-    return hashlib.sha256(json.dumps(parameters, sort_keys=True, default=str).encode()).hexdigest()[:10]
+def name_of(chapter: str, parameters: Mapping[str, Any]) -> str:
+    """A run's name: the same for the same parameters of a chapter."""
+    told = json.dumps([chapter, parameters], sort_keys=True, default=str)
+    return hashlib.sha256(told.encode()).hexdigest()[:10]
 
 
 def recorded(sweep: Sweep) -> dict[str, str]:
@@ -165,6 +166,7 @@ def recorded(sweep: Sweep) -> dict[str, str]:
 
     Raises:
         ParameterError: a run's parameters are refused by its chapter.
+        ValueError: a record's provenance is damaged.
     """
     from book.chapters.demands import unsaid  # seconds, and only where records are kept
     from book.chapters.refusals import ParameterError
@@ -177,21 +179,32 @@ def recorded(sweep: Sweep) -> dict[str, str]:
 
     asked = {name: whole(run.parameters) for name, run in sweep.runs.items()}
     found = dict[str, str]()
-    for path in sorted(Path("results", sweep.chapter).glob("*.json")):
-        told = read_sealed(path)["parameters"]
+    for path in sorted(Path("results", sweep.chapter).glob("*.parquet")):
+        told = read_sealed(path.with_suffix(".json"))["parameters"]
         with unsaid(), suppress(ParameterError):  # what can no longer be asked for is no run of today's
             kept = whole({key: value for key, value in told.items() if key in own})
             found |= {name: path.stem for name, each in asked.items() if each == kept}
     return found
 
 
-def keep_records(build: Path, sweep: Sweep) -> None:
-    """Copy the records of the runs that are done to `results/`: rows and provenance, as they are."""
-    folder = Path("results", sweep.chapter)
+def keep_records(build: Path, chapter: str, runs: Iterable[str]) -> None:
+    """Copy the records of those runs that are done to `results/`: provenance and rows, as they are.
+
+    A run that was killed may have left the one without the other. What is recorded already is not for
+    `runs`: since it was copied, it may have been amended, or stamped.
+    """
+    folder = Path("results", chapter)
     folder.mkdir(parents=True, exist_ok=True)
-    for run in sweep.runs:
-        for path in sorted((build / "results" / run / sweep.chapter).glob("[!.]*")):
-            write_atomically(folder / path.name, path.read_bytes())
+    for run in runs:
+        if is_done(build, run):
+            for rows in sorted((build / "results" / run / chapter).glob("*.parquet")):
+                for path in (rows.with_suffix(".json"), rows):
+                    write_atomically(folder / path.name, path.read_bytes())
+
+
+def is_done(build: Path, run: str) -> bool:
+    """Whether a run has come to its end."""
+    return (build / f"runs/{run}.json").exists()
 
 
 def lay_out(build: Path, sweep: Sweep) -> None:
@@ -252,10 +265,11 @@ def main() -> int:
         return 2
     lock = take_lock(Path("build/.lock"))
     say_damaged(build)
-    before = {}
-    if sweep.record:
-        keep_records(build, sweep)
-        before = recorded(sweep)
+    try:
+        before = recorded(sweep) if sweep.record else {}
+    except ValueError as error:  # a ParameterError is one
+        print(error, file=sys.stderr)
+        return 2
     left = [name for name in sweep.runs if name not in before]
     print(said_before(sweep, before, left), flush=True)
     lay_out(build, sweep)
@@ -266,8 +280,8 @@ def main() -> int:
     command = [sys.executable, "-m", "snakemake", *targets, *options, *quiet, *extra]
     status = subprocess.run(command, pass_fds=(lock.fileno(),), check=False).returncode if left else 0
     if sweep.record:
-        keep_records(build, sweep)
-    done = [name for name in sweep.runs if name in before or (build / f"runs/{name}.json").exists()]
+        keep_records(build, sweep.chapter, left)
+    done = [name for name in sweep.runs if name in before or is_done(build, name)]
     found = table(build, sweep, before)
     write_whole(build / "table.csv", found.to_csv(index=False))
     print(f"{len(done)} of {len(sweep.runs)} runs done; {len(found)} rows in {build}/table.csv")

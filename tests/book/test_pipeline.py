@@ -27,15 +27,18 @@ from attnlib.widgets.language_model_explorer import BOOK, LanguageModelExplorer
 from book.chapters.records import record
 from book.chapters.records.reproduced import reproduced
 from book.chapters.records.runs import read_all
+from book.pipeline import __main__ as building
 from book.pipeline import execute, pictures
 from book.pipeline.__main__ import take_lock
 from book.pipeline.absent import fill_absent
 from book.pipeline.contents import documents
 from book.pipeline.download import write_out
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
+from book.pipeline.kept import discard_others
 from book.pipeline.profiles import ProfileError
+from book.pipeline.reached import files_reached
 from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
-from book.pipeline.sweep import Planned, Sweep, keep_records, recorded, said_before
+from book.pipeline.sweep import Planned, Sweep, keep_records, name_of, recorded, said_before
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.sweep import table as table_of
 from book.pipeline.times import set_apart
@@ -187,6 +190,12 @@ def test_a_second_run_does_nothing_and_an_edit_runs_the_chapters_that_reach_it(
     assert "notebook=second" in plan and "notebook=first" not in plan and "rule book" in plan
 
     assert make(project, plain).returncode == 0
+    # A model that comes with the book, for the chapter that shows it.
+    (project / "results/models/first").mkdir(parents=True)
+    (project / "results/models/first/model.safetensors").touch()
+    plan = planned(project)
+    assert "notebook=first" in plan and "notebook=second" not in plan
+    shutil.rmtree(project / "results/models")
     # A line of the code of one chapter, and of what executes all of them.
     (project / "book/first/one.py").write_text("two = 3\n")
     plan = planned(project)
@@ -517,6 +526,26 @@ def test_every_document_of_a_table_of_contents_is_found() -> None:
     assert list(documents(toc)) == ["index", "a", "b"]
 
 
+def test_of_a_chapter_that_the_book_has_no_longer_nothing_is_left(tmp_path: Path) -> None:
+    for chapter in ("first", "gone"):
+        for place in (f"runs/{chapter}.json", f"notebooks/{chapter}.ipynb", f"results/{chapter}/x.parquet"):
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / place).touch()
+    discard_others(tmp_path, {"first"})
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"runs/first.json", "notebooks/first.ipynb", "results/first/x.parquet"}
+
+
+def test_a_dry_run_says_what_it_would_do() -> None:
+    assert "--quiet" in building.snakemake("smoke", 1, [])
+    assert "--quiet" not in building.snakemake("smoke", 1, ["-n"])
+
+
+def test_a_page_is_made_again_where_an_engine_is() -> None:
+    reached = files_reached(("attnlib.widgets.live",))
+    assert any(path.endswith(".wasm") for path in reached) and any(path.endswith(".js") for path in reached)
+
+
 def test_what_was_damaged_since_is_made_again(built: Path, plain: str) -> None:
     build = built / "build/smoke"
     for path in (build / "runs/first.json", build / "notebooks/second.ipynb"):
@@ -705,10 +734,20 @@ def test_records_of_a_sweep_are_kept_as_they_are(tmp_path: Path, monkeypatch: py
     asked = Sweep("first", {"0a": Planned({}, {}), "0b": Planned({}, {})}, record=True)
     made = tmp_path / "build/results/0a/first"
     made.mkdir(parents=True)
-    (made / "x.json").write_bytes(b"made")
-    (made / ".snakemake_timestamp").touch()
-    keep_records(tmp_path / "build", asked)
-    assert {path.name: path.read_bytes() for path in Path("results/first").iterdir()} == {"x.json": b"made"}
+    (made / "x.json").write_bytes(b"made")  # and killed before the rows were there
+    keep_records(tmp_path / "build", "first", asked.runs)
+    assert not [*Path("results/first").iterdir()]
+    for name in ("x.parquet", ".snakemake_timestamp", "y.parquet.0bad.tmp"):
+        (made / name).write_bytes(b"rows")
+    (tmp_path / "build/runs").mkdir()
+    (tmp_path / "build/runs/0a.json").touch()
+    keep_records(tmp_path / "build", "first", asked.runs)
+    kept = {path.name: path.read_bytes() for path in Path("results/first").iterdir()}
+    assert kept == {"x.json": b"made", "x.parquet": b"rows"}
+
+
+def test_runs_of_two_chapters_are_two_though_their_parameters_are_the_same() -> None:
+    assert name_of("first", {"seconds": 0}) != name_of("second", {"seconds": 0})
 
 
 @pytest.mark.parametrize("file", sorted(Path("sweeps").glob("*.yaml")), ids=lambda file: file.stem)

@@ -185,6 +185,22 @@ def test_a_readers_code_counts_as_far_as_it_is_used(tmp_path, monkeypatch):
         assert key_of_reader(**other) != key, other
 
 
+PARTIAL = """from functools import partial, partialmethod
+def g(self, n): return n
+class A:
+    f = {}
+def loss(m, b): return A().f()
+"""
+WRAPPED = """from functools import wraps
+from torch.nn.functional import cross_entropy
+def times(f):
+    @wraps(f)
+    def scaled(*args): return {} * f(*args)
+    return scaled
+loss = times({})
+"""
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -204,6 +220,15 @@ def test_a_readers_code_counts_as_far_as_it_is_used(tmp_path, monkeypatch):
             "class A:\n @classmethod\n def w(cls): return 1\ndef loss(m, b): return A.w()",
             "class A:\n @classmethod\n def w(cls): return 2\ndef loss(m, b): return A.w()",
         ),
+        (
+            "from torch import tensor\nclass A:\n w = tensor(1)\ndef loss(m, b): return A.w",
+            "from torch import tensor\nclass A:\n w = tensor(2)\ndef loss(m, b): return A.w",
+        ),
+        (PARTIAL.format("partial(pow, 1)"), PARTIAL.format("partial(pow, 2)")),
+        (PARTIAL.format("partialmethod(g, 1)"), PARTIAL.format("partialmethod(g, 2)")),
+        (WRAPPED.format(1, "lambda m, b: 1"), WRAPPED.format(2, "lambda m, b: 1")),
+        (WRAPPED.format(1, "lambda m, b: 1"), WRAPPED.format(1, "lambda m, b: 2")),
+        (WRAPPED.format(1, "cross_entropy"), WRAPPED.format(2, "cross_entropy")),
         ("loss = [1.0].__getitem__", "loss = [2.0].__getitem__"),
         ("loss = {0: 1.0}.get", "loss = {0: 2.0}.get"),
         (

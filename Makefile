@@ -7,7 +7,7 @@ PYTHON  ?= python3#     the interpreter that makes .venv: 3.11 or newer
 PROFILE ?= quick#       smoke (seconds, to test), quick (minutes), paper (the papers' own scale)
 CORES   ?= 2#           notebooks run side by side, one thread each: small models are fastest so
 PORT    ?= 8000
-ROOM    ?=#             a room of attnlib, a chapter of book/chapters, or book: `make test` of it alone
+ROOM    ?=#             a room of attnlib, a chapter (a folder of tests/chapters), or book: `make test` of it alone
 FLAGS   ?=#             more for Snakemake: --profile book/pipeline/slurm runs chapters as jobs of a cluster
 ADDRESS := 127.0.0.1
 
@@ -62,7 +62,7 @@ ifeq ($(ROOM),)
 	  wait $$types || failed=$$?; cat build/types.txt; exit $${failed:-0}
 else
 	$(PYTEST) -m "not slow and not book" \
-	  $(or $(strip $(OF_ROOM)),$(error ROOM should be a room of attnlib, a chapter of book/chapters, or book. Got '$(ROOM)' instead))
+	  $(or $(strip $(OF_ROOM)),$(error ROOM should be a folder of tests/attnlib or tests/chapters, or book. Got '$(ROOM)' instead))
 endif
 
 test-long: $(STAMP) ## the tests that `make test` leaves out

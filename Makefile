@@ -43,10 +43,11 @@ sweep: $(STAMP) ## a chapter with every combination of some parameters, and one 
 pdf: book ## the built book as one PDF, build/<profile>/book.pdf; needs Chromium
 	@$(BIN)/python -m book.pipeline.pdf build/$(PROFILE)
 
-# A worker that is done takes what another has not begun. Browser tests skip where no Chromium is found, and the reason
-# is printed. What is long by nature has the mark `slow`: damage at full size, parameters far from a chapter's own,
-# kills, spawned processes, the wheel, further books.
+# A worker that is done takes what another has not begun. What builds or opens the book has the mark `book` (browser tests
+# skip where no Chromium is found, and the reason is printed); what is long by nature has `slow`: damage at full size,
+# parameters far from a chapter's own, kills, spawned processes, the wheel, further books.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal
+SHORT := "not slow and not book"
 # The tests of a room: its folder, and those that execute the chapter's notebook, which has the name of a file of it.
 CHAPTER = $(basename $(notdir $(wildcard book/chapters/$(ROOM)/*.py)))
 OF_ROOM = $(wildcard tests/attnlib/$(ROOM) tests/chapters/$(ROOM) $(filter tests/book,tests/$(ROOM)) \
@@ -56,17 +57,17 @@ style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-test: style ## style, types, and the tests: a quarter of an hour [ROOM=rollout: one room, without the built book, in one]
+test: style ## style, types, and the tests that need no built book: ten minutes [ROOM=rollout: of one room, in one]
 ifeq ($(ROOM),)
-	@mkdir -p build; $(BIN)/mypy >build/types.txt & types=$$!; $(PYTEST) -m "not slow" || failed=$$?; \
+	@mkdir -p build; $(BIN)/mypy >build/types.txt & types=$$!; $(PYTEST) -m $(SHORT) || failed=$$?; \
 	  wait $$types || failed=$$?; cat build/types.txt; exit $${failed:-0}
 else
-	$(PYTEST) -m "not slow and not book" \
+	$(PYTEST) -m $(SHORT) \
 	  $(or $(strip $(OF_ROOM)),$(error ROOM should be a folder of tests/attnlib or tests/chapters, or book. Got '$(ROOM)' instead))
 endif
 
-test-long: $(STAMP) ## the tests that `make test` leaves out
-	$(PYTEST) -m slow
+test-long: $(STAMP) ## the tests that `make test` leaves out: the book at its smallest, in a browser, and what is long by nature
+	$(PYTEST) -m "slow or book"
 
 test-all: test test-long ## everything: both
 

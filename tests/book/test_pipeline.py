@@ -167,6 +167,7 @@ def outputs(project: Path) -> set[str]:
     }
 
 
+@pytest.mark.book
 def test_a_second_run_does_nothing_and_an_edit_runs_the_chapters_that_reach_it(
     project: Path, plain: str
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_second_run_does_nothing_and_an_edit_runs_the_chapters_that_reach_it(
     assert "second book/pipeline/roles.py has changed" in said
 
 
+@pytest.mark.book
 def test_a_chapter_that_takes_another_ones_models_comes_after_it(project: Path) -> None:
     first = "build/smoke/notebooks/first.ipynb"
     assert "notebook=second" not in snakemake(project, "--dry-run", first)
@@ -217,6 +219,7 @@ def test_a_chapter_that_takes_another_ones_models_comes_after_it(project: Path) 
     assert "without_this_profile" not in plan and "to_come" not in plan
 
 
+@pytest.mark.book
 def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(project: Path, plain: str) -> None:
     write_chapter(project, "second", "ok = True", "\n# the ratio\nratio = 1 / 0", "never = 1")
     failed = make(project, plain)
@@ -234,6 +237,7 @@ def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(proje
     assert "first " not in mended.stdout
 
 
+@pytest.mark.book
 def test_a_file_removed_during_a_build_is_named(built: Path, plain: str) -> None:
     project = built
     record = project / "results/second/run-0.json"
@@ -546,6 +550,7 @@ def test_a_page_is_made_again_where_an_engine_is() -> None:
     assert any(path.endswith(".wasm") for path in reached) and any(path.endswith(".js") for path in reached)
 
 
+@pytest.mark.book
 def test_what_was_damaged_since_is_made_again(built: Path, plain: str) -> None:
     build = built / "build/smoke"
     for path in (build / "runs/first.json", build / "notebooks/second.ipynb"):

@@ -228,6 +228,7 @@ def equal_or_said(use: Callable[[], Any], expected: Any, named: set[str], what: 
     signal.alarm(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", KEPT)
 def test_something_else_stands_in_the_place_of_a_file_or_folder(home: Path, make: Any) -> None:
     expected, found = places(home, make)

@@ -7,6 +7,7 @@ SHORT = ("-y", "published: []", "-y", "also: []", "-p", "sampling", "0", "-p", "
 pytestmark = pytest.mark.notebook
 
 
+@pytest.mark.slow
 def test_another_problem_and_one_seed_without_the_comparisons(papermill, tmp_path):
     words = ("-p", "problem", "17+9", "-y", "seeds: [3]", "-p", "tensorboard", "true")
     done = papermill("arithmetic_lens", *SHORT, *words)

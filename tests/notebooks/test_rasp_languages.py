@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.notebook
 
 
+@pytest.mark.slow
 def test_another_language_and_depth(papermill):
     words = ("-p", "language", "sort", "-p", "n_layers", "2", "-p", "sequence", "badge")
     done = papermill("rasp_languages", *words)

@@ -3,6 +3,7 @@
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.notebook
 def test_other_options_and_no_head_start(papermill):
     options = 'options: ["both directions", "without context"]\nhead_starts: []\nbetween: []'

@@ -106,8 +106,10 @@ def carried(data: Data) -> dict[str, str]:
     return {NPZ: base64.b64encode(file.getvalue()).decode()}
 
 
+_NUMBER = r"-?(?:[\d,]*\.)?[\d,]*\d(?:e[+-]?\d+)?"
 INTERVAL = re.compile(
-    r"\+?(?P<value>-?[\d.]+)(?: %| points)? \[(?:\+?(?P<low>-?[\d.]+), \+?(?P<high>-?[\d.]+))?.*\].*"
+    rf"^\+?(?P<value>{_NUMBER})(?: %| points)? "
+    rf"\[(?:\+?(?P<low>{_NUMBER}), \+?(?P<high>{_NUMBER})|(?=\D*interval|n = |[+-]?\d|never))[^\]]*\].*$"
 )
 """A number with its interval, as tables say it (`attnlib.stats.with_interval`)."""
 
@@ -122,7 +124,7 @@ def as_csv(rows: pd.DataFrame) -> str:
     columns: list[pd.Series] = []
     for name in rows:
         texts = rows[name].astype(str)
-        ends = texts.str.extract(INTERVAL)
+        ends = texts.str.extract(INTERVAL).replace(",", "", regex=True)
         columns += [
             rows[name] if ends.isna().all(axis=None) else ends["value"].fillna(texts).rename(str(name))
         ]

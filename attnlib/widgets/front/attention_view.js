@@ -171,7 +171,7 @@ export class AttentionView extends View {
     this.map.focus(q, k, this.hover && k >= 0 ? this.cellText(q, k) : "");
     this.lines.focus(q, k);
     this.tint(q);
-    this.say(q < 0 ? "" : this.describe(q), "Point at a row or a token, or choose one with the arrow keys.");
+    this.say(q < 0 ? "" : this.describe(q) + (k < 0 ? "" : ` On '${this.data.keys[k]}' (${k}): ${format(this.view.values[q * this.data.columns + k])}.`), "Point at a row or a token, or choose one with the arrow keys.");
   }
 
   tint(q) {
@@ -246,7 +246,7 @@ export class AttentionView extends View {
     this.showFocus();
     if (!this.view) return;
     this.announce();
-    if (!this.hover) this.map.reveal(this.query, this.key);
+    if (!this.hover) { this.map.reveal(this.query, this.key); this.lines.reveal(this.query); }
   }
 
   pick({ q, k }) {

@@ -108,10 +108,15 @@ export function surface(target, width, height) {
 
 export const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
+const LEFTWARD = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** Text whose quoted tokens stand apart if any is written from right to left: or the numbers behind it would go before it. */
+export const isolated = (text) => (LEFTWARD.test(text) ? text.replace(/'[^']*'/g, "\u2068$&\u2069") : text);
+
 /** A label cut to a width, with an ellipsis. */
 export function fit(pen, text, width) {
   if (pen.measureText(text).width <= width) return text;
-  const letters = [...text];
+  const letters = [...text.slice(0, 8 * Math.ceil(width))]; // letters less than 1/8 pixel wide there are none
   while (letters.length > 1 && pen.measureText(letters.join("") + "…").width > width) letters.pop();
   return letters.join("") + "…";
 }

@@ -6,7 +6,7 @@
 
 import { canvas, make, surface, tick, visible } from "./common.js";
 import { tableHead, tableRow } from "./view.js";
-import { largestAt, number, ordinal, rank } from "./scores_data.js";
+import { largestAt, number, placed } from "./scores_data.js";
 import { renderer, ScoresView } from "./scores_view.js";
 import { lead, MOST_WORDS, pointing, tintOf, tokenAt, TokenRow } from "./token_row.js";
 import "./dynamics_explorer.css";
@@ -116,10 +116,10 @@ class DynamicsView extends ScoresView {
   describeChosen() { return this.token < 0 ? "" : this.describe(this.token); }
 
   describe(at) {
-    const { data } = this, count = data.tokens.length;
+    const { data } = this;
     const parts = data.scores.map((score) => {
-      const values = this.valuesOf(score), place = rank(values, at);
-      return `${score.name} ${number(values[at], score)} (${place === 1 ? "the largest" : `${ordinal(place)} of ${count}`})`;
+      const values = this.valuesOf(score);
+      return `${score.name} ${number(values[at], score)} (${placed(values, at)})`;
     });
     return `'${data.names[at]}' (${at}): ${parts.join(", ")}.`;
   }

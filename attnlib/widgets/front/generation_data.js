@@ -74,10 +74,10 @@ export function cellText(data, row, g, layer, k) {
 
 /** What the list does not say: how much of it all is the prompt, and the token pointed at. */
 export function describe(data, g, layer, k, hidden) {
-  const row = rowOf(data, g, layer), all = sum(row);
+  const row = rowOf(data, g, layer), all = Math.min(sum(row), 1); // what was rounded adds up to a little more
   const lost = hidden ? all - sum(rowOf(data, g, layer, hidden)) : 0;
   const filter = lost > 0 ? `, ${lost.toFixed(2)} of it on hidden tokens` : "";
-  const rest = all < 0.995 ? "; the rest is on tokens generated before" : "";
+  const rest = g > 0 && all < 0.995 ? "; the rest is on tokens generated before" : "";
   const share = data.shares ? `${tokenName(data, g)}, ${data.at(layer)}: ${all.toFixed(2)} is on the prompt${filter}${rest}. ` : "";
   const likely = data.likely ? `Its probability was ${data.likely(g).toPrecision(2)}. ` : "";
   return share + likely + (k < 0 ? "" : `On '${data.keys[k]}' (${k}): ${data.number(row[k])}.`);

@@ -6,7 +6,7 @@
 //
 // May be touched for: cells, labels, legend, zoom.
 
-import { canvas, clamp, fit, FONT, make, surface, tick } from "./common.js";
+import { canvas, clamp, fit, FONT, isolated, make, surface, tick } from "./common.js";
 import { bitmap, shrunk } from "./themes.js";
 import "./heat_map.css";
 
@@ -189,7 +189,7 @@ export class HeatMap {
     this.focused = [q, k];
     this.mark(q, k);
     this.tip.hidden = !tip;
-    this.tip.textContent = tip;
+    this.tip.textContent = isolated(tip);
     if (!tip) return;
     const { above, cell, stage } = this, y = above + q * cell - stage.scrollTop;
     const x = this.left + (k + 0.5) * cell - stage.scrollLeft - this.tip.offsetWidth / 2;

@@ -66,6 +66,12 @@ export class Lines {
     });
   }
 
+  /** Scrolls so that row q (-1: any) is seen. */
+  reveal(q) {
+    const { node } = this;
+    if (q >= 0) node.scrollTop = clamp(node.scrollTop, (q + 1) * STEP - node.clientHeight, q * STEP);
+  }
+
   /** The query beside the pointer, in the left half; else null. */
   at(event) {
     const box = this.field.getBoundingClientRect(), q = Math.floor((event.clientY - box.top) / STEP);

@@ -108,10 +108,11 @@ class MeasureView extends View {
 
   paint() {
     if (!this.dress()) return; // called again when there is some width
-    for (const { score, row } of this.sides) row.paint(this.theme, score?.values[0], score?.scale, score?.signed);
+    const signed = this.sides.some(({ score }) => score?.signed); // one way from number to colour on both sides
+    for (const { score, row } of this.sides) row.paint(this.theme, score?.values[0], score?.scale, signed);
     tintNode(this.favours, this.theme.above[255]);
     tintNode(this.opposes, this.theme.below[255]);
-    this.opposed.hidden = !this.sides.some(({ score }) => score?.signed);
+    this.opposed.hidden = !signed;
     this.showFocus();
     this.fill();
   }

@@ -2,7 +2,7 @@
 //
 // May be touched for: another form of what attnlib.widgets.scores stores. Nothing here is drawn.
 
-import { clamp, sum } from "./common.js";
+import { sum } from "./common.js";
 import { inflateItem } from "./inflate.js";
 import { signed } from "./curves.js";
 
@@ -26,13 +26,20 @@ export function number(value, { scale, signed: both }) {
   if (value === 0) return "0";
   const root = Math.sqrt(Math.abs(value) / scale), half = 0.5 / (both ? 127 : 255);
   const error = scale * ((root + half) ** 2 - root ** 2);
-  const digits = clamp(Math.floor(-Math.log10(2 * error)), 0, 5), least = 10 ** -digits;
+  const right = Math.min(Math.floor(-Math.log10(2 * error)), 5), digits = Math.max(right, 0), least = 10 ** -digits;
+  if (right < 0) value = Math.round(value * 10 ** right) / 10 ** right;
   if (Math.abs(value) < least / 2) return both ? (value > 0 ? `+<${least}` : `−<${least}`) : `<${least}`;
   return (both && value > 0 ? "+" : "") + signed(value, digits);
 }
 
 /** The place of a token when all are sorted from the largest: 1 is the largest. */
 export const rank = (values, at) => 1 + values.reduce((above, value) => above + (value > values[at]), 0);
+/** The same in words. What was stored as the same number may be a little more or less: its places are a range. */
+export function placed(values, at) {
+  const first = rank(values, at), equal = values.reduce((all, value) => all + (value === values[at]), 0), last = first + equal - 1;
+  if (equal === 1) return first === 1 ? "the largest" : `${ordinal(first)} of ${values.length}`;
+  return `${ordinal(first)} to ${ordinal(last)} of ${values.length}`;
+}
 export const ordinal = (place) => `${place}${{ 1: "st", 2: "nd", 3: "rd" }[place % 100 > 10 && place % 100 < 14 ? 0 : place % 10] ?? "th"}`;
 export const magnitude = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 export const largestAt = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);

@@ -3,7 +3,7 @@
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-import { clamp, frame, LONGEST, make, rest, watch } from "./common.js";
+import { clamp, frame, isolated, LONGEST, make, rest, watch } from "./common.js";
 import { save } from "./saving.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
@@ -59,7 +59,7 @@ export class View {
 
   /** Says what is in focus; where nothing is, what to do. */
   say(words, hint) {
-    this.readout.textContent = words || hint;
+    this.readout.textContent = isolated(words || hint);
     this.readout.classList.toggle("attnx-idle", !words);
   }
 

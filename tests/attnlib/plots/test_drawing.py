@@ -82,6 +82,15 @@ def test_names_of_columns_with_several_levels_are_joined():
     assert as_csv(rows) == 'run,"top, 5"\n1,2\n'
 
 
+def test_a_text_with_brackets_is_no_interval_and_large_and_small_numbers_are() -> None:
+    texts = ["the film was great . [SEP]", "he is 25 [MASK] old"]
+    assert pd.read_csv(io.StringIO(as_csv(pd.DataFrame({"x": texts}))))["x"].tolist() == texts
+    numbers = pd.read_csv(
+        io.StringIO(as_csv(pd.DataFrame({"x": ["1,234 [1,200, 1,300]", "1e-05 [1e-06, 1e-04]"]})))
+    )
+    assert numbers.values.tolist() == [[1234, 1200, 1300], [1e-5, 1e-6, 1e-4]]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_figure_is_as_wide_as_the_column_and_has_the_colours_of_its_theme(bundle, theme):
     svg = bundle[DARK if theme == "dark" else "image/svg+xml"]

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer, MeasureExplorer
+from tests.attnlib.widgets import test_dynamics_explorer as dynamics
 from tests.attnlib.widgets.test_explorer_pages import EXPLORERS
 from tests.browser import becomes, canvas_hash, connect, downloaded, drawn, readout
 
@@ -211,6 +212,45 @@ def test_a_link_holds_lines_colours_and_the_key_too(opened) -> None:
     page.locator(".attnx-drawn").wait_for()
     drawn(page)
     assert canvas_hash(page, ".attnx-drawn") == shown
+
+
+def test_the_weight_of_the_chosen_cell_is_read_out_and_its_row_of_lines_is_seen(opened) -> None:
+    n = 80
+    weights = torch.full((1, 1, n, n), 1 / n)
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], weights))
+    stage = page.locator(".attnx-stage")
+    stage.focus()
+    for key in ("Home", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    page.mouse.move(1, 1)
+    assert re.search(r" On 't\d+' \(\d+\): 0\.01\d*\.$", readout(page)), readout(page)
+    page.get_by_label("How attention is drawn").select_option("lines")
+    page.locator(".attnx-strip button").first.focus()
+    page.keyboard.press("End")
+    drawn(page)
+    assert page.locator(".attnx-lines").evaluate("node => node.scrollTop") > 500
+
+
+def test_tokens_from_right_to_left_keep_their_numbers_behind_them(opened) -> None:
+    words = ["שלום", "עולם", "היום", "מחר"]
+    page = opened(
+        AttentionExplorer(words, torch.eye(4)[None, None]),
+        AttentionExplorer(list("abcd"), torch.eye(4)[None, None]),
+    )
+    for place, apart in ((0, True), (1, False)):
+        page.locator(".attnx-overlay").nth(place).click(position={"x": 40, "y": 40})
+        said = page.locator(".attnx-readout").nth(place).inner_text()
+        assert ("\u2068'" in said and "'\u2069" in said) == apart, said
+
+
+def test_places_of_scores_that_are_stored_as_one_are_a_range(opened) -> None:
+    """In a byte they are alike; which of them is the larger is not known."""
+    alike = dynamics.document(tokens=list("abcd"), scores={"alpha": np.tile([0.5, 0.2, 0.2001, 0.1], (3, 1))})
+    page = opened(dynamics.explorer({"T": alike}))
+    page.locator(".attnd-token").nth(1).hover()
+    assert "(2nd to 3rd of 4)" in readout(page)
+    page.locator(".attnd-token").nth(0).hover()
+    assert "(the largest)" in readout(page)
 
 
 def test_what_can_be_pressed_is_large_enough_for_a_finger(opened) -> None:

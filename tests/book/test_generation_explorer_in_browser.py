@@ -104,7 +104,8 @@ def test_the_text_is_tinted_and_the_largest_are_listed_for_the_token_pointed_at(
         assert len(colours) == 6 and shades == sorted(shades) and shades[0] < shades[-1]
         caption = page.locator(".attng-list .attnx-caption").inner_text()
         assert caption.startswith(f"'{NEW[g].replace(' ', '␣')}' ({g})")
-        assert "mean over layers: 0.90 is on the prompt; the rest" in readout(page)
+        rest = "; the rest is on tokens generated before" if g else ""  # before the first there is none
+        assert f"mean over layers: 0.90 is on the prompt{rest}." in readout(page)
     page.locator(".attnx-title, .attnx-caption").first.hover()
     assert listed(page)[0][0] == mean[0].argmax()  # the chosen one again
 

@@ -11,7 +11,7 @@ import yaml
 
 sys.path.insert(0, workflow.basedir)
 
-from book.pipeline.reached import about_to_run, files_reached
+from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached
 
 PROFILE = config.get("profile", "quick")
 # What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
@@ -37,23 +37,18 @@ def files(folder: str, *suffixes: str) -> list[str]:
     return sorted(str(path) for path in found if not suffixes or path.suffix in suffixes)
 
 
-def chapters(profile: str) -> list[str]:
-    """The notebooks that have this profile."""
-    return sorted(path.parent.name for path in Path("notebooks/profiles").glob(f"*/{profile}.yaml"))
-
-
 def needed(wildcards) -> list[str]:
     """How the runs of those chapters went whose models this one takes: they come first."""
     declared = Path("notebooks/needs.yaml")
     needs = yaml.safe_load(declared.read_text()) if declared.exists() else {}
-    both = set(needs.get(wildcards.notebook, [])) & set(chapters(wildcards.profile))
+    both = set(needs.get(wildcards.notebook, [])) & set(chapters_of(wildcards.profile))
     return expand("build/{profile}/runs/{notebook}.json", profile=wildcards.profile, notebook=sorted(both))
 
 
 def executed(profile: str) -> list[str]:
     """What the book needs of every chapter: the executed notebook, and how the run went."""
     both = ("build/{profile}/notebooks/{notebook}.ipynb", "build/{profile}/runs/{notebook}.json")
-    return expand(both, profile=profile, notebook=chapters(profile))
+    return expand(both, profile=profile, notebook=chapters_of(profile))
 
 
 def code_of(notebook: str) -> list[str]:
@@ -65,7 +60,7 @@ def code_of(notebook: str) -> list[str]:
 
 
 # The API pages are the docstrings of the package.
-PACKAGE = files("attnlib", ".py", ".js", ".css", ".csv", ".wasm")
+PACKAGE = files("attnlib", ".py", *BESIDE)
 PIPELINE = files("book/pipeline", ".py", ".smk")
 PROSE = ["index.md", "_config.yml", "_toc.yml", *(path for path in files("book") if path not in PIPELINE)]
 

@@ -109,7 +109,7 @@ def carried(data: Data) -> dict[str, str]:
 _NUMBER = r"-?(?:[\d,]*\.)?[\d,]*\d(?:e[+-]?\d+)?"
 INTERVAL = re.compile(
     rf"^\+?(?P<value>{_NUMBER})(?: %| points)? "
-    rf"\[(?:\+?(?P<low>{_NUMBER}), \+?(?P<high>{_NUMBER})|(?=\D*interval|n = |[+-]?\d|never))[^\]]*\].*$"
+    rf"\[(?:\+?(?P<low>{_NUMBER}), \+?(?P<high>{_NUMBER})|no interval|[^\]]*never)[^\]]*\].*$"
 )
 """A number with its interval, as tables say it (`attnlib.stats.with_interval`)."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from .kept import discard_others, say_damaged
+from .reached import chapters_of
 
 PROFILES = ("smoke", "quick", "paper")
 READ = ("attnlib", "book", "notebooks", "results")
@@ -51,18 +52,8 @@ def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
     """
     target = f"build/{profile}/html/index.html"
     options = ["--cores", str(cores), "--rerun-incomplete", "--nolock", "--keep-going"]
-    quiet = [] if DRY & {*extra} else ["--quiet", "all"]
-    return [
-        sys.executable,
-        "-m",
-        "snakemake",
-        target,
-        *options,
-        *quiet,
-        "--config",
-        f"profile={profile}",
-        *extra,
-    ]
+    options += [] if DRY & {*extra} else ["--quiet", "all"]
+    return [sys.executable, "-m", "snakemake", target, *options, "--config", f"profile={profile}", *extra]
 
 
 def files_read() -> set[Path]:
@@ -80,9 +71,7 @@ def main() -> int:
 
     lock = take_lock(Path("build/.lock"))
     say_damaged(build := Path("build", args.profile))
-    discard_others(
-        build, {path.parent.name for path in Path("notebooks/profiles").glob(f"*/{args.profile}.yaml")}
-    )
+    discard_others(build, chapters_of(args.profile))
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
     read = files_read()

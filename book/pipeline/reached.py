@@ -11,6 +11,9 @@ from typing import Any
 CLOSURE = "attnlib/training/closure.py"
 """Run as a file: the package around it would take seconds to import."""
 
+BESIDE = (".js", ".css", ".csv", ".wasm")
+"""What lies beside Python's files and makes pages, too."""
+
 TIME = re.compile(
     r"^#.*?([^#:,.;]*\b(?:second|minute|hour|day)s?\b(?: or two)?)", re.MULTILINE | re.IGNORECASE
 )
@@ -26,7 +29,7 @@ def _reached() -> Any:
 def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str]:
     """The files that modules, and the cells of a notebook, reach by import.
 
-    With a module come the files beside and below it that are no Python: style sheets, scripts, tables.
+    With a module come the files `BESIDE` and below it.
     """
     cells = json.loads(Path(notebook).read_text())["cells"] if notebook else []
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
@@ -39,10 +42,13 @@ def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str
         modules_found = _reached()(modules, house=Path.cwd())
     found = {path.relative_to(Path.cwd()) for path in modules_found.values()}
     rooms = {path.parent for path in found if len(path.parts) > 2}  # what lies in `attnlib` itself has none
-    beside = {
-        path for room in rooms for path in room.rglob("*") if path.suffix in {".js", ".css", ".csv", ".wasm"}
-    }
+    beside = {path for room in rooms for path in room.rglob("*") if path.suffix in BESIDE}
     return sorted(map(str, found | beside))
+
+
+def chapters_of(profile: str) -> list[str]:
+    """The chapters that have this profile."""
+    return sorted(path.parent.name for path in Path("notebooks/profiles").glob(f"*/{profile}.yaml"))
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:

@@ -20,7 +20,7 @@ its own profile and parameters::
 
 Each run is a job of the Snakefile and leaves its executed notebook and its record under
 `build/sweeps/<file>/`; what is there already is not run again. With `record`, nor is what `results/` holds a
-record of, and records are copied there.
+record of, and records are copied there as the sweep ends.
 """
 
 import argparse

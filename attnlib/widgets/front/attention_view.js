@@ -171,7 +171,7 @@ export class AttentionView extends View {
     this.map.focus(q, k, this.hover && k >= 0 ? this.cellText(q, k) : "");
     this.lines.focus(q, k);
     this.tint(q);
-    this.say(q < 0 ? "" : this.describe(q) + (k < 0 ? "" : ` On '${this.data.keys[k]}' (${k}): ${format(this.view.values[q * this.data.columns + k])}.`), "Point at a row or a token, or choose one with the arrow keys.");
+    this.say(q < 0 ? "" : this.describe(q, k), "Point at a row or a token, or choose one with the arrow keys.");
   }
 
   tint(q) {
@@ -200,7 +200,7 @@ export class AttentionView extends View {
     return order(row, 3).map((k) => `'${keys[k]}' (${k}) ${format(row[k])}`);
   }
 
-  describe(q) {
+  describe(q, k = -1) {
     const { data, target, view } = this, largest = this.largest(q);
     let sum = 0, inside = 0, asked = false;
     for (let i = q * data.columns; i < (q + 1) * data.columns; i++) {
@@ -208,7 +208,8 @@ export class AttentionView extends View {
       if (target?.[i]) { inside += view.values[i]; asked = true; }
     }
     const share = asked && sum > 0 ? `; ${Math.round((100 * inside) / sum)} % of the row on its reference` : "";
-    return `Query '${data.queries[q]}' (${this.at(q)}) looks most at ${largest.join(", ") || "nothing"}${share}.`;
+    const on = k < 0 ? "" : ` On '${data.keys[k]}' (${k}): ${format(view.values[q * data.columns + k])}.`;
+    return `Query '${data.queries[q]}' (${this.at(q)}) looks most at ${largest.join(", ") || "nothing"}${share}.${on}`;
   }
 
   /** Says what is selected to a screen reader: never on hovering, which would be noise. */

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib.widgets import AttentionExplorer, MeasureExplorer
+from attnlib.widgets import AttentionExplorer, GenerationExplorer, MeasureExplorer
 from tests.attnlib.widgets import test_dynamics_explorer as dynamics
+from tests.attnlib.widgets import test_measure_explorer as measure
 from tests.attnlib.widgets.test_explorer_pages import EXPLORERS
 from tests.browser import becomes, canvas_hash, connect, downloaded, drawn, readout
 
@@ -251,6 +252,43 @@ def test_places_of_scores_that_are_stored_as_one_are_a_range(opened) -> None:
     assert "(2nd to 3rd of 4)" in readout(page)
     page.locator(".attnd-token").nth(0).hover()
     assert "(the largest)" in readout(page)
+
+
+def test_large_scores_are_told_with_as_many_digits_as_are_stored(opened) -> None:
+    scores = {"Delta": np.tile([9900.0, -10000.0, 9850.0, 20.0], (3, 1))}
+    page = opened(dynamics.explorer({"T": dynamics.document(tokens=list("abcd"), scores=scores)}))
+    page.locator(".attnd-token").nth(0).hover()
+    assert "Delta +10000 (" in readout(page), readout(page)
+
+
+def test_what_is_on_the_prompt_is_no_more_than_all(opened) -> None:
+    n = 300
+    even = {"matrix": torch.full((1, n, 1), 1 / n), "prompt_words": ["p"] * n, "generated_words": ["g"]}
+    page = opened(GenerationExplorer.from_examples({"even": even}))
+    assert "1.00 is on the prompt" in readout(page), readout(page)
+
+
+def test_two_measures_have_one_way_from_numbers_to_colours(opened) -> None:
+    signed, share = torch.tensor([1.0, 0.25, -0.1, 0.0, 0.0]), torch.tensor([1.0, 0.25, 0.1, 0.0, 0.0])
+    asked = measure.question(scores={"rollout": share, "blank-out": signed})
+    page = opened(MeasureExplorer({"one": asked}, first="rollout", second="blank-out"))
+    tints = page.locator(".attnm-text").evaluate_all(
+        "all => all.map(row => getComputedStyle(row.children[1]).backgroundColor.match(/\\d+/g).map(Number))"
+    )
+    assert np.abs(np.subtract(*tints)).max() <= 3, tints  # they are stored in steps of their own
+
+
+def test_colours_stay_on_paper_and_where_a_reader_forces_others(opened) -> None:
+    page = opened(AttentionExplorer(list("abcd"), torch.eye(4)[None, None]))
+    page.emulate_media(media="print")
+    assert page.locator(".attnx").evaluate("node => getComputedStyle(node).printColorAdjust") == "exact"
+    page.emulate_media(media="screen", forced_colors="active")
+    page.locator(".attnx-overlay").click(position={"x": 40, "y": 40})
+    backs = page.locator(".attnx-strip button").evaluate_all(
+        "nodes => nodes.map(node => getComputedStyle(node).backgroundColor)"
+    )
+    page.emulate_media(forced_colors="none")
+    assert len(set(backs)) > 1
 
 
 def test_what_can_be_pressed_is_large_enough_for_a_finger(opened) -> None:

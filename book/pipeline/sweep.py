@@ -20,7 +20,7 @@ its own profile and parameters::
 
 Each run is a job of the Snakefile and leaves its executed notebook and its record under
 `build/sweeps/<file>/`; what is there already is not run again. With `record`, nor is what `results/` holds a
-record of, and records are copied there as the sweep ends.
+record of, and records are copied there as their runs end.
 """
 
 import argparse
@@ -31,6 +31,7 @@ import math
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ from .__main__ import take_lock
 from .execute import write_whole
 from .kept import say_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
+
+KEEPING = 5.0
+"""Seconds between two looks for runs that have ended."""
 
 MOST_RUNS = 10_000
 """Of one sweep: a run takes a minute or more, so many a week."""
@@ -194,17 +198,46 @@ def keep_records(build: Path, chapter: str, runs: Iterable[str]) -> None:
     `runs`: since it was copied, it may have been amended, or stamped.
     """
     folder = Path("results", chapter)
-    folder.mkdir(parents=True, exist_ok=True)
     for run in runs:
+        folder.mkdir(parents=True, exist_ok=True)
         if is_done(build, run):
             for rows in sorted((build / "results" / run / chapter).glob("*.parquet")):
                 for path in (rows.with_suffix(".json"), rows):
                     write_atomically(folder / path.name, path.read_bytes())
 
 
-def is_done(build: Path, run: str) -> bool:
-    """Whether a run has come to its end."""
-    return (build / f"runs/{run}.json").exists()
+def is_done(build: Path, run: str, since: float = 0.0) -> bool:
+    """Whether a run has come to its end, since a time in seconds."""
+    end = build / f"runs/{run}.json"
+    return end.exists() and end.stat().st_mtime >= since
+
+
+def run_and_keep(
+    command: list[str], build: Path, chapter: str, runs: Collection[str], held: Collection[int] = ()
+) -> int:
+    """Run Snakemake, and copy every record to `results/` as its run ends.
+
+    So neither a kill nor an edit before the next call loses a run that had ended.
+
+    Args:
+        command: Snakemake's.
+        build: the sweep's folder.
+        chapter: the name of its notebook.
+        runs: those whose records are kept.
+        held: files that stay open until Snakemake itself is gone.
+
+    Returns:
+        Snakemake's exit status.
+    """
+    started, kept = time.time() - 1, set[str]()  # some file systems count time in seconds
+    with subprocess.Popen(command, pass_fds=tuple(held)) as process:
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(KEEPING)
+            ended = {run for run in runs if is_done(build, run, started)} - kept
+            keep_records(build, chapter, ended)
+            kept |= ended
+    return process.returncode
 
 
 def lay_out(build: Path, sweep: Sweep) -> None:
@@ -278,9 +311,9 @@ def main() -> int:
     quiet = ["--quiet", "rules", "host"]  # what is left is how many runs of how many are done
     signal.signal(signal.SIGINT, lambda *_: None)  # as in `make book`: Snakemake stops its jobs in order
     command = [sys.executable, "-m", "snakemake", *targets, *options, *quiet, *extra]
-    status = subprocess.run(command, pass_fds=(lock.fileno(),), check=False).returncode if left else 0
-    if sweep.record:
-        keep_records(build, sweep.chapter, left)
+    recording = left if sweep.record else []
+    status = run_and_keep(command, build, sweep.chapter, recording, [lock.fileno()]) if left else 0
+    keep_records(build, sweep.chapter, recording)  # those, too, that had ended before this call
     done = [name for name in sweep.runs if name in before or is_done(build, name)]
     found = table(build, sweep, before)
     write_whole(build / "table.csv", found.to_csv(index=False))

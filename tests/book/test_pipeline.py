@@ -38,7 +38,7 @@ from book.pipeline.kept import discard_others
 from book.pipeline.profiles import ProfileError
 from book.pipeline.reached import files_reached
 from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
-from book.pipeline.sweep import Planned, Sweep, keep_records, name_of, recorded, said_before
+from book.pipeline.sweep import Planned, Sweep, keep_records, name_of, recorded, run_and_keep, said_before
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.sweep import table as table_of
 from book.pipeline.times import set_apart
@@ -749,6 +749,25 @@ def test_records_of_a_sweep_are_kept_as_they_are(tmp_path: Path, monkeypatch: py
     keep_records(tmp_path / "build", "first", asked.runs)
     kept = {path.name: path.read_bytes() for path in Path("results/first").iterdir()}
     assert kept == {"x.json": b"made", "x.parquet": b"rows"}
+
+
+def test_a_record_is_kept_as_its_run_ends_not_as_the_sweep_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("book.pipeline.sweep.KEEPING", 0.1)
+    for name in ("made", "of-before"):  # the one has a name of the code before, and waits to be run again
+        for file in (f"build/results/{name}/first/{name}.parquet", f"build/results/{name}/first/{name}.json"):
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            Path(file).write_bytes(b"rows")
+    Path("build/runs").mkdir()
+    Path("build/runs/of-before.json").touch()
+    os.utime("build/runs/of-before.json", (0, 0))
+    ends, then_waits_for_its_record = "Path('build/runs/made.json').touch()", "time.sleep(0.05)"
+    goes_on = f"while not Path('results/first/made.parquet').exists(): {then_waits_for_its_record}"
+    command = [sys.executable, "-c", f"import time; from pathlib import Path; {ends}\n{goes_on}\nexit(3)"]
+    assert run_and_keep(command, Path("build"), "first", ["made", "of-before"]) == 3
+    assert {path.stem for path in Path("results/first").iterdir()} == {"made"}
 
 
 def test_runs_of_two_chapters_are_two_though_their_parameters_are_the_same() -> None:

@@ -13,8 +13,8 @@ FIGURE = """\
 :alt: {alt}
 
 How far each measure gets from noise alone (0) to the truth (1), the most plausible first: in plausibility
-(circles), and in faithfulness by the judge that agrees with known answers (squares). Means and 95 % intervals
-over {n} settings, of questions that are answered rightly (the list above has the others, too);
+(circles), and in faithfulness by the judge that was chosen by known answers (squares). Means and 95 %
+intervals over {n} settings, of questions that are answered rightly (the list above has the others, too);
 {{numref}}`judging-measures` shows each setting of a smaller run.
 ```"""
 

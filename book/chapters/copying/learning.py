@@ -125,6 +125,9 @@ def not_yet_learned(times: pd.DataFrame) -> pd.DataFrame:
 def median_steps(times: pd.DataFrame) -> pd.DataFrame:
     """After how many steps half of the seeds have learned, with its interval; infinite where they never do.
 
+    Where less than half becomes nearly all in one step, the interval is that step alone: the test that is
+    inverted refuses every other.
+
     Source:
         Brookmeyer and Crowley 1982, with the complementary log-log transform: statsmodels' `quantile_ci`.
     """
@@ -135,6 +138,8 @@ def median_steps(times: pd.DataFrame) -> pd.DataFrame:
             low, high = curve.quantile_ci(0.5)
             ends = [curve.quantile(0.5), low, high]
         value, low, high = (np.inf if np.isnan(end) else float(end) for end in ends)
+        if np.isnan(ends[1:]).all():
+            low = high = value
         rows.append({"task": task, "value": value, "low": low, "high": high, "n": len(group)})
     return pd.DataFrame(rows)
 

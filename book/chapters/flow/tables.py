@@ -11,7 +11,7 @@ from attnlib import plots
 from attnlib.stats import summarise
 from attnlib.stats.seeds import table_over_seeds
 from book.chapters.findings.finding import how_many
-from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, GRADIENT, OVER_NULL, RAW, ROLLOUT, WORDS
+from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, OVER_NULL, RAW, ROLLOUT, WORDS
 
 MODEL = ["data", "causal", "untrained", "seed"]
 """What tells models apart."""
@@ -268,12 +268,6 @@ def told(rows: pd.DataFrame) -> dict[str, float | int]:
         found[f"recorded names: {way}, {layer}"] = 100 * value
     by_chance = rows.loc[(rows["metric"] == SUBJECT) & (rows["way"] == BLANK_OUT), "chance"]
     found["recorded names: chance"] = 100 * by_chance.mean()
-    for way in (ROLLOUT, OVER_NULL):
-        value = _one(rows, SUBJECT, way=way, layer=last, untrained=False, causal=True)
-        found[f"recorded back: {way}"] = 100 * value
-        where = {"way": way, "layer": 2, "untrained": True, "causal": True, "items": WORDS}
-        value = _one(rows, AGREEMENT, relevance=GRADIENT, **where)
-        found[f"recorded back: untrained {way}, gradient"] = value
     where = {"data": "sst", "slip": "dense ranks", "way": FLOW, "layer": last}
     found[f"recorded: dense ranks, flow, {last}, sst"] = _one(rows, SLIP, **where, **blanks)
     return found

@@ -19,13 +19,13 @@ def usual_judge(rows: pd.DataFrame) -> Outcome:
     """
     kept = of_record(widest(some(rows)))
     usual = one(kept.rows, run=ALL, metric=f"tau: {TODAY}")
-    other = one(kept.halves, judge=UNTOLD, settings="confirmed on")
+    other, beside = (one(kept.halves, judge=judge, settings="confirmed on") for judge in (UNTOLD, "usual"))
     return Outcome(
         "holds" if usual.low > ENOUGH else "in part" if usual.low > 0 else "does not",
         f"Its ranking and that by the known answers agree with a tau of {number(usual)}, interval over "
         f"n = {usual.n} settings; 1 is the same order, 0 none.",
-        f"That of *{kept.judges[UNTOLD]}* is {number(other)} in the n = {other.n} settings that it was not "
-        "chosen by.",
+        f"In the n = {other.n} settings that it was not chosen by, that of *{kept.judges[UNTOLD]}* is "
+        f"{number(other)}, and its own {number(beside)}; it was chosen after a look at eight settings.",
         crux("tau with the known answers, against 0.7", usual, ENOUGH),
     )
 
@@ -58,7 +58,7 @@ CLAIMS = (
     ),
     Claim(
         "all",
-        "Rollout finds the tokens that the model uses, by the test that agrees with known answers.",
+        "Rollout finds the tokens that the model uses, by the test that was chosen by known answers.",
         "judging_measures",
         "Which measure is the most faithful?",
         rollout_by_the_judge,

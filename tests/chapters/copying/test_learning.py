@@ -110,6 +110,14 @@ def test_the_median_is_infinite_where_half_never_learn():
     assert medians.loc["hard", "value"] == np.inf and medians.loc["hard", "high"] == np.inf
 
 
+@pytest.mark.parametrize(
+    ("at", "others", "low", "high"), [(40, [], 40, 40), (40, [60, 60], 40, 40), (40, [60] * 8, 40, 60)]
+)
+def test_a_median_lies_in_its_interval_where_most_learn_in_one_step(at, others, low, high):
+    times = times_of("x", [at] * (20 - len(others)) + others, 0)
+    assert learning.median_steps(times).loc[0, ["value", "low", "high"]].tolist() == [at, low, high]
+
+
 def test_the_log_rank_test_tells_early_from_late():
     assert learning.log_rank(BOTH, ("hard", "easy")) < 0.001
     again = pd.concat([BOTH[BOTH["task"] == "easy"], BOTH[BOTH["task"] == "easy"].assign(task="same")])

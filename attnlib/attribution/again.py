@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.forward import logits_of, n_layers, refuse_recurrence
+from attnlib.models.attention.forward import first_position, logits_of, n_layers, refuse_recurrence
 from attnlib.models.attention.inputs import every_layer, replace, set_visible
 from attnlib.models.attention.interface import implementations
 from attnlib.models.causal import is_causal
@@ -148,7 +148,7 @@ def going_on(
         set_visible(call, _of(before.visible(), row)[..., start:, :])
 
     key = next(iter(memory.values())).key
-    places = torch.arange(start, key.shape[2], device=key.device)
+    places = first_position(model) + torch.arange(start, key.shape[2], device=key.device)
     with every_layer(model, longer):
         yield {"position_ids": places.expand(copies, -1)}
 

@@ -44,7 +44,7 @@ from attnlib.attribution.again import Copies, falls, places
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.attribution.stream import passing, slope, stream_of
 from attnlib.models.attention import AttentionCall, evaluating
-from attnlib.models.attention.forward import logits_of
+from attnlib.models.attention.forward import first_position, logits_of
 from attnlib.models.attention.inputs import Inputs, inputs_changed, keys_hidden
 from attnlib.models.causal import is_causal
 from attnlib.models.transformer import Transformer
@@ -61,7 +61,8 @@ def blank_out(
 
     Token `k` is left out, and the others keep their positions: what is left is what a mask on key `k` in
     every layer would leave. Not so in a sliding window shorter than the prompt (Mistral's, Gemma's), which
-    then reaches one token further back: there, take `attention_knockout` of "all" queries. (Abnar and Zuidema
+    then reaches one token further back, nor in a model that takes no positions (MPT), where what follows
+    moves up: there, take `attention_knockout` of "all" queries. (Abnar and Zuidema
     put an "unknown" token there: a `replacement`. Today's language models have no token for that which they
     have seen in training.) The query is where the prediction is made; its score is NaN if tokens are left
     out.
@@ -103,7 +104,7 @@ def _without_each(
     """The score of one prompt without each of its tokens."""
     known = inspect.signature(model.forward).parameters
     n, device = prompt.ids.shape[1], prompt.ids.device
-    places = torch.arange(n, device=device)
+    places, start = torch.arange(n, device=device), first_position(model)
     left_out = places if replacement is not None else places[places != prompt.query]
     past, shared, parts = None, 0, list[Tensor]()  # the cache of the first `shared` tokens
     for some in left_out.split(batch_size):
@@ -119,7 +120,9 @@ def _without_each(
             at = at + (some > prompt.query).long()  # what is left out behind the query moves it up
         else:
             ids = ids.scatter(1, some[:, None], replacement)
-        inputs: dict[str, Any] = {"position_ids": place[:, shared:]} if "position_ids" in known else {}
+        inputs: dict[str, Any] = (
+            {"position_ids": start + place[:, shared:]} if "position_ids" in known else {}
+        )
         if past is not None:
             inputs["past_key_values"] = copy.deepcopy(past)
             inputs["past_key_values"].batch_repeat_interleave(len(ids))

@@ -132,8 +132,13 @@ def attribute(
     foil: Target = None,
     method: str | Method = "rollout",
     counterfactual: Counterfactual = None,
+    target_span: tuple[int, int] | None = None,
 ) -> Float[Tensor, " key"]:
     """What one prediction on one prompt drew on, by one method; arguments and errors as in `attributions`.
+
+    With `target_span`, the first token of a written text and the one after its last, it is what the span as a
+    whole drew on, each of its tokens predicted from what stands before it: see `span_attributions`. Query and
+    target are then those of the span.
 
     Example:
         >>> import torch
@@ -144,6 +149,15 @@ def attribute(
     """
     if input_ids.ndim == 2 and len(input_ids) != 1:
         raise ValueError(f"input_ids must be one prompt. Got {len(input_ids)}; attributions() takes a batch.")
+    if target_span is not None:
+        if query != -1 or target is not None or foil is not None or counterfactual is not None:
+            raise ValueError(
+                "target_span says what is predicted, and where: no query, target, foil or counterfactual"
+            )
+        from attnlib.attribution.spans import span_attributions  # which asks the measures of this file
+
+        (scores,) = span_attributions(model, input_ids.flatten(), target_span, method).values()
+        return scores
     other = None if counterfactual is None else counterfactual.flatten()
     (scores,) = attributions(model, input_ids.flatten(), method, None, query, target, foil, other).values()
     return scores

@@ -25,7 +25,13 @@ from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.rollout.recursion import Recursion, one_hot
 
-_ONE_BY_ONE = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")
+_ONE_BY_ONE = (
+    "assistant_model",
+    "prompt_lookup_num_tokens",
+    "assistant_early_exit",
+    "cache_implementation",
+    "prefill_chunk_size",
+)
 
 
 class StreamedToken(NamedTuple):

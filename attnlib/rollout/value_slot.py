@@ -123,7 +123,7 @@ def rollout_of(
         "cumulative": cumulative,
         "stays": None if sink is None else sink_mask(sink, n, device),
     }
-    if queries is None or len(queries) + FEW_KEYS >= len(columns):
+    if queries is None or not len(queries) or len(queries) + FEW_KEYS >= len(columns):
         start = one_hot(columns, (batch, n), dtype)
         way = "once" if kernel == "auto" else kernel
         recursion = Recursion(start, kernel=way, identity=keys is None, **options)

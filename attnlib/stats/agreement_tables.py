@@ -350,12 +350,12 @@ class Agreements:
         means = runs.resampled(
             {f"{name} {t}": rows for name, c in curves.items() for t, rows in enumerate(c)}
         )
-        table = []
+        table, of_equals = [], (SHARE if runs.is_share("A(alpha_t, alpha)") else None, runs.units)
         for name in curves:
             accuracy = self._accuracy if name == "A(alpha, alpha_t)" else runs.accuracy("gold")
             for t, step in enumerate(steps):
                 value, draws, n = (each.mean(-1) for each in means[f"{name} {t}"])  # over seeds
-                found = Statistic(float(value), draws, int(n)).estimate(runs.settings.confidence)
+                found = Statistic(float(value), draws, int(n)).estimate(runs.settings.confidence, *of_equals)
                 about = {"metric": name, "step": step, "accuracy": float(accuracy[t])}
                 table.append(about | found._asdict())
         return pd.DataFrame(table)
@@ -382,8 +382,10 @@ class Agreements:
             "spread of alpha_t": attention_spread(alpha),
         }
         means, confidence = runs.resampled(curves), runs.settings.confidence
+        bounds = {metric: SHARE if "spread" in metric or runs.is_share(metric) else None for metric in curves}
         rows = [
-            {"metric": metric, "step": step} | means[metric].column(t).estimate(confidence)._asdict()
+            {"metric": metric, "step": step}
+            | means[metric].column(t).estimate(confidence, bounds[metric], runs.units)._asdict()
             for metric in curves
             for t, step in enumerate(steps)
         ]

@@ -64,7 +64,7 @@ def agreement(
             f"agreement is of one checkpoint, .at(checkpoint); got scores of {rows.shape[0]} checkpoints"
         )
     bounds = SHARE if measure == "top match" else (-1.0, 1.0)
-    units = None if groups is None else len(np.unique(groups))
+    units = None if groups is None else len(np.unique(np.asarray(groups)[~np.isnan(rows)]))
     return resampled_means(rows[:, None], groups, seed).column(0).estimate(confidence, bounds, units)
 
 

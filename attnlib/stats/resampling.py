@@ -30,7 +30,7 @@ class Statistic(NamedTuple):
             bounds: what the number of a row can be; where all draws are equal, the interval is `of_equals`.
             units: how many groups of rows were drawn; by default every row was.
         """
-        if bounds and constant(self.draws):
+        if bounds and constant(self.draws[~np.isnan(self.draws)]):  # a draw may miss all rows with a value
             return of_equals(self.value, units or self.n, confidence, bounds)._replace(n=self.n)
         return Estimate(self.value, *interval(self.draws, confidence), self.n)
 

@@ -58,7 +58,7 @@ def summarise(
         raise ValueError(f"by should be a list of columns out of {list(rows.columns)}; got {by!r}, {missing}")
     names, table = [value, *([whole] if whole else []), *beside], []
     for values, group in group_rows(rows, by, every=every):
-        kept = group[group[value].notna()]
+        kept = group[group[[value, *([whole] if whole else [])]].notna().all(axis=1)]
         units = kept if unit is None else kept.groupby(unit)[names].mean()
         numbers: dict[str, Any] = dict.fromkeys(["value", "low", "high"], NOT_ENOUGH) | {"n": len(units)}
         means: dict[str, Any] = dict.fromkeys(beside, NOT_ENOUGH)

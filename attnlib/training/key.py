@@ -30,7 +30,21 @@ LOOP = "attnlib.training.loop"
 
 _PLAIN = (bool, int, float, str, type(None))
 
-_HELD = str | bytes | list | dict | set | frozenset | np.ndarray | torch.Tensor | functools.partial
+_HELD = (
+    str
+    | bytes
+    | list
+    | dict
+    | set
+    | frozenset
+    | np.ndarray
+    | torch.Tensor
+    | functools.partial
+    | type
+    | types.BuiltinFunctionType
+    | torch.dtype
+    | torch.device
+)
 """What a class may hold under a name of its own, beside its methods and numbers."""
 
 
@@ -182,13 +196,14 @@ class _Reading:
         for name, member in sorted(vars(value).items()):
             inner = getattr(member, "fget", None) or member  # of properties
             inner = inner.func if isinstance(inner, functools.cached_property) else inner
-            inner = inner.__func__ if isinstance(inner, classmethod) else inner
+            inner = inner.__func__ if isinstance(inner, classmethod | staticmethod) else inner
             if isinstance(inner, functools.partialmethod):
                 inner = (inner.func, inner.args, inner.keywords)
             inner = _unwrapped(inner)
             made = isinstance(inner, types.FunctionType) and inner.__code__.co_filename == "<string>"
             told = types.FunctionType | bool | int | float | tuple
-            if isinstance(inner, told if name.startswith("__") else told | _HELD) and not made:
+            held = isinstance(inner, told if name.startswith("__") else told | _HELD)
+            if (held or (dataclasses.is_dataclass(inner) and not name.startswith("__"))) and not made:
                 self.add(total, (name, inner))
 
     def add_used(self, total: Any, code: types.CodeType, around: Mapping[str, Any], doc: str | None) -> None:
@@ -271,7 +286,19 @@ def _model(model: nn.Module) -> list[Any]:
     settings.pop("_name_or_path", None)  # where it was read from: the weights themselves count
     kernel = getattr(getattr(model, "config", None), "_attn_implementation", None)
     learns = [(name, weight.requires_grad) for name, weight in model.named_parameters()]
-    return [settings, kernel, repr(model), learns, dict(model.state_dict())]
+    held = [(name, _attributes(part)) for name, part in model.named_modules() if _is_readers(type(part))]
+    return [settings, kernel, repr(model), *([held] if held else []), learns, dict(model.state_dict())]
+
+
+def _is_readers(kind: type) -> bool:
+    """Whether a class is a reader's own. The settings of ours are in their `config`."""
+    return is_own(kind) and not f"{_home(kind)}.".startswith(tuple(f"{room}." for room in ROOMS))
+
+
+def _attributes(part: nn.Module) -> dict[str, Any]:
+    """What a reader's module holds beside parameters and modules: a scale, a function, a width."""
+    of_any = {*vars(nn.Module()), "config"}
+    return {name: value for name, value in vars(part).items() if name not in of_any}
 
 
 _distributions = functools.cache(packages_distributions)  # reads every package's list of files

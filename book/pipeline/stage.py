@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -32,16 +33,8 @@ from .times import beside, chapter_times, copy_without_times, run_times
 STATUS = "book/status.md"
 # The source tree's own table of runs, which Jupyter Book fills when it executes the chapters itself.
 EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
-# A comment in the source tree, where no build is compared with the records.
-RECORDS_TABLE = re.compile(r"^% records$", re.MULTILINE)
-TIMES = re.compile(r"^% times$", re.MULTILINE)
-REPRODUCED = re.compile(r"^% reproduced$", re.MULTILINE)
-# Comments where parts are to stand that are made with the book: see book.front.
-MADE = re.compile(
-    r"^% (tally|findings|explorer|summary|explorers|bounds|faults|faults built|contradictions|chart \w+)$",
-    re.MULTILINE,
-)
-
+# A comment in the source tree, where a part is to stand that is made with the book.
+PART = re.compile(r"^% ([a-z ]+)$", re.MULTILINE)
 
 NOTICE = """{file}: the weights of {name} (Allal et al. 2025, SmolLM2: When Smol Goes Big), rounded to
 4 bits, unchanged from the Python package {source}. Licensed under the Apache License, Version 2.0,
@@ -124,20 +117,24 @@ def assemble(build: Path, stage: Path) -> None:
     found, origins = reproduced(ours, theirs), read_all(theirs)
     write_whole(build / "reproduced.txt", line(found))  # `make book` ends with it
     status = stage / STATUS
+    of_the_build = {
+        "times": lambda: beside(status, "_timed.html", chapter_times(timed)),
+        "records": lambda: records_table(found, origins),
+        "reproduced": lambda: f"{line(found)}.",
+    }
     for page in stage.rglob("*.md"):
         text = EXECUTION_TABLE.sub(lambda _: status_table(runs, status), page.read_text())
-        text = TIMES.sub(lambda _: beside(status, "_timed.html", chapter_times(timed)), text)
-        text = RECORDS_TABLE.sub(lambda _: records_table(found, origins), text)
-        text = REPRODUCED.sub(lambda _: f"{line(found)}.", text)
-        page.write_text(MADE.sub(lambda part: made(part[1], stage), text))
+        page.write_text(PART.sub(lambda part: made(part, of_the_build, stage), text))
 
 
-def made(part: str, stage: Path) -> str:
-    """A part of a page that is made from the records."""
+def made(part: re.Match[str], of_the_build: Mapping[str, Callable[[], str]], stage: Path) -> str:
+    """A part of a page, of the build or of the records; a comment that names none stays one."""
+    if part[1] in of_the_build:
+        return of_the_build[part[1]]()
     # It loads every measure and every explorer: a book without such parts needs none.
     from book.front import PARTS
 
-    return PARTS[part](stage)
+    return PARTS[part[1]](stage) if part[1] in PARTS else part[0]
 
 
 def render(stage: Path, output: Path, builder: str = "html") -> Path:

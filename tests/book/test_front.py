@@ -19,6 +19,7 @@ from book.front.findings import HEADING, line
 from book.front.gallery import gallery, places
 from book.front.summary import summary
 from book.front.verdicts import verdicts
+from book.pipeline.stage import PART, made
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +28,17 @@ def test_every_comment_of_a_page_names_a_part_that_is_made() -> None:
     pages = [ROOT / "index.md", *(ROOT / "book").glob("*.md")]
     comments = [each for page in pages for each in re.findall(r"^% (.+)$", page.read_text(), re.MULTILINE)]
     assert set(PARTS) <= set(comments) <= {*PARTS, "records", "reproduced", "times"}
+    assert [each for page in pages for each in PART.findall(page.read_text())] == comments
+
+
+def test_a_part_is_put_where_its_comment_is_and_a_comment_of_another_kind_stays(tmp_path: Path) -> None:
+    of_the_build = {"times": lambda: "a table of times"}
+    text = PART.sub(
+        lambda part: made(part, of_the_build, tmp_path), "% times\n\n% tally\n\n% to be said\n% a, b\n"
+    )
+    times, tally, comment, other = (line for line in text.split("\n") if line)
+    assert times == "a table of times" and tally in PARTS["tally"](tmp_path)
+    assert (comment, other) == ("% to be said", "% a, b")
 
 
 def test_the_tally_leads_to_the_claims() -> None:

@@ -100,12 +100,21 @@ def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
     inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
     if "use_cache" in parameters or any(p.kind == p.VAR_KEYWORD for p in parameters.values()):
         inputs["use_cache"] = False
-    if mask is not None and not bool(mask[:, 0].all()) and "position_ids" in parameters:
-        # RoBERTa and its kin, whose table has a row for padding, work positions out by themselves
-        tables = [table for name, table in model.named_modules() if name.endswith("position_embeddings")]
-        if all(getattr(table, "padding_idx", None) is None for table in tables):
-            inputs["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
+    if (
+        mask is not None
+        and "position_ids" in parameters
+        and not bool(mask[:, 0].all())
+        and not first_position(model)  # others work positions out by themselves
+    ):
+        inputs["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
     return inputs | given
+
+
+def first_position(model: nn.Module) -> int:
+    """The position of a first token: of RoBERTa and its kin, whose table has a row for padding, behind it."""
+    tables = (table for name, table in model.named_modules() if name.endswith("position_embeddings"))
+    padding = [row for table in tables if (row := getattr(table, "padding_idx", None)) is not None]
+    return padding[0] + 1 if padding else 0
 
 
 def refuse_recurrence(model: nn.Module) -> None:
@@ -153,6 +162,8 @@ def check_prompt(model: nn.Module, input_ids: Tensor, attention_mask: Tensor | N
         )
     if not input_ids.numel():
         raise ValueError("input_ids must hold at least one token. Got an empty prompt.")
+    if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
+        raise ValueError(f"input_ids must be whole numbers. Got {input_ids.dtype} instead.")
     if attention_mask is not None:
         if attention_mask.shape != input_ids.shape:
             raise ValueError(

@@ -269,3 +269,29 @@ def test_the_door_to_what_goes_into_attention_closes(model):
         with keys_hidden(model, lambda call: torch.zeros_like(call.visible())):
             close(model(input_ids=IDS).logits, before)
         close(model(input_ids=IDS).logits, before, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["Roberta", "XLMRoberta"])
+def test_positions_that_begin_behind_a_row_for_padding_are_kept(kind):
+    """What is left of a prompt without a token is what a mask on it leaves, and copies do not change it."""
+    sizes = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = getattr(hf, f"{kind}Config")(**sizes, intermediate_size=32, is_decoder=True)
+    ids, other = torch.tensor([5, 9, 13, 7, 21, 17]), torch.tensor([5, 9, 13, 8, 21, 17])
+    for make in (f"{kind}ForMaskedLM", f"{kind}ForCausalLM"):
+        config.is_decoder = make.endswith("CausalLM")
+        torch.manual_seed(0)
+        model = _scaled(getattr(hf, make)(config).eval())
+        found = attribute(model, ids, target=4, method="blank-out")
+        with torch.no_grad():
+            masks = 1 - torch.eye(6, dtype=torch.long)[:5]
+            tokens = ids.expand(5, -1)
+            # the mask alone: positions stay those of the whole prompt
+            hidden = model(tokens, attention_mask=masks).logits[:, -1].log_softmax(-1)[:, 4]
+            whole = model(ids[None]).logits[0, -1].log_softmax(-1)[4]
+        torch.testing.assert_close(found[:5], whole - hidden, atol=1e-4, rtol=1e-4)
+        if config.is_decoder:
+            alone, both = (
+                activation_patching(model, ids[None], target=4, counterfactual=other[None], batch_size=size)
+                for size in (1, 8)
+            )
+            torch.testing.assert_close(alone, both, atol=1e-5, rtol=1e-5)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.attribution import attributions, span_attributions
+from attnlib.attribution import attribute, attributions, span_attributions
 from attnlib.attribution.spans import through_hops
 from attnlib.models import Transformer, TransformerConfig
 
@@ -89,6 +89,14 @@ def test_hops_are_of_the_prompt_and_directly_where_nothing_was_written_before(mo
 def test_what_cannot_be_asked_is_refused(model, span, how, message) -> None:
     with pytest.raises(ValueError, match=message):
         span_attributions(model, IDS, span, **({"methods": "rollout"} | how))
+
+
+def test_attribute_takes_a_span_of_what_was_written(model) -> None:
+    found = attribute(model, IDS, target_span=(5, 7), method="AttnLRP")
+    torch.testing.assert_close(found, span_attributions(model, IDS, (5, 7), "AttnLRP")["AttnLRP"])
+    for also in ({"query": 2}, {"target": 1}, {"foil": 1}, {"counterfactual": IDS}):
+        with pytest.raises(ValueError, match="target_span says what is predicted"):
+            attribute(model, IDS, target_span=(5, 7), **also)
 
 
 def test_a_model_that_sees_what_comes_later_is_refused() -> None:

@@ -98,6 +98,7 @@ def test_head_weights_and_padding():
         {"do_sample": True, "top_k": 5, "repetition_penalty": 1.3},
         {"do_sample": False, "no_repeat_ngram_size": 2, "return_dict_in_generate": True},
         {"prompt_lookup_num_tokens": 3, "do_sample": False},
+        {"prefill_chunk_size": 2, "do_sample": False},
         {"generation_config": hf.GenerationConfig(do_sample=False, min_new_tokens=2)},
     ],
     ids=str,
@@ -108,8 +109,8 @@ def test_any_decoding_strategy_but_beams(strategy):
     result = generate_with_rollout(model, PROMPT, 6, **strategy)
     expected = naively(model, PROMPT, result.tokens)
     torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
-    if "prompt_lookup_num_tokens" in strategy:
-        with pytest.raises(ValueError, match="prompt_lookup_num_tokens cannot be streamed"):
+    if alone := {"prompt_lookup_num_tokens", "prefill_chunk_size"} & {*strategy}:
+        with pytest.raises(ValueError, match=f"{alone.pop()} cannot be streamed"):
             stream_with_rollout(model, PROMPT, 6, **strategy)
         return
     torch.manual_seed(3)

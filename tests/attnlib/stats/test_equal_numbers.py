@@ -43,6 +43,18 @@ def test_where_no_bounds_are_known_equal_numbers_stay_as_they_are():
     assert ratio([2.0] * 20, [1.0] * 20)[:3] == (2, 2, 2), "out of bounds: not a share"
 
 
+def test_rows_without_a_value_leave_the_interval_of_equal_ones_as_it_is():
+    scores = np.tile([0.1, 0.9], (5, 1))
+    alone = agreement(scores, scores)
+    none = np.full((35, 2), np.nan)
+    beside = agreement(np.vstack([scores, none]), np.vstack([scores, none]))
+    assert beside == pytest.approx(alone) and alone.low < 0.6
+    groups = agreement(np.vstack([scores, none]), np.vstack([scores, none]), groups=np.arange(40) // 2)
+    assert groups.low <= alone.low, "three groups have a value"
+    rows = pd.DataFrame({"value": [1.0, 0.5, 1.0], "w": [1.0, np.nan, 1.0]})
+    assert summarise(rows, whole="w").loc[0, ["value", "n"]].tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_seeds_that_are_all_right_say_what_their_sequences_leave_open(seeds):
     """Three models, right with .99 each on 20 sequences, are so in all of them in half of the trials."""

@@ -185,6 +185,16 @@ def test_a_readers_code_counts_as_far_as_it_is_used(tmp_path, monkeypatch):
         assert key_of_reader(**other) != key, other
 
 
+HELD = """from dataclasses import dataclass
+import torch
+from torch import nn
+@dataclass
+class Width:
+    of: int
+class A:
+    f = {}
+def loss(m, b): return A().f
+"""
 PARTIAL = """from functools import partial, partialmethod
 def g(self, n): return n
 class A:
@@ -224,6 +234,11 @@ loss = times({})
             "from torch import tensor\nclass A:\n w = tensor(1)\ndef loss(m, b): return A.w",
             "from torch import tensor\nclass A:\n w = tensor(2)\ndef loss(m, b): return A.w",
         ),
+        (HELD.format("torch.tanh"), HELD.format("torch.relu")),
+        (HELD.format("nn.ReLU"), HELD.format("nn.GELU")),
+        (HELD.format("torch.float32"), HELD.format("torch.float64")),
+        (HELD.format("Width(1)"), HELD.format("Width(2)")),
+        (HELD.format("staticmethod(torch.tanh)"), HELD.format("staticmethod(torch.relu)")),
         (PARTIAL.format("partial(pow, 1)"), PARTIAL.format("partial(pow, 2)")),
         (PARTIAL.format("partialmethod(g, 1)"), PARTIAL.format("partialmethod(g, 2)")),
         (WRAPPED.format(1, "lambda m, b: 1"), WRAPPED.format(2, "lambda m, b: 1")),
@@ -244,6 +259,27 @@ def test_what_is_typed_at_a_prompt_counts_by_its_code(before, after):
         exec(compile(text, "prompt", "exec"), names)
         keys.append(digest(names["loss"]))
     assert keys[0] == keys[1] != keys[2]
+
+
+class Scaled(torch.nn.Module):
+    """A reader's module, which holds its settings as plain attributes."""
+
+    def __init__(self, scale=1.0, activation=torch.tanh, inner=None):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2))
+        self.scale, self._activation, self.inner = scale, activation, inner
+
+
+def test_a_readers_module_counts_by_what_it_holds_beside_weights():
+    models = [
+        Scaled(),
+        Scaled(2.0),
+        Scaled(activation=torch.relu),
+        Scaled(inner=Scaled()),
+        Scaled(inner=Scaled(2.0)),
+    ]
+    keys = [parts(model=model)["model"] for model in models]
+    assert len({*keys}) == len(keys) and keys[0] == parts(model=Scaled())["model"]
 
 
 def test_a_function_that_holds_itself_cannot_be_read():

@@ -30,7 +30,6 @@ from attnlib.widgets.live import LIVE, parts
 TOKENS, WORDS, TURNS = 64, 24, 3
 OPEN = "LiveModel.open(document.querySelector('input').files[0], { parts: PARTS })"
 WRITE = "(async (count) => { for await (const word of live.write(ids, { newTokens: count })); })"
-READY = "document.querySelector('.attnw-going').hidden && document.querySelector('[data-g]')"
 
 
 def of_browser(what: Callable[[psutil.Process], float]) -> float:

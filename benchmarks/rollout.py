@@ -10,7 +10,7 @@ minus what was there when model and inputs were ready. (On a GPU, which counts w
 run in this process, in a minute.) Methods that are compared take turns, and times are the best of all their
 runs: whatever else a machine does is left out as far as it can be. (On one that others use, `--threads 1` and
 processor time, cpu_seconds, say more.) Ratios are to the first method of the same part and size. Prints a
-table, writes parquet, and with `--record` the tables of the book.
+table, and writes, with `--record`, the tables of the book.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def run_case(case: dict[str, Any], device: str, threads: int) -> dict[str, Any]:
         if sum(times) > 60:
             break
     measured = {"seconds": min(times) * scale, "cpu_seconds": min(processor) * scale}
-    return case | measured | {"peak_mib": (peak - before) / 2**20, "runs": len(times)}
+    return case | measured | {"peak_mib": (peak - before) / 2**20}
 
 
 def with_ratios(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -257,7 +257,6 @@ def with_ratios(rows: list[dict[str, Any]]) -> pd.DataFrame:
     first = table.groupby(["part", "n"])[["seconds", "cpu_seconds", "peak_mib"]].transform("first")
     table["times_first"] = table["seconds"] / first["seconds"]
     table["cpu_times_first"] = table["cpu_seconds"] / first["cpu_seconds"]
-    table["memory_of_first"] = table["peak_mib"] / first["peak_mib"].clip(lower=1)
     return table
 
 
@@ -332,7 +331,6 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", help="tokens, in place of those of --quick or all")
     parser.add_argument("--rounds", type=int, default=2, help="processes per case (default 2)")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--out", type=Path, help="default: results/performance/rollout, or rollout_gpu")
     parser.add_argument("--case", help=SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
@@ -351,10 +349,6 @@ def main() -> None:
         rows += best_of([*filter(None, measured)])
     table = with_ratios(rows)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
-    of_gpu = "_gpu" * (arguments.device == "cuda")
-    out = arguments.out or Path(f"results/performance/rollout{of_gpu}.parquet")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    table.to_parquet(out)
     if arguments.record:
         write_pages(table)
 

@@ -1,9 +1,10 @@
 """What a prediction drew on: every answer to that question, in one registry."""
 
+from attnlib.attribution.asking import attribute
 from attnlib.attribution.attention import from_attention
 from attnlib.attribution.learned import learned_heads
 from attnlib.attribution.prompts import Prompts, measure
-from attnlib.attribution.registry import METHODS, attribute, attributions
+from attnlib.attribution.registry import METHODS, attributions
 from attnlib.attribution.spans import span_attributions
 
 __all__ = [

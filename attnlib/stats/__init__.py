@@ -4,7 +4,7 @@
 from attnlib.stats.agreement_tables import Agreements, AgreementSettings, agreement_tables, attention_spread
 from attnlib.stats.agreements import agreement, chance_agreement, xi
 from attnlib.stats.comparisons import comparison_table, corrected
-from attnlib.stats.error_positions import answer_accuracy, error_positions, error_summary
+from attnlib.stats.error_positions import answer_accuracy, error_positions
 from attnlib.stats.intervals import Estimate, of_equals, proportion, ratio, with_interval
 from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.ragged import Ragged, RunScores, split_rows

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
-from attnlib.stats.intervals import SHARE
 from attnlib.stats.summaries import summarise
 
 
@@ -55,37 +53,3 @@ def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFram
     counts = pd.DataFrame({"errors": ~correct, "first_errors": first}).groupby(rows["position"]).sum()
     table = summarise(placed, ["position"], "correct", confidence=confidence)
     return table.merge(counts.astype(int), left_on="position", right_index=True)
-
-
-def error_summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Where errors are in the mean, with bootstrap intervals over samples.
-
-    Returns:
-        Rows `mean error position` (of all wrong tokens, counted from 0), `mean relative error position` (0 is
-        the answer's first token, 1 its last) and `mean first error position` (of samples with an error);
-        columns `value`, `low`, `high` and `n`, the samples with an error. Without at least 2 such samples,
-        they show that there is not enough data.
-    """
-    wrong = rows[~rows["correct"].astype(bool)]
-    relative: pd.Series = wrong["position"] / np.maximum(wrong["n_answer"] - 1, 1)
-    samples = (
-        wrong.assign(relative=relative)
-        .groupby("sample")
-        .agg(
-            errors=("position", "size"),
-            places=("position", "sum"),
-            relative=("relative", "sum"),
-            first=("position", "min"),
-        )
-    )
-    place = (0.0, float(rows["n_answer"].max() - 1)) if len(rows) else None
-    parts = {
-        "mean error position": ("places", "errors", place),
-        "mean relative error position": ("relative", "errors", SHARE),
-        "mean first error position": ("first", None, place),
-    }
-    found = [
-        summarise(samples, (), part, whole=whole, at_least=2, bounds=bounds)
-        for part, whole, bounds in parts.values()
-    ]
-    return pd.concat(found).set_index(pd.Index(parts, name="metric"))

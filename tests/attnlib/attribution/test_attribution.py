@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
 from types import SimpleNamespace
 
@@ -313,6 +315,27 @@ def test_a_method_says_why_a_model_cannot_give_it():
 def test_prompts_that_cannot_be(ids, asked, message):
     with pytest.raises(ValueError, match=message):
         attribute(_gpt2(), ids, **asked)
+
+
+def test_arguments_of_another_kind_are_refused_in_words():
+    """As a reader meets them: the tests check every annotation, and would be there first."""
+    code = """
+import torch
+from attnlib.attribution import attributions
+from attnlib.models import Transformer, TransformerConfig
+model, ids = Transformer(TransformerConfig(9, causal=True)), torch.ones(2, 5, dtype=torch.long)
+for wrong in ({"target": 2.5}, {"foil": torch.tensor([1, 2, 3])}, {"input_ids": ids.float()}):
+    try:
+        attributions(model, **({"input_ids": ids, "methods": "blank-out"} | wrong))
+    except ValueError as error:
+        print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [
+        "target must be a token, or one for each of 2 prompts. Got 2.5.",
+        "foil must be a token, or one for each of 2 prompts. Got [1, 2, 3].",
+        "input_ids must be whole numbers. Got torch.float32 instead.",
+    ]
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -29,9 +29,7 @@ from attnlib.stats import (
     answer_accuracy,
     compare,
     error_positions,
-    error_summary,
     mass_table,
-    of_equals,
     proportion,
     reference_mass,
 )
@@ -234,7 +232,6 @@ def test_no_token_asked_for_is_an_empty_table(batches):
     for rows in (evaluate_rows(own(), [silent]), generate_answers(own(), [silent])):
         assert rows.empty and error_positions(rows).empty
         assert (answer_accuracy(rows)["value"] == NOT_ENOUGH).all()
-        assert (error_summary(rows)["value"] == NOT_ENOUGH).all()
     assert (mass_table(evaluate_rows(own(), [silent]))["n"] == 0).all()
     mixed = evaluate_rows(own(), [silent, batch])
     assert mixed["sample"].min() == len(batch) and mixed["correct"].dtype == bool
@@ -328,22 +325,8 @@ def test_error_positions_by_hand():
     assert table["errors"].tolist() == [1, 0, 1, 0, 0] == table["first_errors"].tolist()
     wilson = proportion(1, 2)
     assert (table["low"][2], table["high"][2]) == pytest.approx((wilson.low, wilson.high))
-    summary = error_summary(rows)
-    assert summary.loc["mean error position", "value"] == 1 and (summary["n"] == 2).all()
-    assert summary.loc["mean relative error position", "value"] == pytest.approx((2 / 3 + 0) / 2)
-    assert (error_summary(rows.assign(correct=True))["value"] == NOT_ENOUGH).all()
     both_wrong = error_positions(rows.assign(correct=False))
     assert both_wrong["first_errors"].tolist() == [3, 0, 0, 0, 0]
-
-
-def test_errors_that_are_all_at_one_place_leave_open_all_places_that_there_are():
-    rows = pd.DataFrame({"sample": np.repeat(np.arange(4), 6), "position": np.tile(np.arange(6), 4)})
-    rows = rows.assign(n_answer=6, correct=rows["position"] != 1)
-    found = error_summary(rows)
-    least, most = of_equals(1.0, 4, bounds=(0.0, 5.0))[1:3]
-    for name in ("mean error position", "mean first error position"):
-        assert found.loc[name, ["low", "high"]].tolist() == pytest.approx([least, most])
-    assert found.loc["mean relative error position", "high"] < 1
 
 
 def masses() -> pd.DataFrame:

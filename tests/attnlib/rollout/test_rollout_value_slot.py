@@ -58,6 +58,7 @@ def test_equals_eager_attention_and_dense_rollout(name, side):
             continue
         got = rollout_of(model, ids, mask, kernel=kernel, cumulative=True)
         assert_equal_where_real(got, rollout(attentions, cumulative=True), mask)
+    assert rollout_of(model, ids, mask, rows=[]).shape == (len(ids), 0, ids.shape[1])
     sink = rollout_of(model, ids, mask, sink=[4])
     assert_equal_where_real(sink, rollout(attentions, sink=[4]), mask)
     assert model.config._attn_implementation == own

@@ -322,6 +322,19 @@ def test_curves_over_training_rise_where_attention_learns(parts):
     )
 
 
+def test_where_all_rows_agree_at_a_step_the_rest_stays_open():
+    """Twelve rows of twelve are no certainty, over training as little as in the table."""
+    lengths, steps, rows = np.full(12, 3), np.arange(2), np.tile([0.7, 0.2, 0.1], 12)
+    both, accuracy = np.stack([rows, rows]), np.ones(2)
+    run = RunScores(lengths, steps, alpha=both, beta=both, accuracy=accuracy)
+    runs = {"gold": run, "normal_B": run, "uniform": replace(run, alpha=None)}
+    found = Agreements.of(runs, runs, gold="gold")
+    last = found.table().set_index("metric").loc["A(alpha, beta_uf)"]
+    for table in (found.over_training(), found.stages()):
+        equal = table[table["metric"].str.startswith("A(") & table["value"].eq(1)]
+        assert len(equal) and (equal["low"] == last["low"]).all() and last["low"] < 0.8
+
+
 def test_spread_is_1_where_attention_is_even_and_0_on_one_token():
     two = Ragged(np.array([0.5, 0.5, 1.0, 0.0]), np.array([2, 2]))
     np.testing.assert_allclose(attention_spread(two), [1, 0], atol=1e-12)

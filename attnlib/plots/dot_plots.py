@@ -22,6 +22,9 @@ STROKE, CROSS = ("|", 11), ("x", 7)
 
 BOUNDS = ("chance", "held against", "best possible")
 
+SPACING = 1.4
+"""Between the lines of a name, in heights of its letters."""
+
 ROOM = 0.15
 """Inches that a point takes, or a line of what stands beside it."""
 
@@ -74,8 +77,8 @@ def estimates(
     titles, ways = list(rows[panel].unique()) or list(beside[panel].unique()), list(rows[by].unique())
     beside = beside[beside[panel].isin(titles)]
     groups = list(dict.fromkeys([*rows[of], *beside[of]]))
-    notes = notes or {}
-    words = [plain(group) + "\n" * bool(notes.get(group)) for group in groups]
+    said = [(notes or {}).get(group, "") for group in groups]
+    words = [plain(group) + "\n" * _lines(note) for group, note in zip(groups, said, strict=True)]
     lines = max(0.75 * len(ways) + 1, *(1.2 * word.count("\n") + 1.6 for word in words))
     across, down = min(len(titles), across), -(-len(titles) // across)
     size = (COLUMN, 0.8 + down * (0.5 + ROOM * lines * len(groups)))
@@ -92,9 +95,9 @@ def estimates(
         _crosses(axis, theirs, BELOW * (alone and len(here) > 0))
         axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
-        axis.set_yticks(range(len(groups)), words, linespacing=1.4)
+        axis.set_yticks(range(len(groups)), words, linespacing=SPACING)
         if axis in grid[:, 0]:
-            _below_the_names(axis, [notes.get(group, "") for group in groups])
+            _below_the_names(axis, words, said)
         if xlim is not None:
             axis.set_xlim(*xlim)
         if best is not None:
@@ -118,12 +121,17 @@ def estimates(
     return finished(figure), drawn.drop(columns="", errors="ignore"), alt
 
 
-def _below_the_names(axis: Axes, notes: Sequence[str]) -> None:
-    """What is said of each group, smaller than its name, where the name's second line is left empty."""
+def _lines(text: str) -> int:
+    return text.count("\n") + bool(text)
+
+
+def _below_the_names(axis: Axes, words: Sequence[str], notes: Sequence[str]) -> None:
+    """What is said of each group, smaller than its name, where the name's last lines are left empty."""
     look: dict[str, Any] = {"size": POINTS - 1, "color": colour("faint"), "ha": "right", "va": "top"}
-    look |= {"xycoords": ("axes fraction", "data"), "xytext": (-7, -3), "textcoords": "offset points"}
-    for place, note in enumerate(notes):
-        axis.annotate(note, (0, place), **look)
+    look |= {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "linespacing": SPACING}
+    for place, (word, note) in enumerate(zip(words, notes, strict=True)):
+        below = SPACING * POINTS * (_lines(note) - _lines(word) / 2)
+        axis.annotate(note, (0, place), xytext=(-7, below - 3), **look)
 
 
 def _crowded(axis: Axes, best: float | int) -> None:

@@ -72,6 +72,7 @@ def test_the_first_page_argues(html: Path) -> None:
     shown = soup.select(".finding")
     claims = [each.select_one("a").get_text().replace("\u2019", "'") for each in shown]  # set as print has it
     assert claims == [claim.words for claim in CLAIMS]
+    assert soup.select_one("#front-verdicts img, #front-verdicts object"), "and as one chart"
     assert {each.select_one(".verdict").get_text() for each in shown} <= set(VERDICTS)
     assert "recorded numbers" in soup.get_text()
 

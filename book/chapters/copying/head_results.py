@@ -57,6 +57,65 @@ class Graded:
         return learning.curves_over_seeds(rows.rename(columns={"head": "seed"}), ["accuracy"])
 
 
+SECOND = "good, share of second runs after a {} first"
+"""The metrics of a record that say whether a head stays good."""
+
+OF_BASES = {
+    SECOND.format("good"): "good again, after a good first run",
+    SECOND.format("bad"): "good, after a bad first run",
+    "AUC of on it, good against bad": "told by attention on the symbol",
+    "AUC of beyond place, good against bad": "the same, less what the symbol gets anyway",
+    "learned, several heads, less 4 bad": "one good of four learns more than four bad",
+    "the good head leads": "where it learns, the good head leads",
+}
+"""What is asked of every base, by the metric of a record."""
+
+
+STAYS_GOOD = "stays good"
+"""How much more often a second run is good after a good first one than after a bad one."""
+
+DIFFERENCES = (STAYS_GOOD, OF_BASES["learned, several heads, less 4 bad"])
+"""Of what is asked of bases, those that are no shares."""
+
+
+def of_bases(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the records of the chapter's own size say of heads, base by base.
+
+    Args:
+        rows: of the chapter's records.
+
+    Returns:
+        Columns `base`, `asked` (of `OF_BASES`), `value`, `low`, `high` and `n`; no row where a base has
+        too few good or bad heads.
+    """
+    rows = rows.reindex(columns=["setting", "task", "metric", *stats.Estimate._fields])
+    base = rows["setting"].astype(str).str.extract(r"hidden 32,.*base (\d+)\b")[0]
+    kind = rows["task"].isin(["heads", "3 bad, 1 good"])
+    found = rows[base.notna() & kind & rows["metric"].isin(OF_BASES)].assign(base=base)
+    found = found.assign(asked=found["metric"].map(OF_BASES)).sort_values("base", kind="stable")
+    return found.drop_duplicates(["base", "asked"])[["base", "asked", "value", "low", "high", "n"]]
+
+
+def over_bases(found: pd.DataFrame) -> pd.DataFrame:
+    """Means over bases with Student's interval over them, each of which is a draw of all but the heads.
+
+    Args:
+        found: of `of_bases`.
+
+    Returns:
+        By what is asked, and `STAYS_GOOD`: `value`, `low`, `high` and `n`, the bases.
+    """
+    wide = found.pivot(index="base", columns="asked", values="value").reindex(columns=[*OF_BASES.values()])
+    good, bad = (OF_BASES[SECOND.format(first)] for first in ("good", "bad"))
+    wide = wide.assign(**{STAYS_GOOD: wide[good] - wide[bad]})
+    means = {
+        str(name): stats.over_seeds(column.dropna().to_numpy(), share=name not in DIFFERENCES)
+        for name, column in wide.items()
+        if column.notna().any()
+    }
+    return pd.DataFrame(means, index=[*stats.Estimate._fields]).T
+
+
 @dataclass(frozen=True)
 class HeadResults:
     """Heads, what they preferred before training, and models of several of them.

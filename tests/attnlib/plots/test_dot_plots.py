@@ -46,6 +46,19 @@ def test_marks_stand_where_their_group_is_and_what_only_they_have_behind():
     assert "chance" not in {line.get_label() for line in right.lines}
 
 
+def test_a_note_stands_below_the_last_line_of_a_name():
+    names = {"IMDB": "IMDB,\nin its\nwhole length", "SST": "SST"}
+    notes = {names["IMDB"]: "as written", "SST": "sentences of films,\nand their parts"}
+    figure = plots.estimates(ROWS.replace({"task": names}), "task", "way", "percent", notes=notes).figure
+    axis = figure.axes[0]
+    figure.canvas.draw()
+    for label, note in zip(axis.get_yticklabels(), axis.texts, strict=True):
+        whole, below = label.get_window_extent(), note.get_window_extent()
+        lines, own = label.get_text().count("\n") + 1, label.get_text().rstrip("\n").count("\n") + 1
+        line = whole.height / lines
+        assert below.y1 <= whole.y1 - line * own + 0.35 * line and below.y1 > whole.y1 - line * (own + 1)
+
+
 def test_a_number_without_an_interval_is_a_point():
     rows = ROWS.assign(low=np.nan, high=np.nan)
     figure = plots.estimates(rows, "task", "way", "percent", panel="metric").figure

@@ -7,6 +7,7 @@ from scipy import stats as scipy_stats
 from sklearn.metrics import roc_auc_score
 
 from book.chapters.copying import learning
+from book.chapters.copying.head_results import OF_BASES, SECOND, STAYS_GOOD, of_bases, over_bases
 
 
 def curve(*accuracy, head=0, order=0):
@@ -127,3 +128,24 @@ def test_all_pairs_are_compared_once():
     assert first["p"] == pytest.approx(scipy_stats.barnard_exact(table).pvalue)
     assert found.loc[("3 bad, 1 good", "random"), "p_holm"] > 0.3
     assert learning.pairs_learned(times[times["task"] == "random"], 200).empty
+
+
+def test_heads_are_told_base_by_base_and_over_bases():
+    def row(base, metric, value, task="heads", hidden=32):
+        setting = f"permutations of 12; GRU; hidden {hidden}, batch 16; base {base}"
+        about = {"setting": setting, "task": task, "metric": metric}
+        return about | {"value": value, "low": 0.0, "high": 1.0, "n": 9}
+
+    good, bad = (SECOND.format(first) for first in ("good", "bad"))
+    rows = [row(0, good, 0.9), row(0, bad, 0.1), row(1, good, 0.7), row(1, bad, 0.2), row(2, good, 0.5)]
+    more = "learned, several heads, less 4 bad"
+    rows += [row(0, more, 0.3, "3 bad, 1 good"), row(0, more, 0.8, "4 not graded")]
+    rows += [row(3, good, 0.0, hidden=256), row(0, good, 0.9)]  # of another size; recorded twice
+    found = of_bases(pd.DataFrame(rows))
+    assert found.groupby("base").size().to_dict() == {"0": 3, "1": 2, "2": 1}
+    means = over_bases(found)
+    assert means.loc[STAYS_GOOD, ["value", "n"]].tolist() == pytest.approx([0.65, 2])
+    assert means.loc[OF_BASES[good], ["value", "n"]].tolist() == pytest.approx([0.7, 3])
+    assert means.loc[OF_BASES[good], "high"] == 1 and means.loc[STAYS_GOOD, "high"] > 1, "shares end at 1"
+    assert means.loc[OF_BASES["learned, several heads, less 4 bad"], "value"] == 0.3
+    assert over_bases(of_bases(pd.DataFrame())).empty, "none is recorded"

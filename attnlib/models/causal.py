@@ -27,6 +27,12 @@ def architectures() -> tuple[str, ...]:
     return OWN, *sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
+FF_WIDTH = ("intermediate_size", "moe_intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "dff")
+INIT_STD = ("initializer_range", "init_std")
+DROPOUT = ("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "dropout", "activation_dropout")
+"""What architectures call the width of feed-forward blocks, the spread of first weights, and dropout."""
+
+
 @dataclass(frozen=True)
 class CausalSizes:
     """How big a model trained from scratch is.
@@ -66,6 +72,8 @@ class CausalSizes:
             ValueError: there is no such architecture; it does not allow these sizes; or it is not causal.
         """
         check_architecture(architecture)
+        if min(self.n_layers, self.n_heads, self.width) < 1:
+            raise ValueError(f"n_layers, n_heads and width should be at least 1; got {self}")
         if self.width % self.n_heads:
             allowed = ", ".join(str(n) for n in range(1, self.width + 1) if self.width % n == 0)
             raise ValueError(
@@ -88,26 +96,23 @@ class CausalSizes:
     def _theirs(self, architecture: str, tokenizer: Any) -> nn.Module:
         from transformers import AutoModelForCausalLM
 
-        config = _config(
-            architecture,
-            vocab_size=len(tokenizer),
-            hidden_size=self.width,
-            num_hidden_layers=self.n_layers,
-            num_attention_heads=self.n_heads,
-            num_key_value_heads=self.n_heads,
-            head_dim=self.width // self.n_heads,
-            intermediate_size=self.ff_width or 4 * self.width,
-            max_position_embeddings=self.max_length,
-            initializer_range=self.width**-0.5,
-            attention_dropout=0.0,
-            attn_pdrop=0.0,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            pad_token_id=tokenizer.pad_token_id,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-        )
         try:
+            config = _config(
+                architecture,
+                vocab_size=len(tokenizer),
+                hidden_size=self.width,
+                num_hidden_layers=self.n_layers,
+                num_attention_heads=self.n_heads,
+                num_key_value_heads=self.n_heads,
+                head_dim=self.width // self.n_heads,
+                **dict.fromkeys(FF_WIDTH, self.ff_width or 4 * self.width),
+                max_position_embeddings=self.max_length,
+                **dict.fromkeys(INIT_STD, self.width**-0.5),
+                **dict.fromkeys(DROPOUT, 0.0),
+                pad_token_id=tokenizer.pad_token_id,
+                bos_token_id=tokenizer.bos_token_id,
+                eos_token_id=tokenizer.eos_token_id,
+            )
             model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
             causal = is_causal(model)
         except Exception as error:  # whatever an architecture makes of sizes it was not meant for
@@ -142,6 +147,9 @@ def _config(architecture: str, **settings: Any) -> Any:
 
     known = AutoConfig.for_model(architecture)
     names = {*known.to_dict(), *known.attribute_map}
+    own = 4 * settings["hidden_size"]
+    if not names & {*FF_WIDTH} and settings[FF_WIDTH[0]] != own:
+        raise ValueError(f"its feed-forward blocks have a width of their own: let ff_width be {own}")
     return AutoConfig.for_model(architecture, **{k: v for k, v in settings.items() if k in names})
 
 

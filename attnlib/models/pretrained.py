@@ -94,7 +94,7 @@ def load_language_model(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if name == TINY:
         model, tokenizer, origin = *_tiny(), "random weights, made here"
-        model = model.to(dtype)
+        _cast(model, dtype)
     elif name == DEFAULT:
         model, tokenizer, origin = _default(dtype)
     elif expanded(name).is_dir():
@@ -136,7 +136,14 @@ def untrained_twin(model: Any, seed: int = 0) -> Any:
     with seeded(seed):
         twin = type(model)(copy.deepcopy(model.config))
     twin.loaded_from = f"random weights, with the configuration of {getattr(model, 'loaded_from', 'a model')}"
-    return twin.to(model.device, model.dtype).eval()
+    _cast(twin, model.dtype)
+    return twin.to(model.device).eval()
+
+
+def _cast(model: nn.Module, dtype: torch.dtype) -> None:
+    """Weights in a precision, as models are loaded: frequencies of positions stay in their own."""
+    for weight in model.parameters():
+        weight.data = weight.data.to(dtype)
 
 
 def models_folder() -> Path:

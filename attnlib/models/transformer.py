@@ -283,6 +283,8 @@ class Transformer(Saved):
                 f"the sequences have {length} tokens, and this model was built for at most "
                 f"max_length={self.config.max_length}"
             )
+        if attention_mask is not None:
+            attention_mask = attention_mask.bool()  # tokenizers give whole numbers
         if position_ids is None and attention_mask is not None:
             position_ids = (attention_mask.cumsum(1) - 1).clamp(min=0)  # padding on the left shifts nothing
         x = self.dropout(self.embedding(input_ids) + self._position_vectors(length, position_ids))

@@ -91,7 +91,7 @@ BY_THE_JUDGE = "without the first R, replace, log p ranks"
         ("the algorithm needs", "plausibility: rollout", {"rank_low": 1.0}, "holds"),
         ("when they are masked", "faithfulness: rollout", {"low": -0.1}, "does not"),
         ("which masks tokens", "tau: comprehensiveness, mask, p", {"low": 0.71}, "holds"),
-        ("agrees with known answers", f"{BY_THE_JUDGE}: rollout", {"high": 1.1}, "holds"),
+        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"high": 1.1}, "holds"),
     ],
 )
 def test_a_verdict_follows_the_numbers(words: str, metric: str, change: dict, verdict: str) -> None:

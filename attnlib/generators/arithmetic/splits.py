@@ -12,6 +12,9 @@ from attnlib.generators.arithmetic.problems import OPERATORS, Problems
 ENUMERATED = 2_000_000
 """Up to so many problems are listed and shuffled; of more, random ones are drawn until enough are new."""
 
+ROUNDS, MOST = 20, 10_000_000
+"""Drawings at most, and problems of one: where few are allowed (no negative results), many are drawn."""
+
 NAMES = ("train", "valid", "test")
 DRAWN = ("test", "valid", "train")
 """The order in which splits are filled, so that test problems do not depend on how many are trained on."""
@@ -116,9 +119,10 @@ def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
     for name in DRAWN:
         end = start + sizes[name]
         if end > len(indices):
+            there = "there are" if space.size <= ENUMERATED else "drawing at random found"
             needed = start + sum(sizes[each] for each in DRAWN[DRAWN.index(name) :])
             raise ValueError(
-                f"splits of {', '.join(f'{sizes[n]:,} {n}' for n in NAMES)} cannot be disjoint: there are "
+                f"splits of {', '.join(f'{sizes[n]:,} {n}' for n in NAMES)} cannot be disjoint: {there} "
                 f"{len(indices):,} problems of {space.describe()}, and {needed:,} are needed (the two "
                 "orders of a sum go together). Ask for fewer or widen numbers"
             )
@@ -162,10 +166,13 @@ def _all_shuffled(space: Space, rng: np.random.Generator) -> Int64[np.ndarray, "
 
 def _drawn(space: Space, n: int, rng: np.random.Generator) -> Int64[np.ndarray, " problem"]:
     """At least `n` problems if so many turn up, no two of them twins, in the order they were drawn in."""
-    indices = np.zeros(0, dtype=np.int64)
-    for _ in range(20):
-        new = rng.integers(space.size, size=2 * (n - len(indices)) + 100)
-        indices = np.concatenate([indices, new[space.allowed(new)]])
+    indices, drawn, allowed = np.zeros(0, dtype=np.int64), 0, 0
+    for _ in range(ROUNDS):
+        wanted = 2 * (n - len(indices)) + 100
+        new = rng.integers(space.size, size=min(MOST, wanted * drawn // allowed) if allowed else wanted)
+        kept = new[space.allowed(new)]
+        drawn, allowed = drawn + len(new), allowed + len(kept)
+        indices = np.concatenate([indices, kept])
         _, first = np.unique(space.twins(indices), return_index=True)
         indices = indices[np.sort(first)]
         if len(indices) >= n:

@@ -215,7 +215,8 @@ class Language:
         """Draw `n` sequences of one split; lengths are uniform, and so are symbols (not in Dyck languages).
 
         A sequence's own content decides its split (a tenth of all sequences each for valid and test), so
-        that no sequence is ever in two, whatever the seeds and sizes.
+        that no sequence is ever in two, whatever the seeds and sizes. Lengths are uniform before that: of one
+        that has few sequences, a split may have none, or more than its share.
 
         Args:
             n: how many.

@@ -36,7 +36,7 @@ class Grammar:
         verbs: different ones.
         adjectives: different ones.
         adverbs: different ones.
-        two_words: share of nouns, verbs, adjectives and adverbs that are two words in the target language.
+        two_words: the chance that a noun, adjective, adverb, or verb of one word is two words in the target.
         phrasal: share of the verbs that stand with a particle in the source; both are one target word.
         clauses: in the longest sentences.
         reordered: whether words change places; else the target follows the source word by word.

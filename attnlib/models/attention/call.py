@@ -219,7 +219,7 @@ class AttentionCall:
             return _allowed(self.mask)
         queries, keys = self.query.shape[2], self.key.shape[2]
         everywhere = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=self.query.device)
-        return everywhere.tril(keys - queries) if self.causal else everywhere
+        return everywhere.tril() if self.causal else everywhere
 
     def products(self, wanted: Sequence[Wanted]) -> list[Product]:
         """`P` and `t` for everything that is wanted; attention is formed once, if at all.

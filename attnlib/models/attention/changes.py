@@ -124,6 +124,15 @@ def reinforced(
                 f"the reference is for {have[0]} sequences of up to {have[1]} tokens, and the model was "
                 f"called with {batch} of {n_keys}: call it inside reinforced() with that one batch only"
             )
+        if n_queries < n_keys:
+            window = getattr(call, "kwargs", {}).get("sliding_window")
+            kept = window is not None and n_keys == window - 1 + n_queries
+            if kept or (call.knows_mask and not bool(call.visible()[..., -1, -1].all())):
+                raise ValueError(
+                    "this cache does not hold the keys of all tokens so far, one behind the other (a sliding "
+                    "window, or room kept in advance): which token a key is of is not known. Call, or "
+                    "generate, with use_cache=False"
+                )
         onto = reference[:, n_keys - n_queries : n_keys, :n_keys].to(call.query.device, call.dtype)
         counts = onto.sum(-1, keepdim=True)
         push = float(strength) * chosen * (counts > 0)[:, None]  # nothing where there is no reference
@@ -138,7 +147,7 @@ def reinforced(
 def causal_null(
     reference: Bool[Tensor, "batch query key"], seed: int = 0, *, first_key: int = 1
 ) -> Bool[Tensor, "batch query key"]:
-    """As many keys per query as the reference has, drawn at random from those that the query may see.
+    """As many keys per query as the reference has, or as there are, drawn at random from what it may see.
 
     The control of `reinforced`: the same push, onto keys that the algorithm has no use for (or only by
     chance). Every key before a query, and the query itself, is as likely as any other.

@@ -184,6 +184,13 @@ def test_every_problem_can_be_used_up():
         task.splits(230, 1, 1)
 
 
+def test_where_few_problems_are_allowed_more_are_drawn():
+    """Of differences of four numbers some four in a hundred are not negative, and that is millions."""
+    task = arithmetic("-", (1, 99), n_operands=4, negative=False)
+    splits = task.splits(2000, 200, 200)
+    assert len({*task.texts(splits.train), *task.texts(splits.test)}) == 2200
+
+
 def test_splits_as_published_overlap():
     task = arithmetic("+-", negative=False)
     splits = task.splits(20000, 200, 1000, as_published=True)

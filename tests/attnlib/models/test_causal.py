@@ -44,12 +44,24 @@ def test_an_architecture_has_the_sizes_asked_for_and_the_same_weights_for_a_seed
     assert output.logits.shape[-1] == len(TOKENIZER)
 
 
+@pytest.mark.parametrize(("kind", "layer"), [("gpt2", "mlp.c_fc"), ("opt", "fc1"), ("llama", "up_proj")])
+def test_a_feed_forward_block_has_the_width_asked_for(kind, layer):
+    model = CausalSizes(n_layers=1, width=16, ff_width=24, max_length=16).build(kind, TOKENIZER)
+    (block,) = [part for name, part in model.named_modules() if name.endswith(layer)]
+    assert sorted(block.weight.shape) == [16, 24]
+    assert not any(part.p for part in model.modules() if isinstance(part, nn.Dropout))
+
+
 @pytest.mark.parametrize(
     ("kind", "sizes", "message"),
     [
         ("lama", SIZES, r"got 'lama'; did you mean 'llama'\?"),
         ("llama", CausalSizes(width=16, n_heads=3), r"got 3 and 16 \(it may be 1, 2, 4, 8, 16\)"),
         ("bert", SIZES, "bert is not causal as configured"),
+        ("gpt_neo", SIZES, "gpt_neo cannot be built with"),
+        ("bloom", CausalSizes(width=16, ff_width=24), "a width of their own: let ff_width be 64"),
+        ("llama", CausalSizes(width=16, n_heads=0), "should be at least 1; got"),
+        ("llama", CausalSizes(width=16, n_layers=0), "should be at least 1; got"),
     ],
 )
 def test_what_cannot_be_built_is_refused(kind, sizes, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import logging
@@ -354,6 +355,11 @@ def test_tiny_random_is_always_the_same_and_leaves_the_random_state_alone():
     assert model.loaded_from == "random weights, made here" and not model.training
     assert "random weights" in twin.loaded_from and not twin.training
     assert twin.config.to_dict() == model.config.to_dict() and twin.config is not model.config
+    half = copy.deepcopy(model)
+    for weight in half.parameters():  # as from_pretrained(dtype=...) leaves it
+        weight.data = weight.data.bfloat16()
+    ours, theirs = (dict(each.named_buffers()) for each in (untrained_twin(half), half))
+    assert len(theirs) and all(torch.equal(ours[name], theirs[name]) for name in theirs)
     different = untrained_twin(model, seed=1).get_input_embeddings().weight
     assert not torch.equal(twin.get_input_embeddings().weight, different)
     chat = [{"role": "user", "content": "hi"}]

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.generators import char_tokenizer
 from attnlib.models import CausalSizes
-from attnlib.models.attention import causal_null, reinforced
+from attnlib.models.attention import causal_null, heads_ablated, reinforced
 from attnlib.models.attention.interface import implementations
 
 torch.set_num_threads(1)
@@ -89,6 +90,35 @@ def test_generation_from_a_cache_is_pushed_as_the_whole():
         first = model(ids[:, :5], use_cache=True)
         rest = model(ids[:, 5:], past_key_values=first.past_key_values).logits
     torch.testing.assert_close(rest, whole[:, 5:], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("cache", ["sliding", "static"])
+def test_a_cache_whose_keys_are_not_all_one_behind_the_other_is_refused(cache):
+    sizes = {"vocab_size": 20, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 2, "num_key_value_heads": 2, "eos_token_id": None}
+    window = 6 if cache == "sliding" else None
+    model = hf.MistralForCausalLM(hf.MistralConfig(sliding_window=window, **sizes)).eval()
+    how = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    ids, reference = torch.arange(3, 13)[None], torch.zeros(1, 14, 14, dtype=torch.bool)
+    reference[0, :, 0] = True
+    with reinforced(model, None, reference, 0.5):
+        model.generate(ids, use_cache=False, **how)
+        with pytest.raises(ValueError, match="this cache does not hold the keys of all tokens"):
+            model.generate(ids, **how, **({"cache_implementation": "static"} if cache == "static" else {}))
+
+
+def test_a_query_sees_no_room_that_a_cache_keeps_in_advance():
+    model = build("llama")
+    model.set_attn_implementation("sdpa")  # which needs no mask for the prompt
+    ids, how = torch.arange(3, 10)[None], {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
+    how |= {"output_logits": True, "return_dict_in_generate": True}
+    with heads_ablated(model, [(0, 0), (1, 1)], "uniform"):
+        plain, grown, static = (
+            torch.stack(model.generate(ids, **how, **cache).logits)
+            for cache in ({"use_cache": False}, {}, {"cache_implementation": "static"})
+        )
+    torch.testing.assert_close(grown, plain, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(static, plain, atol=1e-5, rtol=1e-4)
 
 
 def test_afterwards_everything_is_as_before_even_after_an_error():

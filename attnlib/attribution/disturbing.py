@@ -62,10 +62,9 @@ def blank_out(
     Token `k` is left out, and the others keep their positions: what is left is what a mask on key `k` in
     every layer would leave. Not so in a sliding window shorter than the prompt (Mistral's, Gemma's), which
     then reaches one token further back, nor in a model that takes no positions (MPT), where what follows
-    moves up: there, take `attention_knockout` of "all" queries. (Abnar and Zuidema
-    put an "unknown" token there: a `replacement`. Today's language models have no token for that which they
-    have seen in training.) The query is where the prediction is made; its score is NaN if tokens are left
-    out.
+    moves up: there, take `attention_knockout` of "all" queries. (Abnar and Zuidema put an "unknown" token
+    there: a `replacement`. Today's language models have no token for that which they have seen in training.)
+    The query is where the prediction is made; its score is NaN if tokens are left out.
 
     `batch_size` prompts run at once; in causal models that keep keys and values, from those of the tokens
     before the first of them that differs, which are computed once: about half the operations of a forward

@@ -756,7 +756,7 @@ def test_a_record_is_kept_as_its_run_ends_not_as_the_sweep_does(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("book.pipeline.sweep.KEEPING", 0.1)
-    for name in ("made", "of-before"):  # the one has a name of the code before, and waits to be run again
+    for name in ("made", "of-before"):  # the second is of code before an edit, and waits to be run again
         for file in (f"build/results/{name}/first/{name}.parquet", f"build/results/{name}/first/{name}.json"):
             Path(file).parent.mkdir(parents=True, exist_ok=True)
             Path(file).write_bytes(b"rows")

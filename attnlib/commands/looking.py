@@ -8,7 +8,6 @@ the model itself, which the page computes (`ModelExplorer`).
 
 from __future__ import annotations
 
-import difflib
 import html
 import tempfile
 from bisect import bisect_left, bisect_right
@@ -31,6 +30,7 @@ from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
 from attnlib.models.stored import STORED, stored_model
+from attnlib.naming import hint
 from attnlib.places import expanded
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.rollout.generative import check_generation, generate
@@ -292,9 +292,8 @@ def is_stored(name: str) -> bool:
 
 def _known(method: str) -> str:
     if method not in METHODS:
-        close = difflib.get_close_matches(method, METHODS, n=1)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"there is no method {method!r}{meant}; there are {'; '.join(METHODS)}")
+        meant = hint(method, METHODS) or "."
+        raise ValueError(f"there is no method {method!r}{meant} There are {'; '.join(METHODS)}")
     return method
 
 

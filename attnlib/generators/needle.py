@@ -88,7 +88,7 @@ class NeedleGenerator:
         tokenizer: a fast tokenizer. Special tokens that it puts in front stay there.
         seed: of names, values, order and positions.
         facts: how many facts; several numbers take turns.
-        digits: of each value. The first is not 0.
+        digits: of each value, up to 18. The first is not 0.
         opening: how the answer begins, with `{name}` for the name; the facts' own words (`OPENING`) or "".
 
     Raises:
@@ -104,7 +104,9 @@ class NeedleGenerator:
         opening: str = OPENING,
     ) -> None:
         self.facts = (facts,) if isinstance(facts, int) else tuple(facts)
-        most = min(len(NAMES), 9 * 10 ** (digits - 1) if digits > 0 else 0)
+        if not 1 <= digits <= 18:
+            raise ValueError(f"digits must be from 1 to 18. Got {digits} instead.")
+        most = min(len(NAMES), 9 * 10 ** (digits - 1))
         if not self.facts or not all(1 <= number <= most for number in self.facts):
             raise ValueError(
                 f"facts must be from 1 to {most}, with values of {digits} digits. Got {facts} instead."

@@ -110,6 +110,16 @@ def refuse_below_one(**numbers: int | None) -> None:
             raise ValueError(f"{what} should be at least 1; got {value}")
 
 
+def refuse_not_two(what: str, given: Sequence[str] | None, are: str) -> None:
+    """Refuse what is not two different texts.
+
+    Raises:
+        ValueError: says what they are.
+    """
+    if given is None or isinstance(given, str) or len(given) != 2 or given[0] == given[1]:
+        raise ValueError(f"{what} should be two different {are}; got {given!r}")
+
+
 def files_of(folder: Path, beginnings: Mapping[str, tuple[str, ...]] = SPLITS) -> dict[str, list[Path]]:
     """The files of each split that a folder has any of, by name."""
     files = sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []

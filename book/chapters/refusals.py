@@ -5,7 +5,6 @@ No number depends on what is refused: records do not count the code in this file
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import reprlib
@@ -17,6 +16,7 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 from pydantic import BaseModel, ValidationError
 
+from attnlib.naming import hint
 from attnlib.places import expanded
 
 WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
@@ -125,9 +125,8 @@ def _explain(cls: type[BaseModel], problem: Any) -> str:
         ".".join(shown(part) if len(str(part)) > _SHOWN else str(part) for part in problem["loc"])
     )
     if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-        close = difflib.get_close_matches(name, cls.model_fields, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(cls.model_fields)}"
-        return f"there is no parameter {shown(problem['loc'][0])}; {hint}"
+        meant = hint(name, cls.model_fields) or f"; there are {', '.join(cls.model_fields)}"
+        return f"there is no parameter {shown(problem['loc'][0])}{meant}"
     if problem["type"] == "missing" and len(problem["loc"]) == 1:
         return f"{name} is missing: give it a value in the parameters cell"
     reason = _visible(problem["msg"].removeprefix("Value error, ").replace("Input should", "should", 1))

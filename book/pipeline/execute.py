@@ -5,6 +5,7 @@
 
 import argparse
 import ast
+import ctypes
 import json
 import os
 import platform
@@ -38,7 +39,7 @@ around them were written about the book's own, and may not hold of yours.
 ```"""
 PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
-PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+PARENT_DEATH_SIGNAL = (1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG of prctl(2), and which
 HEARTBEAT = 5.0  # seconds between two lines of one cell's own progress bar
 
 
@@ -146,13 +147,18 @@ def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.Note
         ) from error
 
 
+def end_with_parent() -> None:
+    """Have this process killed when the one that started it is gone, where the system is Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(*PARENT_DEATH_SIGNAL)
+
+
 def ending_with_us() -> list[str]:
     """What a kernel is told, so that it ends at once when this process is killed.
 
     Kernels notice by themselves within a second, but not inside of a call that lets no other thread run.
-    Where the system is Linux, it can end them.
     """
-    ask = f"__import__('ctypes').CDLL(None).prctl({PARENT_DEATH_SIGNAL}, {signal.SIGKILL:d})"
+    ask = f"__import__('ctypes').CDLL(None).prctl{PARENT_DEATH_SIGNAL}"
     return [f"--IPKernelApp.exec_lines={ask}"] if sys.platform == "linux" else []
 
 
@@ -276,6 +282,7 @@ def main() -> int:
     parser.add_argument("--log", type=Path, required=True, help="written only when the chapter fails")
     args = parser.parse_args()
 
+    end_with_parent()
     args.results.mkdir(parents=True, exist_ok=True)
     # record() adds the chapter's own folder.
     os.environ["ATTNLIB_RESULTS"] = str(args.results.parent.resolve())

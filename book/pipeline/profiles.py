@@ -3,7 +3,6 @@
 Papermill writes both into a cell as they stand, so a name that is more than a name would be run as code.
 """
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import papermill
 import yaml
 
+from attnlib.naming import hint
 from attnlib.places import content
 
 
@@ -84,7 +84,6 @@ def checked(given: Mapping[str, Any], notebook: Path, source: Path) -> dict[str,
     names = parameters_of(notebook)
     for name in map(str, given):  # YAML's numbers are no names
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names) or 'none'}"
-            raise ProfileError(f"{source}: {notebook.stem} has no parameter {name[:80]!r}; {hint}")
+            meant = hint(name, names) or f"; there are {', '.join(names) or 'none'}"
+            raise ProfileError(f"{source}: {notebook.stem} has no parameter {name[:80]!r}{meant}")
     return dict(given)

@@ -273,7 +273,8 @@ if not pathlib.Path("go").exists():
         kernel = psutil.Process(int((project / "kernel").read_text()))
         time.sleep(1)
         assert kernel.is_running()
-        os.killpg(run.pid, signal.SIGKILL)
+        (snakemake,) = psutil.Process(run.pid).children()
+        snakemake.kill()  # alone: nobody tells its jobs
         run.wait()
     psutil.wait_procs([kernel], timeout=5)
     assert not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE

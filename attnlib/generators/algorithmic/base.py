@@ -69,7 +69,7 @@ class AlgorithmicGenerator(ABC):
         use_instruction: whether the instruction is part of the samples.
         use_few_shot: whether the examples are.
         apply_chat_template: whether samples are chats of a user's message and a reply.
-        ignore_index: the target where nothing is to be predicted.
+        ignore_index: the target where nothing is to be predicted; losses and measures here know -100 only.
         generate_attn_labels: whether samples have a reference.
         as_published: label as the study's code did, errors included, to compare with its figures.
         enlarged: whether the reference also has what the study leaves out of it, though the answer depends on
@@ -142,6 +142,8 @@ class AlgorithmicGenerator(ABC):
             pieces = [(self.INSTRUCTION if instruction is None else instruction, False)]
         if use_few_shot:
             opening, closing = self.FEW_SHOT_PROMPT if few_shot_prompt is None else few_shot_prompt
+            if isinstance(few_shot_samples, str):
+                raise ValueError(f"few_shot_samples should be a list of texts; got one, {few_shot_samples!r}")
             examples = self._examples() if few_shot_samples is None else few_shot_samples
             shown = [piece for text in examples for piece in ((text, True), ("\n", False))]
             pieces += [(opening, False), *shown, (closing, False)]

@@ -80,14 +80,15 @@ class Problems:
 
 def digits(numbers: Int64[np.ndarray, "*n"], width: int) -> Int64[np.ndarray, "*n {width}"]:
     """The lowest `width` decimal digits of numbers that are at least 0, units first."""
-    return numbers[..., None] // 10 ** np.arange(width) % 10
+    held = numbers[..., None] // 10 ** np.arange(min(width, 19)) % 10  # no number of 64 bits has more
+    return np.pad(held, [(0, 0)] * numbers.ndim + [(0, width - held.shape[-1])])
 
 
-def results_reach(operators: str, low: int, high: int, n_operands: int) -> int:
-    """The largest size, sign aside, that a result can have."""
+def results_reach(operators: str, low: int, high: int, n_operands: int, negative: bool = True) -> int:
+    """The largest size, sign aside, that a result can have; `negative` says whether results below 0 count."""
     reach = {
         "+": high * n_operands,
-        "-": max(high - low * (n_operands - 1), high * (n_operands - 1) - low),
+        "-": max(high - low * (n_operands - 1), (high * (n_operands - 1) - low) * negative),
         "*": high**n_operands,
     }
     return max(reach[operator] for operator in operators)

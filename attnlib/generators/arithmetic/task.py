@@ -66,9 +66,9 @@ def arithmetic(
     """
     if not operators or set(operators) - set(OPERATORS) or len(set(operators)) < len(operators):
         raise ValueError(f"operators should be some of {OPERATORS!r}, each once; got {operators!r}")
+    if len(numbers) != 2 or not 0 <= numbers[0] <= numbers[1]:
+        raise ValueError(f"numbers should be two, 0 <= lowest <= highest; got {numbers}")
     low, high = numbers
-    if not 0 <= low <= high:
-        raise ValueError(f"numbers should obey 0 <= lowest <= highest; got {low}, {high}")
     if n_operands < 2:
         raise ValueError(f"n_operands should be at least 2; got {n_operands}")
     space = Space("".join(o for o in OPERATORS if o in operators), (low, high), n_operands, negative)
@@ -112,7 +112,7 @@ class Arithmetic:
     def widths(self) -> tuple[int, int]:
         """Most digits of an operand, and of a result."""
         space = self.space
-        reach = results_reach(space.operators, *space.numbers, space.n_operands)
+        reach = results_reach(space.operators, *space.numbers, space.n_operands, space.negative)
         return len(str(space.numbers[1])), len(str(reach))
 
     @property

@@ -22,6 +22,7 @@ from attnlib.generators.sources import (
     read_lines,
     read_tsv,
     refuse_below_one,
+    refuse_not_two,
     split_in_three,
     split_lines,
     tables_in,
@@ -187,9 +188,8 @@ def bitext(
     vocabulary = VOCABULARY if vocabulary is None else vocabulary
     max_length = MAX_LENGTH if max_length is None else max_length
     name, recipe, place = find(name, folder)
-    pair = languages or (recipe.languages if recipe else None)
-    if pair is None or pair[0] == pair[1]:
-        raise ValueError(f"languages should be two different codes, source and target; got {languages}")
+    known = recipe.languages if recipe else None
+    refuse_not_two("languages", pair := languages or known, "codes, source and target")
     about: dict[str, Any] = {"languages": list(pair), "seed": seed, "max_length": max_length}
     about["differs"] = recipe.differs[place is not None] if recipe else ""
     if place is None:

@@ -26,6 +26,7 @@ class Subwords:
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self.tokenizer = tokenizer
+        tokenizer.encode_special_tokens = True  # "<eos>" in a text is text
 
     @classmethod
     def trained(cls, texts: Iterable[str], size: int, folder: Path | None = None) -> Subwords:

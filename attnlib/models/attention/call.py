@@ -134,10 +134,12 @@ class AttentionCall:
         can_block: whether `rows` is there.
         sums_to_1: whether every row is known to.
         knows_mask: whether `mask` and `causal` say all about where a query may look.
+        window: how many keys a query may look at, the last ones, where the layer says so.
         mixed: the layer's output, if it was computed with a product.
     """
 
     can_fuse = can_block = sums_to_1 = knows_mask = True
+    window: int | None = None
     mixed: Float[Tensor, "batch head query channel"] | None = None
 
     def __init__(
@@ -220,6 +222,19 @@ class AttentionCall:
         queries, keys = self.query.shape[2], self.key.shape[2]
         everywhere = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=self.query.device)
         return everywhere.tril() if self.causal else everywhere
+
+    @property
+    def has_every_key(self) -> bool:
+        """Whether keys are those of all tokens so far, one behind the other, and queries the last of them.
+
+        As far as it can be told: not from a cache's sliding window, nor from room that it keeps in advance.
+        """
+        n_queries, n_keys = self.query.shape[2], self.key.shape[2]
+        if n_queries == n_keys:
+            return True
+        if self.window is not None and n_keys == self.window - 1 + n_queries:
+            return False
+        return not self.knows_mask or bool(self.visible()[..., -1, -1].all())
 
     def products(self, wanted: Sequence[Wanted]) -> list[Product]:
         """`P` and `t` for everything that is wanted; attention is formed once, if at all.

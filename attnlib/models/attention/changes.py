@@ -124,15 +124,12 @@ def reinforced(
                 f"the reference is for {have[0]} sequences of up to {have[1]} tokens, and the model was "
                 f"called with {batch} of {n_keys}: call it inside reinforced() with that one batch only"
             )
-        if n_queries < n_keys:
-            window = getattr(call, "kwargs", {}).get("sliding_window")
-            kept = window is not None and n_keys == window - 1 + n_queries
-            if kept or (call.knows_mask and not bool(call.visible()[..., -1, -1].all())):
-                raise ValueError(
-                    "this cache does not hold the keys of all tokens so far, one behind the other (a sliding "
-                    "window, or room kept in advance): which token a key is of is not known. Call, or "
-                    "generate, with use_cache=False"
-                )
+        if not call.has_every_key:
+            raise ValueError(
+                "this cache does not hold the keys of all tokens so far, one behind the other (a sliding "
+                "window, or room kept in advance): which token a key is of is not known. Call, or "
+                "generate, with use_cache=False"
+            )
         onto = reference[:, n_keys - n_queries : n_keys, :n_keys].to(call.query.device, call.dtype)
         counts = onto.sum(-1, keepdim=True)
         push = float(strength) * chosen * (counts > 0)[:, None]  # nothing where there is no reference

@@ -36,6 +36,7 @@ class NamedCall(AttentionCall):
         super().__init__(q, k, v, mask, causal=causal, scale=scale, bias=how.get("position_bias"))
         self.original, self.module, self.passed_mask = original, module, attention_mask
         self.inputs, self.passed, self.kwargs = (q, k, v), how, how | {"dropout": 0.0}
+        self.window = how.get("sliding_window")
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """As in `AttentionCall`."""

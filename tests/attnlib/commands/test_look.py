@@ -131,7 +131,7 @@ def test_a_model_that_came_with_the_book_is_computed_in_the_page(tmp_path) -> No
 def test_what_cannot_be_done_is_said_in_a_line(models, tmp_path, capsys) -> None:
     writer, there = str(models / "writer"), ("-o", str(tmp_path / "page.html"))
     said = refusal(capsys, writer, "a", "--method", "rolout", *there)
-    assert "no method 'rolout' (did you mean 'rollout'?); there are" in said and "; blank-out;" in said
+    assert "no method 'rolout'; did you mean 'rollout'? There are" in said and "; blank-out;" in said
     assert "there is no folder ./nowhere" in refusal(capsys, "./nowhere", "a", *there)
     assert "no config.json" in refusal(capsys, str(models), "a", *there)
     assert "is no folder, is not in Hugging Face's cache" in refusal(capsys, "nobody/nothing", "a", *there)

@@ -19,6 +19,11 @@ BAD_SETTINGS = [
     ("long_addition", {"as_published": True, "pad_with_zeros": False}, "needs pad_with_zeros=True"),
     ("long_addition", {"use_instruction": True, "instruction": "größer"}, "has no token for 'ö', 'ß'"),
     ("long_multiplication", {"as_published": True, "generate_carry": True}, "generate_carry=False"),
+    (
+        "successor",
+        {"use_few_shot": True, "few_shot_samples": "1 2"},
+        "should be a list of texts; got one, '1 2'",
+    ),
     ("string_reversal", {"charset": ""}, "it has 0 characters, but 1 are needed"),
     ("string_reversal", {"charset": "aba"}, "'a' occurs more than once"),
     ("string_reversal", {"charset": "ab="}, "'=' separates the parts of a text"),

@@ -137,6 +137,21 @@ def test_carries_of_differences_and_products():
     assert problems.carries.tolist() == [1, 1, 0, 3]
 
 
+def test_carries_of_the_largest_numbers_there_are():
+    most = np.array([[2 * 10**18, 2 * 10**18 + 9]])
+    for operator, count in ((0, 0), (1, 0)):
+        assert Problems(np.array([operator]), most).carries.tolist() == [count]
+    assert Problems(np.array([0]), most + 5 * 10**17).carries.tolist() == [1]
+
+
+def test_results_that_are_not_negative_are_no_wider_than_they_can_be():
+    task = arithmetic("-", (0, 9), n_operands=3, padded=True, negative=False)
+    assert task.annotate("9-1-2=").text == "9-1-2=6"  # 9 at most; 0-9-9 does not count
+    assert arithmetic("-", (0, 9), n_operands=3, padded=True).annotate("0-9-9=").text == "0-9-9=-18"
+    longest = max(map(len, task.texts(task.splits(50, 10, 10).train)))
+    assert 1 + longest == task.max_length, "the beginning, and no room for a number below 0"
+
+
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=5))
 def test_carries_of_sums_as_done_on_paper(numbers):
     carry, count = 0, 0

@@ -141,6 +141,8 @@ def test_named_sets_take_their_two_classes_and_leave_the_rest(tmp_path: Path) ->
         corpus("mine", folder)
     with pytest.raises(ValueError, match=r"should be Music .*World.* has 'Business'"):
         corpus("mine", folder, classes=("Music", "Theatre,World"))
+    with pytest.raises(ValueError, match="classes should be two different labels"):
+        corpus("mine", folder, classes=("World", "World"))
 
 
 def test_cuts_are_made_where_asked(tmp_path: Path) -> None:

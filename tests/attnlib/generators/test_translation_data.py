@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import random
+import re
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnlib.generators.classification import planted
 from attnlib.generators.order import EpochBatches
-from attnlib.generators.sources import PublicFile
+from attnlib.generators.sources import PublicFile, refuse_not_two
 from attnlib.generators.translation import DATASETS, Grammar, Pairs, Subwords, bitext, invented, lexicon
 from attnlib.generators.translation.bitext import encode
 from attnlib.generators.translation.recipes import Recipe, read_public
@@ -106,8 +107,16 @@ def test_a_language_that_is_not_there_is_named(tmp_path):
     write(tmp_path / "train.tsv", [("eins",)], header="de")
     with pytest.raises(ValueError, match="there is no en"):
         read(tmp_path)
-    with pytest.raises(ValueError, match="two different codes"):
-        bitext("mine", tmp_path)
+    for languages in (None, ("de", "de")):
+        with pytest.raises(ValueError, match=f"two different codes.*got {re.escape(repr(languages))}"):
+            bitext("mine", tmp_path, languages=languages)
+
+
+@pytest.mark.parametrize("given", [None, "de", ("de",), ("de", "de"), ("de", "en", "nl")])
+def test_two_are_two_and_different(given):
+    with pytest.raises(ValueError, match=f"should be two different codes; got {re.escape(repr(given))}"):
+        refuse_not_two("languages", given, "codes")
+    refuse_not_two("languages", ("de", "en"), "codes")
 
 
 def test_empty_lines_copies_and_long_sentences_are_counted(tmp_path):
@@ -232,6 +241,11 @@ def test_a_file_whose_sending_breaks_off_is_not_taken(tmp_path, length, told):
 
 
 # ---- subwords
+
+
+def test_a_text_that_names_special_tokens_is_text():
+    subwords = Subwords.trained(texts := ["one <eos> two", "three <pad>"], 31)
+    assert [subwords.decode(ids) for ids in subwords.encode(texts)] == texts
 
 
 def test_subwords_are_the_same_every_time_and_kept(tmp_path):

@@ -108,9 +108,13 @@ def test_annotate_refuses_other_texts(text, says):
 
 
 def test_settings_that_cannot_be():
-    for wrong in ({"facts": 0}, {"facts": 54}, {"facts": 10, "digits": 1}, {"digits": 0}, {"facts": ()}):
+    for wrong in ({"facts": 0}, {"facts": 54}, {"facts": 10, "digits": 1}, {"facts": ()}):
         with pytest.raises(ValueError, match="facts must be"):
             generator(**wrong)
+    for digits in (0, 19):
+        with pytest.raises(ValueError, match=f"digits must be from 1 to 18. Got {digits}"):
+            generator(digits=digits)
+    assert len(next(generator(digits=18).generate_samples()).answer) == 18
     with pytest.raises(ValueError, match="opening must be"):
         generator(opening="Well,")
 

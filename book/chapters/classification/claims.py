@@ -5,14 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from attnlib.stats import Estimate
+from book.chapters.classification.recorded import (
+    CHANCE,
+    FIRST,
+    PREDICTED,
+    over_models,
+    which_comes_first,
+)
 from book.chapters.findings.finding import Answer, Claim, Outcome, crux, how_many, one, percent, some
-from book.chapters.records import paper_verdicts
+from book.chapters.records import counted, paper_verdicts
 
 TABLE = "Approximating How Single Head Attention Learns Table 1"
-PREDICTED, CHANCE = "A(alpha, beta_uf)", "A_hat"
-
-FIRST = 50
-"""The checkpoint, after so many steps, that all data sets have in common."""
 
 PREDICTS = "What a model that cannot attend finds relevant predicts where attention goes"
 
@@ -28,10 +31,10 @@ def relevance_predicts(table: str, units: str) -> Answer:
     def answer(rows: pd.DataFrame) -> Outcome:
         """By the chapter's verdicts: above chance, and against the authors' figure where there is one.
 
-        The claim holds if on all data sets the interval is above chance and not below the authors' figure,
-        in part if it is above chance on some.
+        Intervals are over models that differ by their seed. The claim holds if on all data sets it is above
+        chance and not below the authors' figure, in part if it is above chance on some.
         """
-        rows = _reported(rows)
+        rows = over_models(rows)
         verdicts = some(paper_verdicts(rows, table, PREDICTED, CHANCE))
         above, lower = (verdicts["verdict"].str.contains(word) for word in ("above chance", "lower than"))
         verdict = how_many(above)
@@ -48,7 +51,8 @@ def relevance_predicts(table: str, units: str) -> Answer:
         return Outcome(
             verdict,
             f"The most attended word is in its top 5 % in {_range(shares)} of the {units} of {len(shares)} "
-            f"data sets, by chance in {_range(chance)}. {theirs} (n from {shares['n'].min():,}).",
+            f"data sets, by chance in {_range(chance)}; more than by chance is shown in {above.sum()} of "
+            f"them. {theirs} (intervals over n = {counted(shares['n'])} models).",
             crux=crux(f"{units} in {least.task}, the fewest, against chance", least, by_chance.value),
         )
 
@@ -56,37 +60,26 @@ def relevance_predicts(table: str, units: str) -> Answer:
 
 
 def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
-    """A data set shows it if, after `FIRST` steps, the intervals of the two agreements do not touch.
+    """A data set shows it if relevance is ahead after `FIRST` steps, and has half of its rise sooner.
 
-    The agreements are of the model's own relevance with the even model's, and of its attention with that;
-    the first has to be the higher one. The claim holds if all data sets show it, in part if some do.
+    Compared are the agreements of the model's own relevance with the even model's, and of its attention with
+    that. Two curves that end at different heights can be apart at every step, so that being ahead does not
+    tell what came first. The claim holds if all data sets show it, in part if some do.
     """
-    rows = _reported(rows)
-    relevance, attention = (
-        rows[rows["metric"] == f"step {FIRST}: A({name}_t, beta_uf)"] for name in ("beta", "alpha")
-    )
-    both = some(relevance.merge(attention, on="task", suffixes=("", "_attention")))
-    first = both["low"] > both["high_attention"]
+    both = some(which_comes_first(rows))
+    shown = both["ahead"] & both["sooner"]
     least = one(both.loc[[(both["value"] - both["value_attention"]).idxmin()]])
     imdb = one(both, task="IMDB")
     looked = Estimate(*(getattr(imdb, f"{name}_attention") for name in Estimate._fields))
+    named = f" ({', '.join(both.loc[shown, 'task'])})" if shown.any() else ""
     return Outcome(
-        how_many(first),
-        f"After {FIRST} steps relevance is ahead of attention on {first.sum()} of {len(both)} data sets; "
-        f"IMDB: {percent(imdb)} of the documents, attention {percent(looked)}, n = {imdb.n:,}.",
-        "Ahead: the intervals of their agreement with the relevance under even attention do not touch.",
+        how_many(shown),
+        f"After {FIRST} steps relevance is ahead of attention on {both['ahead'].sum()} of {len(both)} data "
+        f"sets, and on {shown.sum()} of these{named} it has half of its own rise at an earlier checkpoint.",
+        f"On IMDB it then agrees with the relevance under even attention in {percent(imdb)} of the "
+        f"documents, attention in {percent(looked)}, n = {imdb.n:,}. Ahead: the intervals do not touch.",
         crux(f"relevance in {least.task}, against attention", least, least.value_attention),
     )
-
-
-def _reported(rows: pd.DataFrame) -> pd.DataFrame:
-    """Agreements on test samples that chose nothing; a set trained again in bf16 counts once."""
-    if "accuracy" in rows:
-        rows = rows[rows["accuracy"] == "tokens"]
-    rows = rows.query("measure == 'top match' and split == 'test' and checkpoints == 'held out'")
-    rows = rows[rows["interval"].isin(["documents", "sentences"])]
-    again = rows["setting"].str.contains("bf16") & rows.groupby("task")["record"].transform("nunique").gt(1)
-    return rows[~again]
 
 
 def _range(rows: pd.DataFrame) -> str:

@@ -299,6 +299,21 @@ def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
     return plots.knowing(pd.DataFrame(rows), found[["language", "size", "value", "low", "high", "n"]])
 
 
+def lost_when_smaller(models: pd.DataFrame) -> pd.DataFrame:
+    """What each ablation costs, seed by seed: the number of the whole model less that without the part.
+
+    Args:
+        models: rows of one metric, of models that were not told where to look; see `trained_models`.
+
+    Returns:
+        Columns `language`, `ablation`, and the mean over seeds as `table_over_seeds` has it.
+    """
+    is_whole = models["ablation"] == ""
+    whole = models[is_whole].set_index(["language", "seed"])["value"].rename("whole")
+    both = models[~is_whole].join(whole, on=["language", "seed"])
+    return table_over_seeds(both.assign(value=both["whole"] - both["value"]), ["language", "ablation"])
+
+
 def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
     """Accuracy against the length of test sequences: the mean over seeds with Student's interval.
 

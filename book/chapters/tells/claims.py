@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, some
-from book.chapters.tells.tables import of_record, widest
+from book.chapters.tells.method_tables import over_settings
+from book.chapters.tells.tables import ahead_of, of_record, told_or_not, widest
 
 ROLLOUT, UNTRAINED, LAST = "rollout", "rollout, untrained", "raw attention, last layer"
 
@@ -16,23 +17,26 @@ def tells(question: str) -> Answer:
     def answer(rows: pd.DataFrame) -> Outcome:
         """By the mean over settings of normalised numbers, with intervals over settings: 0 is chance, 1 best.
 
-        The claim holds if rollout may be the first of all measures (the interval of its rank begins at 1),
-        in part if its interval is above that of the same models untrained, and else does not.
+        Settings are those whose heads nobody told where the sources are. The claim holds if rollout may be
+        the first of all measures (the interval of its rank begins at 1), in part if it is ahead, setting by
+        setting, of rollout of the same models untrained, and else does not.
         """
-        _, rankings = of_record(widest(rows))
-        ranking = some(rankings.get(question, pd.DataFrame()))
+        tables, _ = of_record(widest(rows))
+        told, free = told_or_not(some(tables.get(question, pd.DataFrame())))
+        ranking = over_settings(some(free))
         whole = some(ranking[ranking["rank"].notna()])
-        first, rollout, untrained, last = (
-            one(whole, method=name) for name in (whole["method"].iloc[0], ROLLOUT, UNTRAINED, LAST)
-        )
-        ahead = rollout.low > untrained.high
-        verdict = "holds" if rollout.rank_low == 1 else "in part" if ahead else "does not"
+        first, rollout, last = (one(whole, method=name) for name in (whole["method"].iloc[0], ROLLOUT, LAST))
+        learned = ahead_of(free, ROLLOUT, UNTRAINED)
+        verdict = "holds" if rollout.rank_low == 1 else "in part" if learned.low > 0 else "does not"
         return Outcome(
             verdict,
-            f"{number(rollout)} of the way from chance (0) to perfect (1), where the best measure, "
-            f"{first.method}, gets {number(first)}; intervals over n = {first.settings} settings.",
-            f"Attention of the last layer alone gets {last.value:.2f}, rollout of untrained models "
-            f"{untrained.value:.2f}.",
+            f"{number(rollout)} of the way from chance (0) to perfect (1) in models whose heads nobody told "
+            f"where to look; the highest of {len(whole)} measures, {first.method}, gets {number(first)}; "
+            f"intervals over n = {first.settings} settings.",
+            f"Setting by setting, that is {number(ahead_of(free, first.method, ROLLOUT))} more than rollout, "
+            f"and rollout gets {number(learned)} more than in untrained models; attention of the last layer "
+            f"alone gets {last.value:.2f}. Where heads are a program's, or were told, rollout gets "
+            f"{number(one(over_settings(some(told)), method=ROLLOUT))} (n = {told['setting'].nunique()}).",
             crux(f"from chance to perfect, against {first.method}", rollout, first.value),
         )
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from attnlib.stats.intervals import Estimate
+from attnlib.stats.seeds import over_seeds
 from book.chapters.tells.costs import FORWARD
 from book.chapters.tells.method_tables import SETTINGS as OVER_SETTINGS
 from book.chapters.tells.method_tables import method_ranking, normalised, over_settings
@@ -18,6 +20,9 @@ ALL, THESE = "all settings", "these settings"
 """The runs of a record that are means over settings: with intervals over settings, and of these settings."""
 
 _ONE_MODEL = r", seed \d+$"
+
+WERE_TOLD = (", compiled", ", supervised")
+"""How names of settings end whose heads were told where the sources are: by a program, or by the loss."""
 
 
 def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
@@ -152,6 +157,22 @@ def recorded(found: Answers) -> pd.DataFrame:
     counts = ["questions", "seeds", "settings"]
     ranks = ["rank", "rank_low", "rank_high"]
     return rows[["run", "metric", "value", "low", "high", "n", "over", "mean", "chance", *counts, *ranks]]
+
+
+def told_or_not(numbers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Numbers of transformers whose heads were told where the sources are, and of those that were not.
+
+    Of the former, measures of attention are held against what attention was made for.
+    """
+    compared = numbers[numbers["setting"].map(lambda name: SETTINGS[name].transformer)]
+    told = compared["setting"].str.endswith(WERE_TOLD)
+    return compared[told], compared[~told]
+
+
+def ahead_of(numbers: pd.DataFrame, first: str, second: str) -> Estimate:
+    """How much higher a measure's number is than another's, setting by setting, with Student's interval."""
+    wide = numbers.pivot(index="setting", columns="method", values="value")
+    return over_seeds((wide[first] - wide[second]).dropna().to_numpy(float))
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:

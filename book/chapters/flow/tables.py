@@ -257,6 +257,9 @@ def told(rows: pd.DataFrame) -> dict[str, float | int]:
         for verdict in ("holds", "in part"):
             those = claims[(claims["way"] == way) & (claims["verdict"] == verdict)]
             found[f"recorded: {way}, {verdict}"] = len(those)
+        ahead = over_corpora(rows).query("way == @way")
+        counts = {"layers": len(ahead), "above": (ahead["low"] > 0).sum(), "below": (ahead["high"] < 0).sum()}
+        found |= {f"over seeds: {way}, {name}": int(count) for name, count in counts.items()}
     last = rows["layer"].max()
     trained = {"untrained": False, "causal": False}
     blanks: dict[str, object] = {"relevance": BLANK_OUT, "items": WORDS}
@@ -277,6 +280,16 @@ def claimed(rows: pd.DataFrame) -> pd.DataFrame:
     """`verdicts` on words alone, with blank-out, of the recorded trained models that look both ways."""
     better = rows[(rows["metric"] == ADVANTAGE) & (rows["relevance"] == BLANK_OUT) & (rows["items"] == WORDS)]
     return verdicts(better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)])
+
+
+def over_corpora(rows: pd.DataFrame) -> pd.DataFrame:
+    """How much better than raw attention, over seeds, by corpus, way and layer from the second.
+
+    Of the models of `claimed`.
+    """
+    where = {"relevance": BLANK_OUT, "items": WORDS, "untrained": False, "causal": False}
+    found = of_record(rows, ADVANTAGE, **where)
+    return found[found["layer"] >= FROM_LAYER]
 
 
 def _one(rows: pd.DataFrame, metric: str, **where: object) -> float:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from book.chapters.findings.finding import Claim, Outcome, crux, number, one, some
-from book.chapters.judging.predictions import TODAY
-from book.chapters.judging.tables import ALL, CHOSEN, UNTOLD, of_record, widest
+from book.chapters.judging.predictions import CHOOSING, JUDGING, TODAY
+from book.chapters.judging.tables import (
+    ALL,
+    CHOSEN,
+    FREE,
+    UNTOLD,
+    ahead_of_usual,
+    of_record,
+    widest,
+)
+from book.chapters.tells.settings import were_told
 
 ENOUGH = 0.7
 """A tau with the known answers from which on a judge is said to rank measures as they do."""
@@ -19,13 +28,15 @@ def usual_judge(rows: pd.DataFrame) -> Outcome:
     """
     kept = of_record(widest(some(rows)))
     usual = one(kept.rows, run=ALL, metric=f"tau: {TODAY}")
-    other, beside = (one(kept.halves, judge=judge, settings="confirmed on") for judge in (UNTOLD, "usual"))
+    other = one(kept.halves, judge=UNTOLD, settings="confirmed on")
+    ahead, free = (one(ahead_of_usual(kept), settings=name) for name in ("confirmed on", FREE))
     return Outcome(
         "holds" if usual.low > ENOUGH else "in part" if usual.low > 0 else "does not",
         f"Its ranking and that by the known answers agree with a tau of {number(usual)}, interval over "
         f"n = {usual.n} settings; 1 is the same order, 0 none.",
         f"In the n = {other.n} settings that it was not chosen by, that of *{kept.judges[UNTOLD]}* is "
-        f"{number(other)}, and its own {number(beside)}; it was chosen after a look at eight settings.",
+        f"{number(other)}, setting by setting {number(ahead)} more; in the {free.n} of these whose heads "
+        f"nobody told where to look, {number(free)} more. It was chosen after a look at eight settings.",
         crux("tau with the known answers, against 0.7", usual, ENOUGH),
     )
 
@@ -44,7 +55,9 @@ def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
         "holds" if reaches else "in part" if rollout.low > 0 else "does not",
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
         f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
-        crux=crux(f"from noise to the truth, against {first.method}", rollout, first.value),
+        f"Of these, {len(CHOOSING)} chose the judge, and in {were_told(pd.Series(JUDGING)).sum()} heads are "
+        "a program's, or were told where to look; numbers by setting are not recorded.",
+        crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )
 
 

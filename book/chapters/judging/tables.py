@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from attnlib.stats.intervals import Estimate
@@ -32,6 +33,7 @@ from book.chapters.judging.removal import Case
 from book.chapters.judging.soft import SOFT
 from book.chapters.later import MEASURES as LATER
 from book.chapters.records.numbers import in_words
+from book.chapters.tells.settings import were_told
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
@@ -380,6 +382,26 @@ def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFr
     usual = there.loc[there["metric"].str.startswith(f"{PART} {part}, usual: "), "value"].to_numpy()
     found = found.assign(usual=usual) if len(usual) else found
     return found[[name for name in columns if name in found]].reset_index(drop=True)
+
+
+FREE = "confirmed on, heads not told"
+"""Those settings that did not choose, and whose heads nobody told where to look (see `were_told`)."""
+
+
+def ahead_of_usual(kept: Kept) -> pd.DataFrame:
+    """How much more tau the judge `UNTOLD` has than the usual one, setting by setting.
+
+    Returns:
+        A row for those that confirm, for `FREE`, and for all: columns `settings` and, with the interval over
+        `n` settings, `value`, `low`, `high`.
+    """
+    tau = kept.rows[kept.rows["what"] == "tau"].pivot(index="run", columns="protocol", values="value")
+    tau = tau.loc[~tau.index.isin([*GROUPS, ALL])]
+    ahead = tau[kept.judges[UNTOLD]] - tau[kept.judges["usual"]]
+    confirming, told = ahead.index.isin(CONFIRMING), were_told(ahead.index.to_series())
+    some = {"confirmed on": confirming, FREE: confirming & ~told, "all": np.ones(len(ahead), dtype=bool)}
+    rows = [(name, *difference(ahead[those])) for name, those in some.items()]
+    return pd.DataFrame(rows, columns=["settings", *ESTIMATE])
 
 
 class Kept(NamedTuple):

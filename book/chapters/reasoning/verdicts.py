@@ -29,6 +29,9 @@ CAUSE, PART, NONE, NO_LOSS = "the cause", "a part of it", "not shown", "no loss 
 HALF = 0.5
 """So much of what is lost out of distribution should come back for attention to be the cause."""
 
+SOLVED = 0.95
+"""So many of the tokens should be right in distribution for a kind of models to count as solving its task."""
+
 LEVEL = 0.05
 """Of the verdicts of one table together."""
 

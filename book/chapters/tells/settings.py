@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from itertools import chain, count, islice
 from typing import Any
 
+import pandas as pd
 import yaml
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -500,6 +501,11 @@ _EVERY = (
 
 SETTINGS = {setting.title: setting for setting in _EVERY}
 """Name -> setting, of every model of the book whose sources are known."""
+
+
+def were_told(names: pd.Series) -> pd.Series:
+    """Of settings, whether heads were told where the sources are: by a program, or by the loss."""
+    return names.str.endswith((", compiled", ", supervised"))
 
 
 def refuse_profile(profile: str, settings: Iterable[str]) -> None:

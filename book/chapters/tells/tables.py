@@ -13,16 +13,13 @@ from book.chapters.tells.costs import FORWARD
 from book.chapters.tells.method_tables import SETTINGS as OVER_SETTINGS
 from book.chapters.tells.method_tables import method_ranking, normalised, over_settings
 from book.chapters.tells.predictions import ANSWERED_BY
-from book.chapters.tells.settings import SETTINGS
+from book.chapters.tells.settings import SETTINGS, were_told
 from book.chapters.tells.where_attention_tells import TOLD, Asked
 
 ALL, THESE = "all settings", "these settings"
 """The runs of a record that are means over settings: with intervals over settings, and of these settings."""
 
 _ONE_MODEL = r", seed \d+$"
-
-WERE_TOLD = (", compiled", ", supervised")
-"""How names of settings end whose heads were told where the sources are: by a program, or by the loss."""
 
 
 def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
@@ -165,7 +162,7 @@ def told_or_not(numbers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     Of the former, measures of attention are held against what attention was made for.
     """
     compared = numbers[numbers["setting"].map(lambda name: SETTINGS[name].transformer)]
-    told = compared["setting"].str.endswith(WERE_TOLD)
+    told = were_told(compared["setting"])
     return compared[told], compared[~told]
 
 

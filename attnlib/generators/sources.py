@@ -110,14 +110,15 @@ def refuse_below_one(**numbers: int | None) -> None:
             raise ValueError(f"{what} should be at least 1; got {value}")
 
 
-def refuse_not_two(what: str, given: Sequence[str] | None, are: str) -> None:
-    """Refuse what is not two different texts.
+def two_different(what: str, given: Sequence[str] | None, are: str) -> tuple[str, str]:
+    """The two texts that are given.
 
     Raises:
-        ValueError: says what they are.
+        ValueError: they are not two, or not different; says what they are.
     """
     if given is None or isinstance(given, str) or len(given) != 2 or given[0] == given[1]:
         raise ValueError(f"{what} should be two different {are}; got {given!r}")
+    return given[0], given[1]
 
 
 def files_of(folder: Path, beginnings: Mapping[str, tuple[str, ...]] = SPLITS) -> dict[str, list[Path]]:

@@ -22,9 +22,9 @@ from attnlib.generators.sources import (
     found_set,
     read_tsv,
     refuse_below_one,
-    refuse_not_two,
     split_in_three,
     tables_in,
+    two_different,
     without_copies,
 )
 
@@ -194,7 +194,7 @@ def corpus(
     """
     refuse_below_one(max_length=max_length, train_documents=train_documents, test_documents=test_documents)
     if classes is not None:
-        refuse_not_two("classes", classes, "labels, of class 0 and of class 1")
+        two_different("classes", classes, "labels, of class 0 and of class 1")
     if name.lower() == "planted":
         if folder is not None or classes is not None or max_length is not None:
             raise ValueError(

@@ -22,10 +22,10 @@ from attnlib.generators.sources import (
     read_lines,
     read_tsv,
     refuse_below_one,
-    refuse_not_two,
     split_in_three,
     split_lines,
     tables_in,
+    two_different,
     with_ending,
     without_copies,
 )
@@ -189,7 +189,7 @@ def bitext(
     max_length = MAX_LENGTH if max_length is None else max_length
     name, recipe, place = find(name, folder)
     known = recipe.languages if recipe else None
-    refuse_not_two("languages", pair := languages or known, "codes, source and target")
+    pair = two_different("languages", languages or known, "codes, source and target")
     about: dict[str, Any] = {"languages": list(pair), "seed": seed, "max_length": max_length}
     about["differs"] = recipe.differs[place is not None] if recipe else ""
     if place is None:

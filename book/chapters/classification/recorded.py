@@ -47,7 +47,9 @@ def which_comes_first(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
     named = (rows := of_one_model(rows))["metric"].str.extract(r"^step (\d+): A\((alpha|beta)_t, beta_uf\)$")
     curves = rows.assign(step=named[0], of=named[1]).dropna(subset="step").astype({"step": int})
     each = ["record", "task"]
-    halves = curves.groupby(["of", *each]).apply(_half_way, include_groups=False).rename("half")
+    values = curves.sort_values("step").groupby(["of", *each])["value"]
+    risen = curves["value"] >= (values.transform("first") + values.transform("last")) / 2
+    halves = curves[risen].groupby(["of", *each])["step"].min().rename("half")
     at_step = curves[curves["step"] == step].join(halves, on=["of", *each])
     columns = [*each, "value", "low", "high", "n", "half"]
     relevance, attention = (at_step.loc[at_step["of"] == of, columns] for of in ("beta", "alpha"))
@@ -55,11 +57,6 @@ def which_comes_first(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
     return both.assign(
         ahead=both["low"] > both["high_attention"], sooner=both["half"] < both["half_attention"]
     )
-
-
-def _half_way(curve: pd.DataFrame) -> int:
-    values = curve.set_index("step")["value"].sort_index()
-    return int((values >= (values.iloc[0] + values.iloc[-1]) / 2).idxmax())
 
 
 def _held_out(rows: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnlib.generators.classification import planted
 from attnlib.generators.order import EpochBatches
-from attnlib.generators.sources import PublicFile, refuse_not_two
+from attnlib.generators.sources import PublicFile
 from attnlib.generators.translation import DATASETS, Grammar, Pairs, Subwords, bitext, invented, lexicon
 from attnlib.generators.translation.bitext import encode
 from attnlib.generators.translation.recipes import Recipe, read_public
@@ -115,8 +115,8 @@ def test_a_language_that_is_not_there_is_named(tmp_path):
 @pytest.mark.parametrize("given", [None, "de", ("de",), ("de", "de"), ("de", "en", "nl")])
 def test_two_are_two_and_different(given):
     with pytest.raises(ValueError, match=f"should be two different codes; got {re.escape(repr(given))}"):
-        refuse_not_two("languages", given, "codes")
-    refuse_not_two("languages", ("de", "en"), "codes")
+        two_different("languages", given, "codes")
+    assert two_different("languages", ["de", "en"], "codes") == ("de", "en")
 
 
 def test_empty_lines_copies_and_long_sentences_are_counted(tmp_path):

@@ -45,9 +45,10 @@ def which_comes_first(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
         end), which no difference in height between the two decides; `sooner`, if relevance has it first.
     """
     named = (rows := of_one_model(rows))["metric"].str.extract(r"^step (\d+): A\((alpha|beta)_t, beta_uf\)$")
-    curves = rows.assign(step=named[0], of=named[1]).dropna(subset="step").astype({"step": int})
+    curves = rows.assign(step=named[0], of=named[1]).dropna(subset="step")
+    curves = curves.astype({"step": int}).sort_values("step", ignore_index=True)
     each = ["record", "task"]
-    values = curves.sort_values("step").groupby(["of", *each])["value"]
+    values = curves.groupby(["of", *each])["value"]
     risen = curves["value"] >= (values.transform("first") + values.transform("last")) / 2
     halves = curves[risen].groupby(["of", *each])["step"].min().rename("half")
     at_step = curves[curves["step"] == step].join(halves, on=["of", *each])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnlib.generators.classification import planted
 from attnlib.generators.order import EpochBatches
-from attnlib.generators.sources import PublicFile
+from attnlib.generators.sources import PublicFile, two_different
 from attnlib.generators.translation import DATASETS, Grammar, Pairs, Subwords, bitext, invented, lexicon
 from attnlib.generators.translation.bitext import encode
 from attnlib.generators.translation.recipes import Recipe, read_public

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from attnlib.attribution.prompts import Counterfactual, Method, Target
 from attnlib.attribution.registry import attributions
 from attnlib.attribution.spans import span_attributions
+from attnlib.models.attention.forward import form_of
 
 
 def attribute(
@@ -33,6 +34,8 @@ def attribute(
         >>> attribute(model, torch.tensor([1, 2, 3, 4]), query=1).shape
         torch.Size([4])
     """
+    if not isinstance(input_ids, Tensor):
+        raise ValueError(f"input_ids must be one prompt, a tensor [token]. Got {form_of(input_ids)} instead.")
     if input_ids.ndim == 2 and len(input_ids) != 1:
         raise ValueError(f"input_ids must be one prompt. Got {len(input_ids)}; attributions() takes a batch.")
     if target_span is not None:

@@ -168,7 +168,11 @@ def by_length(
     device = input_ids.device
     aims = [None if given is None else torch.as_tensor(given, device=device) for given in (target, foil)]
     for name, aim in zip(("target", "foil"), aims, strict=True):
-        if aim is not None and (aim.is_floating_point() or aim.shape not in ((), (1,), (len(input_ids),))):
+        if aim is not None and (
+            aim.is_floating_point()
+            or aim.dtype == torch.bool
+            or aim.shape not in ((), (1,), (len(input_ids),))
+        ):
             raise ValueError(
                 f"{name} must be a token, or one for each of {len(input_ids)} prompts. Got {aim.tolist()}."
             )

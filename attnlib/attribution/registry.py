@@ -117,7 +117,7 @@ def attributions(
         ValueError: there is no such method; the model cannot give it; or tokens, positions or targets are
             out of range.
     """
-    chosen, one = named(methods), input_ids.ndim == 1
+    chosen, one = named(methods), getattr(input_ids, "ndim", 2) == 1
     ids = input_ids[None] if one else input_ids
     other = counterfactual[None] if one and counterfactual is not None else counterfactual
     found = ask(model, ids, chosen, attention_mask, query, target, foil, other)

@@ -16,10 +16,13 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
+
+from attnlib.models.attention.forward import form_of
 
 Attentions = (
     Float[Tensor, "batch layer head query key"]
@@ -119,6 +122,7 @@ class Mixer:
         self.layers, self.batched = as_layers(attentions)
         self.n, self.device, self.residual = self.layers[0].shape[-1], self.layers[0].device, residual
         self.dtype = torch.promote_types(self.layers[0].dtype, torch.float32)
+        refuse_no_weights(head_weights, residual)
         self.weights = check_head_weights(head_weights, self.layers)
         self.stays = None if sink is None else sink_mask(sink, self.n, self.device)
         bytes_of_one = max(1, len(self.layers[0]) * self.n**2 * self.dtype.itemsize)
@@ -250,11 +254,13 @@ def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query
     return layers, batched
 
 
-def token_indices(
-    given: Sequence[int] | Int[Tensor, " position"], n: int, name: str, device: torch.device
-) -> Tensor:
+def token_indices(given: Sequence[int | float] | Tensor, n: int, name: str, device: torch.device) -> Tensor:
     """Token positions as indices from 0, negative ones counted from the end; an error names the parameter."""
-    index = torch.as_tensor(given, dtype=torch.long)  # where it is: no GPU is waited for to check a list
+    index = torch.as_tensor(given)  # where it is: no GPU is waited for to check a list
+    if index.numel() and (index.dtype == torch.bool or index.is_floating_point()):
+        got = given if index.is_floating_point() else "a mask (say mask.nonzero().flatten())"
+        raise ValueError(f"{name} should be whole positions; got {got}")
+    index = index.long()
     if index.ndim != 1:
         raise ValueError(f"{name} must be a list of positions. Got shape {tuple(index.shape)} instead.")
     if index.numel() and (int(index.min()) < -n or int(index.max()) >= n):
@@ -269,6 +275,20 @@ def sink_mask(sink: Sequence[int], n: int, device: torch.device) -> Bool[Tensor,
     return keep
 
 
+def refuse_no_weights(head_weights: Any, residual: bool) -> None:
+    """Refuse what are no weights of heads, layer by layer, or leave nothing to divide a row by."""
+    if head_weights is None:
+        return
+    if not isinstance(head_weights, Tensor) or head_weights.ndim != 2:
+        raise ValueError(f"head_weights must be a tensor [layer head]. Got {form_of(head_weights)} instead.")
+    if not bool(torch.isfinite(head_weights).all()):
+        raise ValueError("head_weights must be finite.")
+    sums = head_weights.sum(1)
+    if bool((sums < 0).any()) or (not residual and bool((sums == 0).any())):
+        least = "0 or more" if residual else "more than 0, without the residual connection"
+        raise ValueError(f"head_weights of a layer must add up to {least}. Got {sums.tolist()} instead.")
+
+
 def check_head_weights(
     head_weights: Float[Tensor, "layer head"] | None, layers: list[Tensor]
 ) -> list[Tensor] | None:
@@ -281,8 +301,6 @@ def check_head_weights(
             f"head_weights must be [layer head] = [{len(layers)} {heads[0]}], with as many heads in every "
             f"layer (there are {heads}). Got shape {tuple(head_weights.shape)} instead."
         )
-    if not bool(torch.isfinite(head_weights).all()):
-        raise ValueError("head_weights must be finite.")
     return list(head_weights)
 
 

@@ -25,7 +25,13 @@ from torch import Tensor, nn
 
 from attnlib.models.attention import evaluating, watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
-from attnlib.models.attention.forward import check_prompt, model_dtype, refuse_recurrence, watched_pass
+from attnlib.models.attention.forward import (
+    check_prompt,
+    form_of,
+    model_dtype,
+    refuse_recurrence,
+    watched_pass,
+)
 from attnlib.rollout.collected import Collected, follow
 from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
@@ -122,8 +128,12 @@ class GenerativeRollout:
                 for what to leave out.
 
         Raises:
-            ValueError: there is something to ignore but no text to find it in.
+            ValueError: there is something to ignore but no text to find it in; or it is a text itself.
         """
+        if isinstance(ignore, str):
+            raise ValueError(
+                f"ignore should be a set of words, such as {{'of', 'to'}}; got the text {ignore!r}"
+            )
         if not callable(ignore) and not ignore:
             return torch.ones(len(self.prompt), dtype=torch.bool)
         if len(self.words) != len(self.prompt):
@@ -154,7 +164,12 @@ class GenerativeRollout:
             ignore: which tokens to pass over; see `informative`.
             generated: of one generated token, or the mean over a slice of them; over all of them by default.
             layer: of one layer; the mean over layers by default.
+
+        Raises:
+            ValueError: k is no whole number from 1 on; or as in `informative`.
         """
+        if k < 1 or k % 1:
+            raise ValueError(f"k should be a whole number, at least 1; got {k}")
         share = self.mean_over_layers() if layer is None else self.matrix[..., layer]
         chosen = share if generated is None else share[generated]
         mass = chosen if chosen.ndim == 1 else chosen.mean(0)
@@ -307,15 +322,15 @@ def generate(
 
 def check_generation(
     model: Any,
-    input_ids: Int[Tensor, "1 prompt"],
+    input_ids: Any,
     attention_mask: Tensor | None,
     max_new_tokens: int,
     generate_kwargs: dict[str, Any],
 ) -> Int[Tensor, "1 real"]:
     """The prompt without padding; a `ValueError` for what cannot be generated or followed."""
-    if input_ids.ndim != 2 or input_ids.shape[0] != 1:
+    if not isinstance(input_ids, Tensor) or input_ids.ndim != 2 or input_ids.shape[0] != 1:
         raise ValueError(
-            f"input_ids must be one prompt, [1 prompt]. Got shape {tuple(input_ids.shape)} instead."
+            f"input_ids must be one prompt, a tensor [1 prompt]. Got {form_of(input_ids)} instead."
         )
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens must be at least 1. Got {max_new_tokens} instead.")

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnlib.rollout.dense import sink_mask, token_indices
+from attnlib.rollout.dense import refuse_no_weights, sink_mask, token_indices
 from attnlib.rollout.recursion import one_hot
 
 
@@ -56,6 +56,7 @@ def uniform_causal_rollout(
     """
     if n < 1 or layers < 1:
         raise ValueError(f"n and layers must be at least 1. Got {n} and {layers} instead.")
+    refuse_no_weights(head_weights, residual)
     sums = [1.0] * layers if head_weights is None else head_weights.double().sum(1).tolist()
     if len(sums) != layers:
         raise ValueError(f"head_weights must be [layer head] of {layers} layers. Got {len(sums)} instead.")

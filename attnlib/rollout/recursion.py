@@ -33,6 +33,7 @@ from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import Mask, watched_pass
 from attnlib.models.attention.interface import changed_from_outside, implementations
 from attnlib.models.transformer import Transformer
+from attnlib.rollout.dense import refuse_no_weights
 
 Rows = Float[Tensor, "batch row token"]
 
@@ -60,6 +61,7 @@ class Recursion:
         first_kept: int = 0,
         identity: bool = False,
     ) -> None:
+        refuse_no_weights(head_weights, residual)
         self.state, self.layer, self.history = start, 0, list[Tensor]()
         self.real, self.head_weights, self.residual, self.stays = real, head_weights, residual, stays
         self.cumulative, self.kernel, self.first_kept = cumulative, kernel, first_kept

@@ -25,13 +25,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
-from attnlib.models.attention.forward import Mask, model_dtype, watched_pass
+from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, watched_pass
+from attnlib.naming import unknown
 from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import Descent, Recursion, one_hot
 
 FEW_KEYS = 256
 """So many columns cost less than going down for a few rows."""
 
+KERNELS = ("auto", "fused", "blocks")
 
 OnLayer = Callable[[int, Float[Tensor, "batch query key"]], None]
 
@@ -108,8 +110,11 @@ def rollout_of(
     Raises:
         ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder,
             or its attention (or part of it, in hybrids with recurrent layers) does not go through the
-            interface; shapes do not fit; the model computes NaN.
+            interface; shapes do not fit; there is no such kernel; the model computes NaN.
     """
+    if kernel not in KERNELS:
+        raise unknown("kernel", kernel, KERNELS)
+    check_prompt(model, input_ids, attention_mask)
     batch, n, device = *input_ids.shape, input_ids.device
     columns = torch.arange(n, device=device) if keys is None else token_indices(keys, n, "keys", device)
     queries = None if rows is None else token_indices(rows, n, "rows", device)

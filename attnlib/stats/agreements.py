@@ -14,7 +14,7 @@ import scipy
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 
-from attnlib.stats.intervals import SHARE, Estimate
+from attnlib.stats.intervals import SHARE, Estimate, check_confidence
 from attnlib.stats.ragged import Ragged, array
 from attnlib.stats.rank_measures import Rows, match_chance_rows, match_edges, per_row, rows_of
 from attnlib.stats.resampling import resampled_means
@@ -52,7 +52,8 @@ def agreement(
         correlations a constant score or a single token) are left out.
 
     Raises:
-        ValueError: the scores disagree in shape, come for several checkpoints, or no row has a value.
+        ValueError: the scores disagree in shape, come for several checkpoints, or no row has a value; or
+            there is not a group for every row.
 
     Example:
         >>> agreement([[0.1, 0.9], [0.5, 0.4, 0.1]], [[0.0, 2.0], [-1.0, 1.0, 0.0]]).value
@@ -63,6 +64,8 @@ def agreement(
         raise ValueError(
             f"agreement is of one checkpoint, .at(checkpoint); got scores of {rows.shape[0]} checkpoints"
         )
+    if groups is not None and len(groups) != len(rows):
+        raise ValueError(f"groups should say of each of {len(rows)} rows where it belongs; got {len(groups)}")
     bounds = SHARE if measure == "top match" else (-1.0, 1.0)
     units = None if groups is None else len(np.unique(np.asarray(groups)[~np.isnan(rows)]))
     return resampled_means(rows[:, None], groups, seed).column(0).estimate(confidence, bounds, units)
@@ -136,6 +139,7 @@ def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95
     """
     if len(means) < 2:
         raise ValueError(f"shuffles should be at least 2, for a standard error; got {len(means)}")
+    check_confidence(confidence)
     value, error = float(means.mean()), float(means.std(ddof=1)) / np.sqrt(len(means))
     low, high = scipy.stats.norm.interval(confidence, value, error) if error else (value, value)
     return Estimate(value, float(low), float(high), len(means))

@@ -46,7 +46,16 @@ def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFram
     Returns:
         One row per place: `position`, `value`, `low`, `high`, `n` (answers that long), `errors`, and
         `first_errors`, answers whose first wrong token this is. Without rows, the table is empty.
+
+    Raises:
+        ValueError: a place of a sample is there more than once.
     """
+    rows = rows.reset_index(drop=True)  # two tables, one below the other, have numbers twice
+    if (twice := rows.duplicated(["sample", "position"])).any():
+        raise ValueError(
+            f"rows should be of one run and split; got {int(twice.sum())} whose sample and position another "
+            "row has (say rows.groupby(['run', 'split']))"
+        )
     correct = rows["correct"].astype(bool)
     first = rows.index.isin(rows[~correct].groupby("sample")["position"].idxmin())
     placed = rows[["position"]].assign(correct=correct).sort_values("position", kind="stable")

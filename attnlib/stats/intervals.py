@@ -27,6 +27,16 @@ ROUNDING = 1e-6
 _CELLS = 2_000_000  # of a block of draws: all at once need not fit in memory
 
 
+def check_confidence(confidence: float) -> None:
+    """Refuse what is no confidence, such as one in percent.
+
+    Raises:
+        ValueError: it is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence should be between 0 and 1, such as 0.95; got {confidence}")
+
+
 class Estimate(NamedTuple):
     """A number, its interval, and how many independent things it comes from."""
 
@@ -49,8 +59,10 @@ def proportion(
             "exact" one, which never does so less often, and is wider: for few outcomes.
 
     Raises:
-        ValueError: if there are no outcomes, or more successes than outcomes.
+        ValueError: if there are no outcomes, or more successes than outcomes; or the confidence is not
+            between 0 and 1, here as everywhere.
     """
+    check_confidence(confidence)
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"successes should be from 0 to n, and n 1 or more; got {successes} of {n}")
     test = scipy.stats.binomtest(successes, n)
@@ -103,15 +115,17 @@ def ratio(
             no draw differs: the interval is then that of `of_equals`. `None`: none is known.
 
     Raises:
-        ValueError: if the arrays differ in length, are empty, or wholes are all 0.
+        ValueError: if the arrays differ in length, are empty, hold NaN, or wholes add up to 0.
     """
     p, w = np.asarray(parts, dtype=float), np.asarray(wholes, dtype=float)
     if p.shape != w.shape or p.ndim != 1 or not len(p):
         raise ValueError(
             f"parts and wholes should be two lists of one length above 0; got {p.shape}, {w.shape}"
         )
-    if not w.any():
-        raise ValueError("wholes should not all be 0: there is nothing that parts are of")
+    if np.isnan(p + w).any():
+        raise ValueError("parts and wholes should be numbers; got NaN (leave such samples out)")
+    if not w.sum():
+        raise ValueError("wholes should not add up to 0: there is nothing that parts are of")
     value = float(p.sum() / w.sum())
     if bounds and bounds[0] <= value <= bounds[1] and np.allclose(p, value * w, rtol=1e-12, atol=0):
         return of_equals(value, len(p), confidence, bounds)
@@ -188,6 +202,7 @@ def redrawn(n: int, seed: int = 0) -> Iterator[Int64[np.ndarray, "draw n"]]:
 
 def interval(draws: Float[np.ndarray, " draw"], confidence: float = 0.95) -> tuple[float, float]:
     """The middle share of the draws; draws without a value do not count, infinite ones do."""
+    check_confidence(confidence)
     there, tail = draws[~np.isnan(draws)], 50 * (1 - confidence)
     # between two draws, unless one may be infinite: the mean of a number and infinity is of no use
     how: Literal["linear", "inverted_cdf"] = "linear" if np.isfinite(there).all() else "inverted_cdf"

@@ -19,7 +19,7 @@ References:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -65,10 +65,9 @@ def hit_at_k(scores: Scores, truth: Mask, candidates: Mask, k: int) -> Numbers:
         A number per item; NaN where nothing is right.
 
     Raises:
-        ValueError: k is below 1, or what is right is no candidate.
+        ValueError: k is no whole number from 1 on, or what is right is no candidate.
     """
-    if k < 1:
-        raise ValueError(f"k should be at least 1; got {k}")
+    _refuse_no_count(k)
     found = _sorted(scores, truth, candidates)
     rows, last = np.arange(len(scores)), np.minimum(k, candidates.sum(1)) - 1
     start, size, before, within = (each[rows, np.maximum(last, 0)] for each in found)
@@ -96,7 +95,8 @@ def average_precision(scores: Scores, truth: Mask, candidates: Mask) -> Numbers:
 
 
 def hit_at_k_by_chance(truth: Mask, candidates: Mask, k: int) -> Numbers:
-    r"""`hit_at_k` of a blind order: $1 - \binom{n - R}{k} / \binom{n}{k}$."""
+    r"""`hit_at_k` of a blind order: $1 - \binom{n - R}{k} / \binom{n}{k}$; and its errors of k."""
+    _refuse_no_count(k)
     n, right = candidates.sum(1), truth.sum(1)
     return _where_defined(1 - _drawn_without(n, right, np.minimum(k, n)), truth)
 
@@ -142,6 +142,11 @@ def _drawn_without(n: np.ndarray, right: np.ndarray, drawn: np.ndarray) -> np.nd
         a, b, c, d = (scipy.special.gammaln(m + 1) for m in (n - right, n - right - drawn, n, n - drawn))
         log = a - b - c + d
         return np.where(n - right >= drawn, np.exp(log), 0.0)
+
+
+def _refuse_no_count(k: Any) -> None:
+    if k < 1 or k % 1:
+        raise ValueError(f"k should be a whole number, at least 1; got {k}")
 
 
 def _where_defined(numbers: np.ndarray, truth: Mask) -> Numbers:

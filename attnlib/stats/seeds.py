@@ -20,7 +20,16 @@ import pandas as pd
 import scipy
 from jaxtyping import Float
 
-from attnlib.stats.intervals import SHARE, Estimate, constant, interval, of_equals, within
+from attnlib.stats.intervals import (
+    ROUNDING,
+    SHARE,
+    Estimate,
+    check_confidence,
+    constant,
+    interval,
+    of_equals,
+    within,
+)
 
 
 def over_seeds(
@@ -43,12 +52,29 @@ def over_seeds(
         units: how many units the share of a seed is over; by default not known.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are none; or they are said to be shares, and one is not from 0 to 1.
 
     Source:
         Zou and Donner 2008, *Construction of confidence limits about effect measures*: how two intervals add.
     """
     array = np.asarray(values, dtype=float)
+    there = array[np.isfinite(array)]
+    if share and len(there) and not -ROUNDING <= there.min() <= there.max() <= 1 + ROUNDING:
+        raise ValueError(
+            f"shares should be from 0 to 1; got {there.min():g} to {there.max():g} (percent? divide by 100; "
+            "differences? leave share out)"
+        )
+    return _over_seeds(array, draws, confidence, share, units)
+
+
+def _over_seeds(
+    array: Float[np.ndarray, " seed"],
+    draws: Float[np.ndarray, " draw"] | None,
+    confidence: float,
+    share: bool,
+    units: int | None = None,
+) -> Estimate:
+    check_confidence(confidence)
     if not len(array):
         raise ValueError("there should be a value per seed; got none")
     mean, low, high = float(array.mean()), np.nan, np.nan
@@ -130,7 +156,8 @@ def over_left_out(
         Efron and Stein 1981, *The jackknife estimate of variance*, for means over pairs.
     """
     array = np.asarray(without, dtype=float)
-    return over_seeds(len(array) * array.mean() - (len(array) - 1) * array, draws, confidence, share=share)
+    each = len(array) * array.mean() - (len(array) - 1) * array  # of shares, it may be beyond 0 and 1
+    return _over_seeds(each, draws, confidence, share)
 
 
 def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import scipy
 from jaxtyping import Float
 from torch import Tensor
 
-from attnlib.stats.intervals import ROUNDING, constant
+from attnlib.stats.intervals import ROUNDING, check_confidence, constant
 from attnlib.stats.ragged import array
 
 NOT_ENOUGH = "not enough data"
@@ -101,7 +101,7 @@ def compare(
 
     Raises:
         ValueError: a run is not of this form, holds something infinite, or runs said to be paired differ in
-            length.
+            length; or the confidence is not between 0 and 1.
 
     Source:
         Spiegel et al. 2025, *Attend or Perish*: which runs are compared, and the test on rows.
@@ -113,6 +113,7 @@ def compare(
     """
     if paired and as_published:
         raise ValueError("the published test knows no pairs: choose paired=True or as_published=True")
+    check_confidence(confidence)
     runs = rows_of(first, "first"), rows_of(second, "second")
     published = _published(runs, confidence)
     if as_published:

@@ -17,6 +17,7 @@ from attnlib.generators.base import IGNORE, Batch, Head, Sample
 from attnlib.generators.order import EpochBatches, chunks
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
 from attnlib.generators.rasp.sequences import Sequences
+from attnlib.generators.sources import refuse_below_one
 from attnlib.generators.splits import TENTHS, checked_split, in_split
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.naming import unknown
@@ -154,9 +155,13 @@ class Language:
             n: how many.
             seed: of the draw.
             max_length: longest length, in symbols.
+
+        Raises:
+            ValueError: n is below 1.
         """
         import pandas as pd
 
+        refuse_below_one(n=n)
         texts = self.decode(self.sequences(n, seed=seed, max_length=max_length))
         outputs = [" ".join(map(str, self.outputs(text))) for text in texts]
         return pd.DataFrame({"input": texts, "output": outputs})

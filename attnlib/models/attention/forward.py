@@ -152,13 +152,18 @@ def n_layers(model: nn.Module) -> int | None:
     return getattr(_text_config(model), "num_hidden_layers", None)
 
 
-def check_prompt(model: nn.Module, input_ids: Tensor, attention_mask: Tensor | None, more: int = 0) -> None:
+def check_prompt(model: nn.Module, input_ids: Any, attention_mask: Tensor | None, more: int = 0) -> None:
     """Raise a `ValueError` for tokens that `model` cannot take, with `more` to be generated."""
     config = getattr(model, "config", None)
     if getattr(config, "is_encoder_decoder", False):
         raise ValueError(
             f"{type(model).__name__} is an encoder-decoder model, whose decoder looks at two sequences; "
             "rollout follows one. Give its encoder (model.get_encoder()), or a decoder-only model."
+        )
+    if not isinstance(input_ids, Tensor) or input_ids.ndim != 2:
+        raise ValueError(
+            "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got "
+            f"{form_of(input_ids)} instead."
         )
     if not input_ids.numel():
         raise ValueError("input_ids must hold at least one token. Got an empty prompt.")
@@ -170,10 +175,19 @@ def check_prompt(model: nn.Module, input_ids: Tensor, attention_mask: Tensor | N
                 f"attention_mask must have the shape of input_ids, {tuple(input_ids.shape)}. "
                 f"Got {tuple(attention_mask.shape)} instead."
             )
-        if not bool(attention_mask.bool().any(1).all()):
+        real = attention_mask.bool()
+        if not bool((attention_mask == real).all()):
+            raise ValueError(
+                "attention_mask must be 1 for tokens and 0 for padding. Got "
+                f"{attention_mask.unique().tolist()} instead."
+            )
+        if not bool(real.any(1).all()):
             raise ValueError(
                 "attention_mask must leave at least one token of every batch element. Got only padding."
             )
+    size, ids = vocabulary_of(model), input_ids if attention_mask is None else input_ids.where(real, 0)
+    if size is not None and bool((beyond := (ids < 0) | (ids >= size)).any()):
+        raise ValueError(f"input_ids must be token ids from 0 to {size - 1}. Got {ids[beyond].tolist()}.")
     longest, limit = input_ids.shape[1] + more, context_of(model)
     if limit is not None and longest > limit:
         new = f" and {more} new ones" if more else ""
@@ -189,6 +203,19 @@ def context_of(model: nn.Module) -> int | None:
         return model.config.max_length
     limit = getattr(_text_config(model), "max_position_embeddings", None)
     return limit if isinstance(limit, int) and limit > 0 else None
+
+
+def vocabulary_of(model: nn.Module) -> int | None:
+    """How many token ids a model reads, if it says so."""
+    if isinstance(model, Transformer):
+        return model.config.vocabulary
+    size = getattr(_text_config(model), "vocab_size", None)
+    return size if isinstance(size, int) else None
+
+
+def form_of(given: Any) -> str:
+    """What a message says was given: the shape of a tensor, or what it is instead."""
+    return f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
 
 
 def _text_config(model: nn.Module) -> Any:

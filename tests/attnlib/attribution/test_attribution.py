@@ -309,6 +309,8 @@ def test_a_method_says_why_a_model_cannot_give_it():
         ),
         (IDS[0], {"counterfactual": IDS[0, 1:]}, "^counterfactual must have the shape of input"),
         (IDS[0], {"method": "attention knockout", "query": 0}, "^attention knockout needs at least 2 tokens"),
+        (IDS[0], {"target": True}, "^target must be a token.*Got True"),
+        (IDS[0], {"foil": False}, "^foil must be a token.*Got False"),
         (IDS[0, :1], {"method": "ContextCite"}, "ablations need at least 2 tokens"),
     ],
 )
@@ -321,12 +323,19 @@ def test_arguments_of_another_kind_are_refused_in_words():
     """As a reader meets them: the tests check every annotation, and would be there first."""
     code = """
 import torch
-from attnlib.attribution import attributions
+from attnlib.attribution import attribute, attributions
 from attnlib.models import Transformer, TransformerConfig
+from attnlib.rollout import rollout_of
 model, ids = Transformer(TransformerConfig(9, causal=True)), torch.ones(2, 5, dtype=torch.long)
-for wrong in ({"target": 2.5}, {"foil": torch.tensor([1, 2, 3])}, {"input_ids": ids.float()}):
+for wrong in ({"target": 2.5}, {"foil": torch.tensor([1, 2, 3])}, {"input_ids": ids.float()},
+              {"input_ids": [[1, 2]]}, {"query": 1.5}):
     try:
         attributions(model, **({"input_ids": ids, "methods": "blank-out"} | wrong))
+    except ValueError as error:
+        print(error)
+for asks, given in ((rollout_of, ids[0]), (attribute, [1, 2])):
+    try:
+        asks(model, given)
     except ValueError as error:
         print(error)
 """
@@ -335,6 +344,10 @@ for wrong in ({"target": 2.5}, {"foil": torch.tensor([1, 2, 3])}, {"input_ids": 
         "target must be a token, or one for each of 2 prompts. Got 2.5.",
         "foil must be a token, or one for each of 2 prompts. Got [1, 2, 3].",
         "input_ids must be whole numbers. Got torch.float32 instead.",
+        "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got a list instead.",
+        "query should be whole positions; got [1.5]",
+        "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got shape (5,) instead.",
+        "input_ids must be one prompt, a tensor [token]. Got a list instead.",
     ]
 
 

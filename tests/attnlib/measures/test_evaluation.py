@@ -327,6 +327,13 @@ def test_error_positions_by_hand():
     assert (table["low"][2], table["high"][2]) == pytest.approx((wilson.low, wilson.high))
     both_wrong = error_positions(rows.assign(correct=False))
     assert both_wrong["first_errors"].tolist() == [3, 0, 0, 0, 0]
+    pd.testing.assert_frame_equal(error_positions(rows.set_index(rows["sample"] * 0)), table)
+
+
+def test_error_positions_are_of_one_run_and_split():
+    rows = made_up()
+    with pytest.raises(ValueError, match=f"of one run and split; got {len(rows)} whose sample and position"):
+        error_positions(pd.concat([rows, rows]))
 
 
 def masses() -> pd.DataFrame:

@@ -197,6 +197,16 @@ def test_row_sums_far_from_one_warn():
         (torch.ones(1, 2, 1, 2, 2) / 2, {"sink": [-3]}, "sink must be positions"),
         (torch.ones(1, 2, 1, 2, 2) / 2, {"head_weights": torch.tensor([[1.0], [math.nan]])}, "finite"),
         ([torch.ones(1, 1, 1, 1)] * 2, {"head_weights": torch.ones(3, 1)}, r"\[layer head\] = \[2 1\]"),
+        (
+            [torch.ones(1, 1, 1, 1)],
+            {"head_weights": torch.tensor([[-0.5]])},
+            r"add up to 0 or more. Got \[-0.5\]",
+        ),
+        (
+            [torch.ones(1, 1, 1, 1)],
+            {"head_weights": torch.zeros(1, 1), "residual": False},
+            "more than 0, without",
+        ),
     ],
 )
 def test_refuses(attention, options, message):
@@ -222,6 +232,29 @@ def test_null_model_is_rollout_of_uniform_causal_attention(n, layers, residual, 
     torch.testing.assert_close(ratio, (expected > 0).double())
 
 
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (torch.tensor([False, True]), r"a mask \(say mask.nonzero\(\).flatten\(\)\)"),
+        ([True], "a mask"),
+        ([0.9, 1.9], r"\[0.9, 1.9\]"),
+        (torch.tensor([1.0]), r"tensor\(\[1.\]\)"),
+    ],
+)
+def test_positions_are_whole_numbers(given, got):
+    with pytest.raises(ValueError, match=f"keys should be whole positions; got {got}"):
+        dense.token_indices(given, 2, "keys", torch.device("cpu"))
+    assert dense.token_indices([], 2, "keys", torch.device("cpu")).tolist() == []
+
+
+@pytest.mark.parametrize(("given", "got"), [(torch.ones(2), r"shape \(2,\)"), ([[1.0]], "a list")])
+def test_weights_of_heads_are_a_tensor_of_two_dimensions(given, got):
+    with pytest.raises(ValueError, match=rf"head_weights must be a tensor \[layer head\]. Got {got}"):
+        dense.refuse_no_weights(given, residual=True)
+
+
 def test_null_model_refuses():
     with pytest.raises(ValueError, match="at least 1"):
         uniform_causal_rollout(0, 3)
+    with pytest.raises(ValueError, match="add up to 0 or more"):
+        uniform_causal_rollout(2, 1, head_weights=-torch.ones(1, 1))

@@ -20,7 +20,7 @@ from attnlib.rollout import (
     stream_with_rollout,
     uniform_causal_rollout,
 )
-from attnlib.rollout.generative import check_continuation
+from attnlib.rollout.generative import check_continuation, check_generation
 from tests.attnlib import small_models
 
 MODELS = ("llama", "mistral", "gemma2", "gpt2")
@@ -345,6 +345,25 @@ def test_words_to_leave_out_are_compared_without_case(ignore):
     nothing = torch.zeros(0, dtype=torch.long), torch.arange(2), torch.zeros(0, 2, 0)
     result = GenerativeRollout(*nothing, words=(" Of", " oil"), special=(False, False))
     assert result.informative(ignore).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"k": 0}, "k should be a whole number, at least 1; got 0"),
+        ({"ignore": "of"}, r"a set of words, such as \{'of', 'to'\}; got the text 'of'"),
+    ],
+)
+def test_what_cannot_be_listed_is_refused_in_words(asked, message):
+    nothing = torch.zeros(0, dtype=torch.long), torch.arange(2), torch.zeros(0, 2, 0)
+    result = GenerativeRollout(*nothing, words=(" of", " oil"), special=(False, False))
+    with pytest.raises(ValueError, match=message):
+        result.top(**asked)
+
+
+def test_a_prompt_is_a_tensor():
+    with pytest.raises(ValueError, match=r"one prompt, a tensor \[1 prompt\]. Got a list"):
+        check_generation(build("llama"), [[1, 2]], None, 3, {})
 
 
 def test_a_stream_without_a_cache_is_refused_before_anything_is_generated():

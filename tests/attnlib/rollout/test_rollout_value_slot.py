@@ -13,6 +13,7 @@ from transformers import AttentionInterface
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import Wanted, interface, watching
 from attnlib.models.attention import call as attention_call
+from attnlib.models.attention.forward import check_prompt
 from attnlib.models.attention.kernels import EagerCall
 from attnlib.rollout import rollout, rollout_of
 from tests.attnlib.small_models import GROUPED, MODELS, build, padding, tokens
@@ -259,6 +260,16 @@ class OwnAttention(hf.PreTrainedModel):
         ("llama", {"sink": [99]}, "sink must be positions"),
         ("llama", {"head_weights": torch.ones(2, 4)}, "head_weights must be"),
         ("llama", {"head_weights": torch.ones(3, 5)}, "layer 0 has 4 heads"),
+        ("llama", {"head_weights": -torch.ones(3, 4)}, "head_weights of a layer must add up to 0 or more"),
+        ("llama", {"attention_mask": torch.full((2, N), 2)}, r"1 for tokens and 0 for padding. Got \[2\]"),
+        ("llama", {"input_ids": torch.tensor([[1, 97, -1]])}, r"token ids from 0 to 96. Got \[97, -1\]"),
+        (
+            Transformer(TransformerConfig(vocabulary=9)),
+            {"input_ids": torch.tensor([[1, 9]])},
+            r"token ids from 0 to 8. Got \[9\]",
+        ),
+        ("llama", {"kernel": "flash"}, "kernel must be one of auto, fused, blocks; got 'flash'"),
+        ("llama", {"kernel": "once"}, "kernel must be one of auto, fused, blocks; got 'once'"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -266,6 +277,16 @@ def test_refuses(model, options, message):
     model = build(model) if isinstance(model, str) else model
     with pytest.raises(ValueError, match=message):
         rollout_of(model, **({"input_ids": tokens()} | options))
+
+
+@pytest.mark.parametrize(("given", "got"), [(tokens(1)[0], rf"shape \({N},\)"), ([[1, 2]], "a list")])
+def test_tokens_are_a_tensor_of_two_dimensions(llama, given, got):
+    with pytest.raises(ValueError, match=rf"input_ids must be a tensor \[batch token\].*Got {got}"):
+        check_prompt(llama, given, None)
+
+
+def test_what_padding_holds_need_be_no_token(llama):
+    check_prompt(llama, torch.tensor([[1, -100]]), torch.tensor([[1, 0]]))
 
 
 def test_layers_that_do_not_attend_are_refused():

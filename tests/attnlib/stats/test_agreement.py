@@ -200,6 +200,7 @@ def test_intervals_of_groups_are_wider_where_groups_agree_among_themselves():
         (lambda: agreement([[0.5]], [[0.5]], "pearson"), "measure should be one of"),
         (lambda: agreement([[0.5]], [[0.5]], "kendall"), "needs a row with a value"),
         (lambda: agreement([], []), "needs a row with a value"),
+        (lambda: agreement([[0.5]] * 2, [[0.5]] * 2, groups=np.array([0])), "each of 2 rows .*; got 1"),
         (lambda: chance_agreement([[np.nan]], [[0.5]]), "needs a row that has a value"),
         (lambda: chance_agreement([[0.2]], [[0.5]], shuffles=1), "at least 2"),
         (lambda: agreement(ragged(0, [2]), ragged(0, [2], checkpoints=3)), "3 checkpoints"),

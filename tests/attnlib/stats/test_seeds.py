@@ -58,6 +58,17 @@ def test_over_seeds_is_students_interval():
         over_seeds([])
 
 
+@pytest.mark.parametrize(("given", "got"), [([90.0, 95.0], "90 to 95"), ([-0.1, 0.5, np.nan], "-0.1 to 0.5")])
+def test_shares_are_from_0_to_1(given, got):
+    with pytest.raises(ValueError, match=f"shares should be from 0 to 1; got {got} .percent. divide by 100"):
+        over_seeds(given, share=True)
+    assert over_seeds([0.0, 1.0, np.inf], share=True).n == 3
+
+
+def test_what_a_seed_adds_to_a_share_may_be_beyond_it():
+    assert over_left_out([0.5, 1.0, 1.0], share=True).value == pytest.approx(2.5 / 3)
+
+
 def looks_of(values):
     """A table with one share per (seed, layer, kind)."""
     return pd.DataFrame(values, columns=["seed", "layer", "kind", "value"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from attnlib.commands.looking import Say, Seen, is_stored, refuse_missing_folder, short
+from attnlib.commands.looking import Say, Seen, is_stored, short
+from attnlib.models.pretrained import refuse_missing_folder
 from attnlib.widgets import LanguageModelExplorer
 from attnlib.widgets.language_model_explorer import ModelFile, Trial
 from attnlib.widgets.live.packing import model_file

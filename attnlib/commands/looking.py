@@ -28,7 +28,7 @@ from attnlib.files import write_atomically
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
-from attnlib.models.pretrained import DEFAULT, TINY, load_language_model
+from attnlib.models.pretrained import load_language_model, refuse_missing_folder
 from attnlib.models.stored import STORED, stored_model
 from attnlib.naming import hint
 from attnlib.places import expanded
@@ -295,21 +295,6 @@ def _known(method: str) -> str:
         meant = hint(method, METHODS) or "."
         raise ValueError(f"there is no method {method!r}{meant} There are {'; '.join(METHODS)}")
     return method
-
-
-def refuse_missing_folder(name: str) -> None:
-    """Raise a `ValueError` for a path that leads to no model; a name on the hub has one slash at most."""
-    folder = expanded(name)
-    is_path = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or folder.is_file()
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise ValueError(
-            f"the folder {name} holds no model: it has no config.json. Give one that save_pretrained wrote"
-        )
-    if is_path and not folder.is_dir():
-        raise ValueError(
-            f"there is no folder {name}; give a folder with a Hugging Face model, a name on its hub "
-            f"(owner/model), {DEFAULT} or {TINY}"
-        )
 
 
 def short(name: str) -> str:

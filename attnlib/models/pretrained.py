@@ -110,6 +110,21 @@ def load_language_model(
     return model.to(device).eval(), tokenizer
 
 
+def refuse_missing_folder(name: str) -> None:
+    """Raise a `ValueError` for a path that leads to no model; a name on the hub has one slash at most."""
+    folder = expanded(name)
+    is_path = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or folder.is_file()
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ValueError(
+            f"the folder {name} holds no model: it has no config.json. Give one that save_pretrained wrote"
+        )
+    if is_path and not folder.is_dir():
+        raise ValueError(
+            f"there is no folder {name}; give a folder with a Hugging Face model, a name on its hub "
+            f"(owner/model), {DEFAULT} or {TINY}"
+        )
+
+
 def gguf_of_default(*, fetch: bool = False) -> Path | None:
     """The file of `DEFAULT` that a page computes (`attnlib.widgets.live`): 98 MB, weights of 4 bits.
 

@@ -6,9 +6,10 @@ No number depends on what is refused: records do not count the code in this file
 from __future__ import annotations
 
 import json
+import os
 import re
 import reprlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 from pydantic import BaseModel, ValidationError
 
+from attnlib.models.pretrained import refuse_missing_folder
 from attnlib.naming import hint
 from attnlib.places import expanded
 
@@ -60,7 +62,9 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
         return
     folder = expanded(name)
     config = folder / "config.json" if name and folder.is_dir() else None
-    if config is None:
+    if config is not None:
+        refuse_missing_folder(name)
+    else:
         repository, _, revision = name.partition("@")
         try:
             validate_repo_id(repository)
@@ -74,6 +78,35 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
         config = Path(kept) if isinstance(kept, str) else None
     if config is not None and (kind := _type_in(config)) in WITHOUT_ATTENTION:
         raise ValueError(f"{parameter} should be a model with attention; got {shown(name)}, of type {kind}")
+
+
+def refuse_same_names(runs: Iterable[Any]) -> None:
+    """Refuse runs of one name: tables would count one model twice.
+
+    Raises:
+        ValueError: says which name.
+    """
+    names = [run.name for run in runs]
+    if twice := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise ValueError(
+            f"every model should have a name of its own; got two called {shown(twice[0])}: leave out a value "
+            "that is given twice, or nearly"
+        )
+
+
+def refuse_scores_folder(name: str) -> None:
+    """Refuse what can be no folder to write to; "": none.
+
+    Raises:
+        ValueError: says what is in the way.
+    """
+    place = Path(name)
+    there = next(each for each in (place, *place.parents) if each.exists())
+    if name and not (there.is_dir() and os.access(there, os.W_OK)):
+        raise ValueError(
+            f"scores_folder should be a folder that can be written to, there or yet to be made; got "
+            f"{shown(name)}, and {there} is " + ("not to be written to" if there.is_dir() else "a file")
+        )
 
 
 def refuse_data_folder(name: str) -> bool:
@@ -133,7 +166,7 @@ def _explain(cls: type[BaseModel], problem: Any) -> str:
     reason = reason.replace("a valid boolean", "True or False").replace("Extra inputs are", "is", 1)
     if problem["type"] == "list_type" and isinstance(problem["input"], str):
         reason += f""", as in -y '{name}: [a, b]' or -p {name} '["a", "b"]'"""
-    if "got" not in reason:
+    if name and "got" not in reason:  # of a combination, pydantic hands on all parameters
         reason += f"; got {shown(problem['input'])}"
     named = not name or reason.startswith(str(problem["loc"][0]))  # a check of ours may say it all
     return reason if named else f"{name}: {reason}"

@@ -155,6 +155,33 @@ def test_models_without_attention_are_refused(name, tmp_path):
 def test_names_of_models_that_may_be_are_allowed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "up" / "down").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "up"):
+        (folder / "config.json").write_text("{}")
     for name in ("owner/model", "owner/model@main", "gpt2", str(tmp_path), "up/down/../../up"):
         GenerativeRollout.checked(declared("generative_rollout") | {"model": name})
-        QuantifyingFlow.checked(declared("quantifying_flow") | {"classifier": name})
+        QuantifyingFlow.checked(declared("quantifying_flow") | {"classifier": name, "corpora": ["sst"]})
+
+
+@pytest.mark.parametrize("name", ["generative_rollout", "own_model"])
+def test_a_folder_without_a_model_is_refused(name, tmp_path):
+    with pytest.raises(ParameterError, match=f"the folder {tmp_path} holds no model: it has no config.json"):
+        CHAPTERS[name].checked(declared(name) | {"model": str(tmp_path)})
+
+
+@pytest.mark.parametrize("name", ["classification_dynamics", "translation_dynamics"])
+def test_scores_go_to_a_folder_that_can_be(name, tmp_path):
+    (tmp_path / "file").touch()
+    for place in ("", str(tmp_path), str(tmp_path / "new/er")):
+        CHAPTERS[name].checked(declared(name) | {"scores_folder": place})
+    for place in ("file", "file/in"):
+        with pytest.raises(
+            ParameterError, match=f"scores_folder should .* got .*, and {tmp_path}/file is a file"
+        ):
+            CHAPTERS[name].checked(declared(name) | {"scores_folder": str(tmp_path / place)})
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_combination_is_refused_without_a_list_of_all_parameters():
+    with pytest.raises(ParameterError) as told:
+        ArithmeticLens.checked(declared("arithmetic_lens") | {"n_heads": 3})
+    assert "batch_size" not in str(told.value)

@@ -23,6 +23,7 @@ from book.chapters.classification.results import ClassificationResults
 from book.chapters.classification.scores import Lexical
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
 from book.chapters.records import paper_figures
+from book.chapters.refusals import refuse_scores_folder
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class ClassificationDynamics(Chapter):
     @model_validator(mode="after")
     def _possible(self) -> ClassificationDynamics:
         refuse_moments(self.checkpoints, self.steps)
+        refuse_scores_folder(self.scores_folder)
         if self.data == "planted":
             given = [name for name in ("folder", "classes", "max_length") if getattr(self, name)]
             if given:

@@ -21,7 +21,7 @@ from book.chapters.copying import learning
 from book.chapters.copying.head_results import HeadResults
 from book.chapters.copying.heads import CopyingHeads, HeadRun
 from book.chapters.copying.measures import CopyingLooks
-from book.chapters.parameters import Count, Growing, Rate, Several, among
+from book.chapters.parameters import Count, Different, Growing, Rate, among
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "both directions": {"bidirectional": True},
@@ -60,7 +60,7 @@ class SequenceCopying(CopyingHeads):
     symbols: Count = Field(ge=2, le=5000)
     more_symbols: Count = Field(ge=3, le=5000)
     between: Growing
-    options: Several[Annotated[str, among(OPTIONS)]]
+    options: Different[Annotated[str, among(OPTIONS)]]
     hidden: Count = Field(ge=1, le=4096)
     batch_size: Count = Field(ge=1)
     learning_rate: Rate

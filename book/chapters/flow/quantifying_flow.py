@@ -114,6 +114,13 @@ class QuantifyingFlow(Chapter):
         TransformerConfig(8, n_heads=self.n_heads, width=self.width)
         if self.classifier:
             refuse_model_name(self.classifier, "classifier")
+            if SST not in self.corpora:
+                raise ValueError(f"classifier is asked of {SST} only: add it to corpora; got {self.corpora}")
+        if self.looks_back and TEMPLATES not in self.corpora:
+            raise ValueError(
+                f"looks_back is of {TEMPLATES} only: add them to corpora, or say -p looks_back false; got "
+                f"{self.corpora}"
+            )
         if self.folder and not Path(self.folder).is_dir():
             raise ValueError(f"folder should be one that is there, or empty; got {self.folder!r}")
         if not 1 <= len(self.typed) < LONGEST:

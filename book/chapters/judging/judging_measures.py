@@ -25,7 +25,7 @@ from book.chapters.judging.predictions import JUDGING
 from book.chapters.judging.protocols import FORMS, PROTOCOLS, Protocol, called
 from book.chapters.judging.removal import OPERATORS, READINGS, Case
 from book.chapters.judging.soft import SOFT
-from book.chapters.parameters import Count, Different, Several, Text, among
+from book.chapters.parameters import Count, Different, Text, among
 from book.chapters.tells.measured import ASKED, scored
 from book.chapters.tells.questions import Questions
 from book.chapters.tells.settings import SETTINGS, Setting, refuse_profile
@@ -63,8 +63,8 @@ BLIND = "hist, compiled"
 class JudgingMeasures(Chapter):
     """Parameters, models and record of the chapter `judging_measures`."""
 
-    settings: Several[SettingName] = Field(min_length=1)
-    methods: Several[MethodName]
+    settings: Different[SettingName] = Field(min_length=1)
+    methods: Different[MethodName]
     forms: Different[FormName] = Field(min_length=1)
     operators: Different[OperatorName] = Field(min_length=1)
     readings: Different[ReadingName] = Field(min_length=1)

@@ -20,7 +20,7 @@ from attnlib.training.keeping import Snapshots, denser_early
 from attnlib.training.scheduled_sampling import on_own_predictions, share_up_to, with_own_predictions
 from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share, Text
-from book.chapters.refusals import refuse_data_folder
+from book.chapters.refusals import refuse_data_folder, refuse_same_names
 
 NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication"}
 
@@ -77,6 +77,10 @@ class ArithmeticLens(Chapter):
     @model_validator(mode="after")
     def _possible(self) -> ArithmeticLens:
         drawn, main = self.model_copy(update={"data_folder": ""}), LensRun("", 0, self.operators)
+        if self.operators in self.also:
+            raise ValueError(
+                f"also should be other operators than the main ones; got {self.operators!r} again"
+            )
         for operators in [self.operators, *self.also]:
             drawn.splits(replace(main, operators=operators))
         if refuse_data_folder(self.data_folder):
@@ -89,8 +93,12 @@ class ArithmeticLens(Chapter):
             raise ValueError(
                 f"the original's splits are of 2 numbers; got n_operands={self.n_operands}: say published=[]"
             )
-        self.task(main).annotate(self.question)
+        try:
+            self.task(main).annotate(self.question)
+        except ValueError as error:
+            raise ValueError(f"problem: {error}, with -p problem") from None
         TransformerConfig(20, n_heads=self.n_heads, width=self.width)
+        refuse_same_names(self.runs())
         return self
 
     @property

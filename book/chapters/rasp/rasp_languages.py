@@ -17,6 +17,7 @@ from torch import nn
 
 from attnlib.generators.base import Batch, Head, Sample
 from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, definitions_in, language
+from attnlib.generators.splits import TENTHS
 from attnlib.models.compiled import PROGRAMS
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.training import Plan
@@ -26,6 +27,7 @@ from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share, Text, among, refuse_heads
 from book.chapters.rasp.measures import match_program, name_of
 from book.chapters.rasp.resets import ResetToBest
+from book.chapters.refusals import refuse_same_names
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,8 @@ class RaspLanguages(Chapter):
             lang = self.lang(name)
             size = self.size(lang)
             self._fits(name, size)
+            for split in TENTHS:
+                lang.sequences(1, split=split, max_length=self.length)
             if name in self.supervised and not self.has_room(lang):
                 raise ValueError(
                     f"n_layers and n_heads should leave room for the heads that {name} supervises, "
@@ -164,6 +168,11 @@ class RaspLanguages(Chapter):
                 )
         for ablation in self.ablations:
             self._fits(self.language, self.size(self.lang(), ablation), ablation)
+        if "gamma" in self.grid and self.schedule != "exponential":
+            raise ValueError(
+                f"a grid of gamma counts with schedule exponential only; got schedule {self.schedule}: say "
+                "-p schedule exponential, or leave gamma out of the grid"
+            )
         if self.as_published and self.dropout:
             raise ValueError(
                 "as_published: the authors' loss is known for models without dropout only (theirs compares "
@@ -177,6 +186,7 @@ class RaspLanguages(Chapter):
             raise ValueError(
                 f"sequence should have at most length = {self.length} symbols; got {self.sequence!r}"
             )
+        refuse_same_names(self.runs())
         return self
 
     def _fits(self, name: str, size: Size, ablation: str = "") -> None:

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal
 
 import pandas as pd
@@ -48,6 +48,9 @@ PARTS = ("train", "id", "ood")
 
 READS = 2048
 """Tokens that a model from scratch reads, at most."""
+
+SMALL = 2**18
+"""Layers times the square of their width, up to which a model is made at once, to see whether it can be."""
 
 Positions = Literal["", "learned", "sinusoidal", "rotary", "none"]
 """What tells a model order: of our own transformer; "" is the architecture's own way."""
@@ -170,6 +173,13 @@ class AlgorithmicReasoning(Chapter):
             for part in PARTS:
                 self._try(name, part)
             self._try_stages(name)
+            refuse_unread(self, name)
+            if self.from_scratch:
+                refuse_unbuilt(self.model, self.sizes(name))
+        if others := [name for name in self.override if name not in self.tasks]:
+            log.warning("not overridden, since not among tasks = %s: %s", self.tasks, ", ".join(others))
+        if as_they_are := [name for name in self.supervised if not self.is_trained(name)]:
+            log.warning("not supervised, since not trained (steps 0): %s", ", ".join(as_they_are))
         if len(self.seeds) > 1 and not any(self.is_trained(name) for name in self.tasks):
             raise ValueError(
                 f"seeds should be one where nothing is trained: {self.model} is the same model with each; "
@@ -532,3 +542,36 @@ class AlgorithmicReasoning(Chapter):
             f", {recipe.n_layers} layers of {recipe.n_heads} heads, width {recipe.width}{ff_width}"
             + f", curriculum of {len(recipe.stages) + 1} stages" * bool(recipe.stages)
         )
+
+
+def refuse_unread(p: AlgorithmicReasoning, name: str) -> None:
+    """Refuse texts of a task that are too long: with instruction and examples, or `longest` times as long.
+
+    Raises:
+        ValueError: says how long they are.
+    """
+    asked: list[tuple[str, Any]] = [("train", {"length": (n, n)}) for n in p.lengths(name)[-1:]]
+    around = 0
+    if p.from_scratch and (p.instruction or p.few_shot):
+        whole, bare = (p.generator(name, "train", plain=plain).samples(1)[0] for plain in (False, True))
+        around = len(whole.input_ids) - len(bare.input_ids)
+        asked += [(part, {}) for part in PARTS]
+    longest = around + max(
+        (p.generator(name, part, plain=True, **own).longest for part, own in asked), default=0
+    )
+    if p.from_scratch and longest > READS:
+        raise ValueError(
+            f"a model from scratch reads {READS:,} characters; got texts of {name} of up to {longest:,}: "
+            "make length or longest smaller, or leave out instruction and few_shot"
+        )
+
+
+@cache
+def refuse_unbuilt(architecture: str, sizes: CausalSizes) -> None:
+    """Refuse an architecture that no model of these sizes can have; of a large one, its training says so.
+
+    Raises:
+        ValueError: as `CausalSizes.build`.
+    """
+    if sizes.n_layers * sizes.width**2 <= SMALL:
+        sizes.build(architecture, char_tokenizer())

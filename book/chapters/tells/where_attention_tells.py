@@ -63,8 +63,8 @@ class Asked:
 class WhereAttentionTells(Chapter):
     """Parameters, questions and record of the chapter `where_attention_tells`."""
 
-    settings: Several[SettingName] = Field(min_length=1)
-    methods: Several[MethodName]
+    settings: Different[SettingName] = Field(min_length=1)
+    methods: Different[MethodName]
     questions: Count = Field(ge=2, le=2000)
     fewer: dict[SettingName, Some]
     only: dict[SettingName, Several[MethodName]]
@@ -87,6 +87,12 @@ class WhereAttentionTells(Chapter):
         refuse_profile(self.models, self.settings)
         if self.standard not in self.asked_for:
             raise ValueError(f"standard should be among the methods; got {self.standard!r}")
+        if strangers := [name for name in [*self.fewer, *self.only] if name not in self.settings]:
+            raise ValueError(f"fewer and only should be of settings that are asked; got {strangers}")
+        if without := [name for name, some in self.only.items() if not {*some} & {*self.asked_for}]:
+            raise ValueError(
+                f"only should leave a setting at least one of the methods; got none for {without}"
+            )
         if none := [each for each in self.budgets if each <= 0 or (each > 1 and each % 1)]:
             raise ValueError(f"budgets should be shares below 1, or whole numbers of tokens; got {none}")
         return self

@@ -24,6 +24,7 @@ from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, Trained
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
+from book.chapters.refusals import refuse_scores_folder
 from book.chapters.translation import scores
 from book.chapters.translation.results import TranslationResults
 
@@ -83,6 +84,7 @@ class TranslationDynamics(Chapter):
     @model_validator(mode="after")
     def _possible(self) -> TranslationDynamics:
         refuse_moments(self.checkpoints, self.steps)
+        refuse_scores_folder(self.scores_folder)
         if self.data.lower() == "invented":
             nothing = {"folder": "", "languages": [], "vocabulary": VOCABULARY, "max_length": MAX_LENGTH}
             given = [name for name, value in nothing.items() if getattr(self, name) != value]

@@ -52,6 +52,13 @@ def test_the_model_has_room_for_every_problem_of_its_task_and_no_more():
         ({"also": ["/"]}, "operators should be some of"),
         ({"published": [100, 5, 100]}, "three numbers of at least 10"),
         ({"n_operands": 3, "problem": "1+2+3"}, r"say published=\[\]"),
+        ({"also": ["-", "-"]}, "a name of its own; got two called 'subtraction': leave out a value"),
+        ({"also": ["+"]}, r"also should be other operators than the main ones; got '\+' again"),
+        ({"small": 20000}, "got two called 'as published, 20,000 drawn'"),
+        (
+            {"operators": "*", "also": []},
+            r"problem: '58\+67=' is not .*: \+ was not .* '34\*1=34', with -p problem$",
+        ),
         ({"n_heads": 5}, "n_heads must divide width=64"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_chapter_trains_all_its_runs_and_records_what_was_found(tmp_path, monk
     [
         ("rasp_languages", "bos", "false", False),
         ("rasp_languages", "seeds", "[0, 1, 2]", [0, 1, 2]),
-        ("rasp_languages", "grid", '{"gamma": [0.5]}', {"gamma": [0.5]}),
+        ("rasp_languages", "grid", '{"learning_rate": [0.5]}', {"learning_rate": [0.5]}),
         ("rasp_languages", "sequence", "[]", None),  # a text is a text, also where it could be a list
         ("arithmetic_lens", "tensorboard", "true", True),
         ("generative_rollout", "chat", "true", True),

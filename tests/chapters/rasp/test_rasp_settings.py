@@ -87,9 +87,10 @@ def test_ablations_take_from_the_size_the_program_calls_for():
 
 def test_a_grid_is_every_rate_with_every_gamma():
     grid = {"learning_rate": [0.1, 0.01], "gamma": [0.9]}
-    runs = chapter(language="dyck1_ptf", grid=grid).runs()
+    falling = {"language": "dyck1_ptf", "schedule": "exponential"}
+    runs = chapter(**falling, grid=grid).runs()
     assert [run.name for run in runs] == ["dyck1_ptf, rate 0.1, gamma 0.9", "dyck1_ptf, rate 0.01, gamma 0.9"]
-    p = chapter(language="dyck1_ptf", grid={"gamma": [0.9, 0.99]}, seeds=[1, 2])
+    p = chapter(**falling, grid={"gamma": [0.9, 0.99]}, seeds=[1, 2])
     plans = [p.plan(run) for run in p.runs()]
     wanted = [(0.002, gamma, seed) for gamma in (0.9, 0.99) for seed in (1, 2)]
     assert [(each.learning_rate, each.gamma, each.seed) for each in plans] == wanted
@@ -112,6 +113,15 @@ def test_profiles_fit_every_language(which, name):
         ({"as_published": True, "dropout": 0.1}, "without dropout only .* got dropout 0.1"),
         ({"longest": 29}, "longest should be at least length = 30; got 29"),
         ({"grid": {"gamma": [2.0]}}, r"grid.gamma.0: should be less than or equal to 1; got 2.0"),
+        (
+            {"grid": {"gamma": [0.9, 0.99]}},
+            "exponential only; got schedule onecycle: say -p schedule exponential",
+        ),
+        ({"grid": {"learning_rate": [0.1, 0.10000001]}}, "got two called 'sort, rate 0.1, gamma 0.98'"),
+        (
+            {"length": 1, "longest": 1},
+            "sort has too few .* sequences of 1 to 1 symbols: .*; allow longer ones",
+        ),
         ({"grid": {"gamma": []}}, "grid.gamma: .*at least 1 item"),
         ({"language_file": "nowhere.py"}, "there is no nowhere.py"),
     ],

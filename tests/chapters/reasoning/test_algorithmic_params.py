@@ -32,6 +32,10 @@ def own(name, **settings):
     return {"override": {name: settings}}
 
 
+LONG = {"tasks": ["string_reversal"], "few_shot": True, "instruction": True}
+LONG |= own("string_reversal", ood={"length": [900, 900]})
+
+
 def test_the_runs_of_the_default_parameters():
     others = ("successor", "value_assignment", "flip_flop")
     assert [(run.task, run.supervised) for run in params().runs()] == [
@@ -67,6 +71,7 @@ def test_no_test_text_is_ever_trained_on(name):
 def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/config.json").write_text("{}")
     names = ("llama", "gpt2", "transformer", "tiny-random", "owner/model", "./folder")
     assert [name for name in names if params(model=name).from_scratch] == ["llama", "gpt2", "transformer"]
 
@@ -98,6 +103,16 @@ def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch
         (own("successor", model={"depth": 9}), r"one of n_layers, .*; got 'depth'"),
         ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
         ({"text": "hello"}, "hello"),
+        ({"model": "bert"}, "bert is not causal as configured"),
+        ({"model": "gptj"}, "gptj cannot be built with"),
+        (
+            LONG,
+            "reads 2,048 characters; got texts of .* up to 2,0.*leave out instruction and few_shot",
+        ),
+        (
+            {"tasks": ["long_multiplication"], "longest": 12.0},
+            "of long_multiplication of up to 5,475: make length",
+        ),
     ],
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):
@@ -152,6 +167,16 @@ def test_tasks_may_be_chosen_without_a_word_on_supervision(caplog):
     assert p.model_dump() == params(tasks=["long_addition"], supervised=[]).model_dump()
     with pytest.raises(ParameterError, match="did you mean 'string_reversal'"):
         params(tasks=["long_addition"], supervised=["string_reversl"])
+
+
+def test_what_is_asked_of_no_model_is_said(caplog):
+    given = {"tasks": ["string_reversal"], "supervised": ["string_reversal"]}
+    params(**given, **own("string_reversal", train={"length": [1, 5]}))
+    assert not caplog.text
+    params(**given, **own("flip_flop", train={"length": [2, 5]}))
+    assert "not overridden, since not among tasks = ['string_reversal']: flip_flop" in caplog.text
+    params(**given, model=TINY)
+    assert "not supervised, since not trained (steps 0): string_reversal" in caplog.text
 
 
 def test_without_steps_a_given_model_is_only_evaluated():

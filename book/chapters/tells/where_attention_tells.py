@@ -87,9 +87,8 @@ class WhereAttentionTells(Chapter):
         refuse_profile(self.models, self.settings)
         if self.standard not in self.asked_for:
             raise ValueError(f"standard should be among the methods; got {self.standard!r}")
-        if strangers := [name for name in [*self.fewer, *self.only] if name not in self.settings]:
-            raise ValueError(f"fewer and only should be of settings that are asked; got {strangers}")
-        if without := [name for name, some in self.only.items() if not {*some} & {*self.asked_for}]:
+        asked = [name for name in self.settings if name in self.only]
+        if without := [name for name in asked if not {*self.only[name]} & {*self.asked_for}]:
             raise ValueError(
                 f"only should leave a setting at least one of the methods; got none for {without}"
             )

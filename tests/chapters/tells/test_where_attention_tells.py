@@ -56,11 +56,6 @@ def rows(asked):
         ({"settings": ["hist, compiled"] * 2}, "settings: should be different ones"),
         ({"methods": ["blank-out"] * 2}, "methods: should be different ones"),
         (
-            {"only": {"sort": ["rollout"]}},
-            r"fewer and only should be of settings that are asked; got \['sort'\]",
-        ),
-        ({"fewer": {"sort": 3}}, r"fewer and only should be of settings that are asked; got \['sort'\]"),
-        (
             {"only": {"hist, compiled": ["flow"]}},
             r"at least one of the methods; got none for \['hist, compiled'\]",
         ),

@@ -32,10 +32,13 @@ from book.chapters.judging.predictions import (
 )
 from book.chapters.judging.tables import (
     AS_EVER,
+    FREE,
     GAINED,
     HIDDEN,
     KNOWN,
     SIGN,
+    UNTOLD,
+    ahead_of_usual,
     by_setting,
     called_as,
     decision_table,
@@ -46,6 +49,7 @@ from book.chapters.judging.tables import (
     retrained_table,
     same_as_a_judge,
     sign_table,
+    widest,
 )
 from book.chapters.records import came_with_the_book
 from book.chapters.refusals import ParameterError
@@ -284,6 +288,18 @@ def test_what_is_recorded_is_read_again(asked):
     assert ranked["method"].tolist() == rankings[TODAY]["method"].tolist()
     assert ranked["rank"].dropna().tolist() == [*range(1, 1 + int(ranked["rank"].notna().sum()))]
     assert of_record(pd.DataFrame()).judges == {} and of_record(pd.DataFrame()).signs.empty
+
+
+def test_judges_are_compared_setting_by_setting_and_where_nobody_told_heads():
+    kept = of_record(widest(came_with_the_book("judging_measures")))
+    ahead = ahead_of_usual(kept).set_index("settings")
+    tau = kept.by_setting.set_index("setting")
+    (untold,) = (name for name in tau if UNTOLD in name)
+    confirming = (tau[untold] - tau["usual"])[list(CONFIRMING)]
+    free = confirming[[not name.endswith((", compiled", ", supervised")) for name in confirming.index]]
+    assert ahead.loc["confirmed on", "value"] == pytest.approx(confirming.mean())
+    assert ahead.loc[FREE, "value"] == pytest.approx(free.mean()) and ahead.loc[FREE, "n"] == len(free) == 5
+    assert ahead.loc["all", "n"] == len(tau)
 
 
 def over_measures(judged, protocol):

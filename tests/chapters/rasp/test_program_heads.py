@@ -28,7 +28,7 @@ from book.chapters.rasp.measures import (
     target_masses,
 )
 from book.chapters.rasp.rasp_languages import with_attention_of
-from book.chapters.rasp.tables import program_rows
+from book.chapters.rasp.tables import lost_when_smaller, program_rows
 from tests.parameters import quick
 
 SORT = language("sort", 10, bos=True)
@@ -245,3 +245,11 @@ def test_every_model_beside_every_program_as_rows_of_the_record():
     assert len(rows) == len(agreement) + len(replaced) and not rows.duplicated(["run", "metric"]).any()
     assert "accuracy, attention of reverse in its heads" in set(rows["metric"])
     assert "accuracy" not in set(rows["metric"])  # which the paper's table is set beside
+
+
+def test_what_an_ablation_costs_is_counted_seed_by_seed():
+    seeds = [("", 0, 0.9), ("", 1, 0.7), ("one layer fewer", 1, 0.6), ("one layer fewer", 0, 0.8)]
+    models = pd.DataFrame(seeds, columns=["ablation", "seed", "value"]).assign(language="sort")
+    (lost,) = lost_when_smaller(models).itertuples()
+    assert (lost.ablation, lost.n) == ("one layer fewer", 2)
+    assert (lost.value, lost.high - lost.low) == (pytest.approx(0.1), pytest.approx(0)), "both lose as much"

@@ -21,6 +21,7 @@ from book.chapters.tells.settings import SETTINGS
 from book.chapters.tells.tables import (
     ALL,
     THESE,
+    ahead_of,
     ahead_table,
     answers,
     decision_table,
@@ -28,6 +29,7 @@ from book.chapters.tells.tables import (
     of_record,
     recorded,
     setting_table,
+    told_or_not,
     widest,
 )
 from book.chapters.tells.where_attention_tells import NOT_ASKED, explored, first_of_each_split
@@ -235,3 +237,17 @@ def test_means_and_ranks_are_over_transformers():
     assert chapter().transformers == ["reverse, compiled", "hist, compiled"]
     assert chapter(settings=["documents", "sort"]).transformers == ["sort"]
     assert chapter(settings=["documents"]).transformers == ["documents"]
+
+
+def test_settings_whose_heads_were_told_stand_apart_and_measures_are_compared_setting_by_setting():
+    names = ["sort", "sort, compiled", "sort, supervised", "needle", "documents"]
+    gains = {"rollout": 0.5, "blank-out": 0.0}
+    numbers = pd.DataFrame(
+        [(name, method, place + gain) for place, name in enumerate(names) for method, gain in gains.items()],
+        columns=["setting", "method", "value"],
+    )
+    told, free = told_or_not(numbers)
+    assert sorted(set(told["setting"])) == ["sort, compiled", "sort, supervised"]
+    assert sorted(set(free["setting"])) == ["needle", "sort"], "documents are of no transformer"
+    value, low, high, n = ahead_of(free, "rollout", "blank-out")
+    assert (value, n) == (pytest.approx(0.5), 2) and low == pytest.approx(high), "whatever a setting's level"

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pandas as pd
+
 from book.chapters.judging.figures import kept, kept_rankings
+from book.chapters.judging.predictions import JUDGING
 from book.chapters.tells.figures import measures_ranked
+from book.chapters.tells.settings import were_told
 
 from .drawn import write_drawing
 
@@ -14,7 +18,8 @@ FIGURE = """\
 
 How far each measure gets from noise alone (0) to the truth (1), the most plausible first: in plausibility
 (circles), and in faithfulness by the judge that was chosen by known answers (squares). Means and 95 %
-intervals over {n} settings, of questions that are answered rightly (the list above has the others, too);
+intervals over {n} settings, of questions that are answered rightly (the list above has the others, too). In
+{told} of these, heads are a program's or were told where to look, which speaks for attention and rollout.
 {{numref}}`judging-measures` shows each setting of a smaller run.
 ```"""
 
@@ -26,4 +31,5 @@ def summary(stage: Path) -> str:
         return "*Not run yet*: `papermill` with the profile `paper` of `judging_measures`."
     drawing = measures_ranked(rankings)
     write_drawing(drawing, stage / "book/_front/summary.svg")
-    return FIGURE.format(alt=drawing.alt, n=int(next(iter(rankings.values()))["n"].max()))
+    told = were_told(pd.Series(JUDGING)).sum()
+    return FIGURE.format(alt=drawing.alt, n=int(next(iter(rankings.values()))["n"].max()), told=told)

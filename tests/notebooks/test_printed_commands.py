@@ -68,6 +68,8 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             (tmp_path / each.name).symlink_to(each)
     for folder in ("my/folder", "my/furd", "path/to/agreement", "path/to/your/model", "path/to/model"):
         (tmp_path / folder).mkdir(parents=True)
+    for folder in ("path/to/your/model", "path/to/model"):
+        (tmp_path / folder / "config.json").write_text("{}")
     for name, text in DATA.items():
         (tmp_path / "my" / name).write_text(text * 20)
     monkeypatch.chdir(tmp_path)

@@ -31,7 +31,7 @@ def tells(question: str) -> Answer:
         return Outcome(
             verdict,
             f"{number(rollout)} of the way from chance (0) to perfect (1) in models whose heads nobody told "
-            f"where to look; the highest of {len(whole)} measures, {first.method}, gets {number(first)}; "
+            f"where to look; the highest of all, {first.method}, gets {number(first)}; "
             f"intervals over n = {first.settings} settings.",
             f"Setting by setting, that is {number(ahead_of(free, first.method, ROLLOUT))} more than rollout, "
             f"and rollout gets {number(learned)} more than in untrained models; attention of the last layer "

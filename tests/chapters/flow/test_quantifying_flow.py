@@ -248,6 +248,7 @@ def test_a_classifier_of_the_readers_is_explained_beside_ours(reviews, monkeypat
 
 
 def test_a_classifier_that_is_not_there_is_an_error_with_advice(reviews):
+    (reviews / "config.json").write_text("{}")
     p = params(corpora=["sst"], folder=str(reviews), classifier=str(reviews))
     with pytest.raises(ModelUnavailable, match="could not be loaded as a text classifier"):
         p.setup(p.runs()[-1])

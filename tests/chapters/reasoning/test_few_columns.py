@@ -149,7 +149,7 @@ def test_what_came_back_is_a_share_of_what_was_lost():
 @pytest.mark.parametrize(("column", "verdict"), [(0.4, "does not"), (0.7, "holds"), (0.5, "not settled")])
 def test_the_claim_asks_for_half_of_the_loss(column, verdict):
     """Of three models that lose .8, with accuracies of a column, around so much of it."""
-    accuracy = {"nothing": 0.2, STEEPEST: 0.2 + 0.8 * column, RANDOM: 0.3, WHOLE: 0.9, ALL: 1.0}
+    accuracy = {"nothing": 0.2, STEEPEST: 0.2 + 0.8 * column, RANDOM: 0.3, WHOLE: 0.9, ALL: 0.98}
     about = {"kind": "string reversal, rotary positions", "task": "string_reversal", "positions": "rotary"}
     rows = pd.DataFrame(
         {**about, "seed": seed,

@@ -44,6 +44,9 @@ FREE = {
 NORMAL = {"tasks", "supervised", "strengths", "corpora", "ablations", "data"}
 """Parameters that a chapter brings into one form: without repetitions, in its own order or letters."""
 
+MOMENT = 20
+"""Seconds of a processor, however busy or slow, after which a check no longer ends by itself: 0.01 is usual."""
+
 
 @pytest.fixture(autouse=True)
 def a_large_machine(monkeypatch):
@@ -99,7 +102,7 @@ def test_bad_parameters_are_refused_in_words_or_harmless(name):
             assert all(character.isprintable() or character == "\n" for character in said), what
         else:
             assert_harmless(p, parameter, value)
-        assert time.process_time() - started < 1, what
+        assert time.process_time() - started < MOMENT, what
     assert tried >= 40
 
 

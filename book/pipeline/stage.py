@@ -183,25 +183,29 @@ def publish(pages: Path, html: Path) -> None:
 def put_model(pages: Path) -> None:
     """Lays the language model's file beside pages that compute it, in the folder where they look for it.
 
-    Where the cache does not have it, a page says so when it is asked, and takes a file of the reader's.
+    Where the cache does not have it, a page says so when it is asked, and takes a file of the reader's. The
+    next build lays it there if the cache has it then.
     """
     from attnlib.models.pretrained import WHEEL, gguf_of_default  # seconds, as it loads torch
     from attnlib.widgets.language_model_explorer import BOOK
 
-    if not any(BOOK.file in page.read_text(encoding="utf-8") for page in pages.glob("notebooks/*.html")):
+    folder = pages / "models"
+    asked = any(BOOK.file in page.read_text(encoding="utf-8") for page in pages.glob("notebooks/*.html"))
+    if folder.exists() or not asked:
         return
     if (kept := gguf_of_default()) is None:
         print(f"book  without {BOOK.file}: gguf_of_default(fetch=True) of attnlib.models.pretrained gets it")
         return
-    folder = pages / "models"
-    folder.mkdir()
-    shutil.copyfile(kept, folder / BOOK.file)
-    (folder / "NOTICE.txt").write_text(
-        NOTICE.format(file=BOOK.file, name=BOOK.name, source=WHEEL.requirement)
-    )
+    unfinished = pages / "models.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    shutil.copyfile(kept, unfinished / BOOK.file)
+    notice = NOTICE.format(file=BOOK.file, name=BOOK.name, source=WHEEL.requirement)
+    (unfinished / "NOTICE.txt").write_text(notice)
     # whoever gives such a work away gives its license with it; Transformers, of the same authors, brings one
     (text,) = (file for file in files("transformers") or [] if file.name == "LICENSE")
-    (folder / "LICENSE.txt").write_text(text.read_text())
+    (unfinished / "LICENSE.txt").write_text(text.read_text())
+    unfinished.replace(folder)
 
 
 def main() -> int:

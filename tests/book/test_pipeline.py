@@ -469,6 +469,24 @@ def test_a_model_lies_beside_pages_that_compute_it(
     assert "END OF TERMS AND CONDITIONS" in (tmp_path / "models/LICENSE.txt").read_text()
 
 
+def test_a_model_that_was_fetched_since_is_laid_beside_pages_that_need_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html, kept = tmp_path / "build/smoke/html", tmp_path / "kept.gguf"
+    (html / "notebooks").mkdir(parents=True)
+    (html / "index.html").write_text("the book")
+    (html / "notebooks/a.html").write_text(BOOK.file)
+    (html.parent / "reproduced.txt").write_text("all")
+    kept.write_bytes(b"GGUF")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["book.pipeline", "smoke"])
+    monkeypatch.setattr(building, "snakemake", lambda *_: [sys.executable, "-c", ""])
+    monkeypatch.setattr("attnlib.models.pretrained.gguf_of_default", lambda: kept)
+    assert building.main() == 0 and "Nothing to be done" in capsys.readouterr().out
+    assert (html / "models" / BOOK.file).read_bytes() == b"GGUF"
+    assert not (html / "models.unfinished").exists()
+
+
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "page.txt"
     write_whole(path, "old")

@@ -45,7 +45,7 @@ NORMAL = {"tasks", "supervised", "strengths", "corpora", "ablations", "data"}
 """Parameters that a chapter brings into one form: without repetitions, in its own order or letters."""
 
 MOMENT = 20
-"""Seconds of a processor, however busy or slow, after which a check no longer ends by itself: 0.01 is usual."""
+"""Seconds of a processor, however slow, after which a check no longer ends by itself; a tenth is usual."""
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from attnlib import plots, stats
-from attnlib.measures.relevance import relevance
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.training import Event
 from attnlib.training.keeping import Snapshots
 from attnlib.widgets import DynamicsExplorer
 from book.chapters.classification import ClassificationDynamics, figures, results, scores
-from book.chapters.classification.scores import Lexical
+from book.chapters.classification.scores import Lexical, relevance
 from book.chapters.records import paper_grid
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick

@@ -7,13 +7,14 @@ from itertools import cycle
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from attnlib.generators.prompts import EXAMPLES, STUDY
+from attnlib.generators.prompts import EXAMPLES
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, legend_of, row_of_panels
 from attnlib.plots.style import plain
 from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import extremes, listed
 from attnlib.widgets.language_model_explorer import Trial
+from book.chapters.generative.study import STUDY
 
 FACTS = ("The code of Grace is 4821.", "The code of Hugo is 1936.", "The code of Omar is 7350.")
 QUESTION = "Q: What is the code of Hugo? A: The code of Hugo is"

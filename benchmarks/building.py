@@ -12,7 +12,7 @@ from pathlib import Path
 
 from timing import Line, common_options, report
 
-from attnlib.sealing import read_sealed
+from book.sealing import read_sealed
 
 ROOT = Path(__file__).parents[1]
 

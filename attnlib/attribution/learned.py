@@ -27,7 +27,7 @@ from torch.nn.functional import pad
 from attnlib.attribution.ablating import answers, halves, players
 from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.models.attention import AttentionCall
-from attnlib.models.attention.forward import watched_pass
+from attnlib.models.attention.forward import check_prompt, watched_pass
 
 
 @torch.no_grad()
@@ -71,6 +71,7 @@ def learned_heads(
     """
     squares, products = 0.0, 0.0
     for some in questions:
+        check_prompt(model, some.ids, None)
         seen = players(model, some)
         kept = halves(ablations, len(seen), seed)
         heads = attention_of_heads(model, some)[:, :, seen].double().cpu().numpy()

@@ -31,7 +31,7 @@ from torch.utils.hooks import RemovableHandle
 from attnlib.attribution.anatomy import Anatomy, anatomies
 from attnlib.attribution.stream import in_this_thread
 from attnlib.models.attention.call import AttentionCall
-from attnlib.models.attention.forward import Mask, watched_pass
+from attnlib.models.attention.forward import watched_pass
 from attnlib.models.base import evaluating
 
 TOLERANCE = 1e-3
@@ -206,9 +206,7 @@ def brought(
 
 
 @torch.no_grad()
-def parts_of(
-    model: nn.Module, input_ids: Int[Tensor, "batch token"], attention_mask: Mask = None, *, check: int = -1
-) -> list[LayerParts]:
+def parts_of(model: nn.Module, input_ids: Int[Tensor, "batch token"], *, check: int = -1) -> list[LayerParts]:
     """Run a model once, without its language-model head, and take every layer apart, first to last.
 
     Attention is what the layers use inside any open block of `changing`.
@@ -216,8 +214,7 @@ def parts_of(
     Args:
         model: an attnlib `Transformer`; or a Hugging Face decoder whose layers are like those of Llama
             (grouped-query attention included), GPT-2 or Gemma 2.
-        input_ids: the tokens.
-        attention_mask: 1 for tokens, 0 for padding.
+        input_ids: the tokens, without padding.
         check: at which token to see whether the parts of every layer sum to what it computed.
 
     Raises:
@@ -231,7 +228,7 @@ def parts_of(
             for handle in _recorded(layer, found):
                 stack.enter_context(handle)
         calls = list[AttentionCall]()
-        watched_pass(model, [calls.append], input_ids, attention_mask)
+        watched_pass(model, [calls.append], input_ids)
         parts = [
             LayerParts(layer, call, **found) for layer, call, found in zip(layers, calls, seen, strict=True)
         ]

@@ -28,6 +28,7 @@ from attnlib.files import write_atomically
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
+from attnlib.models.causal import reads_ahead
 from attnlib.models.pretrained import load_language_model, refuse_missing_folder
 from attnlib.models.stored import STORED, stored_model
 from attnlib.naming import hint
@@ -171,10 +172,11 @@ def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None
     """
     two = input_ids.repeat(1, 2)[:, :2]
     with torch.no_grad(), evaluating(model):
-        alone, before = logits_of(model, two[:, :1])[:, 0], logits_of(model, two)[:, 0]
-    if not torch.isfinite(alone).all():
+        finite = logits_of(model, two).isfinite().all()
+        ahead = reads_ahead(lambda given: logits_of(model, given), two)
+    if not finite:
         raise ValueError(f"this {type(model).__name__} computes what is no number: a weight of it is none")
-    if (alone - before).abs().max() > 1e-3 * alone.std():
+    if ahead:
         raise ValueError(
             f"{type(model).__name__} looks at what comes later, too: it is an encoder, which fills gaps and "
             "does not generate. Give a causal language model; an encoder's attention is shown by "

@@ -1,8 +1,8 @@
-"""Prompts in the manner of the study of rollout for generation: the answer stands in the text."""
+"""Prompts as ids, plain or as a chat, alone or with a text behind them; and three to try."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaxtyping import Int64
 from torch import Tensor
@@ -31,51 +31,7 @@ EXAMPLES = {
         "Answer: The lighthouse was built by a schoolteacher named"
     ),
 }
-"""The three kinds of prompt that the study shows, with texts of our own."""
-
-
-class StudyPrompt(NamedTuple):
-    """A prompt of the study, verbatim.
-
-    Attributes:
-        text: the prompt.
-        completion: what the study's model wrote.
-        word: the word of it that the study looks at.
-    """
-
-    text: str
-    completion: str
-    word: str
-
-
-STUDY = {
-    "Putin": StudyPrompt("My name is Putin, I am from", " Russia, I am a Russian", "Russia"),
-    "Abdul": StudyPrompt(
-        "My name is Abdul, I am from",
-        " Pakistan. I am a student of the University of Delhi",
-        "Pakistan",
-    ),
-    "weather": StudyPrompt(
-        "Context: It is sunny today, which is bad.\nQ: How is the weather today ?\nA: It is",
-        " sunny, but it is not as warm as it was yesterday.",
-        "sunny",
-    ),
-    "Colosseum": StudyPrompt(
-        "The grandest and most renowned of all these is the Colosseum at Rome. It was built by David and his "
-        "son Titus, the conquerors of Egypt.\nQ: Who built the Coliseum ?\nA:",
-        " The Colosseum was built by David",
-        "David",
-    ),
-}
-"""The four prompts that the study shows, by a name of ours; their spelling is the study's."""
-
-STUDY_FILTER = frozenset({",", ".", "\n", "is", ":", "and"})
-"""The tokens that the study names as uninformative, to be filtered out."""
-
-
-def filtered_by_study(token: str) -> bool:
-    """Whether a token, as text, is one of `STUDY_FILTER`, whatever blanks stand before it."""
-    return token.strip(" ▁Ġ") in STUDY_FILTER
+"""The three kinds of prompt that the study of rollout for generation shows, with texts of our own."""
 
 
 def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 token"]:

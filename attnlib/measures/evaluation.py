@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from attnlib.generators.base import IGNORE, Batch
-from attnlib.measures.returned import check_reads_no_answer, follow_returned, is_followed, returned
+from attnlib.measures.returned import check_reads_no_answer, follow_returned, in_turn, is_followed, returned
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.rollout.null import uniform_causal_rollout
@@ -93,20 +93,17 @@ def rows_of_batches(
     Raises:
         ValueError: the model is not causal, or there are no batches.
     """
-    device = next(model.parameters()).device
-    tables, samples = list[pd.DataFrame](), 0
+    tables, shown = list[pd.DataFrame](), tqdm(batches, disable=not progress, desc=what, unit="batch")
     with evaluating(model):
-        for batch in tqdm(batches, disable=not progress, desc=what, unit="batch"):
-            batch = batch.to(device)
+        for batch, before in in_turn(model, shown):
             if not tables:
                 if is_followed(model):
                     check_causal(model, batch.input_ids[:1, batch.attention_mask[0]])
                 else:
                     check_reads_no_answer(model, batch)
             table = rows_of(batch)
-            table["sample"] += samples
+            table["sample"] += before
             tables.append(table)
-            samples += len(batch)
     if not tables:
         raise ValueError("there should be batches; got none (or an iterator that was used up before)")
     return pd.concat(tables, ignore_index=True)

@@ -9,8 +9,7 @@ from attnlib.lazily import lazily
 
 if TYPE_CHECKING:
     from attnlib.plots.attention_paths import paths
-    from attnlib.plots.classification import over_training, relevance_scatter
-    from attnlib.plots.curves import accuracy_by_length, learning_curves, lines, shares_by_layer
+    from attnlib.plots.curves import accuracy_by_length, learning_curves, lines, over_training
     from attnlib.plots.dot_plots import estimates
     from attnlib.plots.drawing import Drawing
     from attnlib.plots.heat_maps import attention_grid, token_map, token_maps
@@ -30,8 +29,6 @@ __all__ = [
     "lines",
     "over_training",
     "paths",
-    "relevance_scatter",
-    "shares_by_layer",
     "table",
     "token_map",
     "token_maps",

@@ -1,9 +1,8 @@
-"""Numbers over training, over layers, and with their intervals."""
+"""Numbers over training and over other quantities, with their intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import cycle
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -22,12 +21,10 @@ from attnlib.plots.panels import (
     panels,
     row_of_panels,
 )
-from attnlib.plots.style import plain
-from attnlib.plots.themes import colour, colours
-from attnlib.plots.words import courses, extremes, listed
-
-HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
-"""Of areas, beside their colours."""
+from attnlib.plots.style import lettered, plain
+from attnlib.plots.themes import colour
+from attnlib.plots.words import courses, listed
+from attnlib.plots.words import plain as spoken
 
 IN_A_ROW = 3
 """So many wide panels stand side by side; more stand in rows of narrow ones."""
@@ -64,35 +61,36 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
 
 
 @drawing
-def shares_by_layer(rows: pd.DataFrame) -> Drawn:
-    """Shares that add up to 1 in every layer, a panel per model.
+def over_training(
+    panels: Sequence[pd.DataFrame], labels: Sequence[str], chance: float | int | None = None
+) -> Drawn:
+    """Numbers with their intervals over training, a panel per table and a line per metric.
 
     Args:
-        rows: columns `model`, `layer` (from 1), `kind` and `value`.
+        panels: columns `metric`, `step` and `value`; with `low` and `high`, a band around the line.
+        labels: what the numbers of each panel are.
+        chance: a thin line in the last panel.
     """
-    models = list(rows["model"].unique())
-    figure, axes = row_of_panels(len(models), height=2.9, sharey=True)
-    for axis, model in zip(axes, models, strict=True):
-        shares = rows[rows["model"] == model].pivot(index="layer", columns="kind", values="value")
-        shares = shares[list(rows["kind"].unique())]
-        areas = axis.stackplot(shares.index, shares.T, labels=shares.columns, colors=colours())
-        for area, hatch in zip(areas, cycle(HATCHES)):
-            area.set(hatch=hatch, hatchcolor=colour("page"), edgecolor=colour("page"), linewidth=0.6)
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.set(
-            title=plain(model), xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1)
-        )
-    axes[0].set_ylabel("share of the rollout")
-    legend_of(axes[0])
-    ends = {
-        f"layer {layer}": rows[rows["layer"] == layer] for layer in (rows["layer"].min(), rows["layer"].max())
-    }
+    figure, axes = row_of_panels(len(panels))
+    each = looks()
+    for axis, rows, label in zip(axes, panels, labels, strict=True):
+        for metric, part in rows.groupby("metric", sort=False):
+            line(axis, part, "step", next(each), label=lettered(str(metric)))
+        # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
+        axis.set_xscale("symlog", linthresh=10)
+        axis.set(xlabel="training step", ylabel=label, ylim=SHARES, xlim=(0, None))
+    if chance is not None:
+        axes[-1].axhline(chance, color=colour("faint"), lw=0.8, label="chance")
+    for axis in axes:
+        lines = len(axis.get_legend_handles_labels()[0])
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1 if len(axes) > 1 else 3}
+        axis.legend(frameon=False, **(below if lines > 3 else {}))
     seen = listed(
-        f"{model}, {name}: {extremes(part[part['model'] == model], 'kind')}"
-        for model in models
-        for name, part in ends.items()
+        f"{spoken(label)}: {courses(rows, 'step', 'metric')}"
+        for label, rows in zip(labels, panels, strict=True)
     )
-    return finished(figure, axes=False), rows, f"Areas that add up to 1 over layers. {seen}."
+    drawn = labelled(dict(zip(labels, panels, strict=True)), "panel")
+    return finished(figure), drawn, f"Lines over training steps, logarithmic, a panel each. {seen}."
 
 
 @drawing

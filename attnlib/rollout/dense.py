@@ -268,9 +268,9 @@ def token_indices(given: Sequence[int | float] | Tensor, n: int, name: str, devi
     return (index % n).to(device)
 
 
-def sink_mask(sink: Sequence[int], n: int, device: torch.device) -> Bool[Tensor, " key"]:
-    """True for the keys that stay."""
-    keep = torch.ones(n, dtype=torch.bool, device=device)
+def sink_mask(sink: Sequence[int], n: int, device: torch.device, more: int = 0) -> Bool[Tensor, " key"]:
+    """True for the keys that stay, of `n` that sinks may be among and `more` behind them."""
+    keep = torch.ones(n + more, dtype=torch.bool, device=device)
     keep[token_indices(sink, n, "sink", device)] = False
     return keep
 

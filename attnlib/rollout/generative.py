@@ -35,7 +35,7 @@ from attnlib.models.attention.forward import (
 from attnlib.rollout.collected import Collected, follow
 from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
-from attnlib.rollout.recursion import Recursion, one_hot
+from attnlib.rollout.recursion import Recursion, one_hot, refuse_other_layers
 
 UNINFORMATIVE: frozenset[str] = frozenset({"a", "an", "the", *string.punctuation, *"‘’“”–—…¿¡«»"})
 """What says little about what a model drew on: articles and punctuation. The default of `ignore` in
@@ -130,24 +130,7 @@ class GenerativeRollout:
         Raises:
             ValueError: there is something to ignore but no text to find it in; or it is a text itself.
         """
-        if isinstance(ignore, str):
-            raise ValueError(
-                f"ignore should be a set of words, such as {{'of', 'to'}}; got the text {ignore!r}"
-            )
-        if not callable(ignore) and not ignore:
-            return torch.ones(len(self.prompt), dtype=torch.bool)
-        if len(self.words) != len(self.prompt):
-            raise ValueError(
-                "To tell which tokens are uninformative, their text is needed: give "
-                "generate_with_rollout(..., tokenizer=tokenizer), or ignore=() to keep all tokens."
-            )
-        if callable(ignore):
-            return torch.tensor([not ignore(word) for word in self.words])
-        ignore = {word.casefold() for word in ignore}
-        skip = [
-            special or _ignored(word, ignore) for word, special in zip(self.words, self.special, strict=True)
-        ]
-        return ~torch.tensor(skip)
+        return _informative(len(self.prompt), self.words, self.special, ignore)
 
     def top(
         self,
@@ -229,6 +212,7 @@ def generate_with_rollout(
     new = max_new_tokens if forced is None else forced.shape[1]
     assert new is not None
     prompt = check_generation(model, input_ids, attention_mask, new, generate_kwargs)
+    refuse_other_layers(head_weights, model)
     collected = Collected()
     if forced is not None:
         ids = torch.cat([prompt, forced.to(prompt)], 1)
@@ -239,9 +223,7 @@ def generate_with_rollout(
             result = generate(model, prompt, new, generate_kwargs)
         ids = result if isinstance(result, Tensor) else result.sequences
     length, read = prompt.shape[1], ids[:, :-1]  # nothing was asked of the last token
-    stays = None if sink is None else sink_mask(sink, length, ids.device)
-    if stays is not None:
-        stays = torch.nn.functional.pad(stays, (0, read.shape[1] - length), value=True)
+    stays = None if sink is None else sink_mask(sink, length, ids.device, read.shape[1] - length)
     recursion = Recursion(
         one_hot(torch.arange(length, device=ids.device), (1, read.shape[1]), model_dtype(model)),
         head_weights=head_weights,
@@ -366,8 +348,26 @@ def informative(
     ids: Int[Tensor, " token"], tokenizer: Any, ignore: Ignore = UNINFORMATIVE
 ) -> Bool[Tensor, " token"]:
     """True for tokens that say something, as `GenerativeRollout.informative` has it."""
-    nothing = ids.new_zeros(0), ids, torch.zeros(0, len(ids), 0)
-    return GenerativeRollout(*nothing, *describe(ids, tokenizer)).informative(ignore)
+    return _informative(len(ids), *describe(ids, tokenizer), ignore)
+
+
+def _informative(
+    n: int, words: Sequence[str], special: Sequence[bool], ignore: Ignore
+) -> Bool[Tensor, " token"]:
+    if isinstance(ignore, str):
+        raise ValueError(f"ignore should be a set of words, such as {{'of', 'to'}}; got the text {ignore!r}")
+    if not callable(ignore) and not ignore:
+        return torch.ones(n, dtype=torch.bool)
+    if len(words) != n:
+        raise ValueError(
+            "To tell which tokens are uninformative, their text is needed: give "
+            "generate_with_rollout(..., tokenizer=tokenizer), or ignore=() to keep all tokens."
+        )
+    if callable(ignore):
+        return torch.tensor([not ignore(word) for word in words])
+    ignore = {word.casefold() for word in ignore}
+    skip = [is_special or _ignored(word, ignore) for word, is_special in zip(words, special, strict=True)]
+    return ~torch.tensor(skip)
 
 
 def _ignored(word: str, ignore: Collection[str]) -> bool:

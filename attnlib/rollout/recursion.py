@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from attnlib.models.attention import once
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
-from attnlib.models.attention.forward import Mask, watched_pass
+from attnlib.models.attention.forward import Mask, n_layers, watched_pass
 from attnlib.models.attention.interface import changed_from_outside, implementations
 from attnlib.models.transformer import Transformer
 from attnlib.rollout.dense import refuse_no_weights
@@ -212,6 +212,17 @@ def _may_be_formed_again(model: nn.Module, input_ids: Int[Tensor, "batch token"]
         and precisions <= set(once.PRECISIONS)
         and not changed_from_outside()
     )
+
+
+def refuse_other_layers(head_weights: Any, model: nn.Module) -> None:
+    """Raise a `ValueError` for weights of more or fewer layers than the model has, where it says how many."""
+    layers = n_layers(model)
+    of_layers = isinstance(head_weights, Tensor) and head_weights.ndim == 2
+    if of_layers and layers not in (None, len(head_weights)):
+        raise ValueError(
+            f"head_weights must be [layer head] of the model, which has {layers} layers. Got "
+            f"{len(head_weights)} instead."
+        )
 
 
 def one_hot(

@@ -23,7 +23,7 @@ from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_layers, model_dtype, n_layers
 from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.generative import check_generation, generate
-from attnlib.rollout.recursion import Recursion, one_hot
+from attnlib.rollout.recursion import Recursion, one_hot, refuse_other_layers
 
 _ONE_BY_ONE = (
     "assistant_model",
@@ -84,14 +84,13 @@ def stream_with_rollout(
             "use_cache=False cannot be streamed: every step would read all tokens again. Use "
             "generate_with_rollout."
         )
-    stays = None if sink is None else sink_mask(sink, prompt.shape[1], prompt.device)
-    if stays is not None:
-        stays = torch.nn.functional.pad(stays, (0, max_new_tokens), value=True)
+    stays = None if sink is None else sink_mask(sink, prompt.shape[1], prompt.device, max_new_tokens)
     layers = n_layers(model)
     if layers is None:
         raise ValueError(
             f"{type(model).__name__} does not say how many layers it has. Use generate_with_rollout."
         )
+    refuse_other_layers(head_weights, model)
     columns = torch.arange(prompt.shape[1], device=prompt.device)
     start = one_hot(columns, (1, prompt.shape[1] + max_new_tokens), model_dtype(model))
     recursion = _CachedRecursion(start, layers, stays=stays, residual=residual, head_weights=head_weights)

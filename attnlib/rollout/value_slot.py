@@ -28,7 +28,7 @@ from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watche
 from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, watched_pass
 from attnlib.naming import unknown
 from attnlib.rollout.dense import sink_mask, token_indices
-from attnlib.rollout.recursion import Descent, Recursion, one_hot
+from attnlib.rollout.recursion import Descent, Recursion, one_hot, refuse_other_layers
 
 FEW_KEYS = 256
 """So many columns cost less than going down for a few rows."""
@@ -115,6 +115,7 @@ def rollout_of(
     if kernel not in KERNELS:
         raise unknown("kernel", kernel, KERNELS)
     check_prompt(model, input_ids, attention_mask)
+    refuse_other_layers(head_weights, model)
     batch, n, device = *input_ids.shape, input_ids.device
     columns = torch.arange(n, device=device) if keys is None else token_indices(keys, n, "keys", device)
     queries = None if rows is None else token_indices(rows, n, "rows", device)
@@ -175,7 +176,7 @@ def follow_layers(
     input_ids: Int[Tensor, "batch token"],
     attention_mask: Bool[Tensor, "batch token"] | None = None,
     *,
-    on_layer: OnLayer | None = None,
+    on_layer: OnLayer,
     rollout: bool = True,
     logits_from: int = 0,
 ) -> Pass:
@@ -198,6 +199,7 @@ def follow_layers(
     """
     if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
         raise ValueError("attention_mask must be padding on the right only. Got tokens after padding.")
+    check_prompt(model, input_ids, attention_mask)
     columns = torch.arange(input_ids.shape[1], device=input_ids.device)
     start = one_hot(columns, (len(input_ids), len(columns)), model_dtype(model))
     recursion, seen = Recursion(start, real=attention_mask), 0
@@ -205,8 +207,7 @@ def follow_layers(
     def mean(call: AttentionCall) -> Generator[Wanted, Product, None]:
         nonlocal seen
         product, _ = yield Wanted()
-        if on_layer is not None:
-            on_layer(seen, product)
+        on_layer(seen, product)
         seen += 1
 
     watchers: list[Watcher] = [mean, recursion] if rollout else [mean]
@@ -233,6 +234,7 @@ def check_causal(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> Non
         product, _ = yield Wanted(last)
         ahead.append(product[:, :-1].abs().amax())
 
+    check_prompt(model, tokens, None)
     watched_pass(model, [last_key], tokens, logits_from=0)
     if bool(torch.stack(ahead).amax() > 0):
         raise ValueError(

@@ -15,7 +15,7 @@ from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 
 from attnlib.stats.intervals import SHARE, Estimate, check_confidence
-from attnlib.stats.ragged import Ragged, array
+from attnlib.stats.ragged import Ragged, numpy_of
 from attnlib.stats.rank_measures import Rows, match_chance_rows, match_edges, per_row, rows_of
 from attnlib.stats.resampling import resampled_means
 
@@ -165,7 +165,7 @@ def xi(agreements: ArrayLike, accuracies: ArrayLike, threshold: float | int) -> 
     Raises:
         ValueError: agreements and accuracies differ in shape, or hold a NaN.
     """
-    curve, accuracy = (np.atleast_2d(array(each).astype(float)) for each in (agreements, accuracies))
+    curve, accuracy = (np.atleast_2d(numpy_of(each).astype(float)) for each in (agreements, accuracies))
     if curve.shape != accuracy.shape or not curve.size or np.isnan(curve + accuracy).any():
         raise ValueError(
             "agreements and accuracies should be numbers of the same checkpoints (of the same runs); got "

@@ -47,7 +47,7 @@ class Ragged:
     @classmethod
     def from_rows(cls, rows: Iterable[ArrayLike]) -> Ragged:
         """From a list of vectors."""
-        vectors = [array(row).reshape(-1).astype(float, copy=False) for row in rows]
+        vectors = [numpy_of(row).reshape(-1).astype(float, copy=False) for row in rows]
         values = np.concatenate(vectors) if vectors else np.zeros(0)
         return cls(values, np.array([len(vector) for vector in vectors], dtype=np.int64))
 
@@ -58,7 +58,7 @@ class Ragged:
         Raises:
             ValueError: if the mask has another shape than a checkpoint's rows.
         """
-        padded, real = array(values), array(mask).astype(bool)
+        padded, real = numpy_of(values), numpy_of(mask).astype(bool)
         if padded.ndim < 2 or padded.shape[-2:] != real.shape:
             raise ValueError(
                 f"the mask should have the values' shape [row token]; got {real.shape} for {padded.shape}"
@@ -110,7 +110,7 @@ class Ragged:
         return found
 
 
-def array(values: Any) -> np.ndarray:
+def numpy_of(values: Any) -> np.ndarray:
     """As numpy has it, wherever it is; bfloat16, which it has not, in single precision."""
     if not isinstance(values, Tensor):
         return np.asarray(values)

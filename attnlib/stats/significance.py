@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlib.stats.intervals import ROUNDING, check_confidence, constant
-from attnlib.stats.ragged import array
+from attnlib.stats.ragged import numpy_of
 
 NOT_ENOUGH = "not enough data"
 """What a table shows where there is no number."""
@@ -156,10 +156,10 @@ def rows_of(run: Any, name: str) -> list[Rows]:
     """A run as one array per sample, without NaN."""
     form = "a list of rows' masses per sample, a [sample row] array, or a number per sample"
     if isinstance(run, Tensor):
-        run = array(run)
+        run = numpy_of(run)
     if isinstance(run, (str, bytes, Mapping)) or getattr(run, "ndim", 1) == 0 or not hasattr(run, "__iter__"):
         raise ValueError(f"{name} should be {form}; got {type(run).__name__}")
-    samples = [array(each) for each in run]
+    samples = [numpy_of(each) for each in run]
     dimensions = {sample.ndim for sample in samples}
     if not dimensions <= {0} and not dimensions <= {1}:
         raise ValueError(f"{name} should be {form}; got samples of {sorted(dimensions)} dimensions")

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from attnlib.widgets.encoding import checked_tokens, numpy_of
+from attnlib.stats.ragged import numpy_of
+from attnlib.widgets.encoding import checked_tokens
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import checked_text, checked_texts
 from attnlib.widgets.over_training import Curves, Parts, Steps

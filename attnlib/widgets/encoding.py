@@ -14,11 +14,12 @@ only when the page is drawn already.
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
+
+from attnlib.stats.ragged import numpy_of
 
 Array = torch.Tensor | np.ndarray
 References = Mapping[tuple[int, int], Array] | Array | None
@@ -42,14 +43,6 @@ def deflate(steps: UInt8[np.ndarray, "*shape"]) -> bytes:
     """Raw deflate (RFC 1951), without the header of zlib."""
     packer = zlib.compressobj(level=9, wbits=-15)
     return packer.compress(steps.tobytes()) + packer.flush()
-
-
-def numpy_of(array: Array | Sequence[Any]) -> np.ndarray:
-    """A NumPy array of a list, or of a tensor on any device, of any dtype, with or without gradient."""
-    if isinstance(array, torch.Tensor):
-        array = array.detach().cpu()
-        return array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy()
-    return np.asarray(array)
 
 
 def checked_tokens(name: str, tokens: Sequence[str]) -> tuple[str, ...]:

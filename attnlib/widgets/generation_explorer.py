@@ -17,7 +17,8 @@ from jaxtyping import Float, UInt8
 
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollout
 from attnlib.rollout.generative import Ignore, describe
-from attnlib.widgets.encoding import ROUNDING, Array, checked_tokens, deflate, numpy_of, quantise
+from attnlib.stats.ragged import numpy_of
+from attnlib.widgets.encoding import ROUNDING, Array, checked_tokens, deflate, quantise
 from attnlib.widgets.explorer import Asking, Examples, Item, strongest
 from attnlib.widgets.front_end import front_end
 

@@ -9,7 +9,6 @@ disk, the reader's choice. It begins with that only when asked. Rollout, attenti
 from __future__ import annotations
 
 import base64
-import hashlib
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import traitlets
 
 from attnlib.models.pretrained import DEFAULT, WHEEL
+from attnlib.places import sha256_of
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.generation_explorer import GenerationExplorer, Recording, flattest, parts_of
@@ -47,9 +47,7 @@ class ModelFile(NamedTuple):
     @classmethod
     def of(cls, path: Path, name: str = "") -> ModelFile:
         """A file on disk; the model has the file's name, up to its first dot, unless another is given."""
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        return cls(name or path.name.split(".")[0], path.name, path.stat().st_size, sha256)
+        return cls(name or path.name.split(".")[0], path.name, path.stat().st_size, sha256_of(path))
 
 
 BOOK = ModelFile(DEFAULT, WHEEL.member.rsplit("/", 1)[-1], 98_362_432, WHEEL.member_sha256)

@@ -9,7 +9,8 @@ import traitlets
 from jaxtyping import Bool
 
 from attnlib.stats.plausibility import comparable
-from attnlib.widgets.encoding import Array, checked_tokens, numpy_of
+from attnlib.stats.ragged import numpy_of
+from attnlib.widgets.encoding import Array, checked_tokens
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import checked_text, counted, named
 from attnlib.widgets.scores import Scored, Scores, ScoresExplorer

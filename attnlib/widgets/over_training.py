@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 import traitlets
 
-from attnlib.widgets.encoding import Array, numpy_of
+from attnlib.stats.ragged import numpy_of
+from attnlib.widgets.encoding import Array
 from attnlib.widgets.explorer import Asking, nobody
 from attnlib.widgets.naming import named
 

@@ -15,7 +15,8 @@ import numpy as np
 import traitlets
 from jaxtyping import Float, UInt8
 
-from attnlib.widgets.encoding import checked_tokens, deflate, numpy_of, quantise
+from attnlib.stats.ragged import numpy_of
+from attnlib.widgets.encoding import checked_tokens, deflate, quantise
 from attnlib.widgets.explorer import Explorer, Item, strongest
 from attnlib.widgets.naming import checked_text, checked_texts, counted
 from attnlib.widgets.over_training import OverTraining

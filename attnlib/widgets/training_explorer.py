@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.stats.ragged import numpy_of
 from attnlib.widgets.attention_explorer import Attention, AttentionView
-from attnlib.widgets.encoding import checked_tokens, checked_weights, numpy_of, packed_masks, quantise
+from attnlib.widgets.encoding import checked_tokens, checked_weights, packed_masks, quantise
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import checked_text, checked_texts, counted
 from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps

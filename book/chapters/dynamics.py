@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Integer
+from jaxtyping import Bool, Float, Int64, Integer
+from torch import Tensor
 
 from attnlib.files import write_atomically
-from attnlib.measures.relevance import TokenScores
 from attnlib.stats.agreement_tables import Agreements, AgreementSettings, agreement_tables
 from attnlib.stats.ragged import RunScores
 from attnlib.training.keeping import kept
@@ -24,6 +24,61 @@ MEASURES = ("top match", "kendall")
 """Of agreement, which records have whatever the chapter's own is."""
 
 Tables = dict[tuple[str, ...], pd.DataFrame]
+
+EARLY = (0, 10, 50, 100, 150, 200)
+"""When the original looks more often, as updates made."""
+
+
+def checkpoint_steps(steps: int = 4000, every: int = 250, early: Iterable[int] = EARLY) -> tuple[int, ...]:
+    """When to look at a model during training, as updates made: early ones, every so many, and the last.
+
+    With the defaults these are the original's 22, the last of which it calls 3999: it counts from 0, and that
+    model has seen all 4,000 updates.
+
+    Raises:
+        ValueError: `steps` or `every` is not positive.
+    """
+    if steps < 1 or every < 1:
+        raise ValueError(f"steps and every should be at least 1; got {steps} and {every}")
+    return tuple(sorted({*(step for step in early if step < steps), *range(every, steps, every), steps}))
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """What each input token meant for each prediction of one model; ragged: values of all rows end to end.
+
+    A row is a prediction: the class of a document, or a target token of a translation.
+
+    Attributes:
+        lengths: input tokens of each row, special ones among them.
+        alpha: attention of each token.
+        beta: keyword relevance of each token, towards the right answer.
+        log_probability: of each row's right answer, as the model has it.
+        right: whether the model held that the most probable one.
+        delta: gradient influence of each token; `None` if it was not asked for.
+    """
+
+    lengths: Int64[Tensor, " row"]
+    alpha: Float[Tensor, " token"]
+    beta: Float[Tensor, " token"]
+    log_probability: Float[Tensor, " row"]
+    right: Bool[Tensor, " row"]
+    delta: Float[Tensor, " token"] | None = None
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.lengths)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows that the model is right on."""
+        return float(self.right.double().mean())
+
+    def of(self, row: int) -> dict[str, Float[Tensor, " token"]]:
+        """`alpha`, `beta` and, if there is one, `delta` of one row."""
+        start = int(self.lengths[:row].sum())
+        names = ["alpha", "beta"] + (["delta"] if self.delta is not None else [])
+        return {name: getattr(self, name)[start : start + int(self.lengths[row])] for name in names}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlib.places import CheckpointError, in_words, sha256_of
-from attnlib.sealing import is_sealed, read_sealed, sealed
+from book.sealing import is_sealed, read_sealed, sealed
 
 MINUTE = 60
 """Seconds that the clocks of two machines may differ, of which one keeps the files of the other."""

@@ -42,7 +42,7 @@ import pandas as pd
 import yaml
 
 from attnlib.files import write_atomically
-from attnlib.sealing import read_sealed
+from book.sealing import read_sealed
 
 from .__main__ import take_lock
 from .execute import write_whole

@@ -48,7 +48,7 @@ ROOMS = [
     "__main__",
 ]
 # Import nothing of the house; anyone may use them.
-ALONE = ["colours", "files", "lazily", "naming", "places", "sealing", "stats"]
+ALONE = ["colours", "files", "lazily", "naming", "places", "stats"]
 BESIDE = ["plots", "widgets"]  # do not import each other
 
 

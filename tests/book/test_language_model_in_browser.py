@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from attnlib.attribution.disturbing import blank_out
-from attnlib.generators.prompts import STUDY, continued, encode
+from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import heads_ablated
 from attnlib.rollout import generate_with_rollout
 from attnlib.widgets import LanguageModelExplorer
 from attnlib.widgets.language_model_explorer import ModelFile
 from attnlib.widgets.live import packing
 from book.chapters.generative.figures import TRIALS
+from book.chapters.generative.study import STUDY
 from tests.book.test_generation_explorer_in_browser import listed
 from tests.book.test_language_model_explorer_in_browser import asker, done
 from tests.browser import agrees

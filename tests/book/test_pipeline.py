@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from attnlib.plots.drawing import CSV, DARK, Drawing, carried
-from attnlib.sealing import sealed
 from attnlib.widgets.language_model_explorer import BOOK, LanguageModelExplorer
 from book.chapters.records import record
 from book.chapters.records.reproduced import reproduced
@@ -42,6 +41,7 @@ from book.pipeline.sweep import Planned, Sweep, keep_records, name_of, recorded,
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.sweep import table as table_of
 from book.pipeline.times import set_apart
+from book.sealing import sealed
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"tags": ["parameters"]})

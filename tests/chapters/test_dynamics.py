@@ -2,8 +2,7 @@
 
 import torch
 
-from attnlib.measures.relevance import TokenScores
-from book.chapters.dynamics import over_training
+from book.chapters.dynamics import TokenScores, over_training
 
 
 def test_every_checkpoint_has_its_own_scores_and_answers():

@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 
 from attnlib.files import CheckpointError, write_atomically
-from attnlib.sealing import sealed
 from book.chapters.records import (
     came_with_the_book,
     definitions,
@@ -32,6 +31,7 @@ from book.chapters.records import (
 from book.chapters.records import runs as record_file
 from book.chapters.records.code import ROOT, code_hash, sayings
 from book.chapters.records.runs import read
+from book.sealing import sealed
 
 PARAMS = {"language": "sort", "steps": 100, "seeds": [0]}
 ROWS = pd.DataFrame({"metric": ["accuracy"], "value": [0.9], "low": [0.8], "high": [0.95], "n": [50]})

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from attnlib.sealing import read_sealed
 from book.chapters.chapter import Chapter
+from book.sealing import read_sealed
 from tests.notebooks.command_line import papermill_gives
 from tests.notebooks.test_notebooks import CHAPTERS, GUIDES, ROOT
 from tests.parameters import CHAPTERS as ALL

@@ -1,7 +1,7 @@
 """The one door to a model's attention: watch it, change it."""
 
 from attnlib.models.attention.call import Affine, AttentionCall, Wanted
-from attnlib.models.attention.changes import causal_null, heads_ablated, reinforced, shared_out
+from attnlib.models.attention.changes import causal_null, heads_ablated, reinforced
 from attnlib.models.attention.interface import Block, changing, replacing, watching
 from attnlib.models.base import evaluating
 
@@ -16,6 +16,5 @@ __all__ = [
     "heads_ablated",
     "reinforced",
     "replacing",
-    "shared_out",
     "watching",
 ]

@@ -4,7 +4,8 @@ r"""Changes of a layer's attention, all of one form: a share of what it was, and
 
 with `A_h` the attention of head `h`, `a_h` and `b_h` a number for each query, and `S_h` any matrix `[query
 key]`. So a head's output is `A'_h V = a_h (A_h V) + b_h (S_h V)`, whatever kernel computes `A_h V`, fused
-ones included, and a second change acts on what the first one left. Three of them, each of chosen heads:
+ones included, and a second change acts on what the first one left. Two of them, each of chosen
+heads, by `heads_changed`:
 
 `reinforced`
     Attention pushed onto chosen keys. Looking where an algorithm looks may be a cause of right answers, or
@@ -12,9 +13,6 @@ ones included, and a second change acts on what the first one left. Three of the
 
 `heads_ablated`
     Heads taken out, to see what they are needed for.
-
-`shared_out`
-    Attention given out by kind of key, all keys of a kind the same.
 """
 
 from __future__ import annotations
@@ -141,23 +139,21 @@ def reinforced(
         yield
 
 
-def causal_null(
-    reference: Bool[Tensor, "batch query key"], seed: int = 0, *, first_key: int = 1
-) -> Bool[Tensor, "batch query key"]:
+def causal_null(reference: Bool[Tensor, "batch query key"], seed: int = 0) -> Bool[Tensor, "batch query key"]:
     """As many keys per query as the reference has, or as there are, drawn at random from what it may see.
 
     The control of `reinforced`: the same push, onto keys that the algorithm has no use for (or only by
-    chance). Every key before a query, and the query itself, is as likely as any other.
+    chance). Every key before a query, and the query itself, is as likely as any other; but for the first
+    one, the beginning-of-sequence token, which is never drawn.
 
     Args:
         reference: causal; right-padded sequences, with nothing on padding.
         seed: of the draws.
-        first_key: keys before this one are never drawn; 1 spares the beginning-of-sequence token.
     """
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(reference.shape, generator=generator).to(reference.device)
     positions = torch.arange(reference.shape[-1], device=reference.device)
-    visible = (positions <= positions[:, None]) & (positions >= first_key)
+    visible = (positions <= positions[:, None]) & (positions > 0)
     order = draws.masked_fill(~visible, 2.0).argsort(-1).argsort(-1)  # rank of each key's draw in its row
     return (order < reference.sum(-1, keepdim=True)) & visible
 
@@ -204,52 +200,3 @@ def heads_ablated(model: M, heads: Sequence[Head], instead: Instead = "zero") ->
 
     with heads_changed(model, heads, without):
         yield model
-
-
-@contextmanager
-def shared_out(
-    model: nn.Module,
-    heads: Sequence[Head] | None,
-    kinds: Bool[Tensor, "kind batch query key"],
-    queries: Bool[Tensor, "batch query"],
-    shares: Float[Tensor, "layer head kind"],
-) -> Iterator[None]:
-    r"""Share out attention by kind of key, all keys of a kind the same, inside the `with` block.
-
-    In chosen heads, the attention $A$ of every query that is chosen, too, becomes
-
-    $$A'_{qk} = \sum_r \frac{p_r}{\sum_{r'} p_{r'}} \frac{R_{rqk}}{\sum_{k'} R_{rqk'}}$$
-
-    with $R_{rqk}$ = 1 where key $k$ is of kind $r$ for query $q$, and $p_r$ the head's share for that kind;
-    sums over kinds are over those that the query has keys of. So attention can be carried over from texts of
-    one length to texts of another.
-
-    Args:
-        model: a Hugging Face model that uses the attention interface, or our own `Transformer`.
-        heads: which (layer, head)s; all if None.
-        kinds: R, for the batch that the model will be called with, whole; no key is of two kinds.
-        queries: those whose attention is changed; the others' is left alone.
-        shares: p, at least 0. A query whose kinds have no share in a head is left alone there.
-
-    Raises:
-        ValueError: a head that cannot be, a model of another kind, or (inside the block) a batch that the
-            kinds do not fit.
-    """
-
-    def shared(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
-        have = (call.query.shape[0], call.query.shape[2], call.key.shape[2])
-        if have != tuple(kinds.shape[1:]):
-            raise ValueError(
-                f"the kinds are of {kinds.shape[1]} sequences of {kinds.shape[2]} tokens, and the model was "
-                f"called with {have[0]} of {have[2]}: call it inside shared_out() with that one batch only"
-            )
-        device, dtype = call.query.device, call.dtype
-        each = kinds.to(device, dtype)
-        each = each / each.sum(-1, keepdim=True).clamp(min=1)  # [kind batch query key]
-        onto = torch.einsum("hr,rbqk->bhqk", shares[layer].to(device, dtype), each)
-        total = onto.sum(-1, keepdim=True)
-        push = chosen * (queries.to(device)[:, None, :, None] & (total > 0))
-        return Affine(1 - push, push, onto / total.where(total > 0, 1))
-
-    with heads_changed(model, heads, shared):
-        yield

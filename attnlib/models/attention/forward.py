@@ -30,6 +30,8 @@ def watched_pass(
 ) -> Float[Tensor, "batch position vocabulary"] | None:
     """Run a model once, in evaluation mode, without a cache, and show every layer's attention to `watchers`.
 
+    Whoever calls it has had the prompt checked (`check_prompt`).
+
     Where padding is on the left, positions count real tokens only, as in generation (a model without relative
     positions would see them shifted).
 
@@ -44,10 +46,9 @@ def watched_pass(
         **model_inputs: handed to the model.
 
     Raises:
-        ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder,
-            its attention (or part of it) does not go through the interface, or it has no logits.
+        ValueError: the model's attention (or part of it) does not go through the interface, or it has no
+            logits.
     """
-    check_prompt(model, input_ids, attention_mask)
     refuse_recurrence(model)
     with watching(model, *watchers, gradients=gradients) as block:
         if logits_from is not None:
@@ -152,7 +153,7 @@ def n_layers(model: nn.Module) -> int | None:
     return getattr(_text_config(model), "num_hidden_layers", None)
 
 
-def check_prompt(model: nn.Module, input_ids: Any, attention_mask: Tensor | None, more: int = 0) -> None:
+def check_prompt(model: nn.Module, input_ids: Any, attention_mask: Any, more: int = 0) -> None:
     """Raise a `ValueError` for tokens that `model` cannot take, with `more` to be generated."""
     config = getattr(model, "config", None)
     if getattr(config, "is_encoder_decoder", False):
@@ -170,6 +171,10 @@ def check_prompt(model: nn.Module, input_ids: Any, attention_mask: Tensor | None
     if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
         raise ValueError(f"input_ids must be whole numbers. Got {input_ids.dtype} instead.")
     if attention_mask is not None:
+        if not isinstance(attention_mask, Tensor):
+            raise ValueError(
+                f"attention_mask must be a tensor [batch token]. Got {form_of(attention_mask)} instead."
+            )
         if attention_mask.shape != input_ids.shape:
             raise ValueError(
                 f"attention_mask must have the shape of input_ids, {tuple(input_ids.shape)}. "

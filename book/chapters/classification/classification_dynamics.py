@@ -12,7 +12,6 @@ from pydantic import Field, field_validator, model_validator
 
 from attnlib.generators.classification import DATASETS, Corpus, Documents, Planting, corpus, planted
 from attnlib.generators.classification.recipes import find
-from attnlib.measures.relevance import EARLY, checkpoint_steps
 from attnlib.models.classifier import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.stats import RunScores
 from attnlib.training import Plan
@@ -21,6 +20,7 @@ from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.classification import scores
 from book.chapters.classification.results import ClassificationResults
 from book.chapters.classification.scores import Lexical
+from book.chapters.dynamics import EARLY, checkpoint_steps
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
 from book.chapters.records import paper_figures
 from book.chapters.refusals import refuse_scores_folder

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from attnlib import stats
 from attnlib.generators.copying import UNSEEN, CopyBatch, Copying
 from attnlib.generators.order import chunks
-from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.base import seeded
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
 from attnlib.training import Plan
@@ -29,6 +28,7 @@ from book.chapters.copying import learning
 from book.chapters.copying.head_results import Graded, HeadResults
 from book.chapters.copying.learning import GOOD_ABOVE, ORDERS
 from book.chapters.copying.measures import PREFERENCES, HeadLooks, initial_preference
+from book.chapters.dynamics import checkpoint_steps
 from book.chapters.parameters import Count, Rate
 from book.chapters.processes import processes, train_side_by_side
 

@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 
 from attnlib.generators.copying import UNSEEN, Copying
 from attnlib.generators.order import chunks
-from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Run, Setup
@@ -21,6 +20,7 @@ from book.chapters.copying import learning
 from book.chapters.copying.head_results import HeadResults
 from book.chapters.copying.heads import CopyingHeads, HeadRun
 from book.chapters.copying.measures import CopyingLooks
+from book.chapters.dynamics import checkpoint_steps
 from book.chapters.parameters import Count, Different, Growing, Rate, among
 
 OPTIONS: dict[str, dict[str, Any]] = {

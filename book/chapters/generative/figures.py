@@ -1,9 +1,20 @@
-"""Prompts that the chapter's explorer offers to a reader, for the model in the page."""
+"""What the chapter shows: prompts that its explorer offers, for the model in the page; shares by layer."""
 
 from __future__ import annotations
 
-from attnlib.generators.prompts import EXAMPLES, STUDY
+from itertools import cycle
+
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from attnlib.generators.prompts import EXAMPLES
+from attnlib.plots.drawing import Drawn, drawing
+from attnlib.plots.panels import finished, legend_of, row_of_panels
+from attnlib.plots.style import plain
+from attnlib.plots.themes import colour, colours
+from attnlib.plots.words import extremes, listed
 from attnlib.widgets.language_model_explorer import Trial
+from book.chapters.generative.study import STUDY
 
 FACTS = ("The code of Grace is 4821.", "The code of Hugo is 1936.", "The code of Omar is 7350.")
 QUESTION = "Q: What is the code of Hugo? A: The code of Hugo is"
@@ -44,3 +55,38 @@ TRIALS = (
     ),
 )
 """What tells at once: a needle, also moved; the study's four prompts; one to switch heads in; a chat."""
+
+HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
+"""Of areas, beside their colours."""
+
+
+@drawing
+def shares_by_layer(rows: pd.DataFrame) -> Drawn:
+    """Shares that add up to 1 in every layer, a panel per model.
+
+    Args:
+        rows: columns `model`, `layer` (from 1), `kind` and `value`.
+    """
+    models = list(rows["model"].unique())
+    figure, axes = row_of_panels(len(models), height=2.9, sharey=True)
+    for axis, model in zip(axes, models, strict=True):
+        shares = rows[rows["model"] == model].pivot(index="layer", columns="kind", values="value")
+        shares = shares[list(rows["kind"].unique())]
+        areas = axis.stackplot(shares.index, shares.T, labels=shares.columns, colors=colours())
+        for area, hatch in zip(areas, cycle(HATCHES)):
+            area.set(hatch=hatch, hatchcolor=colour("page"), edgecolor=colour("page"), linewidth=0.6)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set(
+            title=plain(model), xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1)
+        )
+    axes[0].set_ylabel("share of the rollout")
+    legend_of(axes[0])
+    ends = {
+        f"layer {layer}": rows[rows["layer"] == layer] for layer in (rows["layer"].min(), rows["layer"].max())
+    }
+    seen = listed(
+        f"{model}, {name}: {extremes(part[part['model'] == model], 'kind')}"
+        for model in models
+        for name, part in ends.items()
+    )
+    return finished(figure, axes=False), rows, f"Areas that add up to 1 over layers. {seen}."

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from attnlib.attribution.attention import from_attention, mean_rolled
 from attnlib.generators.needle import NeedleGenerator, NeedleSample
-from attnlib.generators.prompts import EXAMPLES, filtered_by_study
+from attnlib.generators.prompts import EXAMPLES
 from attnlib.models.pretrained import DEFAULT, TINY
 from attnlib.rollout import UNINFORMATIVE
 from attnlib.rollout.generative import informative
@@ -26,6 +26,7 @@ from book.chapters.generative.needle import (
     needle_ranks,
     needle_table,
 )
+from book.chapters.generative.study import filtered_by_study
 from book.chapters.generative.word_kinds import mass_by_kind
 from book.chapters.parameters import Count, Prompt, Seed, Several, Text
 from book.chapters.refusals import refuse_model_name

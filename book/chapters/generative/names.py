@@ -27,10 +27,10 @@ from torch import Tensor
 
 from attnlib.attribution.attention import from_attention, mean_rolled
 from attnlib.attribution.registry import Methods, attributions
-from attnlib.generators.prompts import filtered_by_study
 from attnlib.rollout.generative import informative
 from attnlib.stats import summarise
 from book.chapters.generative.needle import CHANCE, MEAN_ROLLOUT
+from book.chapters.generative.study import filtered_by_study
 
 PEOPLE = {
     "Russia": ("Putin", "Vladimir", "Olga"),

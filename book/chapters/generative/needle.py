@@ -30,6 +30,7 @@ from attnlib.attribution.prompts import Method, Prompts
 from attnlib.attribution.registry import METHODS, Methods, named
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import NeedleSample
+from attnlib.models.attention.forward import check_prompt
 from attnlib.stats.comparisons import corrected
 from attnlib.stats.summaries import summarise
 
@@ -156,6 +157,7 @@ def _seen_in_passing(
     ids, targets = _stacked(model, batch)
     query = batch[0].n_prompt - 1
     together = {name: method for name, method in methods.items() if shares_a_pass(method)}
+    check_prompt(model, ids, None)
     found, logits = one_pass(model, Prompts(ids, query), together, logits_from=query)
     assert logits is not None
     said, asked = logits.argmax(-1), targets[:, query:]

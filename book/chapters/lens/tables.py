@@ -9,7 +9,7 @@ from torch import nn
 
 from attnlib.generators.arithmetic import arithmetic, best_possible
 from attnlib.measures import generate_answers, sample_scores
-from attnlib.stats import answer_accuracy, over_seeds, paired_over_seeds, summarise
+from attnlib.stats import answer_accuracy, over_seeds, summarise
 from attnlib.stats.intervals import SHARE
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
 from book.chapters.lens.measures import look_rows, pattern_rows, seen_rows
@@ -33,6 +33,38 @@ def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     task, problems = p.task(run), p.splits(run).test
     rows = [look_rows(models[p.name(seed)], task, problems).assign(seed=seed) for seed in p.seeds]
     return summarise(pd.concat(rows), ["seed", "layer", "kind"])
+
+
+def layer_claims(looks: pd.DataFrame) -> pd.DataFrame:
+    """Early layers look local, middle layers find the operator, late layers combine: is it so?
+
+    Each claim is a difference: the share of a kind in the layers it is claimed for, less its mean over the
+    other layers. One seed, one number; the interval is over seeds.
+
+    Args:
+        looks: the mean share of attention by `seed`, `layer` and `kind` (see `look_rows`), as
+            `value`.
+
+    Returns:
+        Columns `claim`, `value`, `low`, `high`, `n` (seeds) and `holds`: "yes" if the interval is above 0,
+        "no" if it is below, else "not settled". Models of two layers have no middle; of one, no claim.
+    """
+    last = int(looks["layer"].max())
+    claims = {
+        "early layers look local": ("local", [0]),
+        "middle layers find the operator": ("operator", list(range(1, last))),
+        "late layers combine the columns": ("either column", [last]),
+    }
+    rows = []
+    for claim, (kind, layers) in claims.items():
+        table = looks[looks["kind"] == kind].pivot(index="seed", columns="layer", values="value")
+        if not layers or len(table.columns) < 2:
+            continue
+        difference = table[layers].mean(axis=1) - table.drop(columns=layers).mean(axis=1)
+        estimate = over_seeds(difference.to_numpy())
+        holds = "yes" if estimate.low > 0 else "no" if estimate.high < 0 else "not settled"
+        rows.append({"claim": claim} | estimate._asdict() | {"holds": holds})
+    return pd.DataFrame(rows, columns=["claim", "value", "low", "high", "n", "holds"])
 
 
 def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
@@ -67,6 +99,32 @@ def sampling(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     plain = pd.DataFrame([by_itself(p.name(run.seed), run) for run in sampled], index=names)
     mixed = pd.DataFrame([by_itself(run.name, run) for run in sampled], index=names)
     return paired_over_seeds(plain, mixed)
+
+
+def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Numbers of the same seeds before and after a change, and what it changed.
+
+    Args:
+        before: a row per seed, a column per metric.
+        after: the same rows and columns.
+
+    Returns:
+        A row per metric: `metric`, `before`, `after` (means), `value` (their difference), `low`, `high`
+        and `n`.
+
+    Raises:
+        ValueError: the seeds or metrics differ.
+    """
+    if not (before.index.equals(after.index) and before.columns.equals(after.columns)):
+        raise ValueError(
+            f"both should have the same seeds and metrics; got {list(before.index)} and {list(after.index)}, "
+            f"{list(before)} and {list(after)}"
+        )
+    rows = []
+    for metric in before:
+        means = {"metric": metric, "before": before[metric].mean(), "after": after[metric].mean()}
+        rows.append(means | over_seeds((after[metric] - before[metric]).to_numpy())._asdict())
+    return pd.DataFrame(rows, columns=["metric", "before", "after", "value", "low", "high", "n"])
 
 
 def overlapping(p: ArithmeticLens, models: Models) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pandas as pd
 import torch
@@ -13,7 +14,8 @@ from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.evaluation import answer_rows
 from attnlib.measures.returned import in_turn, returned
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.changes import causal_null, reinforced, shared_out
+from attnlib.models.attention.call import Affine, AttentionCall
+from attnlib.models.attention.changes import Chosen, causal_null, heads_changed, reinforced
 from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 
@@ -147,6 +149,55 @@ def kind_shares(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, "la
         total = total + torch.einsum("blhqk,rbqk,bq->lhr", attentions, kinds.double(), wanted.double()).cpu()
         queries += int(wanted.sum())
     return total / max(queries, 1)
+
+
+@contextmanager
+def shared_out(
+    model: nn.Module,
+    heads: Sequence[Head] | None,
+    kinds: Bool[Tensor, "kind batch query key"],
+    queries: Bool[Tensor, "batch query"],
+    shares: Float[Tensor, "layer head kind"],
+) -> Iterator[None]:
+    r"""Share out attention by kind of key, all keys of a kind the same, inside the `with` block.
+
+    In chosen heads, the attention $A$ of every query that is chosen, too, becomes
+
+    $$A'_{qk} = \sum_r \frac{p_r}{\sum_{r'} p_{r'}} \frac{R_{rqk}}{\sum_{k'} R_{rqk'}}$$
+
+    with $R_{rqk}$ = 1 where key $k$ is of kind $r$ for query $q$, and $p_r$ the head's share for that kind;
+    sums over kinds are over those that the query has keys of. So attention can be carried over from texts of
+    one length to texts of another.
+
+    Args:
+        model: a Hugging Face model that uses the attention interface, or our own `Transformer`.
+        heads: which (layer, head)s; all if None.
+        kinds: R, for the batch that the model will be called with, whole; no key is of two kinds.
+        queries: those whose attention is changed; the others' is left alone.
+        shares: p, at least 0. A query whose kinds have no share in a head is left alone there.
+
+    Raises:
+        ValueError: a head that cannot be, a model of another kind, or (inside the block) a batch that the
+            kinds do not fit.
+    """
+
+    def shared(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
+        have = (call.query.shape[0], call.query.shape[2], call.key.shape[2])
+        if have != tuple(kinds.shape[1:]):
+            raise ValueError(
+                f"the kinds are of {kinds.shape[1]} sequences of {kinds.shape[2]} tokens, and the model was "
+                f"called with {have[0]} of {have[2]}: call it inside shared_out() with that one batch only"
+            )
+        device, dtype = call.query.device, call.dtype
+        each = kinds.to(device, dtype)
+        each = each / each.sum(-1, keepdim=True).clamp(min=1)  # [kind batch query key]
+        onto = torch.einsum("hr,rbqk->bhqk", shares[layer].to(device, dtype), each)
+        total = onto.sum(-1, keepdim=True)
+        push = chosen * (queries.to(device)[:, None, :, None] & (total > 0))
+        return Affine(1 - push, push, onto / total.where(total > 0, 1))
+
+    with heads_changed(model, heads, shared):
+        yield
 
 
 @torch.no_grad()

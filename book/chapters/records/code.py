@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 """The folder of the whole project."""
 
 _SHOWING = re.compile(  # no number depends on them,
-    r"attnlib\.(colours|models\.stored|plots|sealing|widgets)\.|book\.chapters\.(records|telling|trying|readings|\w+\.figures)\."
+    r"attnlib\.(colours|models\.stored|plots|widgets)\.|book\.(sealing|chapters\.(records|telling|trying|readings|\w+\.figures))\."
 )
 
 _AROUND = re.compile(  # nor on these; but some do on what they call

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from attnlib.sealing import read_sealed
 from attnlib.stats import with_interval
 from book.chapters.records import runs
+from book.sealing import read_sealed
 
 NOT_RUN = "not run"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from attnlib.sealing import is_sealed
 from book.chapters.records.code import ROOT, code_hash
+from book.sealing import is_sealed
 
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
 

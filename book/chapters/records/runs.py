@@ -22,9 +22,9 @@ import torch
 
 from attnlib.files import CheckpointError, write_atomically
 from attnlib.places import content
-from attnlib.sealing import read_sealed, sealed
 from book.chapters.records.code import ROOT
 from book.chapters.records.provenance import caveats, origin
+from book.sealing import read_sealed, sealed
 
 log = logging.getLogger(__name__)
 

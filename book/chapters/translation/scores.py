@@ -28,7 +28,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnlib.generators.translation import Bitext, PairBatch, Pairs, Subwords
-from attnlib.measures.relevance import TokenScores
 from attnlib.models.attention import evaluating
 from attnlib.models.bag_of_words import WordTranslation
 from attnlib.models.base import without_cudnn
@@ -36,7 +35,7 @@ from attnlib.models.seq2seq import Decoded, Encoded, Seq2Seq, translate
 from attnlib.stats.intervals import interval, redrawn
 from attnlib.stats.ragged import RunScores
 from attnlib.training.key import digest
-from book.chapters.dynamics import kept_scores, over_training
+from book.chapters.dynamics import TokenScores, kept_scores, over_training
 
 CELLS = 4_000_000
 """Logits that are computed at a time: so many fit into a processor's cache, or nearly."""

@@ -15,7 +15,6 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from attnlib.files import cache_folder
 from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
 from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
-from attnlib.measures.relevance import checkpoint_steps
 from attnlib.models import bag_of_words
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
 from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM
@@ -23,6 +22,7 @@ from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup, Trained
+from book.chapters.dynamics import checkpoint_steps
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
 from book.chapters.refusals import refuse_scores_folder
 from book.chapters.translation import scores

@@ -141,17 +141,6 @@ def test_parts_sum_to_the_streams_of_the_model(name):
         assert torch.equal(below.output, above.stream)
 
 
-def test_parts_of_padded_prompts(model):
-    ids, mask = torch.cat([IDS, IDS[:, :3]], 1), torch.ones(2, N + 3, dtype=torch.bool)
-    mask[1, N:] = mask[0, :3] = False
-    for layer in parts_of(model, ids, mask, check=N - 1):
-        queries = slice(0, N + 3)
-        weights = layer.scaled(layer.attention(queries), queries)
-        carried = layer.through_norm[layer.keys(queries)]
-        parts = torch.einsum("bhij,jbhd->bid", weights, carried)
-        close((layer.residual + parts + layer.constant)[mask], layer.after_attention[mask])
-
-
 def test_parts_are_of_the_attention_that_the_model_uses(model):
     """What reinforced or ablated heads carry, also where two changes meet."""
     reference = torch.zeros(2, N, N, dtype=torch.bool)

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoTokenizer
 
 from attnlib.generators import char_tokenizer
-from attnlib.generators.prompts import EXAMPLES, STUDY, continued, encode
+from attnlib.generators.prompts import EXAMPLES, continued, encode
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,6 @@ def test_the_answer_stands_in_the_text_or_follows_from_it():
     answers = {"a context with a question": "twelve", "a long passage with a question": "Ingrid Halvorsen"}
     assert [*EXAMPLES] == ["a name and a country", *answers]
     assert all(answer in EXAMPLES[name] for name, answer in answers.items())
-    assert len(STUDY) == 4
-    assert all(each.word in each.completion and each.completion.startswith(" ") for each in STUDY.values())
 
 
 def test_a_prompt_becomes_ids_and_goes_on_with_a_text_as_the_tokenizer_writes_the_two_together():

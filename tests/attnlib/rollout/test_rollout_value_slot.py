@@ -258,7 +258,8 @@ class OwnAttention(hf.PreTrainedModel):
         ("llama", {"keys": [N]}, f"keys must be positions from -{N} to {N - 1}"),
         ("llama", {"rows": [-N - 1]}, "rows must be positions"),
         ("llama", {"sink": [99]}, "sink must be positions"),
-        ("llama", {"head_weights": torch.ones(2, 4)}, "head_weights must be"),
+        ("llama", {"head_weights": torch.ones(2, 4)}, "which has 3 layers. Got 2"),
+        ("llama", {"head_weights": torch.ones(4, 4)}, "which has 3 layers. Got 4"),
         ("llama", {"head_weights": torch.ones(3, 5)}, "layer 0 has 4 heads"),
         ("llama", {"head_weights": -torch.ones(3, 4)}, "head_weights of a layer must add up to 0 or more"),
         ("llama", {"attention_mask": torch.full((2, N), 2)}, r"1 for tokens and 0 for padding. Got \[2\]"),
@@ -283,6 +284,11 @@ def test_refuses(model, options, message):
 def test_tokens_are_a_tensor_of_two_dimensions(llama, given, got):
     with pytest.raises(ValueError, match=rf"input_ids must be a tensor \[batch token\].*Got {got}"):
         check_prompt(llama, given, None)
+
+
+def test_a_mask_is_a_tensor(llama):
+    with pytest.raises(ValueError, match=r"attention_mask must be a tensor \[batch token\]. Got a list"):
+        check_prompt(llama, tokens(), [[1] * N] * 2)
 
 
 def test_what_padding_holds_need_be_no_token(llama):

@@ -1,10 +1,9 @@
 """Intervals over seeds: how often they cover, and what is judged by them."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from attnlib.stats import layer_claims, over_left_out, over_seeds, paired_over_seeds
+from attnlib.stats import over_left_out, over_seeds
 
 TRIALS = 400
 
@@ -67,41 +66,3 @@ def test_shares_are_from_0_to_1(given, got):
 
 def test_what_a_seed_adds_to_a_share_may_be_beyond_it():
     assert over_left_out([0.5, 1.0, 1.0], share=True).value == pytest.approx(2.5 / 3)
-
-
-def looks_of(values):
-    """A table with one share per (seed, layer, kind)."""
-    return pd.DataFrame(values, columns=["seed", "layer", "kind", "value"])
-
-
-def test_claims_are_judged_over_seeds():
-    rows = []
-    for seed in range(5):
-        noise = 0.01 * seed
-        for layer in range(3):
-            rows += [(seed, layer, "local", (0.8 if layer == 0 else 0.2) + noise)]
-            rows += [(seed, layer, "operator", 0.3 if layer == 1 else 0.6 + noise)]
-            rows += [(seed, layer, "either column", 0.5 + 0.2 * (-1) ** seed * (layer == 2))]
-    claims = layer_claims(looks_of(rows)).set_index("claim")
-    assert claims["holds"].tolist() == ["yes", "no", "not settled"]
-    assert claims["value"].iloc[0] == pytest.approx(0.6) and (claims["n"] == 5).all()
-    two = looks_of([row for row in rows if row[1] < 2])
-    assert layer_claims(two)["claim"].tolist() == [
-        "early layers look local",
-        "late layers combine the columns",
-    ]
-    assert layer_claims(looks_of([row for row in rows if row[1] < 1])).empty
-    one = layer_claims(looks_of([row for row in rows if row[0] == 0]))
-    assert (one["holds"] == "not settled").all() and one["low"].isna().all()  # one seed has no interval
-
-
-def test_changes_are_judged_seed_by_seed():
-    before = pd.DataFrame({"exact match": [0.5, 0.7, 0.9], "accuracy": [0.8, 0.8, 0.8]})
-    after = before.add(pd.DataFrame({"exact match": [0.1] * 3, "accuracy": [0.0, 0.1, -0.1]}))
-    table = paired_over_seeds(before, after).set_index("metric")
-    assert table.loc["exact match", ["value", "low", "high"]].tolist() == pytest.approx([0.1] * 3)
-    assert table.loc["exact match", ["before", "after"]].tolist() == pytest.approx([0.7, 0.8])
-    assert table.loc["accuracy", "low"] < 0 < table.loc["accuracy", "high"]
-    with pytest.raises(ValueError, match="the same seeds and metrics"):
-        paired_over_seeds(before, after[:2])
-    assert paired_over_seeds(pd.DataFrame(), pd.DataFrame()).empty

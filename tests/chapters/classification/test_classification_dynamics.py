@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from attnlib import plots, stats
-from attnlib.measures.relevance import relevance
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.training import Event
 from attnlib.training.keeping import Snapshots
 from attnlib.widgets import DynamicsExplorer
-from book.chapters.classification import ClassificationDynamics, results, scores
-from book.chapters.classification.scores import Lexical
+from book.chapters.classification import ClassificationDynamics, figures, results, scores
+from book.chapters.classification.scores import Lexical, relevance
 from book.chapters.records import paper_grid
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
@@ -264,5 +263,5 @@ def test_figures_have_a_panel_for_each_table():
     assert left.get_ylabel() == "share" and len(right.lines) == 2  # the curve, and chance
     assert "βᵘᶠ" in right.get_legend().get_texts()[0].get_text()
     alpha, beta = np.array([0.2, 0.8]), {"beta": np.array([0.0, 1.0]), "beta_px": np.array([1.0, 0.0])}
-    assert len(plots.relevance_scatter(alpha, beta, np.array([0, 1]), ["a", "b"]).figure.axes) == 2
-    assert len(plots.relevance_scatter(alpha, beta).figure.axes) == 2
+    assert len(figures.relevance_scatter(alpha, beta, np.array([0, 1]), ["a", "b"]).figure.axes) == 2
+    assert len(figures.relevance_scatter(alpha, beta).figure.axes) == 2

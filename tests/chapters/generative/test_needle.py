@@ -15,7 +15,6 @@ from attnlib.attribution.attention import from_attention, mean_rolled
 from attnlib.generators import char_tokenizer
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import OPENING, NeedleGenerator
-from attnlib.generators.prompts import filtered_by_study
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.rollout import generate_with_rollout, rollout_of, uniform_causal_rollout
@@ -23,6 +22,7 @@ from attnlib.rollout.generative import informative
 from attnlib.stats import summarise
 from book.chapters.generative.generative_rollout import measured, needle_shares, places
 from book.chapters.generative.needle import COMPARED, NeedleRun, needle_comparison, needle_ranks, needle_table
+from book.chapters.generative.study import filtered_by_study
 from book.chapters.generative.word_kinds import KINDS, kinds_of, mass_by_kind
 from tests.pretrained import trained_model
 

@@ -1,4 +1,4 @@
-"""A classifier's attention and relevance as they form, and against each other."""
+"""A classifier's attention and relevance against each other."""
 
 from __future__ import annotations
 
@@ -9,47 +9,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Integer
 
-from attnlib.plots.drawing import Drawn, drawing, labelled
-from attnlib.plots.panels import SHAPES, finished, legend_of, line, looks, row_of_panels
+from attnlib.plots.drawing import Drawn, drawing
+from attnlib.plots.panels import SHAPES, finished, legend_of, row_of_panels
 from attnlib.plots.style import lettered
 from attnlib.plots.themes import colour, colours
-from attnlib.plots.words import courses, listed, plain, short
+from attnlib.plots.words import listed, short
 
 MOST = 4000
 """So many dots a scatter has at most: of more tokens, some are drawn evenly from all."""
-
-
-@drawing
-def over_training(
-    panels: Sequence[pd.DataFrame], labels: Sequence[str], chance: float | int | None = None
-) -> Drawn:
-    """Numbers with their intervals over training, a panel per table and a line per metric.
-
-    Args:
-        panels: columns `metric`, `step` and `value`; with `low` and `high`, a band around the line.
-        labels: what the numbers of each panel are.
-        chance: a thin line in the last panel.
-    """
-    figure, axes = row_of_panels(len(panels))
-    each = looks()
-    for axis, rows, label in zip(axes, panels, labels, strict=True):
-        for metric, part in rows.groupby("metric", sort=False):
-            line(axis, part, "step", next(each), label=lettered(str(metric)))
-        # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
-        axis.set_xscale("symlog", linthresh=10)
-        axis.set(xlabel="training step", ylabel=label, ylim=(-0.03, 1.03), xlim=(0, None))
-    if chance is not None:
-        axes[-1].axhline(chance, color=colour("faint"), lw=0.8, label="chance")
-    for axis in axes:
-        lines = len(axis.get_legend_handles_labels()[0])
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1 if len(axes) > 1 else 3}
-        axis.legend(frameon=False, **(below if lines > 3 else {}))
-    seen = listed(
-        f"{plain(label)}: {courses(rows, 'step', 'metric')}"
-        for label, rows in zip(labels, panels, strict=True)
-    )
-    drawn = labelled(dict(zip(labels, panels, strict=True)), "panel")
-    return finished(figure), drawn, f"Lines over training steps, logarithmic, a panel each. {seen}."
 
 
 @drawing

@@ -1,17 +1,16 @@
 """Attention, keyword relevance and gradient influence: definitions, signs, and what is left as it was."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from attnlib.files import CheckpointError
 from attnlib.generators.classification import Corpus, Documents, Planting, planted
-from attnlib.measures.relevance import STEPS, checkpoint_steps, relevance
 from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.training import Plan, fit
+from book.chapters.classification.scores import relevance
+from book.chapters.dynamics import checkpoint_steps
 
 
 @pytest.fixture(scope="module")
@@ -95,19 +94,14 @@ def test_without_delta_the_rest_is_the_same(trained: Classifier, corpus: Corpus)
 
 def test_the_steps_are_the_originals() -> None:
     wanted = (0, 10, 50, 100, 150, 200, *range(250, 4000, 250), 4000)
-    assert wanted == STEPS and len(STEPS) == 22
+    assert checkpoint_steps() == wanted and len(wanted) == 22
     assert checkpoint_steps(60, every=30) == (0, 10, 30, 50, 60)
     assert checkpoint_steps(5, every=2, early=()) == (2, 4, 5)
     with pytest.raises(ValueError, match="at least 1; got 0 and 2"):
         checkpoint_steps(0, every=2)
 
 
-def test_what_is_not_there_is_said(trained: Classifier, corpus: Corpus, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="there is no checkpoint"):
-        relevance(tmp_path / "net.safetensors", corpus.test)
-    trained.save(tmp_path / "net.safetensors")
-    from_file = relevance(tmp_path / "net.safetensors", corpus.test)
-    assert torch.equal(from_file.beta, relevance(trained, corpus.test).beta)
+def test_no_documents_are_refused(trained: Classifier, corpus: Corpus) -> None:
     with pytest.raises(ValueError, match="there should be documents"):
         relevance(trained, corpus.test[:0])
 

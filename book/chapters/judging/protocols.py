@@ -43,15 +43,15 @@ from attnlib.stats.ragged import Ragged
 from attnlib.stats.rank_measures import spearman_rows
 from book.chapters.judging.removal import OPERATORS, READINGS, Case
 from book.chapters.judging.soft import SOFT
-from book.chapters.tells.faithfulness import order_of, tokens_of
+from book.chapters.tells.faithfulness import BUDGETS, order_of, tokens_of
 
 Scores = Float[np.ndarray, "item measure token"]
 Numbers = Float[np.ndarray, "item measure"]
 Protocol = Callable[[Case, Scores], Numbers]
 """How good each measure's scores are of each question; larger is better."""
 
-BUDGETS, STEPS, HALVES = (0.1, 0.2, 0.5), (0.2, 0.4, 0.6, 0.8), 64
-"""Shares of the candidates; those between none and all; and how many random halves LDS takes."""
+STEPS, HALVES = (0.2, 0.4, 0.6, 0.8), 64
+"""Shares of the candidates between none and all; and how many random halves LDS takes."""
 
 Counts = Int[np.ndarray, "item budget"]
 

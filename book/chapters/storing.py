@@ -171,7 +171,13 @@ def _(chapter: AlgorithmicReasoning, run: ReasoningRun) -> tuple[Task, dict[str,
 
 
 def defaults_of(notebook: str) -> dict[str, Any]:
-    """The values in a notebook's cell of parameters, which the `quick` profile runs with."""
+    """The values in a notebook's cell of parameters, which the `quick` profile runs with.
+
+    Raises:
+        ValueError: there is no such chapter.
+    """
+    if notebook not in (known := all_chapters()):
+        raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
     import papermill  # of the extra `book`: who only trains models has none
 
     cell = papermill.inspect_notebook(NOTEBOOKS / f"{notebook}.ipynb")
@@ -185,20 +191,24 @@ def all_chapters() -> dict[str, type[Chapter]]:
     return {each.__module__.rpartition(".")[2]: each for each in made}
 
 
-def chapter_of(notebook: str, changes: Mapping[str, str]) -> Chapter:
-    """A chapter with its notebook's own parameters, but for these, which are text as typed.
+def chapter_of(notebook: str, changes: Mapping[str, Any]) -> Chapter:
+    """A chapter with its notebook's own parameters, but for these.
 
     Raises:
         ValueError: there is no such chapter, or it cannot run with these parameters.
     """
-    known = all_chapters()
-    if notebook not in known:
-        raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
-    defaults = defaults_of(notebook)
-    typed = {
-        name: text if isinstance(defaults.get(name), str) else _value(text) for name, text in changes.items()
-    }
-    return known[notebook].checked({**defaults, **typed})
+    own = defaults_of(notebook)
+    return all_chapters()[notebook].checked({**own, **changes})
+
+
+def typed(notebook: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters as they were typed, as values: a text stays one where the notebook's own value is one.
+
+    Raises:
+        ValueError: there is no such chapter.
+    """
+    own = defaults_of(notebook)
+    return {name: text if isinstance(own.get(name), str) else _value(text) for name, text in texts.items()}
 
 
 def train_and_store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
@@ -224,7 +234,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=STORED, help="with a folder per chapter (%(default)s)")
     asked = parser.parse_args(words)
     try:
-        p = chapter_of(asked.chapter, dict(asked.parameter))
+        p = chapter_of(asked.chapter, typed(asked.chapter, dict(asked.parameter)))
         path = train_and_store(p, asked.run, asked.folder)
         found = stored_model(p.notebook, asked.run, asked.folder)
     except (ValueError, OSError, CheckpointError) as error:

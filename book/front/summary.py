@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pandas as pd
-
 from book.chapters.judging.figures import kept, kept_rankings
-from book.chapters.judging.predictions import JUDGING
+from book.chapters.judging.predictions import HEADS_TOLD
 from book.chapters.tells.figures import measures_ranked
-from book.chapters.tells.settings import were_told
 
 from .drawn import write_drawing
 
@@ -31,5 +28,5 @@ def summary(stage: Path) -> str:
         return "*Not run yet*: `papermill` with the profile `paper` of `judging_measures`."
     drawing = measures_ranked(rankings)
     write_drawing(drawing, stage / "book/_front/summary.svg")
-    told = were_told(pd.Series(JUDGING)).sum()
-    return FIGURE.format(alt=drawing.alt, n=int(next(iter(rankings.values()))["n"].max()), told=told)
+    n = int(next(iter(rankings.values()))["n"].max())
+    return FIGURE.format(alt=drawing.alt, n=n, told=HEADS_TOLD)

@@ -9,6 +9,7 @@ import fcntl
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -46,15 +47,20 @@ def take_lock(path: Path) -> IO[str]:
 
 
 def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
-    """The command line of one run.
+    """The command line of one build."""
+    quiet = [] if DRY & {*extra} else ["--quiet", "all"]
+    target = f"build/{profile}/html/index.html"
+    return making([target], cores, *quiet, "--config", f"profile={profile}", *extra)
+
+
+def making(targets: Iterable[str], cores: int, *more: str) -> list[str]:
+    """The command line that has Snakemake make files.
 
     `--rerun-incomplete` and `--nolock` make a killed run go on by itself; `--keep-going` lets the other
     chapters finish when one fails, so that one run names every failure.
     """
-    target = f"build/{profile}/html/index.html"
     options = ["--cores", str(cores), "--rerun-incomplete", "--nolock", "--keep-going"]
-    options += [] if DRY & {*extra} else ["--quiet", "all"]
-    return [sys.executable, "-m", "snakemake", target, *options, "--config", f"profile={profile}", *extra]
+    return [sys.executable, "-m", "snakemake", *targets, *options, *more]
 
 
 def files_read() -> set[Path]:

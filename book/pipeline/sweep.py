@@ -44,7 +44,7 @@ import yaml
 from attnlib.files import write_atomically
 from book.sealing import read_sealed
 
-from .__main__ import take_lock
+from .__main__ import making, take_lock
 from .execute import write_whole
 from .kept import say_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
@@ -307,10 +307,9 @@ def main() -> int:
     print(said_before(sweep, before, left), flush=True)
     lay_out(build, sweep)
     targets = [f"{build}/runs/{name}.json" for name in left]
-    options = ["--cores", str(args.cores), "--rerun-incomplete", "--nolock", "--keep-going"]
     quiet = ["--quiet", "rules", "host"]  # what is left is how many runs of how many are done
     signal.signal(signal.SIGINT, lambda *_: None)  # as in `make book`: Snakemake stops its jobs in order
-    command = [sys.executable, "-m", "snakemake", *targets, *options, *quiet, *extra]
+    command = making(targets, args.cores, *quiet, *extra)
     recording = left if sweep.record else []
     status = run_and_keep(command, build, sweep.chapter, recording, [lock.fileno()]) if left else 0
     keep_records(build, sweep.chapter, recording)  # those, too, that had ended before this call

@@ -89,6 +89,10 @@ class ClassificationDynamics(Chapter):
             if given:
                 raise ValueError(f"{', '.join(given)} cannot be given for planted, which is made, not read")
             return self
+        own = Planting()
+        given = [name for name in ("difficulty", "confounding") if getattr(self, name) != getattr(own, name)]
+        if given:
+            raise ValueError(f"{', '.join(given)} cannot be given for {self.data}, which is read, not made")
         try:
             find(self.data, self.folder or None)
         except FileNotFoundError as error:

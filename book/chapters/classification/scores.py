@@ -48,13 +48,8 @@ class Lexical:
     about: dict[str, Any]
 
     def of(self, documents: Documents) -> Float[Tensor, " total"]:
-        """The weight of every word of some documents, towards each document's label."""
-        return lexical_relevance(self.weights, documents)
-
-
-def lexical_relevance(weights: Float[Tensor, " word"], documents: Documents) -> Float[Tensor, " total"]:
-    """One weight per word of the vocabulary, at every word of some documents: (2y - 1) times the weight."""
-    return documents.toward_label(weights[documents.tokens])
+        """At every word of some documents (2y - 1) times its weight: towards each document's label y."""
+        return documents.toward_label(self.weights[documents.tokens])
 
 
 def train_bag_of_embeddings(

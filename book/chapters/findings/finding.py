@@ -168,6 +168,11 @@ def how_many(hold: pd.Series) -> str:
     return "holds" if hold.all() else "in part" if hold.any() else "does not"
 
 
+def shown_in(shown: pd.Series) -> str:
+    """The same where intervals have to show it: what they show in no case is "not settled"."""
+    return how_many(shown) if shown.any() else "not settled"
+
+
 def against(low: float, high: float, bound: float = 0.0) -> str:
     """The verdict of a claim that a number is above a bound, by its interval."""
     return "holds" if low > bound else "does not" if high < bound else "not settled"

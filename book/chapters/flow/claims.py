@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from attnlib.stats.seeds import table_over_seeds
-from book.chapters.findings.finding import Answer, Claim, Outcome, crux, how_many, number, one, percent, some
+from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, percent, shown_in, some
 from book.chapters.flow import tables
 from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
 
@@ -33,7 +33,7 @@ def agrees_better(way: str) -> Answer:
         here, raw = (one(rank, way=each) for each in (way, RAW))
         found, by_raw = (one(names, way=each, layer=last) for each in (way, RAW))
         return Outcome(
-            "does not" if below.any() else how_many(above) if above.any() else "not settled",
+            "does not" if below.any() else shown_in(above),
             f"In {len(ahead)} layers of {ahead['data'].nunique()} corpora, that is shown in {above.sum()}, "
             f"the other way round in {below.sum()} (intervals over {here.n} seeds); in the last layer, the "
             f"rank correlation is {number(here)}, of raw attention {number(raw)} (Wikipedia).",

@@ -208,12 +208,12 @@ class QuantifyingFlow(Chapter):
     def runs(self) -> list[FlowRun]:
         """A model per corpus and seed, each with its untrained twin; one that looks back, if asked for."""
         kinds, found = [(name, name, False) for name in self.corpora], list[FlowRun]()
-        if self.looks_back and TEMPLATES in self.corpora:
+        if self.looks_back:
             kinds.append(("templates, looking back", TEMPLATES, True))
         for (kind, data, causal), seed in itertools.product(kinds, self.seeds):
             run = FlowRun(f"{kind}, seed {seed}", seed, data, causal)
             found += [run, replace(run, name=f"{run.name}, untrained", untrained=True)]
-        if self.classifier and SST in self.corpora:
+        if self.classifier:
             found.append(FlowRun(f"sst, {self.classifier}", 0, SST, pretrained=True))
         return found
 

@@ -87,27 +87,19 @@ def of_all_seeds(means: pd.DataFrame, *, share: bool = False) -> pd.DataFrame:
     return table
 
 
-def advantages(rows: pd.DataFrame, over: str = RAW) -> pd.DataFrame:
+def advantages(rows: pd.DataFrame) -> pd.DataFrame:
     """How much better rollout and flow agree than raw attention of the same layer, sentence by sentence.
 
     Args:
         rows: of `agreement_rows`, with `run_table`'s columns.
-        over: what they are compared with: raw attention of the same layer; with "layer 1", raw attention of
-            the first layer, whatever layer they are read at.
 
     Returns:
         Columns `MODEL`, `relevance`, `items`, `way`, `layer`, `value` (a difference of correlations), `low`,
         `high` and `n` (sentences where both are defined).
     """
-    keys = [*MODEL, "relevance", "items", "sentence"]
-    raw = rows[rows["way"] == RAW]
-    if over != RAW:
-        raw = raw[raw["layer"] == 1].drop(columns="layer")
-    else:
-        keys = [*keys, "layer"]
-    both = rows[rows["way"].isin([ROLLOUT, FLOW, OVER_NULL])].merge(
-        raw[[*keys, "value"]].rename(columns={"value": "raw"}), on=keys
-    )
+    keys = [*MODEL, "relevance", "items", "sentence", "layer"]
+    raw = rows.loc[rows["way"] == RAW, [*keys, "value"]].rename(columns={"value": "raw"})
+    both = rows[rows["way"].isin([ROLLOUT, FLOW, OVER_NULL])].merge(raw, on=keys)
     both["value"] = both["value"] - both["raw"]
     return summarise(both, [*KIND, "layer"], bounds=None)
 

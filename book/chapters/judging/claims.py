@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from book.chapters.findings.finding import Claim, Outcome, crux, number, one, some
-from book.chapters.judging.predictions import CHOOSING, JUDGING, TODAY
+from book.chapters.judging.predictions import CHOOSING, HEADS_TOLD, TODAY
 from book.chapters.judging.tables import (
     ALL,
     CHOSEN,
@@ -15,7 +15,6 @@ from book.chapters.judging.tables import (
     of_record,
     widest,
 )
-from book.chapters.tells.settings import were_told
 
 ENOUGH = 0.7
 """A tau with the known answers from which on a judge is said to rank measures as they do."""
@@ -55,7 +54,7 @@ def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
         "holds" if reaches else "in part" if rollout.low > 0 else "does not",
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
         f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
-        f"Of these, {len(CHOOSING)} chose the judge, and in {were_told(pd.Series(JUDGING)).sum()} heads are "
+        f"Of these, {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are "
         "a program's, or were told where to look; numbers by setting are not recorded.",
         crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )

@@ -12,7 +12,7 @@ import pandas as pd
 from book.chapters.judging.judged import difference, estimate, over_settings
 from book.chapters.judging.protocols import called
 from book.chapters.tells.predictions import verdict
-from book.chapters.tells.settings import SETTINGS
+from book.chapters.tells.settings import SETTINGS, were_told
 
 NO_TRANSFORMER_TRAINED_HERE = ("needle",)
 """Where the sources are known of one token only, and the model is large."""
@@ -21,6 +21,9 @@ JUDGING = tuple(
     name for name, each in SETTINGS.items() if each.transformer and name not in NO_TRANSFORMER_TRAINED_HERE
 )
 """The settings that protocols can be held against: every measure can be asked of them."""
+
+HEADS_TOLD = int(were_told(pd.Series(JUDGING)).sum())
+"""In how many of these heads are a program's, or were told where to look."""
 
 DRAWN = np.random.default_rng(2026).permutation(len(JUDGING))
 

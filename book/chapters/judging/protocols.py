@@ -32,7 +32,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -43,15 +43,15 @@ from attnlib.stats.ragged import Ragged
 from attnlib.stats.rank_measures import spearman_rows
 from book.chapters.judging.removal import OPERATORS, READINGS, Case
 from book.chapters.judging.soft import SOFT
-from book.chapters.tells.faithfulness import order_of, tokens_of
+from book.chapters.tells.faithfulness import BUDGETS, counts_of, order_of
 
 Scores = Float[np.ndarray, "item measure token"]
 Numbers = Float[np.ndarray, "item measure"]
 Protocol = Callable[[Case, Scores], Numbers]
 """How good each measure's scores are of each question; larger is better."""
 
-BUDGETS, STEPS, HALVES = (0.1, 0.2, 0.5), (0.2, 0.4, 0.6, 0.8), 64
-"""Shares of the candidates; those between none and all; and how many random halves LDS takes."""
+STEPS, HALVES = (0.2, 0.4, 0.6, 0.8), 64
+"""Shares of the candidates between none and all; and how many random halves LDS takes."""
 
 Counts = Int[np.ndarray, "item budget"]
 
@@ -61,10 +61,6 @@ def first_tokens(case: Case, scores: Scores, counts: Counts) -> Bool[np.ndarray,
     places = [order_of(scores[:, m], case.candidates, 1000 * case.seed + m) for m in range(scores.shape[1])]
     first = np.stack(places, 1)[:, :, None] < counts[:, None, :, None]
     return first & case.candidates[:, None, None]
-
-
-def _shares(case: Case, shares: Sequence[float]) -> Counts:
-    return np.stack([tokens_of(share, case.candidates) for share in shares], 1)
 
 
 def _read(
@@ -85,13 +81,14 @@ def _ends(case: Case, operator: str, reading: str) -> tuple[Numbers, Numbers]:
 def comprehensiveness(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """How much is lost without the first tokens; see the module."""
     whole, _ = _ends(case, operator, reading)
-    first = first_tokens(case, scores, _shares(case, BUDGETS))
+    first = first_tokens(case, scores, counts_of(BUDGETS, case.candidates))
     return whole - _read(case, operator, reading, ~first).mean(-1)
 
 
 def sufficiency(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """How much is there with the first tokens alone; see the module."""
-    return _read(case, operator, reading, first_tokens(case, scores, _shares(case, BUDGETS))).mean(-1)
+    first = first_tokens(case, scores, counts_of(BUDGETS, case.candidates))
+    return _read(case, operator, reading, first).mean(-1)
 
 
 def without_first(n: int | None, operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
@@ -103,13 +100,13 @@ def without_first(n: int | None, operator: str, reading: str, case: Case, scores
 
 def deletion(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """Minus the area under the curve of taking the first tokens away, by the trapezoid rule."""
-    first = first_tokens(case, scores, _shares(case, STEPS))
+    first = first_tokens(case, scores, counts_of(STEPS, case.candidates))
     return -_area(*_ends(case, operator, reading), _read(case, operator, reading, ~first))
 
 
 def insertion(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """The area under the curve of putting the first tokens in, by the trapezoid rule."""
-    first = first_tokens(case, scores, _shares(case, STEPS))
+    first = first_tokens(case, scores, counts_of(STEPS, case.candidates))
     return _area(*_ends(case, operator, reading), _read(case, operator, reading, first))
 
 
@@ -120,7 +117,7 @@ def _area(whole: Numbers, nothing: Numbers, between: Float[np.ndarray, "item mea
 
 def mas(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
     """Magnitude aligned scoring, insertion minus deletion; see the module."""
-    counts = np.concatenate([_shares(case, STEPS), case.candidates.sum(1)[:, None]], 1)
+    counts = np.concatenate([counts_of(STEPS, case.candidates), case.candidates.sum(1)[:, None]], 1)
     first = first_tokens(case, scores, counts)
     whole, nothing = _ends(case, operator, reading)
     positive = np.where(case.candidates[:, None], np.nan_to_num(scores), 0).clip(0)

@@ -34,6 +34,7 @@ from book.chapters.judging.soft import SOFT
 from book.chapters.later import MEASURES as LATER
 from book.chapters.records.numbers import in_words
 from book.chapters.tells.settings import were_told
+from book.chapters.tells.tables import ahead_of
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
@@ -198,23 +199,25 @@ def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.Da
     return pd.DataFrame(rows, columns=["kind", "protocol", "usual", *ESTIMATE])
 
 
-def against(wide: pd.DataFrame, first: str, called: str) -> pd.DataFrame:
-    """How far others are ahead of one, setting by setting.
+def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.DataFrame:
+    """How far others are ahead of one, setting by setting: see `ahead_of`.
 
     Args:
-        wide: a number per setting and name; none without that one.
-        first: the name of the one.
-        called: what the others are.
+        numbers: one per `setting` and `method`, as `value`.
+        first: the one; without numbers of it, there is no row.
+        others: the others; one without numbers has no row.
 
     Returns:
-        Columns `called`; `usual`, the mean of that one over the same settings; and the difference: `value`,
+        Columns `method`; `usual`, the mean of that one over the same settings; and the difference: `value`,
         with Student's interval over `n` settings.
     """
-    rows = []
-    for name in [name for name in wide if name != first and first in wide]:
-        both = wide[[first, name]].dropna()
-        rows.append((name, both[first].mean(), *over_seeds((both[name] - both[first]).to_numpy(float))))
-    return pd.DataFrame(rows, columns=[called, "usual", *ESTIMATE])
+    wide = numbers.pivot(index="setting", columns="method", values="value")
+    rows = [
+        (name, wide[[first, name]].dropna()[first].mean(), *ahead_of(numbers, name, first))
+        for name in others
+        if {first, name} <= set(wide)
+    ]
+    return pd.DataFrame(rows, columns=["method", "usual", *ESTIMATE])
 
 
 def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -228,13 +231,12 @@ def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd
         Tables of `against`, as `part_rows` takes them: of judges, against `EXPECTED`; and of measures against
         `LEADER`, by the known answers and by `EXPECTED`. None where nothing that came later was asked.
     """
-    taus = table.pivot(index="setting", columns="protocol", values="tau")
-    judges = [name for name in map(str, taus) if name.startswith("MAS, ") or name in SOFT]
-    found = [against(taus.filter([EXPECTED, *judges]), EXPECTED, "protocol")]
+    taus = table[["setting", "protocol", "tau"]].set_axis(["setting", "method", "value"], axis=1)
+    judges = sorted(name for name in set(taus["method"]) if name.startswith("MAS, ") or name in SOFT)
+    found = [against(taus, EXPECTED, judges).rename(columns={"method": "protocol"})]
     for protocol in (PLAUSIBILITY, EXPECTED):
         asked = [each for each in judged if protocol in each.numbers]
-        wide = measures_by(asked, protocol).pivot(index="setting", columns="method", values="value")
-        found.append(against(wide.filter([LEADER, *LATER, LEARNED]), LEADER, "method"))
+        found.append(against(measures_by(asked, protocol), LEADER, (*LATER, LEARNED)))
     return {about: each for about, each in zip(AHEAD, found, strict=True) if len(each)}
 
 

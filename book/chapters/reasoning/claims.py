@@ -17,6 +17,7 @@ from book.chapters.findings.finding import (
     one,
     percent,
     points,
+    shown_in,
     some,
 )
 from book.chapters.reasoning import few_columns
@@ -90,9 +91,8 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
     none = outside["value"] == 0
     most = one(outside.reset_index(), kind=outside["value"].idxmax())
     listed = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in inside["value"].items())
-    verdict = "holds" if fails.all() else "in part" if fails.any() else "not settled"
     return Outcome(
-        verdict,
+        shown_in(fails),
         f"No longer text is answered rightly as a whole in {none.sum()} of {len(outside)} tasks; {most.kind} "
         f"goes on, {percent(most)} ({most.n} seeds each).",
         f"In distribution: {listed}.",
@@ -167,7 +167,6 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
     rows = of_largest(rows, metric="claim: early layers look local")
     parts = some(rows[rows["metric"].str.startswith("claim: ")])
     above, below = parts["low"] > 0, parts["high"] < 0
-    verdict = "holds" if above.all() else "in part" if above.any() else "not settled"
     exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]["value"]
     said = parts["metric"].str.removeprefix("claim: ")
     listed = ", ".join(
@@ -175,7 +174,7 @@ def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
         for part, row in zip(said, parts.itertuples(), strict=True)
     )
     return Outcome(
-        "does not" if below.all() else verdict,
+        "does not" if below.all() else shown_in(above),
         f"Of the {len(parts)} parts, shown: {above.sum()}; the other way round: {below.sum()} (of "
         f"{parts['n'].iloc[0]:.0f} models that add {100 * exact.min():.1f} to {100 * exact.max():.1f} % of "
         f"unseen sums). Differences: {listed}.",

@@ -243,7 +243,8 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
         Columns `run` (of a single seed; of several, their kind and "over seeds"), `kind`, `change`, `heads`;
         the accuracies `ID`, `OOD`, `changed`, `control`; `value`, the gain, with `low`, `high`, `n` and `of`
         (Student's interval over seeds; of a single one, over texts); `closed`, the share of the loss that
-        comes back; `seeds`, and `closed in`, in how many of them that is at least half.
+        comes back, NaN where nothing is lost; `seeds`, and `closed in`, in how many of them that is at least
+        half.
     """
     found = list[dict[str, Any]]()
     for kind, own in rows.groupby("kind", sort=False):
@@ -257,7 +258,8 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
         texts |= {name: _outside(odd, way, number) for name, way in ways.items()}
         by_seed = pd.DataFrame({name: each.groupby("seed")["value"].mean() for name, each in texts.items()})
         means = by_seed.mean()
-        closed = (means["changed"] - means["OOD"]) / (means["ID"] - means["OOD"])
+        lost = means["ID"] - means["OOD"]
+        closed = (means["changed"] - means["OOD"]) / lost if lost else np.nan
         of_each = (by_seed["changed"] - by_seed["OOD"]) / (by_seed["ID"] - by_seed["OOD"])
         several = len(by_seed) > 1
         over_texts = summarise(gain, bounds=(-1.0, 1.0))

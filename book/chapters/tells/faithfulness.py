@@ -61,6 +61,11 @@ def tokens_of(budget: Budget, candidates: Mask) -> Int[np.ndarray, " item"]:
     return np.minimum(n, int(budget)) if budget >= 1 else np.ceil(np.round(budget * n, 9)).astype(np.int64)
 
 
+def counts_of(budgets: Sequence[Budget], candidates: Mask) -> Int[np.ndarray, "item budget"]:
+    """How many tokens each of several budgets is; see `tokens_of`."""
+    return np.stack([tokens_of(budget, candidates) for budget in budgets], axis=1)
+
+
 def order_of(scores: Scores, candidates: Mask, seed: int = 0) -> Int[np.ndarray, "item token"]:
     """Each candidate's place from the largest score on, from 0; what is no candidate comes after them.
 
@@ -77,8 +82,7 @@ def first_tokens(
 ) -> Bool[np.ndarray, "item budget token"]:
     """Which candidates the score puts first, within every budget; ties as in `order_of`."""
     place = order_of(scores, candidates, seed)
-    counts = np.stack([tokens_of(budget, candidates) for budget in budgets], axis=1)
-    return (place[:, None] < counts[..., None]) & candidates[:, None]
+    return (place[:, None] < counts_of(budgets, candidates)[..., None]) & candidates[:, None]
 
 
 def rank_agreement(scores: Scores, standard: Scores, candidates: Mask) -> Numbers:

@@ -183,7 +183,7 @@ def chapter_with(notebook: str, profile: str) -> Chapter:
     if profile not in (there := profiles_of(notebook)):
         raise ValueError(f"{notebook} has the profiles {', '.join(there)}; got {profile!r}")
     given = yaml.safe_load((NOTEBOOKS / "profiles" / notebook / f"{profile}.yaml").read_text()) or {}
-    return chapter_of(notebook, {name: v if isinstance(v, str) else repr(v) for name, v in given.items()})
+    return chapter_of(notebook, given)
 
 
 def trained(chapter: Chapter, run: Run) -> Any:

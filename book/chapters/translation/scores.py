@@ -41,15 +41,12 @@ CELLS = 4_000_000
 """Logits that are computed at a time: so many fit into a processor's cache, or nearly."""
 
 
-def source_scores(
-    model: Seq2Seq, pairs: Pairs, *, beta: bool = True, delta: bool = True, batch_size: int = 64
-) -> TokenScores:
+def source_scores(model: Seq2Seq, pairs: Pairs, *, delta: bool = True, batch_size: int = 64) -> TokenScores:
     """What each source token means to a model for each target token, given the target tokens before it.
 
     Args:
         model: left in the mode it had, with no gradients.
         pairs: any, evaluated in order of length, returned in their own order.
-        beta: whether to compute the keyword relevance; else it is NaN.
         delta: whether to compute the gradient influence, which costs a pass backwards for each place in the
             longest target sentence.
         batch_size: sentences at a time; changes nothing but speed and memory.
@@ -61,8 +58,7 @@ def source_scores(
         raise ValueError("there should be pairs of sentences; there are none")
     device = next(model.parameters()).device
     n_pairs, n_targets = int(pairs.pair_counts.sum()), len(pairs.predicted)
-    flat = {"alpha": torch.empty(n_pairs), "beta": torch.full((n_pairs,), float("nan"))}
-    flat |= {"delta": torch.empty(n_pairs)} if delta else {}
+    flat = {name: torch.empty(n_pairs) for name in ("alpha", "beta", *["delta"] * delta)}
     log_probability, right = torch.empty(n_targets), torch.empty(n_targets, dtype=torch.bool)
     with evaluating(model):
         for batch in pairs.in_batches(batch_size):
@@ -71,9 +67,8 @@ def source_scores(
             with torch.no_grad():
                 encoded = model.encode(batch.source, batch.source_lengths)
                 decoded = model.decode(batch.target[:, :-1], encoded)
-                found = {"alpha": decoded.alpha[batch.pairs]}
-                if beta:
-                    found["beta"] = keyword_relevance(model, batch, encoded, decoded)
+                relevance = keyword_relevance(model, batch, encoded, decoded)
+                found = {"alpha": decoded.alpha[batch.pairs], "beta": relevance}
                 logits = model.to_vocabulary(decoded.joined[batch.real])
             gold = batch.predicted[batch.real]
             log_probability[targets] = logits.log_softmax(-1).gather(1, gold[:, None])[:, 0].float().cpu()

@@ -197,7 +197,7 @@ class TranslationDynamics(Chapter):
 
     def model_at(self, run: str) -> Callable[[int], Seq2Seq]:
         """What gives the model of a trained run at a step."""
-        snapshots = self.trained[run].hooks[0]
+        snapshots = self.kept(run)
         return lru_cache(maxsize=32)(lambda step: snapshots.at(step).to(self.torch_device))
 
     # ---- what is measured ----------------------------------------------------------------------------

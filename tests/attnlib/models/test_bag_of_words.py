@@ -9,7 +9,6 @@ from attnlib.generators.classification import Corpus, Planting, lexicon, planted
 from attnlib.models import document_loss
 from attnlib.models.bag_of_words import BagConfig, BagOfEmbeddings
 from book.chapters.classification.scores import (
-    lexical_relevance,
     logistic_regression,
     train_bag_of_embeddings,
 )
@@ -70,7 +69,7 @@ def test_the_planted_keywords_are_the_extreme_words(corpus: Corpus) -> None:
     assert all(strength.get(word, 0) > 0 for word in order[-8:])
     towards = found.of(corpus.test)
     truth = corpus.test.toward_label(corpus.test.relevance)
-    assert torch.equal(towards, lexical_relevance(found.weights, corpus.test))
+    assert torch.equal(towards, corpus.test.toward_label(found.weights[corpus.test.tokens]))
     assert torch.corrcoef(torch.stack([towards, truth.float()]))[0, 1] > 0.7
 
 

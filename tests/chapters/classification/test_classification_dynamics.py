@@ -44,6 +44,7 @@ def test_the_corpus_is_as_the_parameters_say(corpus):
         ({"data": "plantd"}, "got 'plantd'; did you mean 'planted'"),
         ({"data": "furd"}, "any other name with folder"),
         ({"folder": "somewhere", "max_length": 5}, "folder, max_length cannot be given for planted"),
+        ({"data": "sst", "confounding": 1.0}, "confounding cannot be given for sst, which is read, not made"),
         ({"classes": ["a"]}, "empty, or two different labels; got .'a'."),
         ({"seeds": [1]}, "seeds: .*at least 2 items"),
         ({"difficulty": 1.5}, "difficulty: should be less than or equal to 1; got 1.5"),

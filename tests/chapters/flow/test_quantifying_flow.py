@@ -127,12 +127,6 @@ def test_the_verdict_is_by_layer_from_the_second():
     assert verdict.loc[FLOW, "smallest"] == pytest.approx(-0.1, abs=0.02)
 
 
-def test_the_first_layers_raw_attention_is_a_rival_of_every_row():
-    found = tables.advantages(rows_of(BETTER), over="layer 1").set_index(["way", "layer"])["value"]
-    assert found[ROLLOUT, 2] == pytest.approx(-0.1, abs=0.02)
-    assert found[ROLLOUT, 3] == pytest.approx(0.2, abs=0.02)
-
-
 def test_means_have_a_spread_and_seeds_an_interval_of_their_own():
     one = tables.by_layer(rows_of(BETTER))
     first = one[(one["way"] == RAW) & (one["layer"] == 1)].iloc[0]

@@ -79,11 +79,13 @@ def test_judges_and_measures_of_later_are_held_against_the_leaders_setting_by_se
 
 
 def test_a_difference_is_over_the_settings_that_both_have():
-    wide = pd.DataFrame({"first": [1.0, 2.0, 3.0], "other": [2.0, 4.0, np.nan]})
-    found = against(wide, "first", "method").iloc[0]
+    values = {"first": [1.0, 2.0, 3.0], "other": [2.0, 4.0, np.nan]}
+    wide = pd.DataFrame(values, index=pd.Index(["a", "b", "c"], name="setting"))
+    numbers = wide.reset_index().melt("setting", var_name="method")
+    (found,) = against(numbers, "first", ["other", "none"]).to_dict("records")
     assert found["method"] == "other" and (found["usual"], found["value"], found["n"]) == (1.5, 1.5, 2)
     assert found["low"] == pytest.approx(1.5 - 12.7062 * 0.5, abs=1e-3)  # Student's t of one degree
-    assert against(wide[["other"]], "first", "method").empty
+    assert against(numbers[numbers["method"] == "other"], "first", ["other"]).empty
 
 
 def test_the_recorded_run_is_the_one_with_the_most_settings_and_then_judges():

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from book.chapters.judging.protocols import BUDGETS, FORMS, HALVES, PROTOCOLS, STEPS, called, first_tokens
+from book.chapters.judging.protocols import FORMS, HALVES, PROTOCOLS, STEPS, called, first_tokens
 from book.chapters.judging.removal import OPERATORS, READINGS
 from book.chapters.judging.soft import SOFT
+from book.chapters.tells.faithfulness import BUDGETS
 
 ITEMS, TOKENS = 6, 10
 

@@ -159,6 +159,14 @@ def test_a_loss_in_one_of_three_models_is_not_shown():
     assert row["lost"] > 0.1 > 0 > row["lost low"] and row["verdict"] == NO_LOSS
 
 
+@pytest.mark.filterwarnings("error")
+def test_where_nothing_is_lost_no_share_of_it_comes_back():
+    rows = found({(REFERENCE, 4): 0.9})
+    rows.loc[rows["change"].eq(NOTHING), "value"] = 0.5
+    (row,) = best_gains(rows).to_dict("records")
+    assert np.isnan(row["closed"]) and row["value"] > 0.1
+
+
 def gains(*lows, lost=0.5):
     """A table of gains of three seeds, each .2 with an interval from where it says."""
     rows = [{"value": 0.2, "low": low, "high": 0.4 - low, "n": 3, "closed": 0.9} for low in lows]

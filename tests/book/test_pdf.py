@@ -17,6 +17,7 @@ from tests.browser import chromium_path
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.book
 def test_a_page_is_printed_with_its_explorer_as_a_picture_and_its_code_whole(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CHROMIUM", str(chromium_path()))
     explorer = GenerationExplorer(["The", " sky"], [" is"], torch.full((1, 2, 1), 0.3), title="Colours")

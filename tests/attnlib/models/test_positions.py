@@ -1,5 +1,7 @@
 """Rotary positions: those of Llama, in our own transformer, and with all that reads its attention."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from transformers import LlamaConfig
@@ -56,7 +58,9 @@ def test_rollout_follows_it(side):
     with torch.no_grad():
         attentions = model(ids, real, output_attentions=True).attentions
     found = rollout_of(model, ids, real)
-    expected = rollout(attentions)
+    # The first queries of a prompt that is padded on the left have no key to look at.
+    with pytest.warns(UserWarning, match="do not sum to 1") if side == "left" else nullcontext():
+        expected = rollout(attentions)
     rows = real[:, :, None] & real[:, None, :]
     torch.testing.assert_close(found[rows], expected[rows], atol=1e-5, rtol=0)
 

@@ -16,6 +16,8 @@ from tests.attnlib.widgets import test_measure_explorer as measure
 from tests.attnlib.widgets.test_explorer_pages import EXPLORERS
 from tests.browser import becomes, canvas_hash, connect, downloaded, drawn, readout
 
+pytestmark = pytest.mark.book
+
 MAP, SVG = ".attnx-map", "{http://www.w3.org/2000/svg}"
 SAVED = {  # how the name begins, some texts of the picture, the first columns
     "alignment": ("T-A-step-", ["source →", "learns"], "target,target token,source,source token"),

@@ -57,7 +57,7 @@ style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-test: style ## style, types, and the tests that need no built book: six minutes [ROOM=rollout: of one room, in one]
+test: style ## style, types, and the tests that need no built book: ten minutes [ROOM=rollout: of one room, in one]
 ifeq ($(ROOM),)
 	@mkdir -p build; $(BIN)/mypy >build/types.txt & types=$$!; $(PYTEST) -m $(SHORT) || failed=$$?; \
 	  wait $$types || failed=$$?; cat build/types.txt; exit $${failed:-0}

@@ -90,6 +90,7 @@ def laid_out(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "book/pipeline", tmp_path / "book/pipeline")
     (tmp_path / "attnlib").symlink_to(ROOT / "attnlib")
     (tmp_path / "book/chapters").symlink_to(ROOT / "book/chapters")
+    (tmp_path / "book/sealing.py").symlink_to(ROOT / "book/sealing.py")
     (tmp_path / "book/__init__.py").touch()
     (tmp_path / "book/first").mkdir()
     (tmp_path / "book/first/__init__.py").write_text("from .one import two\n")

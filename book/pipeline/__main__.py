@@ -15,7 +15,6 @@ from typing import IO
 
 from .kept import discard_others, say_damaged
 from .reached import chapters_of
-from .stage import put_model
 
 PROFILES = ("smoke", "quick", "paper")
 READ = ("attnlib", "book", "notebooks", "results")
@@ -92,7 +91,10 @@ def main() -> int:
     if status == 0:
         if page.stat().st_mtime_ns == before:
             print("Nothing to be done: nothing has changed since the last build.")
-            put_model(page.parent)
+            if not page.with_name("models").exists():  # a language model may have been fetched since
+                from .stage import put_model  # seconds, as it loads torch
+
+                put_model(page.parent)
         print(f"{page.parents[1].joinpath('reproduced.txt').read_text()}.")
         print(f"The book: {page.as_uri()}\n`make serve PROFILE={args.profile}` shows it in a local server.")
     elif gone := sorted(map(str, read - files_read())):

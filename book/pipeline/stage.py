@@ -189,9 +189,7 @@ def put_model(pages: Path) -> None:
     from attnlib.models.pretrained import WHEEL, gguf_of_default  # seconds, as it loads torch
     from attnlib.widgets.language_model_explorer import BOOK
 
-    folder = pages / "models"
-    asked = any(BOOK.file in page.read_text(encoding="utf-8") for page in pages.glob("notebooks/*.html"))
-    if folder.exists() or not asked:
+    if not any(BOOK.file in page.read_text(encoding="utf-8") for page in pages.glob("notebooks/*.html")):
         return
     if (kept := gguf_of_default()) is None:
         print(f"book  without {BOOK.file}: gguf_of_default(fetch=True) of attnlib.models.pretrained gets it")
@@ -205,7 +203,7 @@ def put_model(pages: Path) -> None:
     # whoever gives such a work away gives its license with it; Transformers, of the same authors, brings one
     (text,) = (file for file in files("transformers") or [] if file.name == "LICENSE")
     (unfinished / "LICENSE.txt").write_text(text.read_text())
-    unfinished.replace(folder)
+    unfinished.replace(pages / "models")
 
 
 def main() -> int:

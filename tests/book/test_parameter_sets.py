@@ -14,13 +14,11 @@ from book.pipeline.execute import clean
 from book.pipeline.stage import render
 from tests.conftest import ROOT
 from tests.notebooks.one_kernel import chapter_with, one_kernel
-from tests.parameters import profile
+from tests.parameters import profile, smallest
 
 FAR: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("far.yaml").read_text())
 BUILDS = range(max(map(len, FAR.values())))
 ELSEWHERE = re.compile(r"\{(doc|func|class|data|mod)\}(?=`)")  # links to pages that these builds leave out
-
-pytestmark = pytest.mark.book
 
 
 def test_every_chapter_has_three_sets() -> None:
@@ -28,6 +26,12 @@ def test_every_chapter_has_three_sets() -> None:
     assert FAR.keys() == chapters and min(map(len, FAR.values())) >= 3
 
 
+@pytest.mark.parametrize(("chapter", "far"), [(chapter, far) for chapter in FAR for far in FAR[chapter]])
+def test_every_set_is_one_that_its_chapter_accepts(chapter, far) -> None:
+    assert smallest(chapter, **far)
+
+
+@pytest.mark.book
 @pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get("ATTNLIB_DATA"), reason="needs the public data sets: set ATTNLIB_DATA")
 @pytest.mark.parametrize("number", BUILDS)

@@ -55,7 +55,7 @@ def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
         f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
         f"Of these, {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are "
-        "a program's, or were told where to look; numbers by setting are not recorded.",
+        "a program's, or were told where to look; what a measure gets in each setting is not recorded.",
         crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )
 

@@ -29,6 +29,7 @@ def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
     hard, easy = (
         one(study, metric="learned", budget=200, task=task) for task in ("permutations of 40", "40 of 60")
     )
+    both_ways = one(study, metric="learned", budget=200, task="permutations of 40, both directions")
     apart = one(study, metric="learned, less permutations of 40", budget=200, task="40 of 60")
     longer = rows[rows["setting"].str.startswith(LONGER) & rows["metric"].eq("learned")]
     soon, late = (one(longer, task="permutations of 40", budget=budget) for budget in (200, 400))
@@ -37,7 +38,8 @@ def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
         f"Within 200 steps {hard.count:.0f} of {hard.n} models learn to copy permutations of 40 symbols, and "
         f"{easy.count:.0f} of {easy.n} to copy 40 out of 60: a difference of {points(apart)}.",
         f"It is later, not never: of {soon.n} models that were trained on, {soon.count:.0f} learn "
-        f"permutations within 200 steps, {late.count:.0f} within 400.",
+        f"permutations within 200 steps, {late.count:.0f} within 400. With an encoder that reads in both "
+        f"directions, {both_ways.count:.0f} of {both_ways.n} do within 200.",
         crux("difference of models that learn, against none", apart, 0.0),
     )
 

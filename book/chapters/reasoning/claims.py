@@ -192,8 +192,8 @@ def _of_a_language_model(rows: pd.DataFrame) -> str:
         one(tuned, metric=f"accuracy OOD, strength {strength} onto the reference") for strength in (0, 1)
     )
     return (
-        f" A fine-tuned language model goes from {percent(alone)} of the tokens of strings of 10 to 50 letters to "
-        f"{percent(pushed)} (n = {pushed.n} {pushed.of})."
+        f" A fine-tuned language model goes from {percent(alone)} of the tokens of strings of 10 to 50 "
+        f"letters to {percent(pushed)} (n = {pushed.n} {pushed.of})."
     )
 
 

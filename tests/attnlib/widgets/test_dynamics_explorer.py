@@ -45,7 +45,7 @@ def test_a_stored_score_is_off_by_no_more_than_promised_and_keeps_its_sign(value
     widget = DynamicsExplorer({"A": parts}, [0, 1])
     read, steps = unpacked(widget)["x"], 127 if values.min() < 0 else 255
     largest = abs(values).max() or 1
-    error = np.sqrt(largest * abs(values)) / steps + largest / steps**2
+    error = np.sqrt(largest) * np.sqrt(abs(values)) / steps + largest / steps**2
     assert (abs(read - values) <= error + 1e-9 * largest).all()
     assert ((read == 0) == (values == 0)).all() or abs(values)[values != 0].min() < 1e-300
     assert (np.sign(read) * np.sign(values) >= 0).all()

@@ -237,7 +237,7 @@ def test_the_rows_of_a_long_document_scroll_together(opened):
     page = opened(explorer({"A": document(tokens=tokens, scores=scores(5, 300), true_relevance=None)}))
     texts = page.locator(".attnd-text")
     texts.first.evaluate("text => { text.scrollTop = 200; }")
-    assert becomes(page, lambda: texts.nth(2).evaluate("text => text.scrollTop"), lambda top: top > 0) == 200
+    assert becomes(page, lambda: texts.nth(2).evaluate("text => text.scrollTop"), lambda at: at == 200) == 200
 
 
 ON_ITSELF = CONTRAST.replace('node.closest(".attnx")', "node")

@@ -24,8 +24,8 @@ def attribute(
     """What one prediction on one prompt drew on, by one method; arguments and errors as in `attributions`.
 
     With `target_span`, the first token of a written text and the one after its last, it is what the span as a
-    whole drew on, each of its tokens predicted from what stands before it: see `span_attributions`. Query and
-    target are then those of the span.
+    whole drew on, each of its tokens predicted from what stands before it: see `span_attributions`. Scores
+    are then of the tokens before the span; a query, target, foil or counterfactual beside it is a ValueError.
 
     Example:
         >>> import torch

@@ -6,7 +6,7 @@ query,
     raw attention, last layer    A_L[q]
     mean attention               mean_l A_l[q]
     rollout                      R_L[q]             the share of each key in what q carries: attnlib.rollout
-    flow                         max. flow from q   what fits through the narrowest places on the way
+    flow                         F[q] / sum F[q]    F the max. flow: what fits through the narrowest places
 
 and of rollout without its sink (the first token's column, in every layer), and over the null model's:
 `R_L[q]` divided by that of attention that looks at all it may equally.

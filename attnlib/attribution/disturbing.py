@@ -20,7 +20,7 @@ order estimate, for the cost of one forward and one backward pass and a forward 
 
 References:
     Zeiler and Fergus 2014, *Visualizing and understanding convolutional networks*: leaving parts out. Abnar
-    and Zuidema 2020, *Quantifying attention flow in transformers*, section 4 (there, tokens are replaced).
+    and Zuidema 2020, *Quantifying attention flow in transformers*, section 2 (there, tokens are replaced).
     Deiseroth et al. 2023, *AtMan: understanding transformer predictions through memory efficient attention
     manipulation*, section 3. Geva et al. 2023, *Dissecting recall of factual associations in auto-
     regressive language models*, section 5: there in a window of layers. Vig et al. 2020, *Causal mediation

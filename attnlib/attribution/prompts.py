@@ -11,10 +11,11 @@ is the predicted token `y` whose score is explained, `foil` another one `z` that
 
     s = log p(y | x_1 ... x_q)        or        log p(y | x_1 ... x_q) - log p(z | x_1 ... x_q)
 
-Without a target it is the model's own prediction. What only watches attention knows of no target, and takes
-none into account. `counterfactual` is a prompt of the same length that stands for "had it been otherwise":
-each of its tokens is what might have stood in place of the prompt's. Only measures that put one in place of
-the other ask for it; to the others it is nothing.
+Without a target it is the model's own prediction. Without a foil, AttnLRP, LRP and ALTI-Logit explain the
+target's logit in place of `s`, and ContextCite its log odds. What only watches attention knows of no target,
+and takes none into account. `counterfactual` is a prompt of the same length that stands for "had it been
+otherwise": each of its tokens is what might have stood in place of the prompt's. Only measures that put one
+in place of the other ask for it; to the others it is nothing.
 
 Scores of padding are 0, and so are those of tokens that the query cannot see.
 

@@ -103,7 +103,7 @@ def attributions(
         methods: names of `METHODS`, or functions of your own, `f(model, input_ids, attention_mask=None,
             query=-1, target=None, foil=None)`, which get prompts of one length without padding. Those that
             also take `counterfactual=None` are given it, too, if there is one.
-        attention_mask: 1 for tokens, 0 for padding, on either side.
+        attention_mask: 1 for tokens, 0 for padding, on either side; `[batch token]`, also of one prompt.
         query: the position that predicts, among an example's own tokens; negative ones from their end.
         target: the predicted token (one for all, or one each); the model's own prediction by default.
         foil: explain the target's score minus that of this token.
@@ -111,11 +111,12 @@ def attributions(
             `attnlib.attribution.prompts`. Methods that need it say so.
 
     Returns:
-        A score per token, by method. Higher: drew more on it.
+        A score per token, by method. Higher: drew more on it; of those in `SIGNED`, below 0: it speaks
+        against the target. NaN where a method cannot say (blank-out at the query).
 
     Raises:
-        ValueError: there is no such method; the model cannot give it; or tokens, positions or targets are
-            out of range.
+        ValueError: there is no such method; the model cannot give it; or tokens, positions or, of methods
+            that look at it, a target are out of range.
     """
     chosen, one = named(methods), getattr(input_ids, "ndim", 2) == 1
     ids = input_ids[None] if one else input_ids

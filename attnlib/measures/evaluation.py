@@ -57,7 +57,8 @@ def evaluate_rows(
           tokens that has;
         - `target` and `predicted` (the most probable token), whether they are equal (`correct`), and the
           target's `probability`;
-        - `evaluated`, whether any key of the row is, and `referenced`, whether one of those is a reference;
+        - if anything is followed, `evaluated`, whether any key of the row is, and `referenced`, whether one
+          of those is a reference;
         - the masses followed, and `uniform rollout` and `uniform attention`, what a model would score that
           attends to everything before it equally: the level of chance. NaN where a row is not `referenced`:
           such rows count for accuracy, and are left out of masses.

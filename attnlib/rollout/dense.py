@@ -65,7 +65,8 @@ def rollout(
             the result has no batch dimension. (A 4-D tensor is always read as one example. One layer of a
             batch is a list of one tensor.) Accumulated in float32, or in float64 if the attention is float64.
         head_weights: `w_lh`; not normalised, and used before the identity is added: `2 / heads` everywhere
-            makes attention weigh twice the residual connection.
+            makes attention weigh twice the residual connection. Finite, and of each layer's sum at least 0
+            (above 0 without `residual`).
         residual: add the identity; without it `M_l = rownorm(sum_h w_lh A_lh)`.
         cumulative: return `R_1 ... R_L` instead of `R_L`.
         rows: query positions to compute (negative ones count from the end); all of them by default.

@@ -7,8 +7,9 @@ it, of capacity
     M_l[i, j]        M_l = rownorm(mean_h A_lh + I)
 
 with `A_lh` the attention of head `h` and `I` the residual connection, as in rollout. The flow of `(q, k)`
-is the maximum flow from `q` at the top to `k` at the bottom, computed for each pair on its own. Where
-rollout multiplies shares along paths, flow asks what fits through the narrowest places.
+is the maximum flow from `q` at the top to `k` at the bottom, computed for each pair on its own; by default,
+those of a query are divided by their sum. Where rollout multiplies shares along paths, flow asks what fits
+through the narrowest places.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def stream_with_rollout(
         residual: as in `rollout`.
         head_weights: as in `rollout`.
         **generate_kwargs: handed to `model.generate`; but no assistant models, and no static caches, whose
-            steps and keys are not the tokens generated.
+            steps and keys are not the tokens generated; nor `use_cache=False`, nor prefilling in chunks.
 
     Yields:
         `(token, row)`: the matrix row by row.

@@ -52,7 +52,7 @@ def top_match(
 
     Source:
         Snell et al. 2021, *Approximating How Single Head Attention Learns*, section 3. Their float product
-        differs for 7 % of 100, 200 or 300 tokens, and nowhere for 5 %.
+        differs for 7 % of most multiples of 100 tokens, and nowhere for 5 %.
 
     Example:
         >>> top_match([0.1, 0.8, 0.1], [-1.0, 2.0, 0.5])

@@ -30,7 +30,7 @@ Rows = Float[np.ndarray, " _"]
 class Comparison:
     """Two groups compared: by how much they differ, and how sure that is.
 
-    Numbers that the data do not give are `None`; `problem` then says why.
+    Numbers that the data do not give are `None`; `problem` then says why. (The effect of 2 pairs is NaN.)
 
     Attributes:
         test: in words.
@@ -101,7 +101,7 @@ def compare(
 
     Raises:
         ValueError: a run is not of this form, holds something infinite, or runs said to be paired differ in
-            length; or the confidence is not between 0 and 1.
+            length; the confidence is not between 0 and 1; or both `paired` and `as_published` are asked for.
 
     Source:
         Spiegel et al. 2025, *Attend or Perish*: which runs are compared, and the test on rows.

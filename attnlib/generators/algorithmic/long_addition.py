@@ -43,8 +43,8 @@ class LongAdditionGenerator(AlgorithmicGenerator):
     Reference: the query that predicts digit *i* of the sum looks at digit *i* of every number (at the zero
     that stands there if it is padded; nowhere in a number that ends before). The digits that a carry comes
     from are reference keys only if it is `enlarged`: those of the column below, and of further ones as long
-    as what a column hands on depends on what it is handed (7 + 2 on the third, 8 + 2 does not). The end has
-    no reference.
+    as what a column hands on depends on what it is handed (of 7 + 2 it does, of 8 + 2 it does not). The end
+    has no reference.
 
     Args:
         length: fewest and most digits of a number; each has exactly the drawn number of digits.

@@ -217,7 +217,8 @@ class Arithmetic:
             as_published: draw each split by itself, with replacement, as the original does: they overlap.
 
         Raises:
-            ValueError: there are too few problems for disjoint splits of these sizes.
+            ValueError: a size is below 1; there are too few problems for disjoint splits of these sizes; or
+                `as_published`, and problems have more than two numbers.
         """
         sizes = {"train": train, "valid": valid, "test": test}
         if min(sizes.values()) < 1:

@@ -13,11 +13,12 @@ A folder holds tab-separated files with a header line and no quotes::
     furd/train.tsv, furd/test.tsv                       any other name: corpus("furd", folder="furd")
 
 `corpus("planted")` makes documents like these, of words whose strengths are known (keywords are in capitals
-here only); the sign of the sum is the label. *summer* and *wolf* go along with a label and decide nothing::
+here only, and documents shorter); the sign of the sum is the label. *summer* and *wolf* go along with a label
+and decide nothing::
 
-    bade MOVING naro summer BAD suge         +3 -2 = +1: positive
-    gifu DULL DATED wolf hepo bade FINE      -1 -1 +2 = 0: drawn anew
-    gifu AWFUL DATED wolf hepo bade FINE     -3 -1 +2 = -2: negative
+    gonohu MOVING rahuba summer POOR mipuka        +3 -2 = +1: positive
+    gonohu SLOW DATED wolf rahuba mipuka FINE      -1 -1 +2 = 0: drawn anew
+    gonohu AWFUL DATED wolf rahuba mipuka FINE     -3 -1 +2 = -2: negative
 
 Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*,
 and the authors' code. Words are split as `split_words` says (the original's files were split before).

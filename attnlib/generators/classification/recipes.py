@@ -180,17 +180,19 @@ def corpus(
         classes: labels of class 0 and class 1, where a folder of your own has more than two; documents with
             others are left out. Otherwise the two labels in order.
         max_length: keep the first so many words of each document.
-        train_documents: keep so many training documents, drawn at random. (From the public source, at most
-            200,000 documents of a split are read, drawn at random.)
+        train_documents: draw so many training documents at random; copies among them, which are left out
+            after that, are not replaced. (From the public source, at most 200,000 documents of a split are
+            read, drawn at random.)
         test_documents: keep so many test documents; 4,000 if left out, as in the original (of "planted",
             1,000). The validation set is cut to 4,000.
         seed: of all that is drawn.
 
     Raises:
         ValueError: unknown name (close ones are named), wrong columns, labels that are not two, one class
-            only, documents without words.
+            only, documents without words; or folder, classes or max_length for "planted", which is made.
         FileNotFoundError: the folder or its files are not there.
         ConnectionError: the public source cannot be reached.
+        ImportError: it is to be read, and Hugging Face's `datasets` is not installed.
     """
     refuse_below_one(max_length=max_length, train_documents=train_documents, test_documents=test_documents)
     if classes is not None:

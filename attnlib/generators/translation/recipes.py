@@ -171,9 +171,11 @@ def bitext(
 
     Raises:
         ValueError: unknown name (close ones are named), a language that is not there, files that are not
-            aligned, a vocabulary that the text does not support.
+            aligned, a vocabulary that the text does not support; or folder, languages, vocabulary or
+            max_length for "invented", which is made.
         FileNotFoundError: the folder or its files are not there.
         ConnectionError: the public source cannot be reached.
+        ImportError: it is to be read, and Hugging Face's `datasets` is not installed.
     """
     sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
     limits: dict[str, Any] = {f"{split}_sentences": n for split, n in sizes.items() if n is not None}

@@ -174,7 +174,8 @@ def heads_ablated(model: M, heads: Sequence[Head], instead: Instead = "zero") ->
 
     Args:
         model: as in `reinforced`; it is as it was when the block ends.
-        heads: `(layer, head)` of each, both counted from 0; none leaves the model as it is.
+        heads: `(layer, head)` of each, both counted from 0; an empty list leaves the model as it is (`None`
+            means all heads, as in `reinforced`).
         instead: what stands in place of what they bring.
 
     Raises:

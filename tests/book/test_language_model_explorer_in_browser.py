@@ -171,11 +171,20 @@ def test_the_filter_is_pythons(opened):
     assert page.locator("[data-k='0'].attng-hidden").count() == 1
 
 
+HELD = """() => {
+  window.pause = 150;
+  const two = () => document.querySelectorAll("[data-g]").length === 2;
+  window.held = new MutationObserver(() => { if (two()) window.pause = 60_000; });
+  held.observe(document.body, { childList: true, subtree: true });
+}"""
+"""Words come slowly, and after the second none comes any more."""
+
+
 def test_words_come_one_by_one_and_can_be_stopped(opened):
     page = opened(explorer())
     choose(page)
     begun(page)
-    page.evaluate("window.pause = 150")
+    page.evaluate(HELD)
     page.get_by_label("Your prompt").fill("Another text")
     page.keyboard.press("Control+Enter")
     page.wait_for_function("document.querySelectorAll('[data-g]').length === 2")
@@ -186,7 +195,7 @@ def test_words_come_one_by_one_and_can_be_stopped(opened):
     page.wait_for_timeout(400)
     assert page.locator("[data-g]").count() == words < 6
     assert page.locator(".attng-text").first.inner_text() == "Another text"
-    page.evaluate("window.pause = 0")
+    page.evaluate("held.disconnect(); window.pause = 0")
     write(page)  # what was cut short is written again
     begun(page)
 

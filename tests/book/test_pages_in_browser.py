@@ -159,7 +159,7 @@ def test_a_figure_opens_large_by_touch_and_by_key_and_closes_again(html: Path, b
             assert large.locator("img.only-light").bounding_box()["width"] > 1.5 * small
             assert not large.locator("img.only-dark").is_visible()
             closes()
-            assert large.count() == 0
+            large.wait_for(state="detached")  # that it is closed is told a task later
             assert figure.evaluate("figure => figure === document.activeElement")
         assert problems == []
 

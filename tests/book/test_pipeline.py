@@ -42,6 +42,7 @@ from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.sweep import table as table_of
 from book.pipeline.times import set_apart
 from book.sealing import sealed
+from tests.processes import all_end
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = new_code_cell("seconds: int = 0  # how long to wait", metadata={"tags": ["parameters"]})
@@ -265,7 +266,7 @@ if not pathlib.Path("go").exists():
     log = project / "log"
     with log.open("w") as said:
         run = subprocess.Popen(command, **inside(project), stdout=said, stderr=said, start_new_session=True)
-        for _ in range(600):
+        for _ in range(3000):
             if (project / "kernel").exists() and (project / "kernel").read_text():
                 break
             time.sleep(0.1)
@@ -277,8 +278,7 @@ if not pathlib.Path("go").exists():
         (snakemake,) = psutil.Process(run.pid).children()
         snakemake.kill()  # alone: nobody tells its jobs
         run.wait()
-    psutil.wait_procs([kernel], timeout=5)
-    assert not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE
+    assert all_end([kernel])
     assert not (project / "build/smoke/notebooks/second.ipynb").exists()
 
     (project / "go").touch()

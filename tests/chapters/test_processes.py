@@ -17,6 +17,7 @@ from book.chapters.chapter import Chapter, Run
 from book.chapters.copying import SequenceCopying
 from book.chapters.processes import VARIABLE, processes
 from tests.parameters import profile, quick
+from tests.processes import all_end
 
 ROOT = Path(__file__).parents[2]
 SMALL = quick("sequence_copying") | profile("sequence_copying", "smoke")
@@ -165,5 +166,4 @@ def test_no_process_outlives_one_that_is_killed(training):
     assert len(children) >= 2
     training.kill()
     training.wait()
-    _, alive = psutil.wait_procs(children, timeout=5)
-    assert all(child.status() == psutil.STATUS_ZOMBIE for child in alive)
+    assert all_end(children)

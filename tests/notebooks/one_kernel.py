@@ -37,7 +37,8 @@ def one_kernel() -> Iterator[Execute]:
         begin = BEGIN.format(folder=folder, environment=environment)
         first.source = begin + first.source
         try:
-            NotebookClient(notebook, km=manager, timeout=600, store_widget_state=False).execute()
+            patience = {"timeout": 600, "startup_timeout": 300, "iopub_timeout": 60}  # both cores may be busy
+            NotebookClient(notebook, km=manager, store_widget_state=False, **patience).execute()
         finally:
             first.source = first.source.removeprefix(begin)
 

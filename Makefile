@@ -37,7 +37,8 @@ book: $(STAMP) ## execute the notebooks and render the book [PROFILE=smoke|quick
 	@$(BIN)/python -m book.pipeline $(PROFILE) --cores $(CORES) $(FLAGS)
 
 sweep: $(STAMP) ## a chapter with every combination of some parameters, and one table [FILE=sweep.yaml, FLAGS=...]
-	@$(BIN)/python -m book.pipeline.sweep $(FILE) --cores $(CORES) $(FLAGS)
+	@$(BIN)/python -m book.pipeline.sweep $(or $(FILE),$(error FILE should name one: make sweep FILE=sweeps/weiss-languages.yaml)) \
+	  --cores $(CORES) $(FLAGS)
 
 .PHONY: pdf
 pdf: book ## the built book as one PDF, build/<profile>/book.pdf; needs Chromium
@@ -81,7 +82,7 @@ serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PO
 
 # One thread per kernel, as in `make book`: models this small are fastest so.
 lab: $(STAMP) ## open the chapters in JupyterLab, widgets live
-	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) PYTHONSTARTUP=$(CURDIR)/book/pipeline/live_startup.py \
+	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" PYTHONSTARTUP="$(CURDIR)/book/pipeline/live_startup.py" \
 	  $(BIN)/jupyter lab --ServerApp.contents_manager_class=book.pipeline.live.Chapters notebooks
 
 # Twice: what was edited in either is in both before the first command writes a line of the texts.

@@ -6,12 +6,16 @@ drops with the processes that hold it, so a killed run never stands in the way o
 
 import argparse
 import fcntl
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+import psutil  # type: ignore[import-untyped]
 
 from .kept import discard_others, say_damaged
 from .reached import chapters_of
@@ -22,6 +26,13 @@ READ = ("attnlib", "book", "notebooks", "results")
 
 DRY = {"-n", "--dry-run", "--dryrun"}
 """What has Snakemake only say what it would do."""
+
+
+def cores(text: str) -> int:
+    """How many, of a command line."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"should be a whole number, 1 or more; got {text}")
+    return int(text)
 
 
 def take_lock(path: Path) -> IO[str]:
@@ -41,7 +52,10 @@ def take_lock(path: Path) -> IO[str]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         print("Another build is running here; waiting for it to end.", flush=True)
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except KeyboardInterrupt:
+            sys.exit("Nothing was done: the other build goes on.")
     return handle
 
 
@@ -62,6 +76,37 @@ def making(targets: Iterable[str], cores: int, *more: str) -> list[str]:
     return [sys.executable, "-m", "snakemake", *targets, *options, *more]
 
 
+@contextmanager
+def stopped_in_order(command: list[str], held: Collection[int]) -> Iterator[subprocess.Popen[bytes]]:
+    """Snakemake, which stops its jobs and itself when this process is told to end; then this one ends, too.
+
+    Ctrl-C goes to all of them: this process only has to wait. SIGTERM goes to it alone, so it is handed on.
+
+    Args:
+        command: the command line.
+        held: files that stay open until Snakemake itself is gone.
+    """
+    with subprocess.Popen(command, pass_fds=tuple(held)) as process:
+
+        def interrupt(*_: object) -> None:
+            with suppress(psutil.NoSuchProcess):
+                told = psutil.Process(process.pid)
+                for each in (told, *told.children(recursive=True)):
+                    with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                        if os.getpgid(each.pid) == os.getpgrp():  # kernels are their chapter's to end
+                            each.send_signal(signal.SIGINT)
+
+        before = {
+            told: signal.signal(told, do)
+            for told, do in ((signal.SIGINT, lambda *_: None), (signal.SIGTERM, interrupt))
+        }
+        try:
+            yield process
+        finally:
+            for told, do in before.items():
+                signal.signal(told, do)
+
+
 def files_read() -> set[Path]:
     """Every file that a build may read, but those that Python makes by itself."""
     found = (path for folder in READ for path in Path(folder).rglob("*") if "__pycache__" not in path.parts)
@@ -72,20 +117,20 @@ def main() -> int:
     """Build one profile of the book in the current folder; returns the exit status."""
     parser = argparse.ArgumentParser(description="Execute the chapters and render the book.")
     parser.add_argument("profile", choices=PROFILES)
-    parser.add_argument("--cores", type=int, default=2, help="notebooks run side by side")
+    parser.add_argument("--cores", type=cores, default=2, help="notebooks run side by side")
     args, extra = parser.parse_known_args()
+    if extra and not extra[0].startswith("-"):
+        parser.error(f"after the profile come options, as Snakemake takes them; got {extra[0]!r}")
 
     lock = take_lock(Path("build/.lock"))
-    say_damaged(build := Path("build", args.profile))
-    discard_others(build, chapters_of(args.profile))
+    if not DRY & {*extra}:
+        say_damaged(build := Path("build", args.profile))
+        discard_others(build, chapters_of(args.profile))
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
     read = files_read()
-    # Ctrl-C goes to Snakemake as well, which stops its jobs in order; this process only has to wait for it.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    # Handing the lock on keeps it held until Snakemake itself is gone.
-    run = subprocess.Popen(snakemake(args.profile, args.cores, extra), pass_fds=(lock.fileno(),))
-    status = run.wait()
+    with stopped_in_order(snakemake(args.profile, args.cores, extra), held=[lock.fileno()]) as run:
+        status = run.wait()
     if DRY & {*extra} or (status == 0 and not page.exists()):  # or less was asked for than the page
         return status
     if status == 0:

@@ -83,7 +83,7 @@ def main() -> int:
         pages = render(stage, output, builder="singlehtml")
         print("book  printing it", flush=True)
         print(print_page(pages / "index.html", build / "book.pdf"))
-    except BookError as error:
+    except (BookError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
     finally:

@@ -48,7 +48,13 @@ def main() -> None:
         chosen.folder.mkdir(parents=True, exist_ok=True)
         for name, content in found.items():
             write_atomically(chosen.folder / name, content)
-    except (OSError, CheckpointError, nbformat.reader.NotJSONError) as error:
+    except (
+        OSError,
+        CheckpointError,
+        nbformat.reader.NotJSONError,
+        nbformat.ValidationError,
+        AttributeError,
+    ) as error:
         sys.exit(f"{chosen.notebook} cannot be read, or {chosen.folder} not be written to: {error}")
     if not found:
         sys.exit(f"{chosen.notebook} holds no captioned figure: run it first, by papermill or make book.")

@@ -101,9 +101,11 @@ def assemble(build: Path, stage: Path) -> None:
         if document.startswith("notebooks/"):
             executed = build / f"{document}.ipynb"
             if not executed.exists():
-                profile = f"notebooks/profiles/{Path(document).name}/{build.name}.yaml"
+                profile = Path(f"notebooks/profiles/{Path(document).name}/{build.name}.yaml")
                 raise BookError(
-                    f"_toc.yml names {document}, but it has no profile '{build.name}': add {profile}"
+                    f"{executed} is not there: `make book PROFILE={build.name}` makes it"
+                    if profile.exists()
+                    else f"_toc.yml names {document}, but it has no profile '{build.name}': add {profile}"
                 )
             (stage / document).parent.mkdir(exist_ok=True)
             timed[Path(document).name] = copy_without_times(executed, stage / f"{document}.ipynb")

@@ -28,7 +28,6 @@ import hashlib
 import itertools
 import json
 import math
-import signal
 import subprocess
 import sys
 import time
@@ -44,7 +43,7 @@ import yaml
 from attnlib.files import write_atomically
 from book.sealing import read_sealed
 
-from .__main__ import making, take_lock
+from .__main__ import DRY, cores, making, stopped_in_order, take_lock
 from .execute import write_whole
 from .kept import say_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
@@ -230,7 +229,7 @@ def run_and_keep(
         Snakemake's exit status.
     """
     started, kept = time.time() - 1, set[str]()  # some file systems count time in seconds
-    with subprocess.Popen(command, pass_fds=tuple(held)) as process:
+    with stopped_in_order(command, held) as process:
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(KEEPING)
@@ -269,7 +268,10 @@ def table(build: Path, sweep: Sweep, before: Mapping[str, str]) -> pd.DataFrame:
         else:
             records = [*read_all(build / "results" / name, sweep.chapter).values()]
         for rows, _ in records:
-            texts = {key: json.dumps(value).strip('"') for key, value in run.shown.items()}
+            texts = {
+                key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                for key, value in run.shown.items()
+            }
             words = pd.DataFrame(texts, index=rows.index)
             tables.append(pd.concat([words, rows.drop(columns=[*run.shown], errors="ignore")], axis=1))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
@@ -287,7 +289,7 @@ def main() -> int:
     """Do what is left of a sweep, then write the table of what there is; returns the exit status."""
     parser = argparse.ArgumentParser(description="Run a chapter with every combination of some parameters.")
     parser.add_argument("file", type=Path, help="says which: see book/pipeline/sweep.py")
-    parser.add_argument("--cores", type=int, default=2, help="runs side by side")
+    parser.add_argument("--cores", type=cores, default=2, help="runs side by side")
     args, extra = parser.parse_known_args()
 
     build = Path("build/sweeps", args.file.stem)
@@ -297,7 +299,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     lock = take_lock(Path("build/.lock"))
-    say_damaged(build)
+    if not DRY & {*extra}:
+        say_damaged(build)
     try:
         before = recorded(sweep) if sweep.record else {}
     except ValueError as error:  # a ParameterError is one
@@ -308,7 +311,6 @@ def main() -> int:
     lay_out(build, sweep)
     targets = [f"{build}/runs/{name}.json" for name in left]
     quiet = ["--quiet", "rules", "host"]  # what is left is how many runs of how many are done
-    signal.signal(signal.SIGINT, lambda *_: None)  # as in `make book`: Snakemake stops its jobs in order
     command = making(targets, args.cores, *quiet, *extra)
     recording = left if sweep.record else []
     status = run_and_keep(command, build, sweep.chapter, recording, [lock.fileno()]) if left else 0
@@ -319,7 +321,9 @@ def main() -> int:
     print(f"{len(done)} of {len(sweep.runs)} runs done; {len(found)} rows in {build}/table.csv")
     for name in sweep.runs:
         if name not in done:
-            print(f"not done: {name}, with parameters/{sweep.chapter}/{name}.yaml; see logs/{name}.txt")
+            log = build / f"logs/{name}.txt"
+            seen = f"; see {log}" if log.exists() else ""
+            print(f"not done: {name}, with {build}/parameters/{sweep.chapter}/{name}.yaml{seen}")
     return status
 
 

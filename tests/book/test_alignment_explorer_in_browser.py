@@ -52,6 +52,14 @@ def point(page, at, row, column, click=False):
     overlay.click(position=place) if click else overlay.hover(position=place)
 
 
+def test_more_cells_and_steps_than_a_call_has_arguments(opened):
+    words = [f"w{n}" for n in range(400)]
+    large = sentence(source=words, targets=[words] * 3, scores=scores(3, 400, 400), truth=None)
+    losses = {"loss": dict.fromkeys(range(200_000), 0.5) | {200_000: 3.0}}
+    page = opened(AlignmentExplorer({"A": large}, [0, 10, 200_000], losses))
+    assert page.locator(".attna-map").count() == 3 and page.locator(CHART).is_visible()
+
+
 def test_every_score_has_a_map_that_changes_with_the_checkpoint_but_for_the_truth(opened):
     page = opened(explorer())
     assert page.locator(".attna-name").all_inner_texts() == NAMES

@@ -560,6 +560,33 @@ def test_of_a_chapter_that_the_book_has_no_longer_nothing_is_left(tmp_path: Path
     assert left == {"runs/first.json", "notebooks/first.ipynb", "results/first/x.parquet"}
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["smoke", "rasp_languages"], "after the profile come options, as Snakemake takes them; got 'rasp_"),
+        (["smoke", "--cores", "0"], "--cores: should be a whole number, 1 or more; got 0"),
+        (["smoke", "--cores", "two"], "--cores: should be a whole number, 1 or more; got two"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_words(
+    monkeypatch, capsys, words: list[str], message: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["book.pipeline", *words])
+    with pytest.raises(SystemExit):
+        building.main()
+    assert message in capsys.readouterr().err
+
+
+def test_a_dry_run_throws_nothing_away(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    damaged = project / "build/smoke/runs/first.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("{")
+    monkeypatch.setattr(sys, "argv", ["book.pipeline", "smoke", "-n"])
+    monkeypatch.setattr(building, "snakemake", lambda *_: [sys.executable, "-c", ""])
+    assert building.main() == 0 and damaged.exists()
+
+
 def test_a_dry_run_says_what_it_would_do() -> None:
     assert "--quiet" in building.snakemake("smoke", 1, [])
     assert "--quiet" not in building.snakemake("smoke", 1, ["-n"])
@@ -677,6 +704,30 @@ while len(begun.read_text().split()) == 3 and not pathlib.Path("go").exists():
     assert begun.read_text().split() == [first, second, third, third], "what is done stays done"
 
 
+@pytest.mark.slow
+def test_a_sweep_that_is_told_to_end_leaves_nothing_running(project: Path) -> None:
+    waits = """\
+import pathlib, time
+with pathlib.Path("begun").open("a") as file:
+    file.write(f"{seconds} ")
+while not pathlib.Path("go").exists():
+    time.sleep(0.1)
+"""
+    write_chapter(project, "first", waits, RECORD)
+    (project / "many.yaml").write_text(SWEEP)
+    begun, log = project / "begun", project / "log"
+    command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "1"]
+    with log.open("w") as said:
+        run = subprocess.Popen(command, **inside(project), stdout=said, stderr=said)
+        while run.poll() is None and not begun.exists():
+            time.sleep(0.1)
+        jobs = psutil.Process(run.pid).children(recursive=True)
+        run.terminate()
+        assert run.wait(60) != 0 and "0 of 2 runs done" in log.read_text()
+    assert len(jobs) >= 2 and all_end(jobs), log.read_text()
+    assert len(begun.read_text().split()) == 1, "none is begun any more"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -742,16 +793,17 @@ def test_a_sweep_of_runs_one_by_one_says_what_each_is_of_and_how_long_it_takes(
 def test_what_is_recorded_is_not_run_again(tmp_path: Path) -> None:
     of_records = tmp_path / "recorded.yaml"
     of_records.write_text(
-        "chapter: algorithmic_reasoning\nrecord: true\nruns:\n- {of: as it is, profile: pretrained}\n"
+        "chapter: algorithmic_reasoning\nrecord: true\nruns:\n"
+        """- {of: 'as it is, "für sich"', profile: pretrained}\n"""
         "- {of: with examples, profile: pretrained, parameters: {few_shot: true}}\n"
         "- {of: never run, profile: pretrained, parameters: {test_samples: 23}}\n"
     )
     asked = sweep_of(of_records)
     found = recorded(asked)
-    assert [asked.runs[name].shown["of"] for name in found] == ["as it is", "with examples"]
+    assert [asked.runs[name].shown["of"] for name in found] == ['as it is, "für sich"', "with examples"]
     assert all(Path(f"results/{asked.chapter}/{record}.parquet").exists() for record in found.values())
     rows = table_of(tmp_path, asked, found)  # though nothing was run
-    assert set(rows["of"]) == {"as it is", "with examples"} and len(rows) > 100
+    assert set(rows["of"]) == {'as it is, "für sich"', "with examples"} and len(rows) > 100
 
 
 def test_records_of_a_sweep_are_kept_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@
 //
 // May be touched for: how the parts follow what the reader chooses. The parts themselves are in their files.
 
-import { capital, clamp, format, largestOf, LONGEST, make, order, range } from "./common.js";
+import { capital, clamp, foreign, format, largestOf, LONGEST, make, order, range } from "./common.js";
 import { BLANK, shade, tintNode } from "./themes.js";
 import { checkbox, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
 import { HeatMap } from "./heat_map.js";
@@ -278,6 +278,7 @@ export class AttentionView extends View {
   }
 
   onTokenKey(event) {
+    if (foreign(event)) return;
     const at = Number(event.target.dataset.query), last = this.queryNodes.length - 1;
     const next = { ArrowLeft: at - 1, ArrowUp: at - 1, ArrowRight: at + 1, ArrowDown: at + 1, Home: 0, End: last, Escape: -1 }[event.key];
     if (next === undefined) return;

@@ -47,6 +47,12 @@ export function largestOf(values) {
   for (let i = 0; i < values.length; i++) if (values[i] > most) most = values[i];
   return most;
 }
+/** The least and the largest of values and zero. */
+export function ends(values) {
+  let [least, most] = [0, 0];
+  for (const value of values) [least, most] = [Math.min(least, value), Math.max(most, value)];
+  return { least, most };
+}
 /** The places of the largest values above zero, largest first. */
 export function order(values, count) {
   const best = [];
@@ -58,6 +64,8 @@ export function order(values, count) {
   }
   return best;
 }
+/** Whether a key is the browser's, as Alt + Left is. */
+export const foreign = ({ altKey, ctrlKey, metaKey }) => altKey || ctrlKey || metaKey;
 export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 // ---------------------------------------------------------------------------- bytes

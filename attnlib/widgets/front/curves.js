@@ -3,6 +3,8 @@
 //
 // May be touched for: the numbers of a chart over training. over_training.js draws it.
 
+import { ends } from "./common.js";
+
 export const stepName = (step) => `step ${step.toLocaleString("en")}`;
 export const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");
 
@@ -26,7 +28,7 @@ export function valueAt({ steps, values }, step) {
 /** The ends of the value axis and its ticks: 0 to 1 for shares, down to -1 where they can be negative. */
 export function valueAxis(curves) {
   const values = curves.flatMap(({ values }) => values).filter((value) => value !== null);
-  const low = Math.min(0, ...values), high = Math.max(0, ...values);
+  const { least: low, most: high } = ends(values);
   const rough = (high - low) / 2, power = 10 ** Math.floor(Math.log10(rough || 1));
   const step = low >= -1 && high <= 1 ? 0.5 : power * [1, 2, 5, 10].find((part) => part * power >= rough);
   const from = Math.floor(low / step) * step, to = high <= 1 && low >= -1 ? 1 : Math.ceil(high / step) * step;

@@ -7,7 +7,7 @@
 // May be touched for: how the parts follow what the reader chooses and what the model writes. The parts themselves
 // are in their files; where rows come from is the business of who extends it.
 
-import { clamp, LONGEST, make, order, range, sum, visible } from "./common.js";
+import { clamp, foreign, LONGEST, make, order, range, sum, visible } from "./common.js";
 import { checkbox, field, folded, tableHead, tableRow, View } from "./view.js";
 import { HeatMap } from "./heat_map.js";
 import { cellText, describe, largest, layerNumber, rowOf, stack, tokenName, topOf } from "./generation_data.js";
@@ -253,6 +253,7 @@ export class GenerationView extends View {
   }
 
   onTokenKey(event) {
+    if (foreign(event)) return;
     const { generated: g, data, layer } = this, last = this.passage.generatedNodes.length - 1;
     const next = { ArrowLeft: g - 1, ArrowUp: g - 1, ArrowRight: g + 1, ArrowDown: g + 1, Home: 0, End: last }[event.key];
     const step = { PageUp: -1, PageDown: 1 }[event.key];

@@ -3,7 +3,7 @@
 //
 // May be touched for: the small pictures. The heat map of the chosen head is heat_map.js.
 
-import { canvas, clamp, largestOf, make, range, rest, surface } from "./common.js";
+import { canvas, clamp, foreign, largestOf, make, range, rest, surface } from "./common.js";
 import { bitmap } from "./themes.js";
 import { placeName, smallOf } from "./attention_data.js";
 
@@ -99,6 +99,7 @@ export class HeadPictures {
   }
 
   onKey(event) {
+    if (foreign(event)) return;
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step) return;
     event.preventDefault();

@@ -6,7 +6,7 @@
 //
 // May be touched for: cells, labels, legend, zoom.
 
-import { canvas, clamp, fit, FONT, isolated, make, surface, tick } from "./common.js";
+import { canvas, clamp, fit, FONT, foreign, isolated, make, surface, tick } from "./common.js";
 import { bitmap, shrunk } from "./themes.js";
 import "./heat_map.css";
 
@@ -164,8 +164,9 @@ export class HeatMap {
   }
 
   onKey(event) {
+    if (foreign(event)) return;
     const step = { "+": 1, "=": 1, "-": -1 }[event.key];
-    if (!step || event.ctrlKey || event.metaKey) return this.react.key(event);
+    if (!step) return this.react.key(event);
     this.react.zoom(step);
   }
 

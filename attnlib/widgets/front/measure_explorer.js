@@ -5,7 +5,7 @@
 //
 // May be touched for: the sides, and what is said of a token and of the sources' places.
 
-import { make, visible } from "./common.js";
+import { foreign, make, visible } from "./common.js";
 import { connect, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
 import { number, ordinal, unpackScores } from "./scores_data.js";
 import { tintNode } from "./themes.js";
@@ -172,6 +172,7 @@ class MeasureView extends View {
 
   /** Left and right lead to other tokens, up and down to the same token of the other side, escape to none. */
   onKey(event) {
+    if (foreign(event)) return;
     const { sides } = this, at = tokenAt(event), side = sides.findIndex(({ row }) => row.text.contains(event.target));
     if (at < 0 || side < 0) return;
     const place = event.key === "Escape" ? [-1, side] : lead(event, at, side, sides.length, this.data.tokens.length);

@@ -2,7 +2,7 @@
 //
 // May be touched for: another form of what attnlib.widgets.scores stores. Nothing here is drawn.
 
-import { sum } from "./common.js";
+import { ends, sum } from "./common.js";
 import { inflateItem } from "./inflate.js";
 import { signed } from "./curves.js";
 
@@ -15,8 +15,7 @@ export function unpackScores(model, index) {
     const { moments, scale, signed } = score;
     const value = (step) => { const part = signed ? (step - 128) / 127 : step / 255; return scale * part * Math.abs(part); };
     const values = Array.from({ length: moments }, () => Float32Array.from(all.subarray(at, (at += places)), value));
-    const ends = { least: Math.min(0, ...values.map((all) => Math.min(...all))), most: Math.max(0, ...values.map((all) => Math.max(...all))) };
-    return { ...score, ...ends, values };
+    return { ...score, ...ends(values.flatMap((all) => Object.values(ends(all)))), values };
   });
   return { ...found, scores };
 }

@@ -6,7 +6,7 @@
 //
 // May be touched for: how the parts follow what the reader chooses. What one of them looks like is its explorer's.
 
-import { capital, make } from "./common.js";
+import { capital, foreign, make } from "./common.js";
 import { checkbox, connect, folded, View } from "./view.js";
 import { magnitude, unpackScores } from "./scores_data.js";
 import { OverTraining } from "./over_training.js";
@@ -147,6 +147,7 @@ export class ScoresView extends View {
 
   /** Page up and down lead to another checkpoint, escape to no token, and others where `lead` says: [token, node to focus]. */
   onKey(event) {
+    if (foreign(event)) return;
     const step = { PageUp: -1, PageDown: 1 }[event.key], place = event.key === "Escape" ? [-1] : this.lead(event);
     if (!step && !place) return;
     event.preventDefault();

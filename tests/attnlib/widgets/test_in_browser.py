@@ -204,6 +204,26 @@ def test_what_is_typed_in_one_go_and_a_row_with_its_key_are_one_step(opened) -> 
     assert "No query selected" in page.locator("[aria-live]").last.inner_text()
 
 
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_keys_pressed_with_alt_ctrl_or_cmd_are_the_browsers(opened, name: str) -> None:
+    """Alt and left leads back, Ctrl and end to the page's end."""
+    page = opened(EXPLORERS[name][0](title="T"))
+    page.evaluate("addEventListener('keydown', (event) => { window.taken = event.defaultPrevented; })")
+    shown, places = looks(page), page.locator(".attnx [tabindex='0']:visible")
+    for place in places.all():
+        for held, key in (("alt", "ArrowLeft"), ("ctrl", "End"), ("meta", "ArrowRight")):
+            place.evaluate(PRESSED, [held, key])
+            assert page.evaluate("taken") is False and looks(page) == shown, (held, key)
+    assert places.count()
+
+
+PRESSED = """(node, [held, key]) => {
+  const how = { key, bubbles: true, cancelable: true, [`${held}Key`]: true };
+  node.dispatchEvent(new KeyboardEvent("keydown", how));
+}"""
+"""Presses a key on a node while another is held; the browser itself then does nothing."""
+
+
 def test_a_link_holds_lines_colours_and_the_key_too(opened) -> None:
     page = opened(AttentionExplorer(list("abcd"), torch.full((1, 1, 4, 4), 0.25)))
     page.get_by_label("What the strongest colour stands for").select_option("shown")

@@ -29,7 +29,10 @@ def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
     hard, easy = (
         one(study, metric="learned", budget=200, task=task) for task in ("permutations of 40", "40 of 60")
     )
-    both_ways = one(study, metric="learned", budget=200, task="permutations of 40, both directions")
+    both_ways, two_more = (
+        one(study, metric="learned", budget=200, task=task)
+        for task in ("permutations of 40, both directions", "40 of 42")
+    )
     apart = one(study, metric="learned, less permutations of 40", budget=200, task="40 of 60")
     longer = rows[rows["setting"].str.startswith(LONGER) & rows["metric"].eq("learned")]
     soon, late = (one(longer, task="permutations of 40", budget=budget) for budget in (200, 400))
@@ -39,7 +42,8 @@ def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
         f"{easy.count:.0f} of {easy.n} to copy 40 out of 60: a difference of {points(apart)}.",
         f"It is later, not never: of {soon.n} models that were trained on, {soon.count:.0f} learn "
         f"permutations within 200 steps, {late.count:.0f} within 400. With an encoder that reads in both "
-        f"directions, {both_ways.count:.0f} of {both_ways.n} do within 200.",
+        f"directions, {both_ways.count:.0f} of {both_ways.n} do within 200; where two of 42 symbols are not "
+        f"there, {two_more.count:.0f} of {two_more.n}.",
         crux("difference of models that learn, against none", apart, 0.0),
     )
 

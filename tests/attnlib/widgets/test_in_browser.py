@@ -76,10 +76,12 @@ def test_a_picture_is_the_same_wherever_the_page_is_scrolled_to(opened, tmp_path
 
 
 PAINTED = """() => {
-  const { port1, port2 } = new MessageChannel(), card = document.querySelector('.attnx');
+  const card = document.querySelector(".attnx"), probe = document.createElement("div");
+  document.body.append(probe);
   window.painted = [];
-  port1.onmessage = () => painted.push(card.className);  // posted before a frame is painted, read after it
-  const look = () => { port2.postMessage(0); requestAnimationFrame(look); };
+  // Told of a new size once a frame's other callbacks have run, and before it is painted.
+  new ResizeObserver(() => painted.push(card.className)).observe(probe);
+  const look = () => { probe.style.width = `${painted.length % 2}px`; requestAnimationFrame(look); };
   requestAnimationFrame(look);
 }"""
 """Knows as `painted` the classes of the card in every frame."""

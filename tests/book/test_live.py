@@ -85,7 +85,7 @@ def test_the_server_changes_what_is_seen_and_not_what_is_kept(tmp_path: Path) ->
 def test_a_kernel_knows_what_the_run_has_glued() -> None:
     """In a process of its own: the startup file changes `myst_nb`."""
     startup = ROOT / "book/pipeline/live_startup.py"
-    (said,) = re.findall(r"PYTHONSTARTUP=\$\(CURDIR\)/(\S+)", (ROOT / "Makefile").read_text())
+    (said,) = re.findall(r'PYTHONSTARTUP="\$\(CURDIR\)/(\S+)"', (ROOT / "Makefile").read_text())
     assert ROOT / said == startup
     code = (
         f"exec(open({str(startup)!r}).read())\n"

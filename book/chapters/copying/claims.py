@@ -61,8 +61,8 @@ def hint_is_missing(rows: pd.DataFrame) -> Outcome:
         "not settled" if hard.high >= easy.low else "in part" if hard.low > CHANCE else "holds",
         f"At step 20, even attention tells the symbol to copy from another in {number(hard)} of the cases in "
         f"permutations, in {number(easy)} in 40 out of 60 (chance: {CHANCE:.2f}; n = {hard.n} each).",
-        f"At step 200, in {late.value:.2f} in permutations, too. With 20 steps of the "
-        f"easy task as a start, {start.count:.0f} of {start.n} small models learn permutations within 100.",
+        f"At step 200, in {late.value:.2f} in permutations, too. With 20 steps of the easy task as a start, "
+        f"{start.count:.0f} of {start.n} small models learn permutations within 100 more.",
         crux("hint in permutations, against 40 out of 60", hard, easy.value),
     )
 

@@ -10,8 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -24,8 +24,10 @@ PROFILES = ("smoke", "quick", "paper")
 READ = ("attnlib", "book", "notebooks", "results")
 """The folders that a build reads."""
 
-DRY = {"-n", "--dry-run", "--dryrun"}
-"""What has Snakemake only say what it would do."""
+
+def is_dry(options: list[str]) -> bool:
+    """Whether Snakemake is only to say what it would do."""
+    return not {"-n", "--dry-run", "--dryrun"}.isdisjoint(options)
 
 
 def cores(text: str) -> int:
@@ -61,7 +63,7 @@ def take_lock(path: Path) -> IO[str]:
 
 def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
     """The command line of one build."""
-    quiet = [] if DRY & {*extra} else ["--quiet", "all"]
+    quiet = [] if is_dry(extra) else ["--quiet", "all"]
     target = f"build/{profile}/html/index.html"
     return making([target], cores, *quiet, "--config", f"profile={profile}", *extra)
 
@@ -76,35 +78,20 @@ def making(targets: Iterable[str], cores: int, *more: str) -> list[str]:
     return [sys.executable, "-m", "snakemake", *targets, *options, *more]
 
 
-@contextmanager
-def stopped_in_order(command: list[str], held: Collection[int]) -> Iterator[subprocess.Popen[bytes]]:
-    """Snakemake, which stops its jobs and itself when this process is told to end; then this one ends, too.
+def end_in_order() -> None:
+    """Have Snakemake stop its jobs and itself when this process is told to end, which only waits for it.
 
-    Ctrl-C goes to all of them: this process only has to wait. SIGTERM goes to it alone, so it is handed on.
-
-    Args:
-        command: the command line.
-        held: files that stay open until Snakemake itself is gone.
+    Ctrl-C goes to all of them. SIGTERM goes to this process alone, so it is handed on.
     """
-    with subprocess.Popen(command, pass_fds=tuple(held)) as process:
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, _interrupt_the_others)
 
-        def interrupt(*_: object) -> None:
-            with suppress(psutil.NoSuchProcess):
-                told = psutil.Process(process.pid)
-                for each in (told, *told.children(recursive=True)):
-                    with suppress(psutil.NoSuchProcess, ProcessLookupError):
-                        if os.getpgid(each.pid) == os.getpgrp():  # kernels are their chapter's to end
-                            each.send_signal(signal.SIGINT)
 
-        before = {
-            told: signal.signal(told, do)
-            for told, do in ((signal.SIGINT, lambda *_: None), (signal.SIGTERM, interrupt))
-        }
-        try:
-            yield process
-        finally:
-            for told, do in before.items():
-                signal.signal(told, do)
+def _interrupt_the_others(*_: object) -> None:
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(each.pid) == os.getpgrp():  # kernels have others: they are their chapter's to end
+                each.send_signal(signal.SIGINT)
 
 
 def files_read() -> set[Path]:
@@ -123,15 +110,17 @@ def main() -> int:
         parser.error(f"after the profile come options, as Snakemake takes them; got {extra[0]!r}")
 
     lock = take_lock(Path("build/.lock"))
-    if not DRY & {*extra}:
+    if not is_dry(extra):
         say_damaged(build := Path("build", args.profile))
         discard_others(build, chapters_of(args.profile))
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     before = page.stat().st_mtime_ns if page.exists() else None
     read = files_read()
-    with stopped_in_order(snakemake(args.profile, args.cores, extra), held=[lock.fileno()]) as run:
-        status = run.wait()
-    if DRY & {*extra} or (status == 0 and not page.exists()):  # or less was asked for than the page
+    end_in_order()
+    # Handing the lock on keeps it held until Snakemake itself is gone.
+    run = subprocess.Popen(snakemake(args.profile, args.cores, extra), pass_fds=(lock.fileno(),))
+    status = run.wait()
+    if is_dry(extra) or (status == 0 and not page.exists()):  # or less was asked for than the page
         return status
     if status == 0:
         if page.stat().st_mtime_ns == before:

@@ -29,7 +29,11 @@ def pictures(notebook: Path) -> Iterator[tuple[str, bytes]]:
         FileNotFoundError: there is no such notebook.
         nbformat.reader.NotJSONError: it is none.
     """
-    for cell in nbformat.read(notebook, as_version=4).cells:
+    try:
+        cells = nbformat.read(notebook, as_version=4).cells
+    except (nbformat.ValidationError, AttributeError) as error:  # JSON, but of something else
+        raise nbformat.reader.NotJSONError(f"it is no notebook ({error})") from error
+    for cell in cells:
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             name = json.loads(data.get(SAID, "{}")).get("name")
@@ -48,13 +52,7 @@ def main() -> None:
         chosen.folder.mkdir(parents=True, exist_ok=True)
         for name, content in found.items():
             write_atomically(chosen.folder / name, content)
-    except (
-        OSError,
-        CheckpointError,
-        nbformat.reader.NotJSONError,
-        nbformat.ValidationError,
-        AttributeError,
-    ) as error:
+    except (OSError, CheckpointError, nbformat.reader.NotJSONError) as error:
         sys.exit(f"{chosen.notebook} cannot be read, or {chosen.folder} not be written to: {error}")
     if not found:
         sys.exit(f"{chosen.notebook} holds no captioned figure: run it first, by papermill or make book.")

@@ -43,7 +43,7 @@ import yaml
 from attnlib.files import write_atomically
 from book.sealing import read_sealed
 
-from .__main__ import DRY, cores, making, stopped_in_order, take_lock
+from .__main__ import cores, end_in_order, is_dry, making, take_lock
 from .execute import write_whole
 from .kept import say_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
@@ -229,7 +229,7 @@ def run_and_keep(
         Snakemake's exit status.
     """
     started, kept = time.time() - 1, set[str]()  # some file systems count time in seconds
-    with stopped_in_order(command, held) as process:
+    with subprocess.Popen(command, pass_fds=tuple(held)) as process:
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(KEEPING)
@@ -299,7 +299,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     lock = take_lock(Path("build/.lock"))
-    if not DRY & {*extra}:
+    if not is_dry(extra):
         say_damaged(build)
     try:
         before = recorded(sweep) if sweep.record else {}
@@ -311,6 +311,7 @@ def main() -> int:
     lay_out(build, sweep)
     targets = [f"{build}/runs/{name}.json" for name in left]
     quiet = ["--quiet", "rules", "host"]  # what is left is how many runs of how many are done
+    end_in_order()
     command = making(targets, args.cores, *quiet, *extra)
     recording = left if sweep.record else []
     status = run_and_keep(command, build, sweep.chapter, recording, [lock.fileno()]) if left else 0

@@ -44,9 +44,7 @@ LOOKS = """view => {
 def sent(page):
     """The address, once it has been told."""
     page.wait_for_function("location.hash.startsWith('#explorer=')")
-    page.evaluate(
-        "new Promise((told) => setTimeout(told, 350))"
-    )  # by the clock of the page, which tells it after 300
+    page.evaluate("new Promise((told) => setTimeout(told, 350))")  # the page's own clock: it tells after 300
     return page.evaluate("location.href")
 
 

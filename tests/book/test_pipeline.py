@@ -351,9 +351,13 @@ def test_every_captioned_picture_of_a_notebook_is_written_with_its_numbers(
     assert (folder / "a-line.svg").read_text().startswith("<?xml")
     np.testing.assert_array_equal(np.load(folder / "a-map.npz")["attention"], np.eye(2))
     assert "4 files of 2 figures and tables" in capsys.readouterr().out
+    for name, text in (("object", "{}"), ("list", "[]")):
+        (tmp_path / name).write_text(text)
     for path, why in (
         (tmp_path / "no.ipynb", "No such file"),
         (folder / "a-line.csv", "not appear to be JSON"),
+        (tmp_path / "object", "it is no notebook"),
+        (tmp_path / "list", "it is no notebook"),
     ):
         with pytest.raises(SystemExit, match=why):
             run(path)
@@ -482,10 +486,19 @@ def test_a_model_that_was_fetched_since_is_laid_beside_pages_that_need_nothing_e
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["book.pipeline", "smoke"])
     monkeypatch.setattr(building, "snakemake", lambda *_: [sys.executable, "-c", ""])
+    monkeypatch.setattr(building, "end_in_order", lambda: None)  # the signals are the tests' own
     monkeypatch.setattr("attnlib.models.pretrained.gguf_of_default", lambda: kept)
     assert building.main() == 0 and "Nothing to be done" in capsys.readouterr().out
     assert (html / "models" / BOOK.file).read_bytes() == b"GGUF"
     assert not (html / "models.unfinished").exists()
+
+
+def test_pages_of_a_book_that_was_not_built_say_what_makes_it(project: Path, monkeypatch) -> None:
+    monkeypatch.chdir(project)
+    with pytest.raises(BookError, match=r"first.ipynb is not there: `make book PROFILE=smoke` makes it"):
+        assemble(Path("build/smoke"), Path("stage"))
+    with pytest.raises(BookError, match=r"has no profile 'other': add notebooks/profiles/first/other\.yaml"):
+        assemble(Path("build/other"), Path("stage"))
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
@@ -584,6 +597,7 @@ def test_a_dry_run_throws_nothing_away(project: Path, monkeypatch: pytest.Monkey
     damaged.write_text("{")
     monkeypatch.setattr(sys, "argv", ["book.pipeline", "smoke", "-n"])
     monkeypatch.setattr(building, "snakemake", lambda *_: [sys.executable, "-c", ""])
+    monkeypatch.setattr(building, "end_in_order", lambda: None)  # the signals are the tests' own
     assert building.main() == 0 and damaged.exists()
 
 

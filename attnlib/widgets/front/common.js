@@ -42,17 +42,16 @@ export const tick = (weight) => String(Number(weight.toPrecision(2)));
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 export const range = (count) => [...Array(count).keys()];
 export const sum = (values) => values.reduce((a, b) => a + b, 0);
-export function largestOf(values) {
-  let most = 0;
-  for (let i = 0; i < values.length; i++) if (values[i] > most) most = values[i];
-  return most;
-}
 /** The least and the largest of values and zero. */
 export function ends(values) {
-  let [least, most] = [0, 0];
-  for (const value of values) [least, most] = [Math.min(least, value), Math.max(most, value)];
+  let least = 0, most = 0;
+  for (let i = 0; i < values.length; i++) {
+    if (values[i] < least) least = values[i];
+    else if (values[i] > most) most = values[i];
+  }
   return { least, most };
 }
+export const largestOf = (values) => ends(values).most;
 /** The places of the largest values above zero, largest first. */
 export function order(values, count) {
   const best = [];

@@ -15,7 +15,7 @@ export function unpackScores(model, index) {
     const { moments, scale, signed } = score;
     const value = (step) => { const part = signed ? (step - 128) / 127 : step / 255; return scale * part * Math.abs(part); };
     const values = Array.from({ length: moments }, () => Float32Array.from(all.subarray(at, (at += places)), value));
-    return { ...score, ...ends(values.flatMap((all) => Object.values(ends(all)))), values };
+    return { ...score, ...ends(values.map(ends).flatMap(Object.values)), values };
   });
   return { ...found, scores };
 }

@@ -41,7 +41,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlib.attribution.again import Copies, falls, places
-from attnlib.attribution.prompts import Prompts, measure
+from attnlib.attribution.prompts import Prompts, check_token, measure
 from attnlib.attribution.stream import passing, slope, stream_of
 from attnlib.models.attention import AttentionCall, evaluating
 from attnlib.models.attention.forward import first_position, logits_of
@@ -80,8 +80,11 @@ def blank_out(
         Positive for tokens that speak for the target.
 
     Raises:
-        ValueError: the query can see no token but itself, or the model predicts none.
+        ValueError: the query can see no token but itself, or the model predicts none, or does not read the
+            `replacement`.
     """
+    if replacement is not None:
+        check_token(model, "replacement", replacement)
     causal = is_causal(model)
     ids = prompts.ids[:, : prompts.query + 1] if causal else prompts.ids
     if ids.shape[1] < 2:

@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnlib.attribution.prompts import Prompts, measure
+from attnlib.attribution.prompts import Prompts, check_token, measure
 from attnlib.attribution.stream import embedding_of, passing, slope, stream_of
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
@@ -80,7 +80,8 @@ def integrated_gradients(
         batch_size: how many points are differentiated at once.
 
     Raises:
-        ValueError: there are no steps; or as in `gradient_x_embedding`.
+        ValueError: there are no steps; the model does not read the `baseline`; or as in
+            `gradient_x_embedding`.
     """
     if steps < 1:
         raise ValueError(f"steps should be at least 1; got {steps}")
@@ -88,6 +89,7 @@ def integrated_gradients(
     embedded, logits = stream_of(model, ids, prompts.query)
     start = torch.zeros_like(embedded[:1, :1])
     if baseline is not None:
+        check_token(model, "baseline", baseline)
         start = embedding_of(model)(torch.full_like(ids[:1, :1], baseline)).detach()
     away, aimed = embedded - start, prompts.aimed(logits)
     exact = torch.promote_types(away.dtype, torch.float32)  # half precision has no node close to the baseline

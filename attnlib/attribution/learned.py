@@ -59,7 +59,7 @@ def learned_heads(
     Args:
         model: as in `attention_of_heads` and `keys_hidden`.
         questions: what is learned from, prompts of one length and query at a time.
-        ablations: random halves of each.
+        ablations: random halves of each, at least 2: it is learned from how their answers differ.
         penalty: `r`, as a share of the mean over heads of what the squares of their sums come to.
         seed: of the halves.
 
@@ -67,8 +67,10 @@ def learned_heads(
         A measure as those of `METHODS`; its scores have a sign. `method.weights` are the weights.
 
     Raises:
-        ValueError: there is no question to learn from: none whose answer changes.
+        ValueError: there are fewer than 2 ablations, or no question to learn from: none whose answer changes.
     """
+    if ablations < 2:
+        raise ValueError(f"ablations should be at least 2, whose answers can differ; got {ablations}")
     squares, products = 0.0, 0.0
     for some in questions:
         check_prompt(model, some.ids, None)

@@ -33,7 +33,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlib.generators.base import moved
-from attnlib.models.attention.forward import Mask, check_prompt
+from attnlib.models.attention.forward import Mask, check_prompt, vocabulary_of
 from attnlib.rollout.dense import token_indices
 
 Method = Callable[..., Float[Tensor, "batch key"]]
@@ -107,6 +107,13 @@ class Prompts(NamedTuple):
             return self.score(logits)
         chosen = logits.gather(1, self.target[:, None])[:, 0]
         return chosen.to(torch.promote_types(chosen.dtype, torch.float32))
+
+
+def check_token(model: nn.Module, name: str, token: int) -> None:
+    """Raise a `ValueError` for a token, given as `name`, that `model` does not read."""
+    size = vocabulary_of(model)
+    if size is not None and not 0 <= token < size:
+        raise ValueError(f"{name} should be a token id from 0 to {size - 1}; got {token}")
 
 
 def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.attribution import ablating, attention, decomposition, disturbing, gradients, lrp, replacing
@@ -89,7 +89,7 @@ def attributions(
     model: nn.Module,
     input_ids: Int[Tensor, "batch token"] | Int[Tensor, " token"],
     methods: Methods,
-    attention_mask: Mask = None,
+    attention_mask: Mask | Int[Tensor, " token"] | Bool[Tensor, " token"] = None,
     query: int = -1,
     target: Target = None,
     foil: Target = None,
@@ -103,7 +103,7 @@ def attributions(
         methods: names of `METHODS`, or functions of your own, `f(model, input_ids, attention_mask=None,
             query=-1, target=None, foil=None)`, which get prompts of one length without padding. Those that
             also take `counterfactual=None` are given it, too, if there is one.
-        attention_mask: 1 for tokens, 0 for padding, on either side; `[batch token]`, also of one prompt.
+        attention_mask: 1 for tokens, 0 for padding, on either side; of the shape of `input_ids`.
         query: the position that predicts, among an example's own tokens; negative ones from their end.
         target: the predicted token (one for all, or one each); the model's own prediction by default.
         foil: explain the target's score minus that of this token.
@@ -120,6 +120,9 @@ def attributions(
     """
     chosen, one = named(methods), getattr(input_ids, "ndim", 2) == 1
     ids = input_ids[None] if one else input_ids
-    other = counterfactual[None] if one and counterfactual is not None else counterfactual
-    found = ask(model, ids, chosen, attention_mask, query, target, foil, other)
+    mask, other = (
+        given[None] if one and isinstance(given, Tensor) and given.ndim == 1 else given
+        for given in (attention_mask, counterfactual)
+    )
+    found = ask(model, ids, chosen, mask, query, target, foil, other)
     return {name: scores[0] for name, scores in found.items()} if one else found

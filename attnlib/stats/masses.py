@@ -37,10 +37,12 @@ def mass_table(
         "not enough data".
 
     Raises:
-        ValueError: a column is missing.
+        ValueError: there is no such measure, or a column is missing.
     """
     if measures is None:
         measures = [str(name) for name in rows if name in UNIFORM]
+    if unknown := [name for name in measures if name not in UNIFORM]:
+        raise ValueError(f"measures should be out of {[*UNIFORM]}, which have a uniform level; got {unknown}")
     missing = [name for name in measures if name not in rows or UNIFORM[name] not in rows]
     if missing or not measures:
         raise ValueError(

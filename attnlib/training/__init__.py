@@ -3,7 +3,7 @@
 from attnlib.files import CheckpointError
 from attnlib.training.cache import trained
 from attnlib.training.loop import Event, also_before, fit
-from attnlib.training.objectives import attention_error, exact_match, token_accuracy, token_loss, token_scores
+from attnlib.training.objectives import attention_error, token_loss, token_scores
 from attnlib.training.plan import History, Plan
 
 __all__ = [
@@ -13,9 +13,7 @@ __all__ = [
     "Plan",
     "also_before",
     "attention_error",
-    "exact_match",
     "fit",
-    "token_accuracy",
     "token_loss",
     "token_scores",
     "trained",

@@ -201,13 +201,3 @@ def token_scores(model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
     right, asked = score_samples(model, batches).T
     whole = (right == asked)[asked > 0].double()
     return {"accuracy": float(right.sum() / asked.sum()), "exact_match": float(whole.mean())}
-
-
-def token_accuracy(model: nn.Module, batches: Iterable[Any]) -> float:
-    """Share of predicted tokens that are right: the `accuracy` of `token_scores`."""
-    return token_scores(model, batches)["accuracy"]
-
-
-def exact_match(model: nn.Module, batches: Iterable[Any]) -> float:
-    """Share of samples with every predicted token right: the `exact_match` of `token_scores`."""
-    return token_scores(model, batches)["exact_match"]

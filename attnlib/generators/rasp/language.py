@@ -224,16 +224,18 @@ class Language:
         that has few sequences, a split may have none, or more than its share.
 
         Args:
-            n: how many.
+            n: how many, at least 1.
             split: "train", "valid" or "test".
             seed: same seed, same sequences, on every machine.
             min_length: shortest length, in symbols.
             max_length: longest length, in symbols.
 
         Raises:
-            ValueError: if there is no such split, lengths are not in order, or hardly any sequence that short
-                is in the split.
+            ValueError: if none is wanted, there is no such split, lengths are not in order, or hardly any
+                sequence that short is in the split.
         """
+        if n < 1:
+            raise ValueError(f"n should be at least 1; got {n}")
         if not 1 <= min_length <= max_length:
             raise ValueError(
                 f"lengths must obey 1 <= min_length <= max_length; got {min_length}, {max_length}"

@@ -67,9 +67,11 @@ def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
         changes: by layer, from 0.
 
     Raises:
-        ValueError: it is a model of another kind.
+        ValueError: it is a model of another kind, or has no such layer.
     """
     modules = attention_modules(model)
+    if beyond := [layer for layer in changes if not 0 <= layer < len(modules)]:
+        raise ValueError(f"changes should be of layers from 0 to {len(modules) - 1}; got {beyond}")
     with _opened(model, Block({id(modules[layer]): change for layer, change in changes.items()})):
         yield
 

@@ -155,3 +155,5 @@ def test_learned_weights_are_ridge_regression_on_what_ablations_do():
 def test_nothing_can_be_learned_of_nothing():
     with pytest.raises(ValueError, match="a question to learn from"):
         learned_heads(made(), [])
+    with pytest.raises(ValueError, match="ablations should be at least 2, whose answers can differ; got 1"):
+        learned_heads(made(), [], ablations=1)

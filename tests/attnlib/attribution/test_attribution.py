@@ -175,6 +175,14 @@ def test_a_function_of_your_own_is_as_good():
         attributions(model, IDS, {"mine": lambda model, ids, **asked: ids[:, 1:].float()})
 
 
+def test_one_prompt_has_a_mask_of_its_own():
+    model, mask = _own(), torch.ones_like(IDS[0])
+    mask[:4] = 0
+    (expected,) = attributions(model, IDS[:1], "rollout", mask[None]).values()
+    for given in (mask, mask.bool(), mask[None]):
+        assert torch.equal(attributions(model, IDS[0], "rollout", given)["rollout"], expected[0])
+
+
 def test_targets_and_foils():
     model, ids = _own(), IDS[:1]
     with torch.no_grad():

@@ -17,7 +17,9 @@ from attnlib.attribution.disturbing import (
     atman,
     attention_knockout,
     attribution_patching,
+    blank_out,
 )
+from attnlib.attribution.gradients import integrated_gradients
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention.inputs import inputs_changed, keys_hidden
 from attnlib.models.causal import is_causal
@@ -246,6 +248,16 @@ def test_options_that_cannot_be():
         atman(_own(), IDS, suppression=1.5)
     with pytest.raises(ValueError, match='queries should be "query" or "all"; got \'later\''):
         attention_knockout(_own(), IDS, queries="later")
+    size = _own().config.vocabulary
+    for token in (-1, size):
+        with pytest.raises(
+            ValueError, match=f"replacement should be a token id from 0 to {size - 1}; got {token}"
+        ):
+            blank_out(_own(), IDS, replacement=token)
+        with pytest.raises(
+            ValueError, match=f"baseline should be a token id from 0 to {size - 1}; got {token}"
+        ):
+            integrated_gradients(_own(), IDS, baseline=token)
 
 
 def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():

@@ -193,6 +193,7 @@ def test_models_are_as_large_as_the_papers_or_as_needed():
         (lambda: language("sort", 10).outputs("cat"), "'cat' has 't'"),
         (lambda: language("sort", 10).outputs(""), "the text is empty"),
         (lambda: language("sort").peek(0), "n should be at least 1; got 0"),
+        (lambda: language("sort").sequences(0), "n should be at least 1; got 0"),
         (lambda: language("sort").sequences(1, max_length=0), "1 <= min_length <= max_length"),
         (lambda: language("dyck1_ptf").sequences(999, split="test", max_length=1), "allow longer ones"),
         (

@@ -207,6 +207,8 @@ def test_without_a_reference_there_is_accuracy_only(batches):
     assert "rollout" not in rows and len(rows) == int((batch.target_ids != IGNORE).sum())
     with pytest.raises(ValueError, match="columns of masses"):
         mass_table(rows)
+    with pytest.raises(ValueError, match=r"measures should be out of .*; got \['probability'\]"):
+        mass_table(rows, measures=["probability"])
 
 
 def test_padding_in_front_is_refused(batches):

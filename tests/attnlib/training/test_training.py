@@ -28,10 +28,8 @@ from attnlib.training import (
     CheckpointError,
     Plan,
     also_before,
-    exact_match,
     fit,
     run,
-    token_accuracy,
     token_loss,
     token_scores,
 )
@@ -662,7 +660,6 @@ def test_scores_count_tokens_not_batches():
         batch([[5]], [[IGNORE]]),  # nothing asked
     ]
     model = Fixed()
-    assert token_accuracy(model, batches) == pytest.approx(4 / 6)
-    assert exact_match(model, batches) == pytest.approx(1 / 3)
+    assert token_scores(model, batches) == pytest.approx({"accuracy": 4 / 6, "exact_match": 1 / 3})
     assert math.isnan(token_scores(model, [])["accuracy"])
     assert model.training, "left in the mode it had"

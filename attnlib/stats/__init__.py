@@ -10,7 +10,7 @@ from attnlib.stats.masses import mass_table, sample_rows
 from attnlib.stats.ragged import Ragged, RunScores, split_rows
 from attnlib.stats.rank_measures import kendall_tau, spearman, top_match
 from attnlib.stats.reference import reference_mass
-from attnlib.stats.seeds import over_left_out, over_seeds, table_over_seeds
+from attnlib.stats.seeds import over_left_out, over_seeds, p_over_seeds, table_over_seeds
 from attnlib.stats.significance import Comparison, compare
 from attnlib.stats.summaries import summarise
 

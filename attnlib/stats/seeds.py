@@ -128,6 +128,20 @@ def table_over_seeds(
     return pd.DataFrame(table, columns=columns)
 
 
+def p_over_seeds(table: pd.DataFrame) -> Float[np.ndarray, " row"]:
+    r"""Two-sided p that the mean of each row is 0, by Student's test, from its 95 % interval.
+
+    $p = 2\,P(T_{k-1} > |\bar x| \sqrt k / s)$, with the standard error that the interval has. Where all $x_i$
+    are 0, it is 1; of one seed, NaN.
+
+    Args:
+        table: of `table_over_seeds`, of numbers that are no shares: intervals that are cut have lost it.
+    """
+    spare, half = table["n"] - 1, (table["high"] - table["low"]) / 2
+    ratio = (table["value"].abs() * scipy.stats.t.ppf(0.975, spare) / half).fillna(0.0)
+    return np.asarray(2 * scipy.stats.t.sf(ratio, spare))
+
+
 def over_left_out(
     without: Sequence[float] | Float[np.ndarray, " seed"],
     draws: Float[np.ndarray, " draw"] | None = None,

@@ -391,8 +391,8 @@ def test_verdicts_ask_for_chance_and_for_the_papers_figure():
         rows.append(place | {"metric": "A_hat", "value": 0.08, "low": 0.07, "high": 0.09})
     found = paper_verdicts(pd.DataFrame(rows), table, "A(alpha, beta_uf)", "A_hat").set_index("task")
     told = found["verdict"].to_dict()
-    assert told["IMDB"] == "above chance, as high as the paper's"
-    assert told["Furd"] == "at chance, lower than the paper's"
+    assert told["IMDB"] == "above chance, not told from the paper's"
+    assert told["Furd"] == "not told from chance, lower than the paper's"
     assert told["Amazon"] == "above chance, higher than the paper's"
     assert told["SST"] == "above chance" and found.loc["SST", "paper"] == "not found"
     assert found.loc["IMDB", "paper"] == "52.55" and found.loc["IMDB", "here"] == "55.0 [50.0, 60.0]"

@@ -12,7 +12,7 @@ from book.chapters.classification.recorded import (
     over_models,
     which_comes_first,
 )
-from book.chapters.findings.finding import Answer, Claim, Outcome, crux, how_many, one, percent, some
+from book.chapters.findings.finding import Answer, Claim, Outcome, crux, one, percent, shown_in, some
 from book.chapters.records import counted, paper_verdicts
 
 TABLE = "Approximating How Single Head Attention Learns Table 1"
@@ -32,12 +32,13 @@ def relevance_predicts(table: str, units: str) -> Answer:
         """By the chapter's verdicts: above chance, and against the authors' figure where there is one.
 
         Intervals are over models that differ by their seed. The claim holds if on all data sets it is above
-        chance and not below the authors' figure, in part if it is above chance on some.
+        chance and not below the authors' figure, in part if it is above chance on some; else it is not
+        settled.
         """
         rows = over_models(rows)
         verdicts = some(paper_verdicts(rows, table, PREDICTED, CHANCE))
         above, lower = (verdicts["verdict"].str.contains(word) for word in ("above chance", "lower than"))
-        verdict = how_many(above)
+        verdict = shown_in(above)
         if verdict == "holds" and lower.any():
             verdict = "in part"
         shares, chance = (rows[rows["metric"] == name] for name in (PREDICTED, CHANCE))
@@ -64,7 +65,8 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
 
     Compared are the agreements of the model's own relevance with the even model's, and of its attention with
     that. Two curves that end at different heights can be apart at every step, so that being ahead does not
-    tell what came first. The claim holds if all data sets show it, in part if some do.
+    tell what came first. Intervals are over documents of one model; which checkpoint is the earlier has none.
+    The claim holds if all data sets show it, in part if some do; else it is not settled.
     """
     both = some(which_comes_first(rows))
     shown = both["ahead"] & both["sooner"]
@@ -73,9 +75,10 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
     looked = Estimate(*(getattr(imdb, f"{name}_attention") for name in Estimate._fields))
     named = f" ({', '.join(both.loc[shown, 'task'])})" if shown.any() else ""
     return Outcome(
-        how_many(shown),
+        shown_in(shown),
         f"After {FIRST} steps relevance is ahead of attention on {both['ahead'].sum()} of {len(both)} data "
-        f"sets, and on {shown.sum()} of these{named} it has half of its own rise at an earlier checkpoint.",
+        f"sets, one model each, and on {shown.sum()} of these{named} it has half of its own rise at an "
+        "earlier checkpoint, which has no interval.",
         f"On IMDB it then agrees with the relevance under even attention in {percent(imdb)} of the "
         f"documents, attention in {percent(looked)}, n = {imdb.n:,}. Ahead: the intervals do not touch.",
         crux(f"relevance in {least.task}, against attention", least, least.value_attention),

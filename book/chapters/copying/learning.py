@@ -289,8 +289,8 @@ def predictions(numbers: pd.DataFrame, heads: pd.DataFrame, metrics: Sequence[st
     Returns:
         For each metric, and for bad heads and for all that are not good, a row: `metric`, `against`, `value`
         (see `auc`: above 0.5 if good heads have more), `low`, `high`, `n`, `p` (Mann and Whitney's test,
-        two-sided, exact unless there are ties) and `p_holm`, corrected for all rows. No row where a group
-        is empty.
+        two-sided, exact where a group has at most 8 and there are no ties) and `p_holm`, corrected for all
+        rows. No row where a group is empty.
     """
     table = numbers.merge(heads, on="head")
     good = table[table["grade"] == GOOD]

@@ -178,6 +178,11 @@ def against(low: float, high: float, bound: float = 0.0) -> str:
     return "holds" if low > bound else "does not" if high < bound else "not settled"
 
 
+def partly(low: float, high: float) -> str:
+    """The verdict of a claim of which a number above 0 would show no more than a part, by its interval."""
+    return "in part" if low > 0 else against(low, high)
+
+
 def crux(of: str, row: Any, bound: float) -> Crux:
     """A row's number and interval, held against a bound."""
     return Crux(of, float(row.value), float(row.low), float(row.high), float(bound))

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from attnlib import plots
-from attnlib.stats import summarise
-from attnlib.stats.seeds import table_over_seeds
-from book.chapters.findings.finding import how_many
+from attnlib.stats import corrected, p_over_seeds, summarise, table_over_seeds
+from book.chapters.findings.finding import shown_in
 from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, OVER_NULL, RAW, ROLLOUT, WORDS
 
 MODEL = ["data", "causal", "untrained", "seed"]
@@ -31,6 +30,9 @@ AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
 
 RUNNING = "running averages"
 """The slip that is taken of the numbers, not of the passes."""
+
+LEVEL = 0.05
+"""Of what is said of all corpora together."""
 
 FROM_LAYER = 2
 """The layer from which rollout and flow are claimed to agree better than raw attention."""
@@ -113,15 +115,16 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A row per model, relevance, items and way: `better`, `worse` and `unsettled`, the layers from the
         second where the interval of the difference is above 0, below it, and around it; `smallest`, the
-        smallest difference; and `verdict`: "holds" where every layer is better, "does not" where none is,
-        else "in part".
+        smallest difference; and `verdict`: "holds" where every layer is better, "in part" where some are;
+        where none is, "does not" if some are worse, else "not settled".
     """
     deep = found[found["layer"] >= FROM_LAYER]
     table = []
     for key, group in deep.groupby(KIND, sort=False):
         better, worse = group["low"] > 0, group["high"] < 0
         sides = [_listed(group["layer"][side]) for side in (better, worse, ~better & ~worse)]
-        table.append((*key, *sides, group["value"].min(), how_many(better)))
+        verdict = "does not" if worse.any() and not better.any() else shown_in(better)
+        table.append((*key, *sides, group["value"].min(), verdict))
     return pd.DataFrame(table, columns=[*KIND, "better", "worse", "unsettled", "smallest", "verdict"])
 
 
@@ -249,9 +252,14 @@ def told(rows: pd.DataFrame) -> dict[str, float | int]:
         for verdict in ("holds", "in part"):
             those = claims[(claims["way"] == way) & (claims["verdict"] == verdict)]
             found[f"recorded: {way}, {verdict}"] = len(those)
-        ahead = over_corpora(rows).query("way == @way")
-        counts = {"layers": len(ahead), "above": (ahead["low"] > 0).sum(), "below": (ahead["high"] < 0).sum()}
-        found |= {f"over seeds: {way}, {name}": int(count) for name, count in counts.items()}
+        for of, ahead in (("corpora", over_layers(rows)), ("layers", over_corpora(rows))):
+            ahead = ahead[ahead["way"] == way]
+            counts = {
+                of: len(ahead),
+                f"{of} above": ahead["above"].sum(),
+                f"{of} below": ahead["below"].sum(),
+            }
+            found |= {f"over seeds: {way}, {name}": int(count) for name, count in counts.items()}
     last = rows["layer"].max()
     trained = {"untrained": False, "causal": False}
     blanks: dict[str, object] = {"relevance": BLANK_OUT, "items": WORDS}
@@ -270,18 +278,40 @@ def told(rows: pd.DataFrame) -> dict[str, float | int]:
 
 def claimed(rows: pd.DataFrame) -> pd.DataFrame:
     """`verdicts` on words alone, with blank-out, of the recorded trained models that look both ways."""
-    better = rows[(rows["metric"] == ADVANTAGE) & (rows["relevance"] == BLANK_OUT) & (rows["items"] == WORDS)]
-    return verdicts(better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)])
+    return verdicts(_compared(rows))
 
 
 def over_corpora(rows: pd.DataFrame) -> pd.DataFrame:
     """How much better than raw attention, over seeds, by corpus, way and layer from the second.
 
-    Of the models of `claimed`.
+    Of the models of `claimed`. `above` and `below`: whether the interval is, for that layer alone.
     """
-    where = {"relevance": BLANK_OUT, "items": WORDS, "untrained": False, "causal": False}
-    found = of_record(rows, ADVANTAGE, **where)
-    return found[found["layer"] >= FROM_LAYER]
+    found = of_all_seeds(_deep(rows))
+    return found.assign(above=found["low"] > 0, below=found["high"] < 0)
+
+
+def over_layers(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same of the mean over those layers, a number for each model.
+
+    Returns:
+        A row per corpus (`data`) and `way`: `value`, `low`, `high` and `n` (seeds); `p_holm`, corrected for
+        the corpora of a way; `above` and `below`, whether both say so.
+    """
+    found = table_over_seeds(_deep(rows), ["way", "data"])
+    by_way = found.assign(p=p_over_seeds(found)).groupby("way")["p"]
+    found = found.assign(p_holm=by_way.transform(lambda p: corrected(p.to_numpy(float))))
+    shown = found["p_holm"] < LEVEL
+    return found.assign(above=shown & (found["low"] > 0), below=shown & (found["high"] < 0))
+
+
+def _compared(rows: pd.DataFrame) -> pd.DataFrame:
+    better = rows[(rows["metric"] == ADVANTAGE) & (rows["relevance"] == BLANK_OUT) & (rows["items"] == WORDS)]
+    better = better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)]
+    return better[[name for name in RECORDED if name != "metric"]]
+
+
+def _deep(rows: pd.DataFrame) -> pd.DataFrame:
+    return _compared(rows).query("layer >= @FROM_LAYER")
 
 
 def _one(rows: pd.DataFrame, metric: str, **where: object) -> float:

@@ -53,7 +53,11 @@ class Prediction(NamedTuple):
 
 
 def numbers(judged: Judged, judge: str) -> dict[str, Statistic]:
-    """`TAU` and `BEFORE` of a judge, of the mean over questions."""
+    """`TAU` and `BEFORE` of a judge, of the mean over questions.
+
+    Questions drawn again add noise to both rankings, so that the draws of tau lie below its value, the more
+    the noisier the means are; those of a difference of two judges less so.
+    """
     names = [*judged.measures]
     measures = [m for m, name in enumerate(names) if name not in RUNGS]
     both = resampled_means(np.hstack([judged.numbers[PLAUSIBILITY], judged.numbers[judge]]))

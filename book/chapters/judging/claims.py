@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.findings.finding import Claim, Outcome, crux, number, one, some
+from book.chapters.findings.finding import Claim, Outcome, crux, number, one, partly, some
 from book.chapters.judging.predictions import CHOOSING, HEADS_TOLD, TODAY
 from book.chapters.judging.tables import (
     ALL,
@@ -23,14 +23,15 @@ ENOUGH = 0.7
 def usual_judge(rows: pd.DataFrame) -> Outcome:
     """By tau with the known answers, the mean over settings with its interval over them.
 
-    The claim holds if the interval is above 0.7, in part if it is above 0, and else does not.
+    The claim holds if the interval is above 0.7, in part if it is above 0, and does not if it is below;
+    else it is not settled.
     """
     kept = of_record(widest(some(rows)))
     usual = one(kept.rows, run=ALL, metric=f"tau: {TODAY}")
     other = one(kept.halves, judge=UNTOLD, settings="confirmed on")
     ahead, free = (one(ahead_of_usual(kept), settings=name) for name in ("confirmed on", FREE))
     return Outcome(
-        "holds" if usual.low > ENOUGH else "in part" if usual.low > 0 else "does not",
+        "holds" if usual.low > ENOUGH else partly(usual.low, usual.high),
         f"Its ranking and that by the known answers agree with a tau of {number(usual)}, interval over "
         f"n = {usual.n} settings; 1 is the same order, 0 none.",
         f"In the n = {other.n} settings that it was not chosen by, that of *{kept.judges[UNTOLD]}* is "
@@ -43,19 +44,20 @@ def usual_judge(rows: pd.DataFrame) -> Outcome:
 def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
     """By the mean over settings, with its interval over them, from noise (0) to the truth itself (1).
 
-    The claim holds if rollout's interval holds the mean of the first of all measures, in part if it is above
-    0, and else does not.
+    The claim holds in part if that is shown to be above 0, and does not if it is below; else it is not
+    settled. No record can say more: whether rollout does as well as the best of the measures would have to be
+    asked setting by setting, and what a measure gets in each is not recorded.
     """
     ranking = some(of_record(widest(some(rows))).rankings.get(CHOSEN, pd.DataFrame()))
     whole = some(ranking[ranking["rank"].notna()])
     first, rollout = one(whole, method=whole["method"].iloc[0]), one(whole, method="rollout")
-    reaches = rollout.high >= first.value
     return Outcome(
-        "holds" if reaches else "in part" if rollout.low > 0 else "does not",
+        partly(rollout.low, rollout.high),
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
         f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
         f"Of these, {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are "
-        "a program's, or were told where to look; what a measure gets in each setting is not recorded.",
+        "a program's, or were told where to look. What a measure gets in each setting is not recorded, so "
+        "rollout was not compared with the best setting by setting.",
         crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )
 

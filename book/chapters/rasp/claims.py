@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from attnlib.generators.rasp import LANGUAGES
-from attnlib.stats import table_over_seeds
-from book.chapters.findings.finding import Claim, Outcome, crux, how_many, number, one, percent, some
+from attnlib.stats import corrected, p_over_seeds, table_over_seeds
+from book.chapters.findings.finding import Claim, Outcome, crux, number, one, percent, shown_in, some
 from book.chapters.rasp.tables import (
     SCALE,
     accuracy_by_length,
@@ -21,6 +21,9 @@ from book.chapters.rasp.tables import (
 
 LEARNED = 0.95
 """The share of tokens from which on a task counts as learned."""
+
+LEVEL = 0.05
+"""Of all cases of a claim together."""
 
 MATTERS = 0.01
 """So large a share of the tokens has to be lost for a part of the model to be called needed."""
@@ -39,7 +42,7 @@ def size_is_enough(rows: pd.DataFrame) -> Outcome:
     """A language is learned if the interval over seeds of tokens right is above `LEARNED`.
 
     Languages that the paper has no model of have no size to be enough. The claim holds if all others that are
-    recorded are learned, and in part if some are.
+    recorded are learned, in part if some are, and is not settled else.
     """
     models = trained_models(_of_scale(rows))
     models = models[models["ablation"].eq("") & ~models["supervised"].astype(bool)]
@@ -51,7 +54,7 @@ def size_is_enough(rows: pd.DataFrame) -> Outcome:
     least = one(right.nsmallest(1, "value"))
     best, listed = one(right.nlargest(1, "value")), ", ".join(map(_named, rest.itertuples()))
     return Outcome(
-        how_many(learned),
+        shown_in(learned),
         f"{learned.sum()} of {len(right)} languages are learned, best {_named(best)} of the tokens of unseen "
         f"sequences; {'least well' if learned.all() else 'not shown for'} {listed}; {best.n} seeds each.",
         f"Learned: the interval is above {100 * LEARNED:.0f} %. Of sequences of {LONGER - 4} to {LONGER} "
@@ -64,8 +67,8 @@ def size_is_enough(rows: pd.DataFrame) -> Outcome:
 def size_is_needed(rows: pd.DataFrame) -> Outcome:
     """What was taken away is needed if the model without it is worse than the whole one, seed by seed.
 
-    The claim holds if it is in every language and way to make the model smaller, by `MATTERS` at least; and
-    in part if in some.
+    The claim holds if it is in every language and way to make the model smaller, by `MATTERS` at least, and p
+    corrected for all of them says so, too; in part if in some; else it is not settled.
     """
     models = trained_models(_of_scale(rows))
     models = models[~models["supervised"].astype(bool) & models["metric"].eq("accuracy")]
@@ -75,13 +78,16 @@ def size_is_needed(rows: pd.DataFrame) -> Outcome:
     reverse, hist2, sort = (
         one(right, language=name, ablation="one layer fewer") for name in ("reverse", "hist2", "sort")
     )
-    needed, least = lost["low"] > MATTERS, one(lost.nsmallest(1, "value"))
+    shown = corrected(p_over_seeds(lost)) < LEVEL
+    worse, better = lost["low"] > 0, lost["high"] < 0
+    needed, least = (lost["low"] > MATTERS) & shown, one(lost.nsmallest(1, "value"))
     return Outcome(
-        how_many(needed),
+        shown_in(needed),
         f"Without one of two layers, {percent(reverse)} of the tokens of `reverse` are right and "
         f"{percent(hist2)} of `hist2`, but {percent(sort, 1)} of `sort`; {sort.n} seeds each.",
-        f"In {(lost['low'] > 0).sum()} of {len(lost)} cases the smaller model is shown to be worse, seed by "
-        f"seed; by more than a point in {needed.sum()}.",
+        f"In {(worse & shown).sum()} of {len(lost)} cases the smaller model is shown to be worse, seed by "
+        f"seed and corrected by Holm's method, by more than a point in {needed.sum()}; not corrected, it is "
+        f"worse in {worse.sum()} and better in {better.sum()}.",
         crux(f"loss in {least.language}, {least.ablation}, against a point", least, MATTERS),
     )
 
@@ -91,7 +97,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
 
     A head whose program looks at all keys says nothing, and does not count (see `TELLS`). The claim holds if
     every other head does and no language loses accuracy by it (told, the interval of tokens right is below
-    the one untold), and in part if some head does.
+    the one untold), in part if some head does, and is not settled else.
     """
     rows = _of_scale(rows)
     both = rows[rows["ablation"].eq("") & rows["metric"].str.match("mass |accuracy$")]
@@ -105,7 +111,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
     heads, accuracies = pairs[is_mass], pairs[~is_mass]
     risen = heads["low"] > heads["high_untold"]
     fallen = accuracies["high"] < accuracies["low_untold"]
-    verdict = how_many(risen)
+    verdict = shown_in(risen)
     if verdict == "holds" and fallen.any():
         verdict = "in part"
     least = one(heads.reset_index().nsmallest(1, "value"))

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from torch import nn
 
 from attnlib.generators.algorithmic import TASKS
 from attnlib.measures import evaluate_rows
 from attnlib.measures.returned import is_followed
-from attnlib.stats import corrected, summarise, table_over_seeds
+from attnlib.stats import corrected, p_over_seeds, summarise, table_over_seeds
 from book.chapters.reasoning import intervention
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from book.chapters.reasoning.intervention import RANDOM, REFERENCE
@@ -96,14 +95,10 @@ def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> p
         enough: so much of the loss.
 
     Returns:
-        The same rows with `p_holm` (NaN without a loss) and `verdict`. p is Student's, two-sided, with the
-        standard error that the interval has.
+        The same rows with `p_holm` (of `p_over_seeds`; NaN without a loss) and `verdict`.
     """
-    loses, spare = gains["lost low"] > 0, gains["n"] - 1
-    half = (gains["high"] - gains["low"]) / 2
-    ratio = (gains["value"].abs() * stats.t.ppf(0.975, spare) / half).fillna(0.0)  # 0 / 0: no gain anywhere
-    p = np.where(loses, 2 * stats.t.sf(ratio, spare), np.nan)
-    found = gains.assign(p_holm=corrected(p))
+    loses = gains["lost low"] > 0
+    found = gains.assign(p_holm=corrected(np.where(loses, p_over_seeds(gains), np.nan)))
     shown = (found["low"] > 0) & (found["p_holm"] < level)
     cases = [~loses, ~shown, found["closed"] >= enough]
     return found.assign(verdict=np.select(cases, [NO_LOSS, NONE, CAUSE], PART))

@@ -163,8 +163,8 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
 
     Returns:
         Ours in percent with its interval, `n`, the share of the original's scale, chance, the paper's figure,
-        and the verdict: "above chance" if its interval does not touch chance's, "at chance" else; and "as
-        high as", "lower than" or "higher than" the paper's figure, the first if our interval holds it.
+        and the verdict: "above chance" if its interval is above chance's, "not told from chance" else; and
+        "lower than" or "higher than" the paper's figure, or "not told from" it, if our interval holds it.
 
     Raises:
         ValueError: as `paper_grid`.
@@ -179,11 +179,11 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
     row: Any
     for row in both.itertuples():
         figure = float(theirs.get(f"{row.task}: {metric}", float("nan")))
-        verdict = "above chance" if row.low > row.high_by_chance else "at chance"
+        verdict = "above chance" if row.low > row.high_by_chance else "not told from chance"
         if figure == figure:
             against = "lower than" if 100 * row.high < figure else "higher than"
             same = 100 * row.low <= figure <= 100 * row.high
-            verdict += f", {'as high as' if same else against} the paper's"
+            verdict += f", {'not told from' if same else against} the paper's"
         cells = {"task": row.task, "here": with_interval(row, "%", 1, named=False), "n": int(row.n)}
         cells |= {"of its scale": share_of_scale(both.loc[[row.Index]], table)[0]}
         cells |= {"by chance": f"{100 * row.value_by_chance:.1f}"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, some
+from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, partly, some
 from book.chapters.tells.method_tables import over_settings
 from book.chapters.tells.tables import ahead_of, of_record, told_or_not, widest
 
@@ -19,7 +19,8 @@ def tells(question: str) -> Answer:
 
         Settings are those whose heads nobody told where the sources are. The claim holds if rollout may be
         the first of all measures (the interval of its rank begins at 1), in part if it is ahead, setting by
-        setting, of rollout of the same models untrained, and else does not.
+        setting, of rollout of the same models untrained, and does not if it is behind; else it is not
+        settled.
         """
         tables, _ = of_record(widest(rows))
         told, free = told_or_not(some(tables.get(question, pd.DataFrame())))
@@ -27,7 +28,7 @@ def tells(question: str) -> Answer:
         whole = some(ranking[ranking["rank"].notna()])
         first, rollout, last = (one(whole, method=name) for name in (whole["method"].iloc[0], ROLLOUT, LAST))
         learned = ahead_of(free, ROLLOUT, UNTRAINED)
-        verdict = "holds" if rollout.rank_low == 1 else "in part" if learned.low > 0 else "does not"
+        verdict = "holds" if rollout.rank_low == 1 else partly(learned.low, learned.high)
         return Outcome(
             verdict,
             f"{number(rollout)} of the way from chance (0) to perfect (1) in models whose heads nobody told "

@@ -141,13 +141,18 @@ class Saved(nn.Module):
             header: what else its header is to say, such as whose it is; as JSON can hold it.
 
         Raises:
+            ValueError: the header is to say something else by a name that is taken.
             CheckpointError: it could not be written.
         """
+        if taken := {"config", "format"} & header.keys():
+            raise ValueError(
+                f"config and format are said by the model itself; got {sorted(taken)}: rename them"
+            )
         save_tensors(Path(path), self.state_dict(), {"config": config_of(self), **header})
 
     @classmethod
     def load(cls: type[S], path: str | Path, device: torch.device | str = "cpu") -> S:
-        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode.
+        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode and its precision.
 
         Raises:
             CheckpointError: there is no such file, it is damaged, or it is of another model.
@@ -167,7 +172,10 @@ class Saved(nn.Module):
         """
         try:
             _refuse_other_sizes(cls, header["config"], weights)
+            kinds = {weight.dtype for weight in weights.values() if weight.is_floating_point()}
             model = cls(cls.CONFIG(**header["config"]))
+            if len(kinds) == 1:
+                model.to(kinds.pop())
             model.load_state_dict(weights)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{path} is not the checkpoint of a {cls.__name__}: {error}") from error

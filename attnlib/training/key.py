@@ -30,6 +30,9 @@ LOOP = "attnlib.training.loop"
 
 _PLAIN = (bool, int, float, str, type(None))
 
+_TOLD = (*_PLAIN, tuple, types.FunctionType, types.BuiltinFunctionType)
+"""What of a library's module is a setting, and no cache or reference of its own."""
+
 _HELD = (
     str
     | bytes
@@ -279,15 +282,17 @@ def _is_text(node: ast.AST) -> bool:
 def _model(model: nn.Module) -> list[Any]:
     """A model by class, settings, weights, and which of them learn.
 
-    Settings do not say all: a Hugging Face model also has its kernel of attention, and a module without a
-    `config` says some of its own in its `repr` (the probability of dropout, say).
+    Settings do not say all: a Hugging Face model also has its kernel of attention, and some modules of ours
+    say some in their `repr` (the probability of dropout). Where a module is a reader's, or the model has no
+    settings, all modules are asked what else they hold.
     """
     settings = config_of(model)
     settings.pop("_name_or_path", None)  # where it was read from: the weights themselves count
     kernel = getattr(getattr(model, "config", None), "_attn_implementation", None)
     learns = [(name, weight.requires_grad) for name, weight in model.named_parameters()]
-    held = [(name, _attributes(part)) for name, part in model.named_modules() if _is_readers(type(part))]
-    return [settings, kernel, repr(model), *([held] if held else []), learns, dict(model.state_dict())]
+    told = settings and not any(_is_readers(type(part)) for part in model.modules())
+    held = [] if told else [[(name, _holds(part)) for name, part in model.named_modules()]]
+    return [settings, kernel, repr(model), *held, learns, dict(model.state_dict())]
 
 
 def _is_readers(kind: type) -> bool:
@@ -295,10 +300,21 @@ def _is_readers(kind: type) -> bool:
     return is_own(kind) and not f"{_home(kind)}.".startswith(tuple(f"{room}." for room in ROOMS))
 
 
-def _attributes(part: nn.Module) -> dict[str, Any]:
-    """What a reader's module holds beside parameters and modules: a scale, a function, a width."""
-    of_any = {*vars(nn.Module()), "config"}
-    return {name: value for name, value in vars(part).items() if name not in of_any}
+def _holds(part: nn.Module) -> list[Any]:
+    """What a module holds beside parameters and modules: settings, buffers that no file keeps, attributes.
+
+    Of a reader's own every attribute (a scale, a function, a width); of others the plain ones and functions,
+    which a `repr` need not say (of torch's attention the number of heads, say).
+    """
+    settings, readers = config_of(part), _is_readers(type(part))
+    not_said = {*vars(nn.Module()), *(["config"] if settings else [])}
+    attributes = {
+        name: value
+        for name, value in vars(part).items()
+        if name not in not_said and (readers or isinstance(value, _TOLD))
+    }
+    kept_nowhere = {name: part.get_buffer(name) for name in sorted(part._non_persistent_buffers_set)}
+    return [settings, attributes, kept_nowhere]
 
 
 _distributions = functools.cache(packages_distributions)  # reads every package's list of files

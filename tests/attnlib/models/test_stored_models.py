@@ -286,3 +286,22 @@ def test_a_wrong_command_ends_with_one_line(tmp_path, monkeypatch, words, messag
         storing.main([*words.split(), "--folder", str(tmp_path / "kept")])
     assert message in str(ended.value)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- any model's file
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_a_model_comes_back_in_its_precision(kind, tmp_path):
+    model = small(sort()).to(kind)
+    model.save(tmp_path / "model.safetensors")
+    again = Transformer.load(tmp_path / "model.safetensors")
+    for name, weight in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], weight) and again.state_dict()[name].dtype == kind
+
+
+@pytest.mark.parametrize("name", ["config", "format"])
+def test_a_header_says_nothing_in_the_models_place(name, tmp_path):
+    with pytest.raises(ValueError, match=f"said by the model itself; got \\['{name}'\\]: rename"):
+        small(sort()).save(tmp_path / "model.safetensors", **{name: "mine"})
+    assert not [*tmp_path.iterdir()]

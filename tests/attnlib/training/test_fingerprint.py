@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from attnlib.generators import StringReversalGenerator, char_tokenizer
 from attnlib.generators.order import EpochBatches
+from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import token_loss
 from attnlib.training.keeping import Snapshots
 from attnlib.training.key import Unreadable, digest, fingerprint_parts
@@ -280,6 +281,47 @@ def test_a_readers_module_counts_by_what_it_holds_beside_weights():
     ]
     keys = [parts(model=model)["model"] for model in models]
     assert len({*keys}) == len(keys) and keys[0] == parts(model=Scaled())["model"]
+
+
+class Around(torch.nn.Module):
+    """A reader's module around one of torch's or ours."""
+
+    def __init__(self, inner, least=0.0, config=None):
+        super().__init__()
+        self.inner, self.config = inner, config
+        self.register_buffer("least", torch.full((2,), least), persistent=False)
+
+
+def layer(**settings):
+    return torch.nn.TransformerEncoderLayer(8, **{"nhead": 2, "dim_feedforward": 8} | settings)
+
+
+def of_ours(**settings):
+    return Transformer(TransformerConfig(9, width=8, n_heads=2, max_length=12, **settings))
+
+
+def test_what_no_repr_says_of_a_readers_model_counts():
+    """Once, the model of one was handed the weights of another."""
+    torch.manual_seed(0)
+    weights = layer().state_dict()
+    differ = [{}, {"nhead": 4}, {"norm_first": True}, {"activation": "gelu"}]
+    models = [layer(**settings) for settings in differ]
+    for each in models:
+        each.load_state_dict(weights)
+    inner = of_ours(causal=True)
+    models += [
+        Around(models[0]),
+        Around(models[1]),
+        Around(models[0], 1.0),
+        Around(models[0], config={"scale": 2}),
+    ]
+    models += [Around(inner), Around(copied := of_ours(causal=False))]
+    copied.load_state_dict(inner.state_dict())
+    keys = [parts(model=each)["model"] for each in models]
+    assert len({*keys}) == len(keys)
+    again = layer()
+    again.load_state_dict(weights)
+    assert parts(model=again)["model"] == keys[0]
 
 
 def test_a_function_that_holds_itself_cannot_be_read():

@@ -7,8 +7,20 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from book.chapters.classification.recorded import PREDICTED
 from book.chapters.findings.claims import CLAIMS, findings
-from book.chapters.findings.finding import VERDICTS, Claim, against, find, how_many, judged, percent, slug
+from book.chapters.findings.finding import (
+    VERDICTS,
+    Claim,
+    against,
+    find,
+    how_many,
+    judged,
+    partly,
+    percent,
+    shown_in,
+    slug,
+)
 from book.chapters.findings.readme import BEGIN, END, filled, table
 from book.chapters.records import records, runs
 
@@ -91,9 +103,12 @@ BY_THE_JUDGE = "without the first R, replace, log p ranks"
         ("the algorithm needs", "plausibility: rollout", {"value": 1.0}, "holds"),
         ("when they are masked", "faithfulness: rollout", {"value": -0.5}, "does not"),
         ("rollout agrees", "better than raw attention by", {"value": -0.2}, "does not"),
-        ("With fewer", "accuracy", {"value": 0.9}, "does not"),
+        ("With fewer", "accuracy", {"value": 0.9}, "not settled"),
+        ("in classification", PREDICTED, {"low": 0.0, "high": 1.0}, "not settled"),
+        ("say first", "step 50: A(beta_t, beta_uf)", {"low": 0.0}, "not settled"),
         ("which masks tokens", "tau: comprehensiveness, mask, p", {"low": 0.71}, "holds"),
-        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"high": 1.1}, "holds"),
+        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"low": -0.1}, "not settled"),
+        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"low": -0.2, "high": -0.1}, "does not"),
     ],
 )
 def test_a_verdict_follows_the_numbers(words: str, metric: str, change: dict, verdict: str) -> None:
@@ -107,8 +122,10 @@ def test_a_verdict_follows_the_numbers(words: str, metric: str, change: dict, ve
 def test_rules_of_many_cases_and_of_one_interval() -> None:
     many = {"holds": [True, True], "in part": [True, False], "does not": [False]}
     assert all(how_many(pd.Series(cases)) == verdict for verdict, cases in many.items())
+    assert shown_in(pd.Series([False])) == "not settled" and shown_in(pd.Series([True, False])) == "in part"
     one = {"holds": (0.1, 0.2), "does not": (-0.2, -0.1), "not settled": (-0.1, 0.1)}
     assert all(against(*ends) == verdict for verdict, ends in one.items())
+    assert [partly(*ends) for ends in one.values()] == ["in part", "does not", "not settled"]
     (row,) = pd.DataFrame({"value": [0.964], "low": [0.91], "high": [1.02]}).itertuples()
     assert percent(row) == "96 % [91, 100]"
 

@@ -44,7 +44,7 @@ def agrees_better(way: str) -> Answer:
             f"{(claimed['verdict'] == 'holds').sum()} of {len(claimed)}. Where the subject that decides is "
             f"known, it is named first in {percent(found)} of the sentences, by raw attention in "
             f"{percent(by_raw)}.",
-            crux(f"ahead of raw attention's rank correlation, {least.data}", least, 0.0),
+            crux(f"ahead of raw attention in rank correlation on {least.data}, against 0", least, 0.0),
         )
 
     return answer

@@ -1,9 +1,11 @@
 """Intervals over seeds: how often they cover, and what is judged by them."""
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy
 
-from attnlib.stats import over_left_out, over_seeds
+from attnlib.stats import over_left_out, over_seeds, p_over_seeds, table_over_seeds
 
 TRIALS = 400
 
@@ -55,6 +57,20 @@ def test_over_seeds_is_students_interval():
     assert over_seeds([0.5, 0.5])[:3] == (0.5, 0.5, 0.5)
     with pytest.raises(ValueError, match="a value per seed"):
         over_seeds([])
+
+
+def test_p_over_seeds_is_students():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"of": np.repeat(["a", "b", "c"], 4), "seed": [*range(4)] * 3, "value": rng.normal(1, 1, 12)}
+    )
+    found = p_over_seeds(table_over_seeds(rows, ["of"]))
+    expected = [scipy.stats.ttest_1samp(each, 0).pvalue for _, each in rows.groupby("of")["value"]]
+    assert found == pytest.approx(expected)
+    alike = pd.DataFrame({"of": "a", "seed": [0, 1], "value": 0.0})
+    assert p_over_seeds(table_over_seeds(alike, ["of"])).tolist() == [1.0]
+    assert p_over_seeds(table_over_seeds(alike.assign(value=0.5), ["of"])).tolist() == [0.0]
+    assert np.isnan(p_over_seeds(table_over_seeds(alike[:1], ["of"]))).all()
 
 
 @pytest.mark.parametrize(("given", "got"), [([90.0, 95.0], "90 to 95"), ([-0.1, 0.5, np.nan], "-0.1 to 0.5")])

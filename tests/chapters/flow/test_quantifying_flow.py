@@ -3,11 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 import torch
 from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.pretrained import ModelUnavailable
+from attnlib.stats import corrected
 from book.chapters.flow import QuantifyingFlow, tables
 from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
 from book.chapters.flow.quantifying_flow import FlowRun
@@ -125,6 +127,26 @@ def test_the_verdict_is_by_layer_from_the_second():
         *("2", "3", "none", "in part"),
     ]
     assert verdict.loc[FLOW, "smallest"] == pytest.approx(-0.1, abs=0.02)
+
+
+def test_a_claim_goes_by_the_mean_over_layers_corrected_for_the_corpora():
+    """Layers of one model are alike, and of fifteen intervals one or another misses 0 by chance."""
+    ahead = {"templates": [0.2, 0.21, 0.22], "linzen": [0.013, 0.02, 0.027], "sst": [-0.1, 0.1, 0.01]}
+    rows = [
+        tables.advantages(rows_of(BETTER, seed).assign(data=corpus)).assign(value=value)
+        for corpus, values in ahead.items()
+        for seed, value in enumerate(values)
+    ]
+    about = {"metric": tables.ADVANTAGE, "tested on": "", "slip": ""}
+    recorded = pd.concat(rows).assign(**about).reindex(columns=tables.RECORDED)
+    recorded.loc[recorded["layer"] == 1, "value"] = -9.0  # the claim begins with the second
+    found = tables.over_layers(recorded).query("way == @ROLLOUT").set_index("data")
+    assert found["value"].tolist() == pytest.approx([0.21, 0.02, 0.01 / 3])
+    alone = [scipy.stats.ttest_1samp(values, 0).pvalue for values in ahead.values()]
+    assert found["p_holm"].tolist() == pytest.approx(corrected(np.array(alone)))
+    assert found["above"].tolist() == [True, False, False] and found.loc["linzen", "low"] > 0
+    layers = tables.over_corpora(recorded).query("way == @ROLLOUT")
+    assert len(layers) == 6 and not layers["below"].any()
 
 
 def test_means_have_a_spread_and_seeds_an_interval_of_their_own():

@@ -1,4 +1,8 @@
-"""What is trained: transformer, classifier, seq2seq, and Hugging Face models."""
+"""What is trained: transformer, classifier, seq2seq, and Hugging Face models.
+
+Importing it sets `torch.backends.cudnn.allow_tf32` to False for the whole process, so that LSTMs on a GPU
+compute in float32, as on a CPU. Set it to True behind the import for models of yours that need not.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -11,14 +11,14 @@ import numpy as np
 from jaxtyping import Float
 
 from attnlib.plots.drawing import Drawn, drawing
-from attnlib.plots.panels import finished
+from attnlib.plots.panels import Numbers, finished, of_words
 from attnlib.plots.style import visible
 from attnlib.plots.themes import COLUMN, POINTS, colour
 from attnlib.plots.words import listed
 
 
 @drawing
-def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], query: int = -1) -> Drawn:
+def paths(mixed: Float[Numbers, "layer query key"], tokens: Sequence[str], query: int = -1) -> Drawn:
     """Every way from a token's state after the last layer down to the text, edge by edge with its weight.
 
     Args:
@@ -26,7 +26,11 @@ def paths(mixed: Float[np.ndarray, "layer query key"], tokens: Sequence[str], qu
             identity.
         tokens: of the text.
         query: the token whose paths are coloured; the weight of a path is the product of its edges'.
+
+    Raises:
+        ValueError: tokens are not as many as queries and keys.
     """
+    mixed = of_words(mixed, tokens, tokens)
     layers, n, _ = mixed.shape
     reached = {query % n}
     figure, axis = plt.subplots(figsize=(COLUMN, 1.5 * layers + 0.8))

@@ -69,11 +69,15 @@ class Drawing(Captioned):
         return f'<figure><img src="{source}" alt="{escape(self.alt)}">{caption}</figure>'
 
     def _drawn(self, theme: Theme) -> Drawn:
-        with in_theme(theme):
-            figure, data, alt = self._draw()
-            figure.draw_without_rendering()  # ticks take their look from the theme when they are made
-            figure.set_layout_engine("none")  # laid out: saved again, it is the same
-        plt.close(figure)
+        before = plt.get_fignums()
+        try:
+            with in_theme(theme):
+                figure, data, alt = self._draw()
+                figure.draw_without_rendering()  # ticks take their look from the theme when they are made
+                figure.set_layout_engine("none")  # laid out: saved again, it is the same
+        finally:  # also one that was refused half drawn
+            for number in {*plt.get_fignums()} - {*before}:
+                plt.close(number)
         return figure, data, alt
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

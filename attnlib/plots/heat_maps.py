@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
-from torch import Tensor
 
 from attnlib.plots.drawing import Drawn, drawing
-from attnlib.plots.panels import finished, label_some, outline
+from attnlib.plots.panels import Numbers, finished, label_some, of_words, outline
 from attnlib.plots.style import plain, visible
 from attnlib.plots.themes import COLUMN, POINTS, weights
 from attnlib.plots.words import peaks
+from attnlib.stats.ragged import numpy_of
 
 ROOT = "{} (square-root scale)"
 """What a scale of colours is called: a weight of 1/30 is a weight too, and is to be seen."""
@@ -24,9 +24,9 @@ ROOT = "{} (square-root scale)"
 
 @drawing
 def attention_grid(
-    attentions: Mapping[str, Float[Tensor, "layer head query key"]],
+    attentions: Mapping[str, Float[Numbers, "layer head query key"]],
     tokens: Sequence[str],
-    targets: Mapping[tuple[int, int], Bool[Tensor, "query key"]] | None = None,
+    targets: Mapping[tuple[int, int], Bool[Numbers, "query key"]] | None = None,
 ) -> Drawn:
     """Every head on one sequence as a heat map, a row of them per model, or more where heads are many.
 
@@ -34,8 +34,12 @@ def attention_grid(
         attentions: attention of each model, by what its heat maps are to be called; all of one shape.
         tokens: the sequence.
         targets: where a head should look, if known: cells outlined in the heat maps.
+
+    Raises:
+        ValueError: tokens are not as many as queries and keys.
     """
-    n_layers, n_heads, *_ = next(iter(attentions.values())).shape
+    shown = {name: of_words(maps, tokens, tokens) for name, maps in attentions.items()}
+    n_layers, n_heads, *_ = next(iter(shown.values())).shape
     places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
     across = min(len(places), 4 if len(tokens) <= 10 else 3 if len(tokens) <= 18 else 2)
     across = max(1, min(across, int((COLUMN - 1.2) / (0.08 * (max(map(len, attentions)) + 6)))))  # by titles
@@ -45,7 +49,7 @@ def attention_grid(
     figure, axes = plt.subplots(*shape, figsize=(COLUMN, (size + 0.3) * shape[0] + 0.3), squeeze=False)
     for axis in axes.flat:
         axis.set_axis_off()
-    for number, (name, maps) in enumerate(attentions.items()):
+    for number, (name, maps) in enumerate(shown.items()):
         for place, axis in zip(places, axes[number * down :].flat, strict=False):
             axis.set_axis_on()
             heat_map(axis, maps[place], tokens, (targets or {}).get(place), size)
@@ -55,17 +59,17 @@ def attention_grid(
     figure.colorbar(axes[0, 0].collections[0], ax=axes, label=ROOT.format("attention"), shrink=0.7, aspect=30)
     beside = {f"target L{layer}H{head}": target for (layer, head), target in (targets or {}).items()}
     heads = {
-        f"{name}, L{layer}H{head}": maps[layer, head].detach().cpu().float().numpy()
-        for name, maps in attentions.items()
+        f"{name}, L{layer}H{head}": maps[layer, head].astype(np.float32)
+        for name, maps in shown.items()
         for layer, head in places
     }
     alt = f"A heat map per head, rows queries and columns keys. {peaks(heads, tokens, tokens)}."
-    return finished(figure, axes=False), arrays(attentions, tokens, beside), alt
+    return finished(figure, axes=False), arrays(shown, tokens, beside), alt
 
 
 @drawing
 def token_map(
-    values: Float[Tensor, "row column"],
+    values: Float[Numbers, "row column"],
     rows: Sequence[str],
     columns: Sequence[str],
     labels: tuple[str, str] = ("generated", "prompt"),
@@ -81,8 +85,11 @@ def token_map(
         columns: what stands below each column.
         labels: what rows and columns are.
         scale: what a value is; "" for cells that are filled or not, which need no scale.
+
+    Raises:
+        ValueError: words are not as many as rows and columns.
     """
-    data = values.detach().cpu().float().numpy()
+    data = of_words(values, rows, columns).astype(np.float32)
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
     beside = _beside(scale)
     room = COLUMN - beside - 0.085 * longest
@@ -105,7 +112,7 @@ def token_map(
 
 @drawing
 def token_maps(
-    maps: Mapping[str, Float[Tensor, "row column"]],
+    maps: Mapping[str, Float[Numbers, "row column"]],
     rows: Sequence[str],
     columns: Sequence[str],
     scale: str = "share",
@@ -117,8 +124,11 @@ def token_maps(
         rows: what stands beside each row.
         columns: what stands below each column, of the last map.
         scale: what a value is.
+
+    Raises:
+        ValueError: words are not as many as rows and columns.
     """
-    data = {name: values.detach().cpu().float().numpy() for name, values in maps.items()}
+    data = {name: of_words(values, rows, columns).astype(np.float32) for name, values in maps.items()}
     beside = _beside(scale)
     cell = (min(0.3, (COLUMN - beside) / len(columns)), 0.08)
     below = 0.085 * max(map(len, columns))
@@ -136,11 +146,11 @@ def token_maps(
 
 
 def arrays(
-    attentions: Mapping[str, Tensor], tokens: Sequence[str], beside: Mapping[str, Tensor | None]
+    attentions: Mapping[str, Numbers], tokens: Sequence[str], beside: Mapping[str, Numbers | None]
 ) -> Mapping[str, np.ndarray]:
     """Attention as arrays by name, what stands beside it if it is known, and the tokens."""
     known = {name: each for name, each in beside.items() if each is not None}
-    numbers = {name: each.detach().cpu().numpy() for name, each in (dict(attentions) | known).items()}
+    numbers = {name: numpy_of(each) for name, each in (dict(attentions) | known).items()}
     return {**numbers, "tokens": np.array(list(tokens))}
 
 
@@ -181,15 +191,15 @@ def _below(axis: Axes, columns: Sequence[str], width: float, label: str) -> None
 
 def heat_map(
     axis: Axes,
-    attention: Float[Tensor, "query key"],
+    attention: Float[Numbers, "query key"],
     tokens: Sequence[str],
-    target: Bool[Tensor, "query key"] | None,
+    target: Bool[Numbers, "query key"] | None,
     size: float,
 ) -> None:
     """One head on an axis of some inches, from 0 to 1; cells of the target outlined."""
     # By hand: seaborn draws the whole figure once more for every heat map in it.
     axis.pcolormesh(
-        attention.detach().cpu().float().numpy(),
+        numpy_of(attention).astype(np.float32),
         norm=PowerNorm(0.5, vmin=0, vmax=1),
         cmap=weights(),
         rasterized=True,
@@ -202,4 +212,4 @@ def heat_map(
     axis.tick_params(length=0)
     axis.tick_params("y", labelrotation=0)
     axis.tick_params("x", labelrotation=90 if max(map(len, tokens)) > 1 else 0)
-    outline(axis, target.nonzero().tolist() if target is not None else ())
+    outline(axis, np.argwhere(numpy_of(target)).tolist() if target is not None else ())

@@ -10,14 +10,20 @@ from typing import Any, Literal, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from jaxtyping import Shaped
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from torch import Tensor
 
 from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, POINTS, colour, colours
+from attnlib.stats.ragged import numpy_of
+
+Numbers = np.ndarray | Tensor
+"""What a figure may be given: numbers of numpy or torch, on any device and of any precision."""
 
 ACROSS = 2
 """Panels side by side."""
@@ -105,6 +111,19 @@ def points(axis: Axes, rows: pd.DataFrame, places: Sequence[float], look: Look, 
         "label": plain(label),
     }
     axis.errorbar(rows["value"], places, xerr=spread, **how)
+
+
+def of_words(
+    values: Shaped[Numbers, "*map row column"], rows: Sequence[str], columns: Sequence[str]
+) -> Shaped[np.ndarray, "*map row column"]:
+    """The numbers of a heat map as numpy has them.
+
+    Raises:
+        ValueError: they are not as many as the words beside and below them.
+    """
+    if (found := tuple(values.shape[-2:])) != (wanted := (len(rows), len(columns))):
+        raise ValueError(f"there should be a word for each of {found} rows and columns; got {wanted} words")
+    return numpy_of(values)
 
 
 def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, width: float = 0.8) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from attnlib.stats.summaries import summarise
+from attnlib.stats.summaries import refuse_missing, summarise
 
 
 def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -22,9 +22,11 @@ def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
         Wilson's interval), `value`, `low`, `high` and `n`, the number of samples that are asked for a token.
 
     Raises:
-        ValueError: a column of `by` is missing.
+        ValueError: a column is missing, `by` is no list, or a place of a sample is there more than once: rows
+            of several runs or splits are told apart by `by`.
     """
     if "asked" not in rows:
+        _refuse_twice(rows, by)
         tokens = rows.assign(right=rows["correct"].astype(bool), asked=1)
         keys = [*by, "sample"]
         rows = tokens.groupby(keys, sort=False, observed=True)[["right", "asked"]].sum().reset_index()
@@ -48,17 +50,22 @@ def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFram
         `first_errors`, answers whose first wrong token this is. Without rows, the table is empty.
 
     Raises:
-        ValueError: a place of a sample is there more than once.
+        ValueError: a column is missing, or a place of a sample is there more than once.
     """
+    _refuse_twice(rows)
     rows = rows.reset_index(drop=True)  # two tables, one below the other, have numbers twice
-    if (twice := rows.duplicated(["sample", "position"])).any():
-        raise ValueError(
-            f"rows should be of one run and split; got {int(twice.sum())} whose sample and position another "
-            "row has (say rows.groupby(['run', 'split']))"
-        )
     correct = rows["correct"].astype(bool)
     first = rows.index.isin(rows[~correct].groupby("sample")["position"].idxmin())
     placed = rows[["position"]].assign(correct=correct).sort_values("position", kind="stable")
     counts = pd.DataFrame({"errors": ~correct, "first_errors": first}).groupby(rows["position"]).sum()
     table = summarise(placed, ["position"], "correct", confidence=confidence)
     return table.merge(counts.astype(int), left_on="position", right_index=True)
+
+
+def _refuse_twice(rows: pd.DataFrame, by: Sequence[str] = ()) -> None:
+    refuse_missing(rows, by, "sample", "position", "correct")
+    if (twice := rows.duplicated([*by, "sample", "position"])).any():
+        raise ValueError(
+            f"rows should be of one run and split; got {int(twice.sum())} whose "
+            f"{', '.join([*by, 'sample'])} and position another row has (say rows.groupby(['run', 'split']))"
+        )

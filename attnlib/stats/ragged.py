@@ -46,8 +46,17 @@ class Ragged:
 
     @classmethod
     def from_rows(cls, rows: Iterable[ArrayLike]) -> Ragged:
-        """From a list of vectors."""
-        vectors = [numpy_of(row).reshape(-1).astype(float, copy=False) for row in rows]
+        """From a list of vectors.
+
+        Raises:
+            ValueError: if one has several dimensions.
+        """
+        vectors = [np.atleast_1d(numpy_of(row)).astype(float, copy=False) for row in rows]
+        if shapes := [vector.shape for vector in vectors if vector.ndim > 1]:
+            raise ValueError(
+                f"each row should be a vector, a number per token; got one of shape {shapes[0]} (of padded "
+                "rectangles say mask=...; of several checkpoints, Ragged.from_padded)"
+            )
         values = np.concatenate(vectors) if vectors else np.zeros(0)
         return cls(values, np.array([len(vector) for vector in vectors], dtype=np.int64))
 

@@ -266,11 +266,11 @@ def rows_of(alpha: Rows, beta: Rows, mask: ArrayLike | None = None) -> tuple[Rag
     """Two scores as ragged rows, and whether they were a single pair of vectors.
 
     Raises:
-        ValueError: they are not of the same tokens.
+        ValueError: they are not of the same tokens, or a row is no vector.
     """
     if mask is not None:
         return Ragged.from_padded(alpha, mask), Ragged.from_padded(beta, mask), False  # type: ignore[arg-type]
-    single = not isinstance(alpha, Ragged) and (not len(alpha) or np.ndim(alpha[0]) == 0)  # type: ignore[arg-type, index]
+    single = not isinstance(alpha, Ragged) and (not len(alpha) or np.ndim(next(iter(alpha))) == 0)  # type: ignore[arg-type]
     x, y = (
         each if isinstance(each, Ragged) else Ragged.from_rows([each] if single else each)  # type: ignore[list-item, arg-type]
         for each in (alpha, beta)

@@ -30,6 +30,7 @@ from attnlib.stats.intervals import (
     of_equals,
     within,
 )
+from attnlib.stats.summaries import refuse_missing
 
 
 def over_seeds(
@@ -112,12 +113,11 @@ def table_over_seeds(
     """
     if not by:
         raise ValueError("by should name at least one column; `over_seeds` takes numbers that are not split")
-    missing = [name for name in (*by, "seed", value) if name not in rows]
-    if missing:
-        raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
+    refuse_missing(rows, by, "seed", value)
     rows, columns = rows.dropna(subset=[value]), [*by, "value", "low", "high", "n"]
     if of_one and rows["seed"].nunique() == 1:
-        return rows[columns].reset_index(drop=True)
+        refuse_missing(rows, by, "low", "high", "n")
+        return rows.assign(value=rows[value])[columns].reset_index(drop=True)
     rows = rows.assign(units=rows.get("n", 0))
     seeds = rows.groupby([*by, "seed"], sort=False, observed=True)
     means = seeds.agg(value=(value, "mean"), units=("units", "min")).reset_index()

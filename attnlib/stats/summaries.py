@@ -53,9 +53,7 @@ def summarise(
     Raises:
         ValueError: a column is missing, or a row does not say which group it is of.
     """
-    missing = [name for name in (*by, value, unit, whole, *beside) if name is not None and name not in rows]
-    if isinstance(by, str) or missing:
-        raise ValueError(f"by should be a list of columns out of {list(rows.columns)}; got {by!r}, {missing}")
+    refuse_missing(rows, by, value, *filter(None, (unit, whole)), *beside)
     names, table = [value, *([whole] if whole else []), *beside], []
     for values, group in group_rows(rows, by, every=every):
         kept = group[group[[value, *([whole] if whole else [])]].notna().all(axis=1)]
@@ -70,6 +68,18 @@ def summarise(
     return pd.DataFrame(
         table, columns=[*by, "value", "low", "high", "n", *beside, *(["rows"] if unit else [])]
     )
+
+
+def refuse_missing(rows: pd.DataFrame, by: Sequence[str], *needed: str) -> None:
+    """Refuse rows that lack a column.
+
+    Raises:
+        ValueError: they do, or `by` is a text.
+    """
+    if isinstance(by, str):
+        raise ValueError(f"by should be a list of columns, [{by!r}]; got {by!r}")
+    if missing := [name for name in (*by, *needed) if name not in rows]:
+        raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
 
 
 def _estimate(

@@ -338,6 +338,22 @@ def test_error_positions_are_of_one_run_and_split():
         error_positions(pd.concat([rows, rows]))
 
 
+def test_accuracy_is_of_one_run_and_split_or_of_what_by_tells_apart():
+    rows = pd.DataFrame({"sample": [0, 0, 1, 1], "position": [0, 1] * 2, "correct": True})
+    both = pd.concat([rows.assign(run="a"), rows.assign(run="b", correct=False)])
+    with pytest.raises(ValueError, match="got 4 whose sample and position another row has"):
+        answer_accuracy(both)
+    assert answer_accuracy(both, ["run"])["value"].tolist() == [1, 1, 0, 0]
+    with pytest.raises(ValueError, match="got 4 whose run, sample and position"):
+        answer_accuracy(pd.concat([both, both[:4]]), ["run"])
+    with pytest.raises(ValueError, match=r"should have the columns \['task'\]; got \['sample'"):
+        answer_accuracy(rows, ["task"])
+    with pytest.raises(ValueError, match=r"a list of columns, .*; got 'task'"):
+        answer_accuracy(rows, "task")
+    with pytest.raises(ValueError, match=r"should have the columns \['position'\]"):
+        error_positions(rows.drop(columns="position"))
+
+
 def masses() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     sample, position = np.repeat(np.arange(12), 5), np.tile(np.arange(5), 12)
@@ -360,7 +376,7 @@ def test_mass_table_counts_samples_and_shows_empty_groups():
     table = mass_table(rows.assign(split=split), ["split", "correct"])
     assert table["split"].tolist() == ["ID", "ID", "OOD", "OOD"] and (table["n"] == [12, 0, 0, 0]).all()
     for wrong in ("correct", ["task"]):
-        with pytest.raises(ValueError, match="by should be a list"):
+        with pytest.raises(ValueError, match=r"by should be a list|should have the columns"):
             mass_table(rows, wrong)
 
 

@@ -4,6 +4,7 @@ import base64
 import io
 import re
 
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from matplotlib.image import imread
 
 from attnlib import plots
 from attnlib.colours import THEMES
-from attnlib.plots.drawing import CSV, DARK, NPZ, as_csv
+from attnlib.plots.drawing import CSV, DARK, NPZ, as_csv, drawing
 from attnlib.plots.panels import SHAPES, STROKES, looks
 from attnlib.plots.themes import COLUMN, ink_on
 
@@ -46,6 +47,44 @@ def test_a_heat_map_carries_its_attention_and_tokens():
         np.testing.assert_array_equal(kept["m"], attention.numpy())
         np.testing.assert_array_equal(kept["target L1H0"], target.numpy())
         assert kept["tokens"].tolist() == ["<bos>", "a", "b"]
+
+
+def test_heat_maps_take_arrays_and_tensors_of_any_precision():
+    attention, words = torch.rand(2, 1, 3, 3).softmax(-1).bfloat16(), list("abc")
+    for given in (attention, attention.float().numpy()):
+        drawn = plots.attention_grid({"m": given}, words, {(1, 0): np.eye(3, dtype=bool)})
+        np.testing.assert_array_equal(drawn.data["m"], attention.float().numpy())
+        for one in (plots.token_map(given[0, 0], words, words), plots.paths(given[:, 0], words)):
+            assert next(iter(one.data.values())).dtype == np.float32
+        assert plots.token_maps({"m": given[0, 0]}, words, words).data["m"].shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda words: plots.attention_grid({"m": torch.rand(2, 1, 3, 3)}, words),
+        lambda words: plots.token_map(torch.rand(3, 3), words, words),
+        lambda words: plots.token_maps({"m": torch.rand(3, 3)}, words, words),
+        lambda words: plots.paths(torch.rand(2, 3, 3), words),
+    ],
+)
+@pytest.mark.parametrize("words", ["ab", "abcde"])
+def test_words_are_as_many_as_rows_and_columns(draw, words):
+    n = len(words)
+    with pytest.raises(ValueError, match=rf"each of \(3, 3\) rows and columns; got \({n}, {n}\) words"):
+        draw(list(words))
+
+
+def test_a_figure_that_cannot_be_drawn_is_closed():
+    def draw():
+        figure = plt.figure()
+        raise ValueError(f"not {figure.number}")
+
+    mine = plt.figure()
+    with pytest.raises(ValueError, match="not"):
+        drawing(draw)()
+    assert plt.get_fignums() == [mine.number]
+    plt.close(mine)
 
 
 def test_a_table_carries_its_numbers_unrounded():

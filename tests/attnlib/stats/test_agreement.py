@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -134,6 +135,12 @@ def test_conventions():
     assert isinstance(kendall_tau(torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])), float)
 
 
+@pytest.mark.parametrize("measure", [top_match, kendall_tau, spearman])
+def test_a_column_is_a_vector_whatever_its_rows_are_called(measure):
+    table = pd.DataFrame({"x": [0.0, 1.0, 3.0, 2.0], "y": [0.0, 3.0, 1.0, 2.0]})[1:]
+    assert measure(table["x"], table["y"]) == measure([1.0, 3.0, 2.0], [3.0, 1.0, 2.0])
+
+
 def test_rows_without_tokens_or_with_nan_have_no_value_and_do_not_count():
     x = Ragged.from_rows([[], [0.2, 0.8], [0.5, np.nan], [0.4, 0.6], []])
     y = Ragged.from_rows([[], [1.0, 2.0], [1.0, 2.0], [np.nan, 2.0], []])
@@ -207,6 +214,7 @@ def test_intervals_of_groups_are_wider_where_groups_agree_among_themselves():
         (lambda: kendall_tau(ragged(0, [2], checkpoints=2), ragged(0, [2], checkpoints=3)), "both come"),
         (lambda: Ragged(np.zeros(3), np.array([1, 1])), "add up to"),
         (lambda: Ragged.from_padded([[0.1, 0.2]], [[True]]), "the values' shape"),
+        (lambda: kendall_tau(*np.zeros((2, 2, 3, 5))), r"a vector, .* one of shape \(3, 5\) .*mask=.*Ragged"),
         (lambda: xi([0.1, 0.2], [0.5], 0.1), "same checkpoints"),
         (lambda: xi([0.1, np.nan], [0.5, 0.6], 0.1), "NaN"),
     ],

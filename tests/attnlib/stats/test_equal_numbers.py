@@ -79,6 +79,10 @@ def test_of_a_single_seed_its_own_interval_stays():
     table = table_over_seeds(rows, ["task"], share=True, of_one=True)
     pd.testing.assert_frame_equal(table, rows.drop(columns="seed"))
     assert table_over_seeds(rows, ["task"], share=True)["low"].isna().all()
+    named = rows.rename(columns={"value": "accuracy"})
+    pd.testing.assert_frame_equal(table_over_seeds(named, ["task"], "accuracy", of_one=True), table)
+    with pytest.raises(ValueError, match=r"should have the columns \['low', 'n'\]; got"):
+        table_over_seeds(rows.drop(columns=["low", "n"]), ["task"], of_one=True)
 
 
 def test_agreement_in_every_row_has_an_interval_of_its_groups():

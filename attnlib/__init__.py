@@ -30,7 +30,7 @@ Example:
     >>> import attnlib
     >>> model = Transformer(TransformerConfig(vocabulary=5, n_layers=2, causal=True))
     >>> input_ids = torch.tensor([[1, 2, 3, 4]])
-    >>> attnlib.rollout_of(model, input_ids).sum(-1)  # rows are queries, and sum to 1
+    >>> attnlib.rollout_of(model, input_ids).sum(-1).round(decimals=4)  # rows are queries, and sum to 1
     tensor([[1., 1., 1., 1.]])
     >>> scores = attnlib.attributions(model, input_ids, ["rollout", "blank-out"], target=0)
     >>> {name: tuple(each.shape) for name, each in scores.items()}

@@ -12,6 +12,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from jaxtyping import Int64
 
+from attnlib.generators.sources import refuse_below_one
+
 B = TypeVar("B")
 """Whatever is trained on."""
 
@@ -44,8 +46,7 @@ class EpochBatches(Generic[B]):
         """Refuse nothing to make batches of."""
         if not self.n_rows:
             raise ValueError("there should be something to make batches of; there are none")
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size should be at least 1; got {self.batch_size}")
+        refuse_below_one(batch_size=self.batch_size)
 
     @property
     def n_rows(self) -> int:
@@ -101,5 +102,10 @@ def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int
 
 
 def chunks(n: int, size: int) -> list[slice]:
-    """0 to n - 1 in parts of `size`, in their order: what a model is evaluated on."""
+    """0 to n - 1 in parts of `size`, in their order: what a model is evaluated on.
+
+    Raises:
+        ValueError: the size is below 1.
+    """
+    refuse_below_one(**{"the size of a batch": size})
     return [slice(start, start + size) for start in range(0, n, size)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from attnlib.generators.order import EpochBatches
+from attnlib.generators.sources import refuse_below_one
 
 B = TypeVar("B")
 R = TypeVar("R", bound="Ragged")
@@ -59,8 +61,18 @@ class Ragged(Generic[B]):
         """Some of the rows, in the order of `rows`."""
         raise NotImplementedError
 
+    def __iter__(self: R) -> Iterator[R]:
+        """The rows one by one."""
+        return (self[row : row + 1] for row in range(len(self)))
+
     def sample(self: R, n: int, seed: int = 0) -> R:
-        """At most `n` of the rows, drawn at random, in their order."""
+        """At most `n` of the rows, drawn at random, in their order.
+
+        Raises:
+            ValueError: n is below 0.
+        """
+        if n < 0:
+            raise ValueError(f"n should be at least 0; got {n}")
         return self[torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(len(self))[:n]))]
 
     def batches(self, batch_size: int, seed: int = 0, pool: int = 50) -> EpochBatches[B]:
@@ -81,5 +93,10 @@ class Ragged(Generic[B]):
         )
 
     def in_batches(self, batch_size: int = 64) -> list[B]:
-        """All rows once, shortest first; `rows` says which is which."""
+        """All rows once, shortest first; `rows` says which is which.
+
+        Raises:
+            ValueError: none is wanted in a batch.
+        """
+        refuse_below_one(batch_size=batch_size)
         return [self.batch(rows) for rows in self.like.argsort(stable=True).split(batch_size)]

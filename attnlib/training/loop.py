@@ -110,7 +110,7 @@ def fit(
     Raises:
         CheckpointError: the folder holds another run, or cannot be written to (disk full, rights).
         FloatingPointError: the loss or a weight is no longer finite; the last checkpoint is kept.
-        ValueError: the arguments do not fit each other.
+        ValueError: the arguments do not fit each other, or `loss` or `evaluate` returns something else.
     """
     if evaluate is None and (plan.schedule == "plateau" or plan.stop_at is not None):
         raise ValueError('schedule="plateau" and stop_at need evaluate=..., which returns the metric')
@@ -183,11 +183,13 @@ def fit(
     return run.history
 
 
-def _named(result: Tensor | dict[str, Tensor]) -> dict[str, Tensor]:
-    if isinstance(result, Tensor):
-        return {"loss": result}
-    if "loss" not in result:
+def _named(result: Any) -> dict[str, Tensor]:
+    losses = result if isinstance(result, dict) else {"loss": result}
+    scalars = all(isinstance(each, Tensor) and not each.ndim for each in losses.values())
+    if "loss" not in losses or not scalars:
+        got = {name: getattr(each, "shape", type(each).__name__) for name, each in losses.items()}
         raise ValueError(
-            f'the loss function must return a scalar, or a dictionary with "loss", not {list(result)}'
+            'loss should return a scalar tensor, or a dictionary of scalar tensors with "loss" among them; '
+            f"got {got if losses is result else got['loss']}"
         )
-    return result
+    return losses

@@ -218,7 +218,10 @@ class Run:
             torch.no_grad(),
             torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),
         ):
-            metrics = {name: float(value) for name, value in evaluation(self.model).items()}
+            found = evaluation(self.model)
+            if not hasattr(found, "items"):
+                raise ValueError(f"evaluate should return numbers by name, as a dictionary; got {found!r}")
+            metrics = {name: float(value) for name, value in found.items()}
         if self.plan.metric not in metrics:
             raise ValueError(
                 f"evaluate must return {self.plan.metric!r} (plan.metric), not only {list(metrics)}"

@@ -21,6 +21,7 @@ from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN,
 from attnlib.generators.base import IGNORE, Batch, Sample
 from attnlib.generators.exchange import exchanged_text, with_others
 from attnlib.generators.order import EpochBatches, chunks
+from attnlib.generators.sources import refuse_below_one
 from attnlib.generators.tokenizer import char_tokenizer
 
 if TYPE_CHECKING:
@@ -286,9 +287,14 @@ class Arithmetic:
         return [self.batch(problems[part], reference) for part in chunks(len(problems), batch_size)]
 
     def peek(self, n: int = 10, seed: int = 0) -> pd.DataFrame:
-        """A table of `n` problems, to see what the task is."""
+        """A table of `n` problems, to see what the task is.
+
+        Raises:
+            ValueError: n is below 1.
+        """
         import pandas as pd
 
+        refuse_below_one(n=n)
         drawn = np.random.default_rng(seed).integers(self.space.size, size=100 * n)
         problems = self.space.problems(drawn[self.space.allowed(drawn)][:n])
         written = pd.Series(self.texts(problems)).str.partition("=")

@@ -18,7 +18,7 @@ from attnlib.generators.order import EpochBatches, chunks
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
 from attnlib.generators.rasp.sequences import Sequences
 from attnlib.generators.sources import refuse_below_one
-from attnlib.generators.splits import TENTHS, checked_split, in_split
+from attnlib.generators.splits import TENTHS, in_split
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.naming import unknown
 
@@ -234,13 +234,12 @@ class Language:
             ValueError: if none is wanted, there is no such split, lengths are not in order, or hardly any
                 sequence that short is in the split.
         """
-        if n < 1:
-            raise ValueError(f"n should be at least 1; got {n}")
+        refuse_below_one(n=n)
         if not 1 <= min_length <= max_length:
             raise ValueError(
                 f"lengths must obey 1 <= min_length <= max_length; got {min_length}, {max_length}"
             )
-        if (known := checked_split(split)) is None:
+        if (known := next((name for name in TENTHS if name == split), None)) is None:
             raise ValueError(f"split must be one of {', '.join(map(repr, TENTHS))}; got {split!r}")
         rng = np.random.default_rng([seed, list(TENTHS).index(known)])
         kept, n_kept, tries = [], 0, 0

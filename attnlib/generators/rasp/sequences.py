@@ -8,7 +8,7 @@ that belongs to the query (Weiss, Goldberg and Yahav 2021, section 3). `Sequence
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +40,10 @@ class Sequences:
         lengths = self.lengths[rows]
         longest = int(lengths.max()) if len(lengths) else 0
         return Sequences(self.symbols[rows, :longest], lengths, self.code_points)
+
+    def __iter__(self) -> Iterator[Sequences]:
+        """The sequences one by one."""
+        return (self[row : row + 1] for row in range(len(self)))
 
     @cached_property
     def positions(self) -> Int64[Tensor, "1 position"]:

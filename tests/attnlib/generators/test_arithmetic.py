@@ -317,3 +317,5 @@ def test_peek_shows_problems():
     table = arithmetic("*", (0, 12)).peek(5)
     assert list(table) == ["problem", "answer", "carries"] and len(table) == 5
     assert all(eval(row.problem[:-1]) == int(row.answer) for row in table.itertuples())
+    with pytest.raises(ValueError, match="n should be at least 1; got 0"):
+        arithmetic().peek(0)

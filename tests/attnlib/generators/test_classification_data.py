@@ -334,7 +334,12 @@ def test_a_sample_is_a_part_in_order() -> None:
     places = [documents.texts.index(text) for text in part.texts]
     assert len(part) == 30 and places == sorted(places)
     assert part.relevance is not None and len(part.relevance) == len(part.tokens)
-    assert len(documents.sample(1000)) == 100
+    assert len(documents.sample(1000)) == 100 and len(documents.sample(0)) == 0
+    assert [each.texts[0] for each in part] == [*part.texts]
+    with pytest.raises(ValueError, match="n should be at least 0; got -1"):
+        documents.sample(-1)
+    with pytest.raises(ValueError, match="batch_size should be at least 1; got -1"):
+        documents.in_batches(-1)
 
 
 # ---- planted -----------------------------------------------------------------------------------------

@@ -167,6 +167,11 @@ def test_batches_are_a_function_of_the_step_and_cover_every_sequence():
 # ---- your own language, and bad input -------------------------------------------------------------------
 
 
+def test_sequences_come_one_by_one():
+    lang = language("sort")
+    assert [lang.decode(each) for each in lang.encode("cab", "a")] == [["cab"], ["a"]]
+
+
 def test_a_language_of_your_own():
     def shifted(s):
         return s.symbols.gather(1, (s.positions - 1).clamp(min=0).expand_as(s.symbols))
@@ -201,6 +206,9 @@ def test_models_are_as_large_as_the_papers_or_as_needed():
             "split must be one of .*'valid'.*; got 'Train'",
         ),
         (lambda: language("sort").sequences(3, split=""), "split must be one of .*; got ''"),
+        (lambda: language("sort").sequences(3, split="dev"), "split must be one of [^N]*'train'; got 'dev'"),
+        (lambda: language("sort").in_batches(language("sort").encode("cab"), 0), "at least 1; got 0"),
+        (lambda: language("sort").in_batches(language("sort").encode("cab"), -1), "at least 1; got -1"),
     ],
 )
 def test_bad_input_says_what_was_allowed(call, message):

@@ -488,8 +488,17 @@ def test_arguments_that_do_not_fit_each_other(tmp_path, monkeypatch):
         train(evaluate=lambda model: {"f1": 1.0})
     with pytest.raises(ValueError, match=r"\['loss'\], names of the training's own columns"):
         train(evaluate=lambda model: {"accuracy": 1.0, "loss": 1.0})
-    with pytest.raises(ValueError, match=r'a dictionary with "loss", not \[\'mse\'\]'):
-        train(loss=lambda model, batch: {"mse": torch.zeros(())})
+    with pytest.raises(ValueError, match=r"numbers by name, as a dictionary; got 0\.5"):
+        train(evaluate=lambda model: 0.5)
+    for returned, said in (
+        ({"mse": torch.zeros(())}, r"\{'mse': torch.Size\(\[\]\)\}"),
+        ({"loss": torch.zeros(()), "mse": 0.5}, r"\{'loss': torch.Size\(\[\]\), 'mse': 'float'\}"),
+        (torch.zeros(2), r"torch.Size\(\[2\]\)"),
+        (1.0, "float"),
+        (None, "NoneType"),
+    ):
+        with pytest.raises(ValueError, match=rf'a dictionary of .* with "loss" among them; got {said}$'):
+            train(loss=lambda model, batch, returned=returned: returned)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match="needs the package tensorboard"):
         train(the_plan=plan(tensorboard=True), folder=tmp_path)

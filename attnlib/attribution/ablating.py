@@ -193,7 +193,7 @@ def sparse(kept: Kept, v: Float[np.ndarray, " variant"], penalty: float) -> Floa
         return np.zeros(kept.shape[1])  # rounding is no answer
     from sklearn.linear_model import Lasso  # type: ignore[import-untyped]
 
-    lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000)
+    lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000, random_state=0)  # or numpy's own moves on
     lasso.fit((kept - kept.mean(0)) / scale, (v - v.mean()) / v.std())
     return lasso.coef_ * v.std() / scale
 

@@ -137,4 +137,9 @@ def _hugging_face(layer: Any, attention: Any) -> Anatomy:
 
 
 def _chain(*modules: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    return lambda x: reduce(lambda value, module: module(value), modules, x)
+    return lambda x: reduce(lambda value, module: first(module(value)), modules, x)
+
+
+def first(output: Any) -> Any:
+    """What a module hands on: beside it, attention gives weights, and a router of experts its choice."""
+    return output[0] if isinstance(output, tuple) else output

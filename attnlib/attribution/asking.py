@@ -45,6 +45,6 @@ def attribute(
             )
         (scores,) = span_attributions(model, input_ids.flatten(), target_span, method).values()
         return scores
-    other = None if counterfactual is None else counterfactual.flatten()
+    other = counterfactual.flatten() if isinstance(counterfactual, Tensor) else counterfactual
     (scores,) = attributions(model, input_ids.flatten(), method, None, query, target, foil, other).values()
     return scores

@@ -28,7 +28,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from attnlib.attribution.anatomy import Anatomy, anatomies
+from attnlib.attribution.anatomy import Anatomy, anatomies, first
 from attnlib.attribution.stream import in_this_thread
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.forward import watched_pass
@@ -244,7 +244,7 @@ def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> list[RemovableHandle]:
         found["stream"] = given[0] if given else named["hidden_states"]
 
     def leaves(name: str, module: nn.Module, given: tuple, output: Any) -> None:
-        found[name] = output[0] if isinstance(output, tuple) else output
+        found[name] = first(output)
 
     return [
         anatomy.layer.register_forward_pre_hook(in_this_thread(enters), with_kwargs=True),

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.base import moved
 from attnlib.models.attention.forward import Mask, check_prompt, vocabulary_of
-from attnlib.rollout.dense import token_indices
+from attnlib.rollout.dense import numbers, token_indices
 
 Method = Callable[..., Float[Tensor, "batch key"]]
 """A measure of attribution: a function of the module's signature."""
@@ -139,6 +139,9 @@ def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
         counterfactual: Counterfactual = None,
         **options: Any,
     ) -> Float[Tensor, "batch key"]:
+        size: Any = options.get("batch_size", 1)
+        if not hasattr(size, "__index__") or size < 1:
+            raise ValueError(f"batch_size should be a whole number, at least 1; got {size!r}")
         parts = by_length(model, input_ids, attention_mask, query, target, foil, counterfactual)
         return padded([(place, function(model, prompts, **options)) for place, prompts in parts], input_ids)
 
@@ -164,26 +167,33 @@ def by_length(
     """A batch without its padding: prompts of one length at a time, so that each is what it is alone.
 
     Raises:
-        ValueError: there are no tokens, or more than the model's context; a shape does not fit; or a prompt
-            has no such position as the query.
+        ValueError: there are no tokens, or more than the model's context; what is no token is given, in the
+            counterfactual, too; a shape does not fit; or a prompt has no such position as the query.
     """
     check_prompt(model, input_ids, attention_mask)
-    if counterfactual is not None and counterfactual.shape != input_ids.shape:
-        raise ValueError(
-            f"counterfactual must have the shape of input_ids, {tuple(input_ids.shape)}: token for token. "
-            f"Got {tuple(counterfactual.shape)} instead."
-        )
-    device = input_ids.device
-    aims = [None if given is None else torch.as_tensor(given, device=device) for given in (target, foil)]
-    for name, aim in zip(("target", "foil"), aims, strict=True):
-        if aim is not None and (
-            aim.is_floating_point()
+    device, aims = input_ids.device, list[Tensor | None]()
+    if isinstance(counterfactual, Tensor):
+        counterfactual = counterfactual.to(device)
+        if counterfactual.shape != input_ids.shape:
+            raise ValueError(
+                f"counterfactual must have the shape of input_ids, {tuple(input_ids.shape)}: token for "
+                f"token. Got {tuple(counterfactual.shape)} instead."
+            )
+    if counterfactual is not None:
+        check_prompt(model, counterfactual, attention_mask, name="counterfactual")
+    for name, given in (("target", target), ("foil", foil)):
+        aim = None if given is None else numbers(given)
+        if given is not None and (
+            aim is None
+            or aim.is_floating_point()
             or aim.dtype == torch.bool
             or aim.shape not in ((), (1,), (len(input_ids),))
         ):
+            got = repr(given) if aim is None else aim.tolist()
             raise ValueError(
-                f"{name} must be a token, or one for each of {len(input_ids)} prompts. Got {aim.tolist()}."
+                f"{name} must be a token, or one for each of {len(input_ids)} prompts. Got {got}."
             )
+        aims.append(None if aim is None else aim.to(device))
     # on the CPU, where lengths are known without waiting
     real = torch.ones(input_ids.shape).bool() if attention_mask is None else attention_mask.bool().cpu()
     lengths = real.sum(1)
@@ -193,7 +203,7 @@ def by_length(
         column = real[row[:, 0]].nonzero()[:, 1].view(-1, length)
         row, column = moved(row, device), moved(column, device)
         some = [None if given is None else given.expand(len(real))[row[:, 0]] for given in aims]
-        other = None if counterfactual is None else counterfactual.to(device)[row, column]
+        other = None if counterfactual is None else counterfactual[row, column]
         yield Place(row, column), Prompts(input_ids[row, column], at, some[0], some[1], other)
 
 

@@ -29,6 +29,7 @@ Source:
 from __future__ import annotations
 
 from functools import partial
+from operator import index
 from types import SimpleNamespace
 
 import torch
@@ -122,13 +123,16 @@ def through_hops(
 
 def _checked(span: tuple[int, int], n: int) -> tuple[int, int]:
     """A span of so many tokens that has something before it; `ValueError` for another."""
-    first, stop = span
+    try:
+        first, stop = map(index, span)
+    except (TypeError, ValueError):
+        first = stop = 0
     if not 0 < first < stop <= n:
         raise ValueError(
             f"span should be (first, one after the last), from 1 to {n}; got {span}: something has to stand "
             "before it"
         )
-    return span
+    return first, stop
 
 
 def _rows(

@@ -129,6 +129,11 @@ def look(
             the model cannot be asked so, with the reason.
         ModelUnavailable: the model is nowhere to be had.
     """
+    if not isinstance(name, str):
+        raise ValueError(
+            f"name should be a text, of a language model or its folder; got a {type(name).__name__}. A model "
+            "that is loaded already is shown by GenerationExplorer (attnlib.widgets)"
+        )
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")
     if is_stored(name):

@@ -255,9 +255,19 @@ def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query
     return layers, batched
 
 
-def token_indices(given: Sequence[int | float] | Tensor, n: int, name: str, device: torch.device) -> Tensor:
+def numbers(given: Any) -> Tensor | None:
+    """What is given as a tensor, where it is; None for what is no numbers."""
+    try:
+        return torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def token_indices(given: Any, n: int, name: str, device: torch.device) -> Tensor:
     """Token positions as indices from 0, negative ones counted from the end; an error names the parameter."""
-    index = torch.as_tensor(given)  # where it is: no GPU is waited for to check a list
+    index = numbers(given)  # where it is: no GPU is waited for to check a list
+    if index is None:
+        raise ValueError(f"{name} should be a list of whole positions; got {given!r}")
     if index.numel() and (index.dtype == torch.bool or index.is_floating_point()):
         got = given if index.is_floating_point() else "a mask (say mask.nonzero().flatten())"
         raise ValueError(f"{name} should be whole positions; got {got}")

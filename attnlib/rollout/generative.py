@@ -86,8 +86,12 @@ class GenerativeRollout:
     def of(
         self, generated: int | slice
     ) -> Float[Tensor, "prompt layer"] | Float[Tensor, "some prompt layer"]:
-        """The part of the matrix that belongs to one generated token, or to a slice of them."""
-        return self.matrix[generated]
+        """The part of the matrix that belongs to one generated token, or to a slice of them.
+
+        Raises:
+            ValueError: there is no such token.
+        """
+        return _part(self.matrix, "generated", generated)
 
     def __dlpack__(self, **options: Any) -> Any:
         """The matrix, for `torch.as_tensor` and whatever else reads tensors."""
@@ -149,12 +153,16 @@ class GenerativeRollout:
             layer: of one layer; the mean over layers by default.
 
         Raises:
-            ValueError: k is no whole number from 1 on; or as in `informative`.
+            ValueError: k is no whole number from 1 on; there is no such layer, or nothing that was generated
+                so; or as in `informative`.
         """
-        if k < 1 or k % 1:
-            raise ValueError(f"k should be a whole number, at least 1; got {k}")
-        share = self.mean_over_layers() if layer is None else self.matrix[..., layer]
-        chosen = share if generated is None else share[generated]
+        if not hasattr(k, "__index__") or k < 1:
+            raise ValueError(f"k should be a whole number, at least 1; got {k!r}")
+        layers = self.matrix.movedim(-1, 0)
+        share = self.mean_over_layers() if layer is None else _part(layers, "layer", layer)
+        chosen = share if generated is None else _part(share, "generated", generated)
+        if not len(chosen):
+            raise ValueError(f"generated should be at least one of {len(share)} tokens; got {generated}")
         mass = chosen if chosen.ndim == 1 else chosen.mean(0)
         keep = self.informative(ignore).nonzero().flatten()
         order = keep[mass.cpu()[keep].argsort(descending=True, stable=True)][:k].tolist()
@@ -200,9 +208,10 @@ def generate_with_rollout(
 
     Raises:
         ValueError: the prompt is empty, or, with what follows it, longer than the model's context; there is
-            more than one prompt; beams, or several sequences, are asked for; the model is none that
-            `rollout_of` or `generate` can use; or there is not one of `max_new_tokens` and `continuation`,
-            which is no row of the model's tokens, or comes with options of `generate`.
+            more than one prompt, or embeddings in its place; beams, or several sequences, are asked for; the
+            model is none that `rollout_of` or `generate` can use; or there is not one of `max_new_tokens`,
+            a whole number, and `continuation`, which is no row of the model's tokens, or comes with options
+            of `generate`.
     """
     if continuation is None and max_new_tokens is None:
         raise ValueError("Say how many tokens to generate (max_new_tokens=12), or give a continuation.")
@@ -306,7 +315,7 @@ def check_generation(
     model: Any,
     input_ids: Any,
     attention_mask: Tensor | None,
-    max_new_tokens: int,
+    max_new_tokens: Any,
     generate_kwargs: dict[str, Any],
 ) -> Int[Tensor, "1 real"]:
     """The prompt without padding; a `ValueError` for what cannot be generated or followed."""
@@ -314,8 +323,15 @@ def check_generation(
         raise ValueError(
             f"input_ids must be one prompt, a tensor [1 prompt]. Got {form_of(input_ids)} instead."
         )
-    if max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens must be at least 1. Got {max_new_tokens} instead.")
+    if not hasattr(max_new_tokens, "__index__") or max_new_tokens < 1:
+        raise ValueError(
+            f"max_new_tokens must be a whole number, at least 1. Got {max_new_tokens!r} instead."
+        )
+    if generate_kwargs.get("inputs_embeds") is not None:
+        raise ValueError(
+            "inputs_embeds cannot be followed: what follows them would be written, and read as following "
+            "input_ids. Give input_ids alone."
+        )
     check_prompt(model, input_ids, attention_mask)
     refuse_recurrence(model)
     if not (hasattr(model, "can_generate") and model.can_generate()):
@@ -368,6 +384,14 @@ def _informative(
     ignore = {word.casefold() for word in ignore}
     skip = [is_special or _ignored(word, ignore) for word, is_special in zip(words, special, strict=True)]
     return ~torch.tensor(skip)
+
+
+def _part(values: Tensor, name: str, at: Any) -> Tensor:
+    try:
+        return values[at]
+    except (IndexError, TypeError):
+        n = len(values)
+        raise ValueError(f"{name} should be from {-n} to {n - 1}; got {at!r}") from None
 
 
 def _ignored(word: str, ignore: Collection[str]) -> bool:

@@ -17,6 +17,7 @@ See `attnlib.rollout.recursion` for the equations.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
-from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, watched_pass
+from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, read_names, watched_pass
 from attnlib.naming import unknown
 from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import Descent, Recursion, one_hot, refuse_other_layers
@@ -110,8 +111,14 @@ def rollout_of(
     Raises:
         ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder,
             or its attention (or part of it, in hybrids with recurrent layers) does not go through the
-            interface; shapes do not fit; there is no such kernel; the model computes NaN.
+            interface; shapes do not fit; there is no such kernel, and no such option of the model's forward
+            either; the model computes NaN.
     """
+    read = read_names(model) if model_inputs else []
+    if "input_ids" in read and (swallowed := [name for name in model_inputs if name not in read]):
+        own = [*inspect.signature(rollout_of).parameters][1:-1]
+        what = f"an option of rollout_of, or of {type(model).__name__}.forward,"
+        raise unknown(what, swallowed[0], dict.fromkeys([*own, *read]))
     if kernel not in KERNELS:
         raise unknown("kernel", kernel, KERNELS)
     check_prompt(model, input_ids, attention_mask)

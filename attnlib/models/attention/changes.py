@@ -17,6 +17,7 @@ heads, by `heads_changed`:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -111,7 +112,7 @@ def reinforced(
         >>> output.attentions[0, 0, 0, :, 0]
         tensor([1., 1., 1.], grad_fn=<SelectBackward0>)
     """
-    if strength < 0 or (strength > 1 and not as_published):
+    if not 0 <= strength <= (math.inf if as_published else 1):
         allowed = "at least 0" if as_published else "from 0 to 1"
         raise ValueError(f"strength should be {allowed}; got {strength}")
 

@@ -111,6 +111,22 @@ def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
     return inputs | given
 
 
+def read_names(model: nn.Module) -> list[str]:
+    """What a model, or one inside it, names in its `forward`, of all that it is called with.
+
+    A forward that takes anything (`**kwargs`) swallows what is misspelt; a wrapper (PEFT's) hands it on.
+    """
+    forwards = [inspect.signature(module.forward).parameters for module in model.modules()]
+    reading = [each for each in forwards if "input_ids" in each or each is forwards[0]]
+    read = [parameter for each in reading for parameter in each.values()]
+    names = [each.name for each in read if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    if any(each.kind == each.VAR_KEYWORD for each in read):
+        from transformers.utils import TransformersKwargs
+
+        names += TransformersKwargs.__annotations__  # what any of its models reads there
+    return list(dict.fromkeys(names))
+
+
 def first_position(model: nn.Module) -> int:
     """The position of a first token: of RoBERTa and its kin, whose table has a row for padding, behind it."""
     tables = (table for name, table in model.named_modules() if name.endswith("position_embeddings"))
@@ -128,9 +144,9 @@ def refuse_recurrence(model: nn.Module) -> None:
             )
 
 
-def check_layers(model: nn.Module, caught: int) -> None:
-    """Raise a `ValueError` unless every layer's attention was caught."""
-    expected = n_layers(model)
+def check_layers(model: nn.Module, caught: int, expected: int | None = None) -> None:
+    """Raise a `ValueError` unless every layer's attention was caught, or as much as is `expected`."""
+    expected = expected or n_layers(model)
     if not caught:
         raise ValueError(
             f"The attention of {type(model).__name__} does not go through transformers' attention interface, "
@@ -153,8 +169,17 @@ def n_layers(model: nn.Module) -> int | None:
     return getattr(_text_config(model), "num_hidden_layers", None)
 
 
-def check_prompt(model: nn.Module, input_ids: Any, attention_mask: Any, more: int = 0) -> None:
-    """Raise a `ValueError` for tokens that `model` cannot take, with `more` to be generated."""
+def layers_apart(model: nn.Module) -> int | None:
+    """How many layers have weights of their own: ALBERT's share theirs, in groups."""
+    config = _text_config(model)
+    groups = getattr(config, "num_hidden_groups", None)
+    return n_layers(model) if groups is None else groups * config.inner_group_num
+
+
+def check_prompt(
+    model: nn.Module, input_ids: Any, attention_mask: Any, more: int = 0, *, name: str = "input_ids"
+) -> None:
+    """Raise a `ValueError` for tokens, given as `name`, that `model` cannot take, with `more` to come."""
     config = getattr(model, "config", None)
     if getattr(config, "is_encoder_decoder", False):
         raise ValueError(
@@ -163,13 +188,13 @@ def check_prompt(model: nn.Module, input_ids: Any, attention_mask: Any, more: in
         )
     if not isinstance(input_ids, Tensor) or input_ids.ndim != 2:
         raise ValueError(
-            "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got "
+            f"{name} must be a tensor [batch token] (for one prompt, {name}[None]). Got "
             f"{form_of(input_ids)} instead."
         )
     if not input_ids.numel():
-        raise ValueError("input_ids must hold at least one token. Got an empty prompt.")
+        raise ValueError(f"{name} must hold at least one token. Got an empty prompt.")
     if input_ids.is_floating_point() or input_ids.dtype == torch.bool:
-        raise ValueError(f"input_ids must be whole numbers. Got {input_ids.dtype} instead.")
+        raise ValueError(f"{name} must be whole numbers. Got {input_ids.dtype} instead.")
     if attention_mask is not None:
         if not isinstance(attention_mask, Tensor):
             raise ValueError(
@@ -192,7 +217,7 @@ def check_prompt(model: nn.Module, input_ids: Any, attention_mask: Any, more: in
             )
     size, ids = vocabulary_of(model), input_ids if attention_mask is None else input_ids.where(real, 0)
     if size is not None and bool((beyond := (ids < 0) | (ids >= size)).any()):
-        raise ValueError(f"input_ids must be token ids from 0 to {size - 1}. Got {ids[beyond].tolist()}.")
+        raise ValueError(f"{name} must be token ids from 0 to {size - 1}. Got {ids[beyond].tolist()}.")
     longest, limit = input_ids.shape[1] + more, context_of(model)
     if limit is not None and longest > limit:
         new = f" and {more} new ones" if more else ""

@@ -17,7 +17,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from attnlib.models.attention.call import AS_IT_IS, Affine, AttentionCall
-from attnlib.models.attention.forward import check_layers, refuse_recurrence
+from attnlib.models.attention.forward import check_layers, layers_apart, refuse_recurrence
 from attnlib.models.attention.interface import Block, _opened
 from attnlib.models.attention.kernels import OwnCall
 
@@ -90,7 +90,7 @@ def every_layer(
     with _opened(model, Block({id(module): partial(change, id(module)) for module in model.modules()})):
         yield
     if needed:
-        check_layers(model, len(seen))
+        check_layers(model, len(seen), layers_apart(model))
 
 
 def replace(call: Any, query: Tensor, key: Tensor, value: Tensor) -> None:

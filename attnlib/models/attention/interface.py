@@ -13,12 +13,14 @@ Changes act in the order in which their blocks were entered. Watchers see what t
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from operator import index
 from typing import Any
 
 from torch import Tensor, nn
@@ -133,14 +135,19 @@ def heads_by_layer(model: nn.Module, heads: Sequence[Head] | None) -> dict[int, 
     """The chosen heads of every layer that has any; all heads for None.
 
     Raises:
-        ValueError: the model has no such head, or is of a kind that cannot be changed.
+        ValueError: what is given is no heads; the model has no such head, or is of a kind that cannot be
+            changed.
     """
     modules: list[Any] = attention_modules(model)
     sizes = [m.n_heads if isinstance(m, Attention) else m.config.num_attention_heads for m in modules]
     if heads is None:
         return {layer: list(range(size)) for layer, size in enumerate(sizes)}
+    try:
+        pairs = [(index(layer), index(head)) for layer, head in heads]
+    except (TypeError, ValueError):
+        raise ValueError(f"heads should be pairs (layer, head), such as [(0, 1)]; got {heads!r}") from None
     chosen: dict[int, list[int]] = {}
-    for layer, head in heads:
+    for layer, head in pairs:
         if not (0 <= layer < len(sizes) and 0 <= head < sizes[layer]):
             raise ValueError(
                 f"there is no head L{layer}H{head}; the model has {len(sizes)} layers of {sizes[0]} heads"
@@ -193,7 +200,7 @@ def _lead_here(place: Any) -> Callable[[], None]:
     """Put ourselves in the place of a function; returns what undoes it."""
     if isinstance(place, Attention):
         own = place.attend
-        place.attend = partial(_own, own, place)
+        place.attend = _Led(_own, own, place)
         return partial(setattr, place, "attend", own)
     functions = _registry()._global_mapping  # there is no public way to take a name out again
     original = functions.get(place)
@@ -201,6 +208,13 @@ def _lead_here(place: Any) -> Callable[[], None]:
     if original is None:
         return partial(functions.pop, place, None)
     return partial(_registry().register, place, original)
+
+
+class _Led(partial):
+    """What stands in place of `attend`. Copies of a model, and pickles, have what was there before."""
+
+    def __reduce__(self) -> Any:
+        return copy.copy, self.args[:1]
 
 
 def _of(module: nn.Module) -> tuple[list[Change], list[Watcher], bool] | None:

@@ -101,6 +101,11 @@ def test_context_cite_is_the_lasso_by_proximal_gradients():
     assert (found == 0).sum() >= 4
     np.testing.assert_allclose(sparse(kept, 1000 * v - 5, c), 1000 * found, rtol=1e-4, atol=1e-3)
     assert not sparse(kept, np.full(64, 0.3) + 1e-17 * v, c).any()
+    np.random.seed(0)  # noqa: NPY002  # whose numbers are left to those who draw them
+    drawn = np.random.rand()  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002
+    assert (sparse(kept, v, c) == found).all()
+    assert np.random.rand() == drawn  # noqa: NPY002
 
 
 def test_context_cites_answer_is_a_logit():

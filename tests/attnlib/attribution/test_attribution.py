@@ -316,6 +316,7 @@ def test_a_method_says_why_a_model_cannot_give_it():
             "^attribution patching needs a counterfactual",
         ),
         (IDS[0], {"counterfactual": IDS[0, 1:]}, "^counterfactual must have the shape of input"),
+        (IDS[0], {"counterfactual": IDS[0] + 999}, r"^counterfactual must be token ids from 0 .* Got \[1"),
         (IDS[0], {"method": "attention knockout", "query": 0}, "^attention knockout needs at least 2 tokens"),
         (IDS[0], {"target": True}, "^target must be a token.*Got True"),
         (IDS[0], {"foil": False}, "^foil must be a token.*Got False"),
@@ -332,30 +333,54 @@ def test_arguments_of_another_kind_are_refused_in_words():
     code = """
 import torch
 from attnlib.attribution import attribute, attributions
+from attnlib import look
 from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention.interface import heads_by_layer
 from attnlib.rollout import rollout_of
 model, ids = Transformer(TransformerConfig(9, causal=True)), torch.ones(2, 5, dtype=torch.long)
 for wrong in ({"target": 2.5}, {"foil": torch.tensor([1, 2, 3])}, {"input_ids": ids.float()},
-              {"input_ids": [[1, 2]]}, {"query": 1.5}):
+              {"input_ids": [[1, 2]]}, {"query": 1.5}, {"query": None}, {"target": "ball"},
+              {"counterfactual": ids.tolist()}, {"counterfactual": ids.numpy()},
+              {"counterfactual": ids.float()}):
     try:
         attributions(model, **({"input_ids": ids, "methods": "blank-out"} | wrong))
     except ValueError as error:
         print(error)
-for asks, given in ((rollout_of, ids[0]), (attribute, [1, 2])):
+for asks, given, how in ((rollout_of, ids[0], {}), (attribute, [1, 2], {}), (rollout_of, ids, {"rows": {0}}),
+                         (rollout_of, ids, {"keys": "first"}), (rollout_of, ids, {"sink": slice(0, 2)}),
+                         (attribute, ids[0], {"counterfactual": [1] * 5}),
+                         (attribute, ids[0], {"target_span": 4}),
+                         (attribute, ids[0], {"target_span": (2.0, 4)}), (heads_by_layer, (0, 1), {}),
+                         (heads_by_layer, ["L0H0"], {}), (heads_by_layer, 5, {}), (look, "a", {})):
     try:
-        asks(model, given)
+        asks(model, given, **how)
     except ValueError as error:
         print(error)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    form = "[batch token] (for one prompt, counterfactual[None])."
+    spans, why = ("4", "(2.0, 4)"), "something has to stand before it"
+    heads = ("(0, 1)", "['L0H0']", "5")
     assert said.splitlines() == [
         "target must be a token, or one for each of 2 prompts. Got 2.5.",
         "foil must be a token, or one for each of 2 prompts. Got [1, 2, 3].",
         "input_ids must be whole numbers. Got torch.float32 instead.",
         "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got a list instead.",
         "query should be whole positions; got [1.5]",
+        "query should be a list of whole positions; got [None]",
+        "target must be a token, or one for each of 2 prompts. Got 'ball'.",
+        *[f"counterfactual must be a tensor {form} Got a {kind} instead." for kind in ("list", "ndarray")],
+        "counterfactual must be whole numbers. Got torch.float32 instead.",
         "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got shape (5,) instead.",
         "input_ids must be one prompt, a tensor [token]. Got a list instead.",
+        "rows should be a list of whole positions; got {0}",
+        "keys should be a list of whole positions; got 'first'",
+        "sink should be a list of whole positions; got slice(0, 2, None)",
+        f"counterfactual must be a tensor {form} Got a list instead.",
+        *[f"span should be (first, one after the last), from 1 to 5; got {got}: {why}" for got in spans],
+        *[f"heads should be pairs (layer, head), such as [(0, 1)]; got {got}" for got in heads],
+        "name should be a text, of a language model or its folder; got a Transformer. A model that is loaded "
+        "already is shown by GenerationExplorer (attnlib.widgets)",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import pytest
 import torch
@@ -258,6 +259,9 @@ def test_options_that_cannot_be():
             ValueError, match=f"baseline should be a token id from 0 to {size - 1}; got {token}"
         ):
             integrated_gradients(_own(), IDS, baseline=token)
+    for size, name in itertools.product((0, 2.5), ("blank-out", "AtMan", "KernelSHAP", "ReAGent")):
+        with pytest.raises(ValueError, match=f"batch_size should be a whole number, at least 1; got {size}"):
+            METHODS[name](_own(), IDS, batch_size=size)
 
 
 def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():
@@ -271,6 +275,20 @@ def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():
     with torch.no_grad():
         scores = mamba(torch.stack([IDS[0], changed])).logits[:, -1].log_softmax(-1)[:, 3]
     close(found[6], scores[0] - scores[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["AtMan", "attention knockout", "ContextCite", "KernelSHAP"])
+def test_layers_that_share_their_weights_are_disturbed_as_layers_of_equal_weights(name):
+    sizes = SIZE | {"num_hidden_layers": 2, "embedding_size": 16}
+    torch.manual_seed(0)
+    shared = _scaled(hf.AlbertForMaskedLM(hf.AlbertConfig(**sizes)).eval())
+    apart = hf.AlbertForMaskedLM(hf.AlbertConfig(**sizes, num_hidden_groups=2)).eval()
+    group = "albert_layer_groups."
+    again = {key.replace(f"{group}0", f"{group}1"): value for key, value in shared.state_dict().items()}
+    apart.load_state_dict(again | shared.state_dict())
+    found, expected = (attribute(model, IDS[0], 5, 3, method=name) for model in (shared, apart))
+    assert found.abs().max() > 1e-3
+    close(found, expected)
 
 
 def test_the_door_to_what_goes_into_attention_closes(model):

@@ -1,6 +1,8 @@
 """One door to attention: what is changed and watched there, in any order, on any kernel, in any thread."""
 
 import ast
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from contextvars import copy_context
@@ -242,6 +244,20 @@ def test_a_model_in_training_mode_is_changed_and_left_in_it(kind):
     with reinforced(model.eval(), None, keys, 1.0):
         torch.testing.assert_close(attentions_of(model, ids)[0, 0, 0, row], uniform[0, row])
         torch.testing.assert_close(rollout_of(model, ids), rolled, atol=1e-6, rtol=0)
+
+
+def test_copies_and_pickles_made_inside_a_block_are_of_the_plain_model():
+    model, ids = make("own"), tokens()
+    before, plain = model(ids).logits, model.layers[0].attention.attend
+    with heads_ablated(model, [(0, 0)]), watching(model):
+        copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    expected = attributions(model, ids, "attention knockout")["attention knockout"]
+    for each in copies:
+        assert all(layer.attention.attend is plain for layer in each.layers)
+        assert torch.equal(each(ids).logits, before)
+        with heads_ablated(each, [(0, 0)]):
+            assert not torch.equal(each(ids).logits, before)
+        assert torch.equal(attributions(each, ids, "attention knockout")["attention knockout"], expected)
 
 
 @pytest.mark.parametrize("kind", ["own", "llama", "llama, eager"])

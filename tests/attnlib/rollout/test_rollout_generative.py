@@ -237,7 +237,8 @@ def test_text_of_the_prompt():
         (PROMPT[:, :0], 3, {}, "empty prompt"),
         (torch.ones(1, 65, dtype=torch.long), 3, {}, "65 tokens are more than the model's context of 64"),
         (PROMPT, 56, {}, "9 tokens and 56 new ones are more than the model's context of 64"),
-        (PROMPT, 0, {}, "max_new_tokens must be at least 1"),
+        (PROMPT, 0, {}, "max_new_tokens must be a whole number, at least 1. Got 0"),
+        (PROMPT, 3, {"inputs_embeds": torch.zeros(1, 4, 32)}, "inputs_embeds cannot be followed"),
         (PROMPT, 3, {"num_beams": 4}, "num_beams must be 1.*beams.*Got 4"),
         (PROMPT, 3, {"generation_config": hf.GenerationConfig(num_beams=2)}, "num_beams must be 1"),
         (PROMPT, 3, {"num_return_sequences": 2, "do_sample": True}, "num_return_sequences must be 1"),
@@ -351,19 +352,38 @@ def test_words_to_leave_out_are_compared_without_case(ignore):
     ("asked", "message"),
     [
         ({"k": 0}, "k should be a whole number, at least 1; got 0"),
+        ({"layer": 3}, "layer should be from -3 to 2; got 3"),
+        ({"generated": 4}, "generated should be from -4 to 3; got 4"),
+        ({"generated": slice(4, 4)}, r"at least one of 4 tokens; got slice\(4, 4, None\)"),
         ({"ignore": "of"}, r"a set of words, such as \{'of', 'to'\}; got the text 'of'"),
     ],
 )
 def test_what_cannot_be_listed_is_refused_in_words(asked, message):
-    nothing = torch.zeros(0, dtype=torch.long), torch.arange(2), torch.zeros(0, 2, 0)
-    result = GenerativeRollout(*nothing, words=(" of", " oil"), special=(False, False))
+    something = torch.zeros(4, dtype=torch.long), torch.arange(2), torch.zeros(4, 2, 3)
+    result = GenerativeRollout(*something, words=(" of", " oil"), special=(False, False))
     with pytest.raises(ValueError, match=message):
         result.top(**asked)
+
+
+def test_what_was_not_generated_is_refused_in_words():
+    something = torch.zeros(4, dtype=torch.long), torch.arange(2), torch.zeros(4, 2, 3)
+    assert GenerativeRollout(*something).of(slice(4, 9)).shape == (0, 2, 3)
+    with pytest.raises(ValueError, match="generated should be from -4 to 3; got -5"):
+        GenerativeRollout(*something).of(-5)
+    nothing = torch.zeros(0, dtype=torch.long), torch.arange(2), torch.zeros(0, 2, 3)
+    with pytest.raises(ValueError, match="at least one of 0 tokens; got None"):
+        GenerativeRollout(*nothing).top(ignore=())
 
 
 def test_a_prompt_is_a_tensor():
     with pytest.raises(ValueError, match=r"one prompt, a tensor \[1 prompt\]. Got a list"):
         check_generation(build("llama"), [[1, 2]], None, 3, {})
+
+
+@pytest.mark.parametrize("new", [2.5, "3", None])
+def test_new_tokens_are_a_whole_number(new):
+    with pytest.raises(ValueError, match=f"a whole number, at least 1. Got {new!r}"):
+        check_generation(build("llama"), PROMPT, None, new, {})
 
 
 def test_a_stream_without_a_cache_is_refused_before_anything_is_generated():

@@ -270,6 +270,9 @@ class OwnAttention(hf.PreTrainedModel):
             r"token ids from 0 to 8. Got \[9\]",
         ),
         ("llama", {"kernel": "flash"}, "kernel must be one of auto, fused, blocks; got 'flash'"),
+        ("llama", {"sinks": [0]}, r"an option of rollout_of, or .* got 'sinks'; did you mean 'sink'\?"),
+        ("gpt2", {"row": [-1]}, r"GPT2LMHeadModel.forward, .* got 'row'; did you mean 'rows'\?"),
+        (Transformer(TransformerConfig(vocabulary=97)), {"key": [0]}, r"did you mean 'keys'\?"),
         ("llama", {"kernel": "once"}, "kernel must be one of auto, fused, blocks; got 'once'"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -278,6 +281,30 @@ def test_refuses(model, options, message):
     model = build(model) if isinstance(model, str) else model
     with pytest.raises(ValueError, match=message):
         rollout_of(model, **({"input_ids": tokens()} | options))
+
+
+class Wrapper(torch.nn.Module):
+    """Takes anything and hands it on, as PEFT's do."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.config = model, model.config
+
+    def forward(self, *given, scale=1, **named):
+        return self.model(*given, **named)
+
+
+def test_what_a_wrapped_model_reads_is_handed_on():
+    model, ids = build("bert"), tokens()
+    kinds = torch.ones_like(ids)
+    expected = rollout_of(model, ids, token_type_ids=kinds, output_hidden_states=False)
+    assert not torch.equal(expected, rollout_of(model, ids))
+    wrapper = Wrapper(model)
+    assert torch.equal(
+        rollout_of(wrapper, ids, token_type_ids=kinds, output_hidden_states=False, scale=2), expected
+    )
+    with pytest.raises(ValueError, match="did you mean 'token_type_ids'"):
+        rollout_of(wrapper, ids, token_type_id=kinds)
 
 
 @pytest.mark.parametrize(("given", "got"), [(tokens(1)[0], rf"shape \({N},\)"), ([[1, 2]], "a list")])

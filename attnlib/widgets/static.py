@@ -39,7 +39,7 @@ PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
-:root {{ color-scheme: light dark; }}
+:root {{ color-scheme: light dark; scrollbar-gutter: stable; }}
 body {{ margin: 0 auto; padding: 1rem; max-width: 1200px; font-family: system-ui, sans-serif;
   background: {light[page]}; color: {light[ink]}; }}
 @media (prefers-color-scheme: dark) {{ body {{ background: {dark[page]}; color: {dark[ink]}; }} }}

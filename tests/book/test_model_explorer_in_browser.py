@@ -359,7 +359,7 @@ def test_it_can_be_used_by_keyboard_alone(opened):
         reached.append(
             page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.textContent")
         )
-    controls = ["cabbage", "Layer", "Head", swap := "Attention of the chosen head"]
+    controls = ["cabbage", "Layer", "Head", swap := "Its attention: attention of the chosen head"]
     assert [name for name in reached if name in controls] == controls
     page.get_by_label(swap).focus()
     page.keyboard.press("ArrowDown")

@@ -23,12 +23,12 @@ class AlignmentView extends ScoresView {
   }
 
   get queries() { return this.data.targets[this.training.moment]; }
-  /** The chosen cell, or the one under the pointer. The model may be ahead: another sentence can have fewer. */
-  get focus() {
-    if (this.hover) return this.hover;
+  /** The chosen cell. The model may be ahead: another sentence can have fewer. */
+  get cell() {
     const token = this.model.get("token"), { columns, cells } = this.data;
     return token < 0 || token >= cells ? { q: -1, k: -1 } : { q: Math.floor(token / columns), k: token % columns };
   }
+  get focus() { return this.hover ?? this.cell; }
 
   // ---- built for every sentence and set of scores
 
@@ -55,7 +55,8 @@ class AlignmentView extends ScoresView {
       key: (event) => this.onKey(event), zoom: (step) => this.zoomBy(step) }, ["source →", "target ↓"]);
     map.measure(score.name, score.name);
     const head = make("p", { class: "attna-name" }, score.name);
-    const texts = (this.data.apart && this.data.written[score.name]) || [], longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
+    const texts = (this.data.apart && this.data.written[score.name]) || [];
+    const longest = texts.map(this.words.said).reduce((a, b) => (b.length > a.length ? b : a), "");
     const verdict = make("span", { class: "attnt-verdict" }), text = make("span", { class: "attna-text" });
     // The longest text keeps its room at every checkpoint.
     const written = make("p", { class: "attna-written", "data-room": `✗ wrong ${longest}` }, make("span", {}, verdict, " ", text));
@@ -125,7 +126,7 @@ class AlignmentView extends ScoresView {
   // ---- words
 
   describeChosen() {
-    const { q, k } = this.focus;
+    const { q, k } = this.cell;
     return q < 0 ? "" : this.describe(q, k);
   }
 
@@ -157,6 +158,12 @@ class AlignmentView extends ScoresView {
 
   // ---- what the reader does
 
+  /** Where another sentence has the chosen pair of places, it stays chosen. */
+  chooseItem(value) {
+    const { source, targets: [line] } = this.model.get("items")[value], { q, k } = this.cell, there = q >= 0 && q < line.length && k < source.length;
+    this.choose({ item: Number(value), token: there ? q * source.length + k : -1 });
+  }
+
   /** A row's name stands for its largest cell. */
   pick({ q, k }, score) {
     const { columns } = this.data, line = this.valuesOf(score).slice(q * columns, (q + 1) * columns);
@@ -165,7 +172,7 @@ class AlignmentView extends ScoresView {
   }
 
   lead({ key }) {
-    const { rows, columns } = this.data, { q, k } = this.focus;
+    const { rows, columns } = this.data, { q, k } = this.cell;
     const moves = { ArrowUp: [q - 1, k], ArrowDown: [q + 1, k], ArrowLeft: [q, k - 1], ArrowRight: [q, k + 1], Home: [0, k], End: [rows - 1, k] };
     if (!moves[key]) return null;
     const [row, column] = moves[key];

@@ -42,7 +42,7 @@ export class AskBox {
   show(doing = this.words.doing) {
     if (!this.box) return;
     const busy = this.model.get("busy"), error = this.model.get("error");
-    this.button.disabled = busy;
+    this.button.setAttribute("aria-disabled", busy); // the focus stays on it
     this.progress.textContent = busy ? doing : "";
     this.error.textContent = error;
     this.error.hidden = !error;

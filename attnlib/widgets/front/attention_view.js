@@ -63,11 +63,10 @@ export class AttentionView extends View {
   }
 
   buildControls() {
-    const choose = (title, change, choices) => dropDown(title, change, choices, { title });
-    const chooser = (name, title) => choose(title, (value) => this.choose({ [name]: Number(value) }));
+    const chooser = (name, title) => dropDown(title, (value) => this.choose({ [name]: Number(value) }), [], { title });
     this.layerSelect = chooser("layer", "Layer");
     this.headSelect = chooser("head", "Head");
-    this.form = choose("How attention is drawn", (drawn) => this.choose({ drawn }), [["map", "heat map"], ["lines", "lines"]]);
+    this.form = dropDown("Drawn as: how attention is drawn", (drawn) => this.choose({ drawn }), [["map", "heat map"], ["lines", "lines"]], { title: "How attention is drawn" });
     [this.referenceBox, this.referenceField] = checkbox((on) => this.choose({ show_reference: on }),
       { title: "Outline the cells where the query should look" }, make("span", { class: "attnx-swatch" }), make("span", {}, "reference"));
     return make("div", { class: "attnx-controls" }, this.buildItems(this.noun), field("Layer", this.layerSelect), field("Head", this.headSelect),
@@ -88,7 +87,7 @@ export class AttentionView extends View {
     this.readHeads();
     this.buildStrips();
     this.paint();
-    this.map.reveal(this.query, this.key);
+    this.reveal();
   }
 
   buildHeads() { this.heads.build(this.data, this.layer); }
@@ -99,7 +98,7 @@ export class AttentionView extends View {
   buildStrips() {
     const { data } = this;
     this.queryNodes = data.queries.slice(0, LONGEST).map((token, i) =>
-      make("button", { type: "button", class: "attnx-token", "data-query": i, tabindex: i ? -1 : 0 }, token));
+      make("button", { type: "button", class: "attnx-token", "data-query": i }, token));
     this.keyNodes = data.crossed ? data.keys.slice(0, LONGEST).map((token) => make("span", { class: "attnx-token" }, token)) : this.queryNodes;
     const strip = (name, nodes, listeners = {}) => make("div", { class: "attnx-strip", role: "group", "aria-label": name, ...listeners },
       make("span", { class: "attnx-label" }, name), ...nodes);
@@ -175,12 +174,13 @@ export class AttentionView extends View {
   }
 
   tint(q) {
-    const { data, theme, view } = this;
+    const { data, query, queryNodes, theme, view } = this, reachable = clamp(query, 0, queryNodes.length - 1); // by the tab key
     this.keyNodes.forEach((node, k) =>
       tintNode(node, q < 0 ? BLANK : theme.above[shade(view.values[q * data.columns + k], view.top)]));
-    this.queryNodes.forEach((node, i) => {
+    queryNodes.forEach((node, i) => {
       node.classList.toggle("attnx-chosen", i === q);
-      node.setAttribute("aria-pressed", i === this.query);
+      node.setAttribute("aria-pressed", i === query);
+      node.tabIndex = i === reachable ? 0 : -1;
     });
   }
 
@@ -240,14 +240,19 @@ export class AttentionView extends View {
     const showAll = () => { this.show(); this.announce(); }, loadAll = () => { this.load(); this.announce(); };
     const query = () => this.onQuery();
     return { item: loadAll, layer: showAll, head: showAll, show_reference: () => this.show(), query, key: query,
-      colours: () => this.paint(), drawn: () => this.paint(false) };
+      colours: () => this.paint(), drawn: () => { this.paint(false); this.reveal(); } };
   }
 
   onQuery() {
     this.showFocus();
     if (!this.view) return;
     this.announce();
-    if (!this.hover) { this.map.reveal(this.query, this.key); this.lines.reveal(this.query); }
+    if (!this.hover) this.reveal();
+  }
+
+  reveal() {
+    this.map.reveal(this.query, this.key);
+    this.lines.reveal(this.query);
   }
 
   pick({ q, k }) {
@@ -286,7 +291,6 @@ export class AttentionView extends View {
     this.hover = null;
     if (event.key === "Escape") return this.choose({ query: -1, key: -1 });
     const chosen = clamp(next, 0, last);
-    this.queryNodes.forEach((node, i) => { node.tabIndex = i === chosen ? 0 : -1; });
     this.queryNodes[chosen].focus();
     this.choose({ query: chosen, key: -1 });
   }

@@ -105,7 +105,7 @@ export function surface(target, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
   Object.assign(target.style, { width: `${width}px`, height: `${height}px` });
-  if (recorder) return recorder(target);
+  if (recorder) return recorder(target, width, height);
   if (target.width !== wide || target.height !== high) Object.assign(target, { width: wide, height: high });
   const pen = target.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);

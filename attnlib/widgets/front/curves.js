@@ -5,8 +5,10 @@
 
 import { ends } from "./common.js";
 
-export const stepName = (step) => `step ${step.toLocaleString("en")}`;
-export const signed = (value, digits) => value.toFixed(digits).replace(/^-(0(?:\.0*)?)$/, "$1").replace("-", "−");
+export const stepText = (step) => step.toLocaleString("en", { maximumSignificantDigits: 15 });
+export const stepName = (step) => `step ${stepText(step)}`;
+/** Two digits behind the point, or of what is small. */
+export const valueText = (value) => (value && Math.abs(value) < 0.1 ? value.toPrecision(2) : value.toFixed(2)).replace("-", "−");
 
 /** Where a step lies among the checkpoints: 1.5 is half way from the second to the third. */
 export function placeOf(steps, step) {

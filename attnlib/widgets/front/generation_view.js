@@ -7,7 +7,7 @@
 // May be touched for: how the parts follow what the reader chooses and what the model writes. The parts themselves
 // are in their files; where rows come from is the business of who extends it.
 
-import { clamp, foreign, LONGEST, make, order, range, sum, visible } from "./common.js";
+import { clamp, foreign, isolated, LONGEST, make, order, range, sum, visible } from "./common.js";
 import { checkbox, field, folded, tableHead, tableRow, View } from "./view.js";
 import { HeatMap } from "./heat_map.js";
 import { cellText, describe, largest, layerNumber, rowOf, stack, tokenName, topOf } from "./generation_data.js";
@@ -161,7 +161,7 @@ export class GenerationView extends View {
     const { data, tokenMap, allMap, hover } = this, { g, layer, k } = this.focus;
     if (this.drawn !== g) {
       this.drawn = g;
-      tokenMap.caption.textContent = `${tokenName(data, g)} in every layer`;
+      tokenMap.caption.textContent = isolated(`${tokenName(data, g)} in every layer`);
       this.drawMap(tokenMap, range(data.layers).map((each) => rowOf(data, g, each, this.hidden)), this.layerLabels());
       tokenMap.stage.setAttribute("aria-label", `${this.named(tokenMap)}. ${data.layers} layers by ${data.columns} prompt tokens. ` +
         "Up and down choose a layer, left and right a prompt token, page up and page down a generated token.");

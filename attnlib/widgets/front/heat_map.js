@@ -46,7 +46,8 @@ export class HeatMap {
     this.window = make("div", { class: "attnx-window" });
     this.whole = make("div", { class: "attnx-overview", "aria-hidden": "true", title: "The whole map; drag to move the part shown", pointerdown: drag, pointermove: drag },
       this.overview, this.window);
-    const zoomer = (sign, step, name) => make("button", { type: "button", class: "attnx-save", "aria-label": name, title: `${name} (${sign})`, click: () => react.zoom(step) }, sign);
+    const zoom = (step) => { react.zoom(step); if (this.zoomer.hidden) this.stage.focus(); }; // which has keys for it
+    const zoomer = (sign, step, name) => make("button", { type: "button", class: "attnx-save", "aria-label": name, title: `${name} (${sign})`, click: () => zoom(step) }, sign);
     this.zoomer = make("div", { class: "attnx-zoom", hidden: "" }, this.whole, zoomer("−", -1, "Smaller cells"), zoomer("+", 1, "Larger cells"));
     this.node = make("div", { class: "attnx-panel attnx-wide" }, this.caption, this.zoomer, this.frame, this.legend);
     this.measure("weight");

@@ -4,7 +4,7 @@
 // May be touched for: how the model, the box, the switches and the picture follow each other. The model is
 // ../live/model.js; what is read from its words, live_run.js.
 
-import { make, range } from "./common.js";
+import { isolated, make, range } from "./common.js";
 import { connect, dropDown, field, offer, tableHead } from "./view.js";
 import { GenerationView } from "./generation_view.js";
 import { tokenName, unpack } from "./generation_data.js";
@@ -221,12 +221,12 @@ class LanguageModelView extends GenerationView {
     const { run, generated: g } = this, own = this.runName === OWN;
     this.asker.disabled = !own || run.blankOuts.has(g) || this.box.busy;
     this.asker.title = own ? "How much less likely the word gets without each token of the prompt" : "Of what the model writes as it is";
-    this.asker.textContent = `blank-out for ${tokenName(this.data, g)}, about ${lasting(this.engine.seconds(run.columns + g, { blank: true }))}`;
+    this.asker.textContent = isolated(`blank-out for ${tokenName(this.data, g)}, about ${lasting(this.engine.seconds(run.columns + g, { blank: true }))}`);
   }
 
   showMeasures(g) {
     const { names, rows } = this.run.beside(g, this.hidden), { keys } = this.data;
-    this.measures.replaceChildren(make("caption", { class: "attnx-caption" }, `Beside each other, for ${tokenName(this.data, g)}: means over layers`),
+    this.measures.replaceChildren(make("caption", { class: "attnx-caption" }, isolated(`Beside each other, for ${tokenName(this.data, g)}: means over layers`)),
       tableHead("the largest", ...names), make("tbody", {}, ...rows.map(({ k, values }) => make("tr", {}, make("th", { scope: "row" }, `${keys[k]} (${k})`),
         ...values.map(([value, most]) => make("td", most ? { class: "attnw-most" } : {}, value))))));
   }

@@ -98,7 +98,7 @@ export class LiveBox {
     this.forced = make("input", { type: "text", "aria-label": "Continuation to force", autocomplete: "off", spellcheck: "false",
       placeholder: "words of yours in place of the model's; begin with a blank where a word begins" });
     [this.chat, this.chatField] = checkbox(() => this.onInput(this.note.textContent, this.word), { title: "In the form in which the model was taught to answer" }, make("span", {}, "as a chat"));
-    this.count = number("Words to write at most", { min: 1, max: 512, value: 24 });
+    this.count = number("Tokens: words to write at most", { min: 1, max: 512, value: 24 });
     this.temperature = number("Temperature; 0 takes the likeliest word", { min: 0, max: 5, step: 0.1, value: 0 });
     this.seed = number("Seed of the draws", { min: 0, max: 4294967295, value: 0 });
     this.note = make("p", { class: "attnq-note attnw-note" });

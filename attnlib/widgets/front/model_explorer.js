@@ -8,6 +8,7 @@
 
 import { capital, make, range, sum, visible } from "./common.js";
 import { connect, dropDown, field, offer } from "./view.js";
+import { placeName } from "./attention_data.js";
 import { AttentionView } from "./attention_view.js";
 import { headName } from "./transformer.js";
 import { unpackModel } from "./model_weights.js";
@@ -60,8 +61,8 @@ class ModelView extends AttentionView {
 
   buildControls() {
     const controls = super.buildControls();
-    this.swapSelect = dropDown("Attention of the chosen head", (swap) => this.swap(swap));
-    this.reset = make("button", { type: "button", class: "attnx-save", click: () => this.choose({ swaps: {} }) }, "as trained");
+    this.swapSelect = dropDown("Its attention: attention of the chosen head", (swap) => this.swap(swap));
+    this.reset = make("button", { type: "button", class: "attnx-save", click: () => { this.choose({ swaps: {} }); this.swapSelect.focus(); } }, "as trained"); // it hides itself
     this.slider = make("input", { type: "range", min: 0, max: 100, step: 5, "aria-label": "How much of it, in per cent",
       input: () => this.choose({ strength: Number(this.slider.value) / 100 }) });
     this.share = make("span", { class: "attno-share" });
@@ -166,7 +167,7 @@ class ModelView extends AttentionView {
     for (const { layer, head, button } of this.heads.all) {
       const swap = this.swaps[headName(layer, head)];
       button.classList.toggle("attno-swapped", Boolean(swap));
-      if (swap) button.title = `${button.title}: ${this.called(swap)}`;
+      button.title = placeName(layer, head) + (swap ? `: ${this.called(swap)}` : "");
     }
   }
 

@@ -6,11 +6,12 @@
 //
 // May be touched for: the slider, the chart, its legend, and what is said of an answer.
 
-import { canvas, clamp, make, surface, visible } from "./common.js";
-import { placeOf, signed, stepName, valueAt, valueAxis } from "./curves.js";
+import { canvas, capital, clamp, make, surface, visible } from "./common.js";
+import { placeOf, stepName, stepText, valueAt, valueAxis, valueText } from "./curves.js";
 import "./over_training.css";
 
 const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3]];
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact" }); // 2M: the axis has room for five letters
 const CHART = { left: 46, right: 14, top: 10, plot: 118, axis: 22, row: 18 };
 
 export class OverTraining {
@@ -142,7 +143,7 @@ export class OverTraining {
       pen.lineTo(end, y);
       pen.stroke();
       pen.globalAlpha = 1;
-      pen.fillText(String(Number(value.toPrecision(3))).replace("-", "−"), CHART.left - 10, y);
+      pen.fillText((Math.abs(value) < 1e4 ? String(Number(value.toPrecision(3))) : COMPACT.format(value)).replace("-", "−"), CHART.left - 10, y);
     }
   }
 
@@ -151,7 +152,7 @@ export class OverTraining {
     const { faint, ink, surface: ground } = this.theme, base = CHART.top + CHART.plot, taken = [];
     Object.assign(pen, { textBaseline: "top", textAlign: "center", fillStyle: faint, strokeStyle: faint });
     for (const i of new Set([this.last, 0, ...this.steps.keys()])) {
-      const text = this.steps[i].toLocaleString("en"), half = pen.measureText(text).width / 2, x = this.x(i);
+      const text = stepText(this.steps[i]), half = pen.measureText(text).width / 2, x = this.x(i);
       pen.beginPath();
       pen.moveTo(Math.round(x) + 0.5, base + 0.5);
       pen.lineTo(Math.round(x) + 0.5, base + 4.5);
@@ -171,32 +172,37 @@ export class OverTraining {
   }
 
   drawCurve(pen, { steps, values }, i) {
+    const points = steps.map((step, at) => (values[at] === null ? null : [this.x(placeOf(this.steps, step)), this.y(values[at])]));
     this.dress(pen, i);
     pen.beginPath();
-    let broken = true;
-    steps.forEach((step, at) => {
-      if (values[at] === null) { broken = true; return; }
-      const x = this.x(placeOf(this.steps, step)), y = this.y(values[at]);
-      if (broken) pen.moveTo(x, y);
-      pen.lineTo(x, y);
-      broken = false;
+    points.forEach((point, at) => {
+      if (!point) return;
+      if (!points[at - 1]) pen.moveTo(...point);
+      pen.lineTo(...point);
     });
     pen.stroke();
     pen.setLineDash([]);
+    pen.fillStyle = pen.strokeStyle;
+    points.forEach((point, at) => {
+      if (!point || points[at - 1] || points[at + 1]) return; // of a line
+      pen.beginPath();
+      pen.arc(...point, 2, 0, 2 * Math.PI);
+      pen.fill();
+    });
   }
 
   // ---- drawn for every checkpoint
 
   show() {
     const { at, last, step } = this;
-    this.heading.replaceChildren(make("strong", {}, `Step ${step.toLocaleString("en")}`),
+    this.heading.replaceChildren(make("strong", {}, capital(stepName(step))),
       this.pinned ? " · the trained model alone" : ` · checkpoint ${at + 1} of ${last + 1}`);
     this.slider.value = at;
     this.slider.setAttribute("aria-valuetext", `${stepName(step)}, checkpoint ${at + 1} of ${last + 1}`);
     this.slider.style.setProperty("--part", `${last ? (100 * at) / last : 0}%`);
     for (const { curve, value } of this.keys) {
       const now = valueAt(curve, step);
-      value.textContent = now === null ? "–" : signed(now, 2);
+      value.textContent = now === null ? "–" : valueText(now);
     }
     this.chart.setAttribute("aria-label", `Training: ${this.words() || stepName(step)}`);
     if (this.colours) this.mark();
@@ -234,7 +240,7 @@ export class OverTraining {
   /** The curves at the checkpoint shown, for a screen reader. */
   words(step = this.step) {
     const values = this.curves.map((curve) => [curve.name, valueAt(curve, step)]).filter(([, value]) => value !== null);
-    return [stepName(step), ...values.map(([name, value]) => `${name} ${signed(value, 2)}`)].join(", ");
+    return [stepName(step), ...values.map(([name, value]) => `${name} ${valueText(value)}`)].join(", ");
   }
 
   // ---- what the reader does
@@ -279,11 +285,11 @@ export class OverTraining {
 
   /** From the checkpoint shown to the last, or through all of them, in about six seconds. */
   start() {
-    if (this.at === this.last) this.jump(0);
     this.timer = setInterval(() => {
       this.jump(this.at + 1);
       if (this.at === this.last) this.stop();
     }, clamp(6000 / this.last, 120, 800));
+    if (this.at === this.last) this.jump(0);
     this.showPlaying();
   }
 

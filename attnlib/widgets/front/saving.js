@@ -9,6 +9,7 @@ import { shape, svg, SvgPen } from "./svg_pen.js";
 import "./saving.css";
 
 const CELL = 13; // pixels of a column, where the picture can be so wide
+const PAPER = 640; // pixels that A4 and Letter have between their margins, in a book as in a page
 const SLICE = 20000; // rows that are written at once
 
 /** Saves what a view shows as "svg", "png" or "csv", under what it is called. */
@@ -59,14 +60,11 @@ async function raster(text, { width, height }) {
  */
 async function printed(view) {
   while (view.printing) await frame(); // PNG was pressed with SVG
-  const { root, zoom } = view, place = root.parentElement, style = root.getAttribute("style") ?? "", strokes = new Map();
-  const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop).map((node) => [node, node.scrollLeft, node.scrollTop]);
-  const heading = make("p", { class: "attnx-title" }, view.name), width = clamp(view.columns * CELL + 180, 1000, 2800);
+  const { root } = view, place = root.parentElement, strokes = new Map(), heading = make("p", { class: "attnx-title" }, view.name);
   place.style.minHeight = `${place.offsetHeight}px`; // the page around stays where it is
+  const back = widened(view, clamp(view.columns * CELL + 180, 1000, 2800));
   root.classList.add("attnx-print");
-  root.style.width = `${width}px`;
   root.prepend(heading);
-  Object.assign(view, { printing: true, zoom: 0 });
   try {
     recording((target) => {
       strokes.set(target, new SvgPen());
@@ -75,16 +73,51 @@ async function printed(view) {
     return copied(root, strokes);
   } finally {
     await frame(); // a slice of its own, and still before the page is painted
-    Object.assign(view, { printing: false, zoom });
     heading.remove();
-    root.setAttribute("style", style);
     root.classList.remove("attnx-print");
     place.style.minHeight = "";
-    recording(() => new SvgPen(), () => view.paint()); // its canvases have what they had: to draw them anew can wait
-    for (const [node, left, top] of scrolled) Object.assign(node, { scrollLeft: left, scrollTop: top });
+    back(() => recording(() => new SvgPen(), () => view.paint())); // its canvases have what they had: to draw them anew can wait
     await rest();
     view.paint();
   }
+}
+
+/** Gives a card a width, light colours and cells as large as they are without zoom. What is returned takes that back, and has it painted. */
+function widened(view, width) {
+  const { root, zoom } = view, style = root.getAttribute("style") ?? "";
+  const scrolled = [...root.querySelectorAll("*")].filter((node) => node.scrollLeft || node.scrollTop).map((node) => [node, node.scrollLeft, node.scrollTop]);
+  root.style.width = `${width}px`;
+  Object.assign(view, { printing: true, zoom: 0 });
+  return (paint) => {
+    Object.assign(view, { printing: false, zoom });
+    root.setAttribute("style", style);
+    paint();
+    for (const [node, left, top] of scrolled) Object.assign(node, { scrollLeft: left, scrollTop: top });
+  };
+}
+
+/** A canvas as fine as paper, and a pen on it. Chromium prints strokes, not pixels: what is cleared would be white, over what lies below. */
+function fine(target, width, height) {
+  Object.assign(target, { width: 3 * width, height: 3 * height });
+  const pen = target.getContext("2d");
+  pen.scale(3, 3);
+  return pen;
+}
+
+/** While the page is printed, a card is as wide as paper: its canvases keep the pixels that they have. Returns how to stop. */
+export function fitPaper(view) {
+  const stopper = new AbortController(), { signal } = stopper;
+  let back = null;
+  addEventListener("beforeprint", () => {
+    if (view.printing || matchMedia("print").matches) return; // it is laid out for paper
+    back = widened(view, PAPER);
+    recording(fine, () => view.paint());
+  }, { signal });
+  addEventListener("afterprint", () => {
+    back?.(() => view.paint());
+    back = null;
+  }, { signal });
+  return () => stopper.abort();
 }
 
 /** A copy of a card, and by its canvases what was drawn there: a clone has neither that nor what was chosen. */

@@ -4,7 +4,6 @@
 
 import { ends, sum } from "./common.js";
 import { inflateItem } from "./inflate.js";
-import { signed } from "./curves.js";
 
 /** The item at an index: each of its scores as values [moment][place]. */
 export function unpackScores(model, index) {
@@ -25,10 +24,12 @@ export function number(value, { scale, signed: both }) {
   if (value === 0) return "0";
   const root = Math.sqrt(Math.abs(value) / scale), half = 0.5 / (both ? 127 : 255);
   const error = scale * ((root + half) ** 2 - root ** 2);
-  const right = Math.min(Math.floor(-Math.log10(2 * error)), 5), digits = Math.max(right, 0), least = 10 ** -digits;
-  if (right < 0) value = Math.round(value * 10 ** right) / 10 ** right;
-  if (Math.abs(value) < least / 2) return both ? (value > 0 ? `+<${least}` : `−<${least}`) : `<${least}`;
-  return (both && value > 0 ? "+" : "") + signed(value, digits);
+  const tiny = scale < 1e-3, places = Math.floor(-Math.log10(2 * error)); // that are right, behind the point
+  const right = tiny ? places : Math.min(places, 5), least = Number(`1e${-right}`);
+  const size = Math.abs(value), sign = value < 0 ? "−" : both ? "+" : "";
+  if (size < least / 2) return `${sign}<${least}`;
+  if (tiny) return sign + size.toExponential(Math.max(right + Math.floor(Math.log10(size)), 0));
+  return sign + (right < 0 ? Math.round(size / least) * least : size.toFixed(right));
 }
 
 /** The place of a token when all are sorted from the largest: 1 is the largest. */

@@ -4,12 +4,12 @@
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
 import { clamp, frame, isolated, LONGEST, make, rest, watch } from "./common.js";
-import { save } from "./saving.js";
+import { fitPaper, save } from "./saving.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
 import "./view.css";
 
-const GESTURE = 500; // milliseconds: what follows sooner, of the same traits, is the same step
+const GESTURE = 500; // milliseconds: what follows sooner, of the same traits, is the same step; so is all that one playing changes
 const STEPS = 100;
 
 /** What an explorer that extends it says: `shown`, the parts of the name of what it shows; `columns` of its map, if it has one; `numbers`, its rows as CSV. */
@@ -26,11 +26,12 @@ export class View {
     const { last, past } = this, names = Object.keys(changes).join(), before = this.chosen();
     if (this.choosing) return this.set(changes); // of the same step
     this.set(changes);
-    const after = this.chosen(), now = Date.now(), same = names === last.names && now - last.time < GESTURE;
+    const after = this.chosen(), now = Date.now(), playing = this.training?.timer ?? 0;
+    const same = names === last.names && (playing ? playing === last.playing : now - last.time < GESTURE);
     if (Object.keys(before).every((name) => before[name] === after[name])) return;
     if (!same) past.push(before);
     if (past.length > STEPS) past.shift();
-    this.last = { names, time: now };
+    this.last = { names, playing, time: now };
     this.offerUndo();
   }
 
@@ -46,8 +47,11 @@ export class View {
   /** One step back. */
   undo() {
     this.last = {};
+    const within = this.root.contains(document.activeElement);
     if (this.past.length) this.set(this.past.pop());
     this.offerUndo();
+    const { activeElement: now } = document; // what had the focus may be written anew, or hidden
+    if (within && !(this.root.contains(now) && now.offsetParent)) this.undoer.focus();
   }
 
   offerUndo() { this.undoer.setAttribute("aria-disabled", !this.past.length); }
@@ -106,7 +110,7 @@ export class View {
 
   /** The choice of what the strongest colour stands for: of the `whole`, or the largest of what is `shown`. */
   buildColours(whole, shown) {
-    this.colours = dropDown("What the strongest colour stands for", (colours) => this.choose({ colours }),
+    this.colours = dropDown("Colours: what the strongest colour stands for", (colours) => this.choose({ colours }),
       [["whole", whole], ["shown", shown]], { title: "What the strongest colour stands for" });
     return field("Colours", this.colours);
   }
@@ -183,11 +187,12 @@ export class View {
 export function connect(view, reactions) {
   const events = Object.entries(reactions).map(([name, react]) => [name.includes(":") ? name : `change:${name}`, react]);
   for (const [event, react] of events) view.model.on(event, react);
-  const unwatch = watch(view.root, () => view.paint(), () => view.mode !== view.root.dataset.mode);
+  const unwatch = watch(view.root, () => view.paint(), () => view.mode !== view.root.dataset.mode), unfit = fitPaper(view);
   return () => {
     for (const [event, react] of events) view.model.off(event, react);
     view.training?.stop();
     unwatch();
+    unfit();
   };
 }
 
@@ -226,4 +231,4 @@ export function folded(summary, label, table, fill) {
 }
 
 export const tableHead = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
-export const tableRow = (name, ...cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((text) => make("td", {}, text)));
+export const tableRow = (name, ...cells) => make("tr", {}, make("th", { scope: "row" }, isolated(name)), ...cells.map((text) => make("td", {}, isolated(text))));

@@ -375,9 +375,10 @@ def test_mass_table_counts_samples_and_shows_empty_groups():
     split = pd.Categorical(["ID"] * 60, categories=["ID", "OOD"])
     table = mass_table(rows.assign(split=split), ["split", "correct"])
     assert table["split"].tolist() == ["ID", "ID", "OOD", "OOD"] and (table["n"] == [12, 0, 0, 0]).all()
-    for wrong in ("correct", ["task"]):
-        with pytest.raises(ValueError, match=r"by should be a list|should have the columns"):
-            mass_table(rows, wrong)
+    with pytest.raises(ValueError, match=r"by should be a list of columns, \['correct'\]; got 'correct'"):
+        mass_table(rows, "correct")
+    with pytest.raises(ValueError, match=r"rows should have the columns \['task'\]; got \['sample'"):
+        mass_table(rows, ["task"])
 
 
 def test_evaluation_as_published_is_the_originals():

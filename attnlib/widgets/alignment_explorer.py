@@ -131,7 +131,7 @@ class AlignmentExplorer(ScoresOverTraining):
 
     Raises:
         ValueError: shapes that disagree, NaN, steps that do not grow, a curve or translations of another
-            length; the message names the sentence or the curve.
+            length; the message names the sentence or the curve. Nouns that are not two words.
 
     Example:
         >>> import torch
@@ -172,6 +172,8 @@ class AlignmentExplorer(ScoresOverTraining):
         one_scale: bool = False,
         nouns: tuple[str, str] = NOUNS,
     ) -> None:
+        if isinstance(nouns, str) or [type(noun) for noun in nouns] != [str, str] or not all(nouns):
+            raise ValueError(f"nouns must be two words, such as {NOUNS}; got {nouns!r}.")
         self._noun, _ = nouns
         how: dict[str, Any] = {"checkpoint": checkpoint, "item": item, "shown": shown}
         super().__init__(sentences, steps, curves, title, translate, **how)

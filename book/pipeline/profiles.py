@@ -23,7 +23,7 @@ MOST_ALIASES = 16
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads few aliases (`*name`), and none inside what it names, which would hold itself."""
+    """Reads few aliases (`*name`), none inside what it names, which would hold itself; and texts as names."""
 
     aliases = 0
 
@@ -36,6 +36,14 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.composer.ComposerError(None, None, why, event.start_mark)
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        found = super().construct_mapping(node, deep)
+        for name in found:
+            if not isinstance(name, str):
+                why = f"the name {str(name)[:60]!r} should be a text, in quotation marks"
+                raise yaml.constructor.ConstructorError(None, None, why, node.start_mark)
+        return found
+
 
 def parameters_of(notebook: Path) -> list[str]:
     """The names in a notebook's cell of parameters."""
@@ -46,7 +54,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an empty one if it only has comments.
 
     Raises:
-        ProfileError: it cannot be read, is no YAML, or is not a mapping from texts.
+        ProfileError: it cannot be read, is no YAML, is no mapping, or has one that is not from texts.
     """
     shape = "should be YAML that maps names to values, such as `steps: 100`"
     try:
@@ -61,7 +69,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ProfileError(f"{path} {shape}; it cannot be read as YAML{line}") from None
     if found is None:
         return {}
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+    if not isinstance(found, dict):
         raise ProfileError(f"{path} {shape}; it holds {type(found).__name__} {str(found)[:60]!r}")
     return found
 
@@ -82,7 +90,7 @@ def checked(given: Mapping[str, Any], notebook: Path, source: Path) -> dict[str,
         ProfileError: a name is not; names `source`, where they are from.
     """
     names = parameters_of(notebook)
-    for name in map(str, given):  # YAML's numbers are no names
+    for name in given:
         if name not in names:
             meant = hint(name, names) or f"; there are {', '.join(names) or 'none'}"
             raise ProfileError(f"{source}: {notebook.stem} has no parameter {name[:80]!r}{meant}")

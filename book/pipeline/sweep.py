@@ -40,7 +40,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from attnlib.files import write_atomically
+from attnlib.files import CheckpointError, write_atomically
 from book.sealing import read_sealed
 
 from .__main__ import cores, end_in_order, is_dry, making, take_lock
@@ -234,8 +234,9 @@ def run_and_keep(
             with suppress(subprocess.TimeoutExpired):
                 process.wait(KEEPING)
             ended = {run for run in runs if is_done(build, run, started)} - kept
-            keep_records(build, chapter, ended)
-            kept |= ended
+            with suppress(OSError, CheckpointError):  # a full disk, say: tried again, and told at the end
+                keep_records(build, chapter, ended)
+                kept |= ended
     return process.returncode
 
 
@@ -286,7 +287,20 @@ def said_before(sweep: Sweep, before: Mapping[str, str], left: Collection[str]) 
 
 
 def main() -> int:
-    """Do what is left of a sweep, then write the table of what there is; returns the exit status."""
+    """Do what is left of a sweep; returns the exit status. What cannot be written is told in a line."""
+    try:
+        return do_what_is_left()
+    except (OSError, CheckpointError) as error:  # what has ended lies in `build` for the next call
+        print(error, file=sys.stderr)
+        return 1
+
+
+def do_what_is_left() -> int:
+    """Make the runs that are not there yet, then write the table of what there is; returns the exit status.
+
+    Raises:
+        OSError, CheckpointError: something cannot be written, or no longer be read.
+    """
     parser = argparse.ArgumentParser(description="Run a chapter with every combination of some parameters.")
     parser.add_argument("file", type=Path, help="says which: see book/pipeline/sweep.py")
     parser.add_argument("--cores", type=cores, default=2, help="runs side by side")

@@ -74,6 +74,11 @@ def asker(page):
     return page.locator(".attnx-controls > button", has_text="blank-out for")
 
 
+def focused(page):
+    """The words on what has the focus."""
+    return page.evaluate("document.activeElement.innerText")
+
+
 @pytest.fixture
 def live(opened):
     """A page whose model has written."""
@@ -314,10 +319,12 @@ def test_switches_change_what_is_written_beside_what_it_writes_as_it_is(live):
     assert live.locator("[data-g='2']").inner_text() == "word2"
     live.get_by_role("button", name=f"{name} ×").click()
     done(live)
+    assert focused(live) == "'␣Rome' (4) blank ×"  # the next of them: what was pressed is gone
     assert live.evaluate("[window.asked.at(-1).changes, window.asked.at(-1).blanked]") == [[], [4]]
     count = len(live.evaluate("window.asked"))
     live.get_by_role("button", name="as it is", exact=True).click()
     done(live)
+    assert focused(live) == "switch"
     assert len(live.evaluate("window.asked")) == count  # what it writes as it is, is known
     assert live.locator("[data-g='2']").inner_text() == "word2" and live.locator(".attnw-texts").is_hidden()
 
@@ -352,6 +359,7 @@ def test_blank_out_is_asked_for_one_word_and_stands_beside_the_other_measures(li
     assert ask.inner_text() == "blank-out for '␣word1' (1), about 7 s"
     ask.click()
     live.wait_for_function("document.querySelector('.attnx-legend span').textContent === 'nats'")
+    assert asker(live).is_disabled() and focused(live) == asker(live).inner_text()  # known, for this word
     asked = live.evaluate("window.asked.at(-1)")
     assert asked["at"] == 7 and len(asked["blanked"]) == 8
     assert listed(live) == ([5, 4, 3], ["3.00", "2.00", "1.00"])
@@ -377,6 +385,7 @@ def test_blank_out_can_be_stopped(live):
     live.wait_for_function("document.querySelector('progress').value === 0.25")
     live.get_by_role("button", name="Stop").click()
     done(live)
+    assert live.evaluate("document.activeElement.ariaLabel") == "Your prompt"
     options = live.get_by_label("What is shown of every word").locator("option").all_inner_texts()
     assert "blank-out" not in options and asker(live).is_enabled()
 

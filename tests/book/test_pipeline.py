@@ -1,6 +1,7 @@
 """The pipeline on a book of two tiny chapters: what is done, what is done twice, what a failure leaves."""
 
 import copy
+import errno
 import json
 import os
 import re
@@ -38,6 +39,7 @@ from book.pipeline.profiles import ProfileError
 from book.pipeline.reached import files_reached
 from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
 from book.pipeline.sweep import Planned, Sweep, keep_records, name_of, recorded, run_and_keep, said_before
+from book.pipeline.sweep import main as swept
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.sweep import table as table_of
 from book.pipeline.times import set_apart
@@ -765,6 +767,10 @@ while not pathlib.Path("go").exists():
         ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
         ("chapter: first\nlist: {seconds: [0]}\n", "it says list"),
         ("- 1\n", "many.yaml should be YAML that maps names to values"),
+        (
+            "chapter: first\nruns: [{of: x, parameters: {seconds: {1: 2, a: 3}}}]\n",
+            "(line 2: the name '1' should be a text, in quotation marks)",
+        ),
         ("chapter: first\nrecord: maybe\nruns: []\n", "record should be true or false; got 'maybe'"),
         ("chapter: first\nruns: []\n", "runs should be a list, each with minutes, of, parameters, profile"),
         ("chapter: first\nlists: {seconds: [0]}\nruns: [{of: x}]\n", "either lists or runs; it says both"),
@@ -854,6 +860,39 @@ def test_a_record_is_kept_as_its_run_ends_not_as_the_sweep_does(
     command = [sys.executable, "-c", f"import time; from pathlib import Path; {ends}\n{goes_on}\nexit(3)"]
     assert run_and_keep(command, Path("build"), "first", ["made", "of-before"]) == 3
     assert {path.stem for path in Path("results/first").iterdir()} == {"made"}
+
+
+def test_of_a_full_disk_a_sweep_says_so_and_keeps_the_record_once_there_is_room(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("book.pipeline.sweep.KEEPING", 0.1)
+    monkeypatch.setattr("book.pipeline.sweep.recorded", lambda _: {})
+    monkeypatch.setattr("book.pipeline.sweep.say_damaged", lambda _: None)
+    monkeypatch.setattr(sys, "argv", ["sweep", "many.yaml"])
+    Path("many.yaml").write_text("chapter: first\nrecord: true\nruns: [{of: x, parameters: {seconds: 0}}]\n")
+    (name,) = sweep_of(Path("many.yaml")).runs
+    build = Path("build/sweeps/many")
+    for file in (f"results/{name}/first/x.parquet", f"results/{name}/first/x.json", f"runs/{name}.json"):
+        (build / file).parent.mkdir(parents=True, exist_ok=True)
+        (build / file).write_bytes(b"rows")
+    waits = [sys.executable, "-c", "import time; time.sleep(1)"]
+    monkeypatch.setattr("book.pipeline.sweep.making", lambda *_: waits)
+    monkeypatch.setattr("book.pipeline.sweep.table", lambda *_: pd.DataFrame({"of": ["x"]}))
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", refuse)
+        assert swept() == 1
+    assert (
+        "could not be written (No space left on device; 4 bytes). Free some space" in capsys.readouterr().err
+    )
+    assert not [*Path("results/first").iterdir()]
+    assert swept() == 0
+    assert {path.name for path in Path("results/first").iterdir()} == {"x.json", "x.parquet"}
+
+
+def refuse(_: int) -> None:
+    """In place of the system's own."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_runs_of_two_chapters_are_two_though_their_parameters_are_the_same() -> None:

@@ -5,7 +5,7 @@
 // ../live/model.js; what is read from its words, live_run.js.
 
 import { isolated, make, range } from "./common.js";
-import { connect, dropDown, field, offer, tableHead } from "./view.js";
+import { allow, connect, dropDown, field, offer, smallButton, tableHead } from "./view.js";
 import { GenerationView } from "./generation_view.js";
 import { tokenName, unpack } from "./generation_data.js";
 import { LiveBox } from "./live_box.js";
@@ -49,7 +49,7 @@ class LanguageModelView extends GenerationView {
     this.readingField = field("Show", this.readingSelect);
     this.headSelect = dropDown("Head", (head) => { this.head = Number(head); this.load(); });
     this.headField = field("Head", this.headSelect);
-    this.asker = make("button", { type: "button", class: "attnx-save", click: () => this.blankOut() });
+    this.asker = smallButton(() => this.blankOut());
     this.itemField.after(this.readingField, this.headField);
     controls.append(this.asker);
     return controls;
@@ -195,7 +195,7 @@ class LanguageModelView extends GenerationView {
   /** What the model does without each token of the prompt, for the word that is chosen. */
   async blankOut() {
     const { run, engine } = this, g = this.generated, name = tokenName(this.data, g);
-    this.asker.disabled = true;
+    allow(this.asker, false);
     const done = await this.box.goes(`Leaving out one token after the other, for ${name}`, async (signal, onProgress) => {
       run.blankOuts.set(g, await engine.blankOut(run.idsUpTo(g), run.columns + g, { signal, onProgress }));
     });
@@ -219,7 +219,7 @@ class LanguageModelView extends GenerationView {
 
   offerBlankOut() {
     const { run, generated: g } = this, own = this.runName === OWN;
-    this.asker.disabled = !own || run.blankOuts.has(g) || this.box.busy;
+    allow(this.asker, own && !run.blankOuts.has(g) && !this.box.busy);
     this.asker.title = own ? "How much less likely the word gets without each token of the prompt" : "Of what the model writes as it is";
     this.asker.textContent = isolated(`blank-out for ${tokenName(this.data, g)}, about ${lasting(this.engine.seconds(run.columns + g, { blank: true }))}`);
   }
@@ -227,7 +227,7 @@ class LanguageModelView extends GenerationView {
   showMeasures(g) {
     const { names, rows } = this.run.beside(g, this.hidden), { keys } = this.data;
     this.measures.replaceChildren(make("caption", { class: "attnx-caption" }, isolated(`Beside each other, for ${tokenName(this.data, g)}: means over layers`)),
-      tableHead("the largest", ...names), make("tbody", {}, ...rows.map(({ k, values }) => make("tr", {}, make("th", { scope: "row" }, `${keys[k]} (${k})`),
+      tableHead("the largest", ...names), make("tbody", {}, ...rows.map(({ k, values }) => make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, keys[k]), ` (${k})`),
         ...values.map(([value, most]) => make("td", most ? { class: "attnw-most" } : {}, value))))));
   }
 

@@ -4,7 +4,7 @@
 // May be touched for: what a reader types and presses before a model writes. What it wrote is the explorer's business.
 
 import { capital, make } from "./common.js";
-import { checkbox, field } from "./view.js";
+import { checkbox, field, smallButton } from "./view.js";
 import { fetched, forget, isKept, isPhone, lacking, memoryFor, origin, sizeOf, unpacked } from "./live_file.js";
 import "./ask_box.css";
 import "./live_box.css";
@@ -22,7 +22,7 @@ export class LiveBox {
     this.say = make("p", { class: "attnq-note" });
     this.progress = make("progress", { max: 1, "aria-label": "Progress" });
     this.doing = make("span", { class: "attnq-progress" });
-    this.stopper = make("button", { type: "button", class: "attnx-save", click: () => this.stop() }, "Stop");
+    this.stopper = smallButton(() => this.stop(), "Stop");
     this.going = make("div", { class: "attnw-going", hidden: "" }, this.progress, this.doing, this.stopper);
     this.error = make("p", { class: "attnq-error", role: "alert", hidden: "" });
     this.nodes = [make("div", { class: "attnw" }, this.buildDoor(), this.buildForm(), this.going, this.error)];
@@ -103,7 +103,7 @@ export class LiveBox {
     this.seed = number("Seed of the draws", { min: 0, max: 4294967295, value: 0 });
     this.note = make("p", { class: "attnq-note attnw-note" });
     this.size = make("span", { class: "attnq-progress" });
-    const tries = this.trials.map((trial) => make("button", { type: "button", class: "attnx-save", click: () => this.try(trial) }, trial.name));
+    const tries = this.trials.map((trial) => smallButton(() => this.try(trial), trial.name));
     this.form = make("form", { class: "attnq-box", submit: (event) => this.submit(event) },
       make("div", { class: "attnw-tries", role: "group", "aria-label": "Prompts that tell at once" }, ...tries), this.note,
       this.text, make("label", { class: "attnw-forced" }, make("span", {}, "Force"), this.forced),
@@ -178,6 +178,7 @@ export class LiveBox {
       return false;
     } finally {
       if (current()) {
+        if (this.going.contains(document.activeElement)) this.text.focus(); // the button to stop it goes
         this.going.hidden = true;
         this.stopping = null;
       }

@@ -4,7 +4,7 @@
 // May be touched for: how changes are chosen and listed. What they do is ../live/model.js.
 
 import { make, range } from "./common.js";
-import { dropDown, field, offer } from "./view.js";
+import { allow, dropDown, field, offer, smallButton } from "./view.js";
 import { layerNumber } from "./generation_data.js";
 import "./live_switches.css";
 
@@ -19,9 +19,9 @@ export class LiveSwitches {
     this.layer = dropDown("Layer of the switch", () => {});
     this.head = dropDown("Head of the switch", () => {});
     this.kind = dropDown("What its attention becomes", () => this.dress(), KINDS);
-    this.adder = make("button", { type: "button", class: "attnx-save", click: () => this.addHead() }, "switch");
-    this.blanker = make("button", { type: "button", class: "attnx-save", click: () => this.addToken() });
-    this.resetter = make("button", { type: "button", class: "attnx-save", click: () => this.clear().changed() }, "as it is");
+    this.adder = smallButton(() => this.addHead(), "switch");
+    this.blanker = smallButton(() => this.addToken());
+    this.resetter = smallButton(() => this.clear().changed(), "as it is");
     this.list = make("span", { class: "attnw-chips", role: "group", "aria-label": "Switches; press one to take it back" });
     this.node = make("div", { class: "attnx-controls attnw-switches", role: "group", "aria-label": "Switches" },
       field("Layer", this.layer), field("Head", this.head), field("Its attention", this.kind), this.adder, this.blanker, this.list);
@@ -38,7 +38,7 @@ export class LiveSwitches {
   /** Takes all back; or, of another prompt, those that name a token. */
   clear(some = () => true) {
     this.all = this.all.filter((one) => !some(one));
-    this.dress();
+    this.showAll();
     return this;
   }
   forget() { this.clear((one) => one.blank !== undefined || one.changes[0].kind === "push"); }
@@ -58,12 +58,18 @@ export class LiveSwitches {
 
   dress() {
     const none = this.chosen < 0, last = this.chosen === this.keys?.length - 1;
-    this.adder.disabled = this.kind.value === "push" && none;
-    this.blanker.disabled = none || last || this.blanked.includes(this.chosen);
+    allow(this.adder, this.kind.value !== "push" || !none);
+    allow(this.blanker, !none && !last && !this.blanked.includes(this.chosen));
     this.blanker.textContent = `blank ${this.token}`;
     this.blanker.title = none ? "Choose a token of the prompt first" : last ? "The last token predicts the first word: it stays" : "The model reads the prompt without it";
+  }
+
+  showAll() {
+    this.dress();
+    const place = [...this.list.children].indexOf(document.activeElement);
     this.list.replaceChildren(...this.all.map((one) =>
-      make("button", { type: "button", class: "attnx-save attnw-chip", title: "Take this back", click: () => this.drop(one) }, `${one.name} ×`)), ...(this.some ? [this.resetter] : []));
+      smallButton(() => this.drop(one), `${one.name} ×`, { class: "attnx-save attnw-chip", title: "Take this back" })), ...(this.some ? [this.resetter] : []));
+    if (place >= 0) (this.list.children[place] ?? this.adder).focus(); // what had the focus is gone
   }
 
   addHead() {
@@ -83,7 +89,7 @@ export class LiveSwitches {
   drop(one) { this.clear((other) => other === one).changed(); }
 
   changed() {
-    this.dress();
+    this.showAll();
     this.react.change();
   }
 }

@@ -7,7 +7,7 @@
 // May be touched for: how output and swaps are shown. The model is transformer.js, its tasks are model_tasks.js.
 
 import { capital, make, range, sum, visible } from "./common.js";
-import { connect, dropDown, field, offer } from "./view.js";
+import { connect, dropDown, field, offer, smallButton } from "./view.js";
 import { placeName } from "./attention_data.js";
 import { AttentionView } from "./attention_view.js";
 import { headName } from "./transformer.js";
@@ -62,7 +62,7 @@ class ModelView extends AttentionView {
   buildControls() {
     const controls = super.buildControls();
     this.swapSelect = dropDown("Its attention: attention of the chosen head", (swap) => this.swap(swap));
-    this.reset = make("button", { type: "button", class: "attnx-save", click: () => { this.choose({ swaps: {} }); this.swapSelect.focus(); } }, "as trained"); // it hides itself
+    this.reset = smallButton(() => { this.choose({ swaps: {} }); this.swapSelect.focus(); }, "as trained"); // it hides itself
     this.slider = make("input", { type: "range", min: 0, max: 100, step: 5, "aria-label": "How much of it, in per cent",
       input: () => this.choose({ strength: Number(this.slider.value) / 100 }) });
     this.share = make("span", { class: "attno-share" });
@@ -104,7 +104,7 @@ class ModelView extends AttentionView {
     this.label.textContent = `Type ${task.hint}`;
     this.box.setAttribute("aria-label", this.label.textContent);
     this.tries.replaceChildren(...item.task.texts.map(({ text }) =>
-      make("button", { type: "button", class: "attnx-save", click: () => this.choose({ text }) }, visible(text))));
+      smallButton(() => this.choose({ text }), visible(text))));
     return "";
   }
 

@@ -54,7 +54,7 @@ export class View {
     if (within && !(this.root.contains(now) && now.offsetParent)) this.undoer.focus();
   }
 
-  offerUndo() { this.undoer.setAttribute("aria-disabled", !this.past.length); }
+  offerUndo() { allow(this.undoer, this.past.length > 0); }
 
   zoomBy(step) {
     this.zoom = clamp(this.zoom + step, -3, 3);
@@ -119,10 +119,10 @@ export class View {
   get stretched() { return this.model.get("colours") === "shown"; }
 
   buildTools() {
-    this.undoer = make("button", { type: "button", class: "attnx-save", title: "One step back (Ctrl + Z)", click: () => this.undo() }, "undo");
+    this.undoer = smallButton(() => this.undo(), "undo", { title: "One step back (Ctrl + Z)" });
     this.offerUndo();
-    const savers = ["PNG", "SVG", "CSV"].map((kind) => make("button", { type: "button", class: "attnx-save", "aria-label": `Save as ${kind}`,
-      title: kind === "CSV" ? "Save the numbers shown" : "Save the picture shown", click: (event) => this.save(kind.toLowerCase(), event.currentTarget) }, kind));
+    const savers = ["PNG", "SVG", "CSV"].map((kind) => smallButton((button) => this.save(kind.toLowerCase(), button), kind, { "aria-label": `Save as ${kind}`,
+      title: kind === "CSV" ? "Save the numbers shown" : "Save the picture shown" }));
     return this.tools = make("div", { class: "attnx-savers", role: "group", "aria-label": "Undo, send, save" }, this.undoer,
       ...(this.model.link ? [this.buildLink()] : []), make("span", { class: "attnx-label" }, "save"), ...savers);
   }
@@ -139,12 +139,12 @@ export class View {
   /** In a page without a kernel: copies the address, which holds what was chosen here. */
   buildLink() {
     const say = (text) => { link.textContent = text; setTimeout(() => { link.textContent = "copy link"; }, 2000); };
-    const link = make("button", { type: "button", class: "attnx-save attnx-link", title: "Copy a link to what is shown now",
-      click: async () => {
-        const address = this.model.link();
-        try { await navigator.clipboard.writeText(address); say("copied"); }
-        catch { say("see the address bar"); } // a page that came over plain http has no clipboard
-      } }, "copy link");
+    const copy = async () => {
+      const address = this.model.link();
+      try { await navigator.clipboard.writeText(address); say("copied"); }
+      catch { say("see the address bar"); } // a page that came over plain http has no clipboard
+    };
+    const link = smallButton(copy, "copy link", { class: "attnx-save attnx-link", title: "Copy a link to what is shown now" });
     return link;
   }
 
@@ -197,6 +197,16 @@ export function connect(view, reactions) {
 }
 
 // ---------------------------------------------------------------------------- controls
+
+/**
+ * A small button. While it may not be pressed it says so, and a press does nothing: `disabled` would take the focus from
+ * who pressed it.
+ */
+export function smallButton(press, words = "", attributes = {}) {
+  const node = make("button", { type: "button", class: "attnx-save", ...attributes, click: () => { if (node.getAttribute("aria-disabled") !== "true") press(node); } }, words);
+  return node;
+}
+export function allow(button, may) { button.setAttribute("aria-disabled", !may); }
 
 /** A drop-down that tells `change` the value chosen. */
 export function dropDown(label, change, choices = [], more = {}) {

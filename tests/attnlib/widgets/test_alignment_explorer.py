@@ -66,6 +66,12 @@ def test_what_cannot_be_shown_is_refused_by_name(changes, message):
         explorer({"A": sequence(**changes)})
 
 
+@pytest.mark.parametrize("nouns", [("phrase", ""), ("", "copy")])
+def test_what_is_read_and_what_is_made_of_it_have_names(nouns):
+    with pytest.raises(ValueError, match="nouns must be two words"):
+        explorer(nouns=nouns)
+
+
 def test_one_checkpoint_alone_is_of_the_last():
     last = {name: values[2:] for name, values in RUNS.items()}
     written = {name: texts[2:] for name, texts in WRITTEN.items()}

@@ -128,16 +128,17 @@ include: "book/pipeline/sweep.smk"
 
 
 onstart:
-    # A log exists only where something failed; those of an earlier run would be read as news.
-    for path in Path("build").glob("**/logs/*.txt"):
-        path.unlink()
+    # A log has words only where something failed; those of an earlier run of the same would be read as news.
+    for job in workflow.dag.needrun_jobs():
+        for path in job.log:
+            Path(path).unlink(missing_ok=True)
     for line in about_to_run(((job, workflow.dag.reason(job)) for job in workflow.dag.needrun_jobs()), PROFILE):
         print(line, flush=True)
 
 
 onerror:
     # Snakemake's own account is long and names a shell command; a reader needs the notebook and the cell.
-    for path in sorted(Path("build").glob("**/logs/*.txt")):
-        headline = path.read_text().strip().split("\n\n")[0]
+    for path in sorted({path for job in workflow.dag.needrun_jobs() for path in job.log}):
+        headline = Path(path).read_text().strip().split("\n\n")[0] if Path(path).exists() else ""
         if headline:
             print(f"\n{headline}\nMore in {path}", file=sys.stderr)

@@ -17,6 +17,7 @@ import math
 import time
 
 import numpy as np
+import torch
 from scipy import stats
 from timing import PLAIN, Line, Way, common_options, compared, report
 
@@ -111,6 +112,7 @@ def whole(runs: dict[str, RunScores], selection: dict[str, RunScores]) -> list[L
 def main() -> None:
     """Print the seconds of the whole, and the ratios."""
     options = common_options(__doc__).parse_args()
+    torch.set_num_threads(1)
     runs = noisy_runs()
     selection, evaluation = split_rows(runs, share=FOR_SELECTION / (DOCUMENTS + FOR_SELECTION))
     report("agreement_tables", whole(evaluation, selection), options.record)

@@ -4,7 +4,7 @@
 
 In headless Chromium (`$CHROMIUM`, or /usr/bin/chromium). By the clock, as a reader waits, and in processor
 time of the whole browser, which leaves out the waiting for other programs: two workers spend two seconds of
-it in one. Each is the best of a few turns. The model's file is fetched once (98 MB).
+it in one. Each is the best of a few turns. The model's file is fetched once (93 MB).
 """
 
 from __future__ import annotations

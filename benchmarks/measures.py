@@ -24,11 +24,12 @@ from torch.nn import Module
 from attnlib.attribution.prompts import Method
 from attnlib.attribution.registry import METHODS, attributions
 from attnlib.models.pretrained import load_language_model
+from book.chapters.later import MEASURES as LATER
 from book.chapters.tells.costs import FORWARD, cost_table
 
 TOKENS = 128
 PLAIN, LAST = "the plain call", "a pass with scores at the end only"
-LEFT_OUT = ("flow",)
+LEFT_OUT = ("flow", *LATER)
 WATCHING = [*METHODS][: [*METHODS].index("flow")]
 """Those that only watch attention, and share a pass where they are asked together."""
 

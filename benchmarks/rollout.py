@@ -326,7 +326,7 @@ def main() -> None:
     parser = common_options(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer sizes, a sample of NetworkX's pairs")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--threads", type=int, default=2, help="CPU threads (default 2)")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default 1)")
     parser.add_argument("--memory", type=float, default=8, help="GiB that attention may take (default 8)")
     parser.add_argument("--sizes", type=int, nargs="+", help="tokens, in place of those of --quick or all")
     parser.add_argument("--rounds", type=int, default=2, help="processes per case (default 2)")

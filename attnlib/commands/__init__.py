@@ -10,9 +10,8 @@ from pathlib import Path
 
 import transformers
 
-from attnlib.attribution import METHODS
 from attnlib.commands.living import look_live
-from attnlib.commands.looking import NEW_TOKENS, checked_place, look
+from attnlib.commands.looking import NEW_TOKENS, ONE_PROMPT, checked_place, look
 from attnlib.files import CheckpointError
 from attnlib.models.pretrained import DEFAULT, ModelUnavailable
 from attnlib.naming import refuse_no_text
@@ -76,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
         help="write one page that shows what a model's words drew on",
         description="Writes one self-contained page: the prompt, what the model writes, and what each word "
         "drew on. It opens from disk, with no network, and can be sent.",
-        epilog=f"Methods: {'; '.join(METHODS)}.",
+        epilog=f"Methods: {'; '.join(ONE_PROMPT)}.",
     )
     command.add_argument(
         "model",

@@ -51,6 +51,12 @@ ROLLOUTS = {
 }
 """The measures that the matrix of generative rollout shows: its sink, and whether over the null model."""
 
+COMPARING = ("attribution patching", "activation patching")
+"""The measures that compare with another prompt, for which a command line has no place."""
+
+ONE_PROMPT = [name for name in METHODS if name not in COMPARING]
+"""The measures that may be asked for."""
+
 BESIDE = ("rollout", "mean attention", "raw attention, last layer")
 """What other measures are held against: these share one pass."""
 
@@ -115,7 +121,7 @@ def look(
         name: of a language model, as `load_language_model` takes it; or `chapter/name` of a model that came
             with the book (`attnlib.models.stored.stored_model`).
         prompt: the text it is given.
-        method: a name of `METHODS`; rollout by default.
+        method: a name of `ONE_PROMPT`; rollout by default.
         new_tokens: at most how many tokens it writes, always the likeliest; `NEW_TOKENS` by default.
         chat: whether the prompt is put into the model's chat template.
         continuation: a text to follow in place of what the model would write.
@@ -137,7 +143,7 @@ def look(
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")
     if is_stored(name):
-        if method or new_tokens or chat or continuation is not None or span is not None:
+        if any(given is not None for given in (method, new_tokens, continuation, span)) or chat:
             raise ValueError(
                 f"{name} came with the book and shows every head in the page itself; --method, --new-tokens, "
                 "--chat, --continuation and --span are for language models"
@@ -145,7 +151,10 @@ def look(
         return _stored(name, prompt, say)
     if continuation is not None and new_tokens is not None:
         raise ValueError("--continuation says itself how many tokens there are: leave out --new-tokens")
-    method, new_tokens = _known(method or "rollout"), NEW_TOKENS if new_tokens is None else new_tokens
+    method, new_tokens = (
+        _known("rollout" if method is None else method),
+        NEW_TOKENS if new_tokens is None else new_tokens,
+    )
     if new_tokens < 1:
         raise ValueError(f"a model writes at least one token here (--new-tokens 1); got {new_tokens}")
     refuse_missing_folder(name)
@@ -298,9 +307,14 @@ def is_stored(name: str) -> bool:
 
 
 def _known(method: str) -> str:
+    if method in COMPARING:
+        raise ValueError(
+            f"{method} compares with another prompt, for which this command has no place: "
+            f"attribute(model, input_ids, method={method!r}, counterfactual=...) does that"
+        )
     if method not in METHODS:
-        meant = hint(method, METHODS) or "."
-        raise ValueError(f"there is no method {method!r}{meant} There are {'; '.join(METHODS)}")
+        meant = hint(method, ONE_PROMPT) or "."
+        raise ValueError(f"there is no method {method!r}{meant} There are {'; '.join(ONE_PROMPT)}")
     return method
 
 

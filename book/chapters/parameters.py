@@ -39,7 +39,7 @@ def among(known: Collection[str]) -> AfterValidator:
     def check(name: str) -> str:
         if name in known:
             return name
-        raise ValueError(f"should be one of {', '.join(known)}; got {shown(name)}{hint(name, known)}")
+        raise ValueError(f"should be one of {'; '.join(known)}; got {shown(name)}{hint(name, known)}")
 
     return AfterValidator(check)
 

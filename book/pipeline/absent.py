@@ -12,11 +12,14 @@ from .roles import NUMBER, glued, is_word, name_and_format, written
 
 ABSENT = "(not in this run)"
 
+NAN = "nan"
+"""What Python writes of a number that there is none of."""
+
 _FIGURE = re.compile(r"\{(?:numref|ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
 
 
 def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
-    """Put `ABSENT` in place of every number that no cell glued, and of links to figures that no cell drew.
+    """Put `ABSENT` in place of numbers that are not there, or NaN, and of links to figures that are not.
 
     A number that came out as a word ("never") is shown as that word, whatever its format. So is a word whose
     name has a colon, behind which MyST-NB would look for a format.
@@ -29,7 +32,7 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
 
     def number(role: re.Match[str]) -> str:
         name, form = name_and_format(role[1], numbers)
-        if name not in numbers:
+        if numbers.get(name, NAN) == NAN:
             absent[name] = None
             return ABSENT
         unread = not form and ":" in name

@@ -299,8 +299,16 @@ def main() -> int:
     if absent := fill_absent(notebook):
         print(f"{args.source.stem}  its prose names what is not in this run: {', '.join(absent)}", flush=True)
     run = describe_run(args.source.stem, args.parameters.stem, wall_time, args.results)
-    write_whole(args.target, nbformat.writes(clean(notebook)))
-    write_whole(args.run, describing(run, [args.target, *args.results.glob("*")]))
+    try:
+        write_whole(args.target, nbformat.writes(clean(notebook)))
+        write_whole(args.run, describing(run, [args.target, *args.results.glob("*")]))
+    except OSError as error:
+        print(
+            f"{args.source.stem}  {args.target} cannot be written ({error.strerror}): mend that, and "
+            "make the same call again; what was trained is kept",
+            file=sys.stderr,
+        )
+        return 1
     print(f"{args.source.stem}  {wall_time:5.0f} s  done", flush=True)
     return 0
 

@@ -226,6 +226,13 @@ def main() -> int:
     except (BookError, ValueError) as error:  # of a damaged file
         write_whole(args.log, f"{error}\n")
         return 1
+    except OSError as error:
+        print(
+            f"book  the pages cannot be written ({error.strerror or 'copying failed'}): mend that, and make "
+            "the same call again; the chapters that were executed are kept",
+            file=sys.stderr,
+        )
+        return 1
     finally:
         shutil.rmtree(output, ignore_errors=True)
     print(f"book  {time.monotonic() - start:5.0f} s  done", flush=True)

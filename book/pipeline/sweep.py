@@ -287,10 +287,14 @@ def said_before(sweep: Sweep, before: Mapping[str, str], left: Collection[str]) 
 
 
 def main() -> int:
-    """Do what is left of a sweep; returns the exit status. What cannot be written is told in a line."""
+    """Do what is left of a sweep; returns the exit status. What goes wrong with files is told in a line."""
     try:
         return do_what_is_left()
-    except (OSError, CheckpointError) as error:  # what has ended lies in `build` for the next call
+    except (
+        OSError,
+        ValueError,
+        CheckpointError,
+    ) as error:  # what has ended lies in `build` for the next call
         print(error, file=sys.stderr)
         return 1
 
@@ -299,7 +303,8 @@ def do_what_is_left() -> int:
     """Make the runs that are not there yet, then write the table of what there is; returns the exit status.
 
     Raises:
-        OSError, CheckpointError: something cannot be written, or no longer be read.
+        OSError, CheckpointError: something cannot be written.
+        ValueError: a record is damaged.
     """
     parser = argparse.ArgumentParser(description="Run a chapter with every combination of some parameters.")
     parser.add_argument("file", type=Path, help="says which: see book/pipeline/sweep.py")
@@ -329,6 +334,8 @@ def do_what_is_left() -> int:
     command = making(targets, args.cores, *quiet, *extra)
     recording = left if sweep.record else []
     status = run_and_keep(command, build, sweep.chapter, recording, [lock.fileno()]) if left else 0
+    if is_dry(extra):
+        return status
     keep_records(build, sweep.chapter, recording)  # those, too, that had ended before this call
     done = [name for name in sweep.runs if name in before or is_done(build, name)]
     found = table(build, sweep, before)

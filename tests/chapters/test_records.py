@@ -333,7 +333,7 @@ def test_the_paper_column_never_shows_a_remembered_figure_as_the_papers():
     assert table.loc["sort", "our setting"] == "ours"
     assert table.loc["reverse", "here"] == "not run"
     remembered = paper_figures().query("certainty == 'unverified' and table.str.endswith('Table 1')")["task"]
-    assert table.loc[remembered, "paper"].str.endswith("(unverified)").all()
+    assert table.loc[remembered, "original"].str.endswith("(unverified)").all()
     with pytest.raises(ValueError, match="table should be one of"):
         paper_vs_here(here, "Table 9")
 
@@ -391,11 +391,11 @@ def test_verdicts_ask_for_chance_and_for_the_papers_figure():
         rows.append(place | {"metric": "A_hat", "value": 0.08, "low": 0.07, "high": 0.09})
     found = paper_verdicts(pd.DataFrame(rows), table, "A(alpha, beta_uf)", "A_hat").set_index("task")
     told = found["verdict"].to_dict()
-    assert told["IMDB"] == "above chance, not told from the paper's"
-    assert told["Furd"] == "not told from chance, lower than the paper's"
-    assert told["Amazon"] == "above chance, higher than the paper's"
-    assert told["SST"] == "above chance" and found.loc["SST", "paper"] == "not found"
-    assert found.loc["IMDB", "paper"] == "52.55" and found.loc["IMDB", "here"] == "55.0 [50.0, 60.0]"
+    assert told["IMDB"] == "above chance, not told from the original's"
+    assert told["Furd"] == "not told from chance, lower than the original's"
+    assert told["Amazon"] == "above chance, higher than the original's"
+    assert told["SST"] == "above chance" and found.loc["SST", "original"] == "not found"
+    assert found.loc["IMDB", "original"] == "52.55" and found.loc["IMDB", "here"] == "55.0 [50.0, 60.0]"
 
 
 def test_records_that_came_with_the_book_are_found_by_their_parameters(monkeypatch, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,6 +71,18 @@ OF_BASES = {
 }
 """What is asked of every base, by the metric of a record."""
 
+AT_SIZE = {
+    "good, share of heads": "good heads",
+    "bad, share of heads": "bad heads",
+    SECOND.format("good"): OF_BASES[SECOND.format("good")],
+    SECOND.format("bad"): OF_BASES[SECOND.format("bad")],
+    "AUC of beyond place, good against not good": "good told from all others by initial attention",
+}
+"""What is asked of bases of the study's own size, where next to no head is bad."""
+
+SIZE = 256
+"""Numbers in a state of the study's own models."""
+
 
 STAYS_GOOD = "stays good"
 """How much more often a second run is good after a good first one than after a bad one."""
@@ -78,21 +91,23 @@ DIFFERENCES = (STAYS_GOOD, OF_BASES["learned, several heads, less 4 bad"])
 """Of what is asked of bases, those that are no shares."""
 
 
-def of_bases(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the records of the chapter's own size say of heads, base by base.
+def of_bases(rows: pd.DataFrame, hidden: int = 32, asked: Mapping[str, str] = OF_BASES) -> pd.DataFrame:
+    """What the records of one size, by default the chapter's own, say of heads, base by base.
 
     Args:
         rows: of the chapter's records.
+        hidden: numbers in a state of the models.
+        asked: by the metric of a record.
 
     Returns:
-        Columns `base`, `asked` (of `OF_BASES`), `value`, `low`, `high` and `n`; no row where a base has
+        Columns `base`, `asked`, `value`, `low`, `high` and `n`; no row where a base has
         too few good or bad heads.
     """
     rows = rows.reindex(columns=["setting", "task", "metric", *stats.Estimate._fields])
-    base = rows["setting"].astype(str).str.extract(r"hidden 32,.*base (\d+)\b")[0]
+    base = rows["setting"].astype(str).str.extract(rf"hidden {hidden},.*base (\d+)\b")[0]
     kind = rows["task"].isin(["heads", "3 bad, 1 good"])
-    found = rows[base.notna() & kind & rows["metric"].isin(OF_BASES)].assign(base=base)
-    found = found.assign(asked=found["metric"].map(OF_BASES)).sort_values("base", kind="stable")
+    found = rows[base.notna() & kind & rows["metric"].isin(asked)].assign(base=base)
+    found = found.assign(asked=found["metric"].map(asked)).sort_values("base", kind="stable")
     return found.drop_duplicates(["base", "asked"])[["base", "asked", "value", "low", "high", "n"]]
 
 

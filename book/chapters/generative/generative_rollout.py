@@ -52,6 +52,8 @@ class GenerativeRollout(Chapter):
     def _possible(self) -> GenerativeRollout:
         if not all(2 <= n <= 20 for n in self.facts):
             raise ValueError(f"facts should be numbers from 2 to 20; got {self.facts}")
+        if self.names == 1:
+            raise ValueError(f"names should be 0, or 2 to {MOST}, to be told from each other; got 1")
         if self.continuation and not self.prompt:
             raise ValueError(
                 "continuation should stand behind a prompt of your own; got one without a prompt: set prompt "

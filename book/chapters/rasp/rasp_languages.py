@@ -161,6 +161,8 @@ class RaspLanguages(Chapter):
             self._fits(name, size)
             for split in TENTHS:
                 lang.sequences(1, split=split, max_length=self.length)
+            if name in self.supervised and not lang.definition.heads:
+                raise ValueError(f"supervised should name languages whose program is known; got {name}")
             if name in self.supervised and not self.has_room(lang):
                 raise ValueError(
                     f"n_layers and n_heads should leave room for the heads that {name} supervises, "

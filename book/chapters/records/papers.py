@@ -13,24 +13,31 @@ from attnlib import plots
 from attnlib.stats import with_interval
 from book.chapters.records.scale import share_of_scale
 
+READ = "read"
+"""Of figures: as they stand in the paper, its authors' repository, or their figure."""
+
+UNUSABLE = "not usable"
+"""Of figures: a table says that there are such, a picture does not show them."""
+
 
 @functools.cache
 def paper_figures() -> pd.DataFrame:
     """Figures of the papers: study, table, task, setting, value, and how sure we are of each.
 
-    `certainty` is "read" (in the paper's text, its authors' repository, or their figure), or "unverified":
-    quoted from memory, and never to be shown without that word.
+    `certainty` is "read" (in the paper's text, its authors' repository, or their figure), or a word that
+    is always shown beside the figure: "unverified", quoted from memory; "uncertain", read where it may be of
+    other code than the rest; "not usable", of code that was mended later.
     """
     return pd.read_csv(Path(__file__).with_name("paper_figures.csv"), comment="#")
 
 
 def as_printed(figures: pd.DataFrame) -> pd.Series:
-    """The values of some of `paper_figures()` as text, marked where they are unverified."""
-    return figures["value"].map("{:g}".format).replace("inf", "never") + _unverified(figures)
+    """The values of some of `paper_figures()` as text, with a word behind those that are not simply read."""
+    return figures["value"].map("{:g}".format).replace("inf", "never") + _how_sure(figures)
 
 
-def _unverified(figures: pd.DataFrame) -> pd.Series:
-    return figures["certainty"].ne("read").map({True: " (unverified)", False: ""})
+def _how_sure(figures: pd.DataFrame) -> pd.Series:
+    return figures["certainty"].map(lambda certainty: f" ({certainty})" if certainty != READ else "")
 
 
 def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
@@ -42,21 +49,23 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
         table: which of `paper_figures()`.
 
     Returns:
-        A row for every task of the paper and every setting we ran it in: the paper's figure in percent,
-        marked if unverified, and ours with its interval; "not run" where there is none.
+        A row for every task of the paper and every setting we ran it in: the original's figure in percent,
+        marked if it is not simply read, and ours with its interval; "not run" where there is none.
 
     Raises:
         ValueError: if there is no such table, or two of our numbers would stand in one place of it.
     """
     paper, here = _paper_and_ours(table, here)
     _refuse_merging(here, ["task", "setting"])
-    both = paper.assign(paper=as_printed(paper))[["task", "setting", "paper"]]
-    both = both.rename(columns={"setting": "paper's setting"})
+    both = paper.assign(original=as_printed(paper))[["task", "setting", "original"]]
+    both = both.rename(columns={"setting": "original's setting"})
     cells = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
     ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": cells}).astype(str)
     ours["n"], ours["of its scale"] = here["n"].map("{:,.0f}".format), share_of_scale(here, table)
     shown = both.merge(ours, on="task", how="left").astype(object)
     shown = shown.fillna({"here": "not run"}).fillna("")
+    if not shown["of its scale"].any():
+        shown = shown.drop(columns="of its scale")
     return plots.knowing(shown, _numbers(paper, here))
 
 
@@ -92,18 +101,15 @@ def beside_the_paper(
     if panel and not places[2].any():
         places[0], places[2] = paper["setting"], paper["task"]
     marks = pd.DataFrame({"task": places[0], panel or "": places[2], "value": paper["value"]})
-    marks["mark"] = paper["certainty"].map(
-        lambda certainty: "the original's" + f" ({certainty})" * (certainty != "read")
-    )
+    marks["mark"] = "the original's" + _how_sure(paper)
+    usable = paper["certainty"].ne(UNUSABLE) & marks["value"].abs().lt(float("inf"))
     if label == "percent":
         here = here.assign(**{name: 100 * here[name] for name in ("value", "low", "high")})
     scales = here.assign(scale=share_of_scale(here, table)).groupby("task")["scale"].unique()
     said = scales.map(lambda texts: " or ".join(filter(None, texts)))
     notes = dict.fromkeys(marks["task"], "not run here") | said.to_dict()
     how = {"xlim": None, "notes": notes} | how
-    how["marks"] = pd.concat(
-        [marks[marks["value"].abs().lt(float("inf"))], how.get("marks")], ignore_index=True
-    )
+    how["marks"] = pd.concat([marks[usable], how.get("marks")], ignore_index=True)
     return plots.estimates(here, "task", by, label, panel=panel, **how)
 
 
@@ -120,10 +126,10 @@ def paper_grid(
         tasks: further ones that the paper has, of which no figure was found.
 
     Returns:
-        A row for every task of the paper, then those only we ran, each in percent: the paper's figures,
-        marked if unverified ("not found" where there is none), and ours with their intervals; "not run" where
-        there are none. The column `setting` says how either was come by, "of its scale" at which share of the
-        original's (`share_of_scale`).
+        A row for every task of the paper, then those only we ran, each in percent: the original's figures,
+        marked if not simply read ("not found" where there is none), and ours with their intervals; "not run"
+        where there are none. The column `setting` says how either was come by, "of its scale" at which share
+        of the original's (`share_of_scale`).
 
     Raises:
         ValueError: if there is no such table, or two of our numbers would stand in one place of it.
@@ -138,7 +144,7 @@ def paper_grid(
     for task in dict.fromkeys([*settings, *here["task"]]):
         if task in settings:
             cells = {metric: theirs.get((task, metric), "not found") for metric in metrics}
-            rows.append({"task": task, "by": "paper", **cells, "setting": settings[task] or "not found"})
+            rows.append({"task": task, "by": "original", **cells, "setting": settings[task] or "not found"})
         runs = here[here["task"] == task]
         for setting, run in runs.groupby("setting", sort=False):
             ours = {row.metric: with_interval(row, "%", 1, named=False) for row in run.itertuples()}
@@ -162,9 +168,9 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
         chance: the column that says what it is by chance.
 
     Returns:
-        Ours in percent with its interval, `n`, the share of the original's scale, chance, the paper's figure,
-        and the verdict: "above chance" if its interval is above chance's, "not told from chance" else; and
-        "lower than" or "higher than" the paper's figure, or "not told from" it, if our interval holds it.
+        Ours in percent with its interval, `n`, the share of the original's scale, chance, its figure, and the
+        verdict: "above chance" if its interval is above chance's, "not told from chance" else; and "lower
+        than" or "higher than" the original's figure, or "not told from" it, if our interval holds it.
 
     Raises:
         ValueError: as `paper_grid`.
@@ -183,11 +189,13 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
         if figure == figure:
             against = "lower than" if 100 * row.high < figure else "higher than"
             same = 100 * row.low <= figure <= 100 * row.high
-            verdict += f", {'not told from' if same else against} the paper's"
+            verdict += f", {'not told from' if same else against} the original's"
         cells = {"task": row.task, "here": with_interval(row, "%", 1, named=False), "n": int(row.n)}
         cells |= {"of its scale": share_of_scale(both.loc[[row.Index]], table)[0]}
         cells |= {"by chance": f"{100 * row.value_by_chance:.1f}"}
-        rows.append(cells | {"paper": f"{figure:g}" if figure == figure else "not found", "verdict": verdict})
+        rows.append(
+            cells | {"original": f"{figure:g}" if figure == figure else "not found", "verdict": verdict}
+        )
     return pd.DataFrame(rows)
 
 

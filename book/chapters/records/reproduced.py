@@ -210,6 +210,10 @@ def folders_of_records(parser: argparse.ArgumentParser) -> argparse.Namespace:
     args = parser.parse_args()
     if not args.made.is_dir():
         parser.error(f"{args.made} is no folder; make book leaves one in build/<profile>/results")
+    if not any(args.recorded.glob("*/*.parquet")):
+        parser.error(
+            f"{args.recorded} holds no records: a folder per chapter is meant, as in {RECORDED.name}"
+        )
     return args
 
 
@@ -217,7 +221,10 @@ def main() -> int:
     """Compare a build's records with the book's, and print what came out; returns the exit status."""
     about = "Did a build give the numbers that were recorded?"
     args = folders_of_records(argparse.ArgumentParser(description=about))
-    table = reproduced(args.made, args.recorded)
+    try:
+        table = reproduced(args.made, args.recorded)
+    except ValueError as error:  # a damaged record
+        sys.exit(str(error))
     if len(table):
         print(*(f"{' '.join(key)}: {words}" for key, words in summary(table).items()), sep="\n")
         moved = table[table["verdict"].isin(VERDICTS[1:-1])].drop(columns="notebook")

@@ -16,8 +16,8 @@ from book.chapters.records import runs
 def paper_scales() -> pd.DataFrame:
     """How large the originals' runs were: `table`, `task`, `what`, `parameter` and `value`, all read.
 
-    `parameter` is what says the same of ours: a parameter of the chapter, or "n", what a number is over.
-    A row without a task is of all tasks of its table.
+    `parameter` is what says the same of ours, a parameter of the chapter. A row without a task is of all
+    tasks of its table.
     """
     return pd.read_csv(Path(__file__).with_name("paper_scales.csv"), comment="#")
 
@@ -26,7 +26,7 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
     """What share of the original's scale each of our numbers was made at: "steps 2.5 %, data 40 %".
 
     Args:
-        here: rows of `records`: columns `task`, `record`, `n`, and `run` if a record has several.
+        here: rows of `records`: columns `task`, `record`, and `run` if a record has several.
         table: of `paper_figures()`.
 
     Returns:
@@ -50,8 +50,6 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
 
 def _ours(parameter: str, row: Any, told: Mapping[str, Any]) -> float | None:
     """The same of ours, if it is known; its training says how many steps a model had by default."""
-    if parameter == "n":
-        return float(row.n)
     value = told.get("parameters", {}).get(parameter)
     if parameter == "steps" and not value:
         value = told.get("training", {}).get(getattr(row, "run", ""), {}).get("steps")

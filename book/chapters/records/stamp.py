@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attnlib.files import CheckpointError
 from book.chapters.records.code import code_hash
 from book.chapters.records.reproduced import SAME, folders_of_records, summary, twins
 from book.chapters.records.runs import RECORDED, files_of, read_all, write_provenance
@@ -90,8 +91,20 @@ def main() -> int:
         "--alike", action="store_true", help="and records of the same code with other parameters"
     )
     args = folders_of_records(parser)
-    said = stamp(args.made, args.recorded, alike=args.alike)
+    try:
+        said = stamp(args.made, args.recorded, alike=args.alike)
+    except (ValueError, CheckpointError) as error:  # a damaged record, a full disk
+        sys.exit(f"{error}\nWhat was stamped before stays so: the next call goes on from there.")
     print(*(f"{'/'.join(key)}: {why}" for key, why in said.items()), f"{len(said)} records stamped", sep="\n")
+    if of_none := [
+        notebook
+        for (notebook, _), (_, origin) in read_all(args.made).items()
+        if not (origin["clean"] and origin["code"] == code_hash(notebook))
+    ]:
+        print(
+            f"{len(of_none)} runs stamp nothing, since their code is not that which is here, or was not "
+            f"committed: {', '.join(sorted(set(of_none)))}"
+        )
     return 0
 
 

@@ -44,9 +44,9 @@ def relevance_predicts(table: str, units: str) -> Answer:
         shares, chance = (rows[rows["metric"] == name] for name in (PREDICTED, CHANCE))
         least = one(shares.nsmallest(1, "value"))
         by_chance = one(chance, task=least.task)
-        compared = [row for row in verdicts.itertuples() if row.paper != "not found"]
+        compared = [row for row in verdicts.itertuples() if row.original != "not found"]
         theirs = "; ".join(
-            f"{row.task} {percent(one(shares, task=row.task))}, the authors {float(str(row.paper)):.0f} %"
+            f"{row.task} {percent(one(shares, task=row.task))}, the authors {float(str(row.original)):.0f} %"
             for row in compared
         )
         return Outcome(

@@ -139,7 +139,7 @@ def test_what_cannot_be_done_is_said_in_a_line(models, tmp_path, capsys) -> None
     assert "at least one token" in refusal(capsys, writer, "a", "--new-tokens", "0", *there)
     assert "more than the model's context of 64" in refusal(capsys, writer, "a", "--new-tokens", "99", *there)
     assert "no chat template" in refusal(capsys, writer, "a", "--chat", *there)
-    assert "needs a counterfactual" in refusal(capsys, writer, "a", "--method", "activation patching", *there)
+    assert "has no place" in refusal(capsys, writer, "a", "--method", "activation patching", *there)
     assert "it is an encoder" in refusal(capsys, str(models / "encoder"), "the cat", *there)
     assert "by recurrence" in refusal(capsys, str(models / "recurrent"), "the cat", *there)
     assert "did you mean 'sort'?" in refusal(capsys, "rasp_languages/sortt", "abc", *there)

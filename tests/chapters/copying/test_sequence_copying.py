@@ -154,7 +154,7 @@ def test_the_texts_numbers_are_those_of_the_tables(chapter, found):
         ({"budgets": []}, "budgets: .*at least 1 item"),
         ({"head_starts": [0]}, "head_starts should be from 1 to steps = 200; got .0."),
         ({"early": 15}, "early should be a step at which models are looked at, .* got 15"),
-        ({"options": ["both"]}, "options.0: should be one of both directions, without context; got 'both'"),
+        ({"options": ["both"]}, "options.0: should be one of both directions; without context; got 'both'"),
         ({"options": ["both directions"] * 2}, "options: should be different ones"),
         ({"seeds": 1}, "seeds: should be greater than or equal to 2; got 1"),
     ],

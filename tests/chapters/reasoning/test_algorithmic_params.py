@@ -100,7 +100,7 @@ def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch
         (own("successor", train={"length": [0, 0]}), "the train settings .* cannot be: .* asks nothing"),
         (own("flip_flop", train={"num_registers": [1, 12]}), "a register is one digit"),
         (own("successor", model={"width": 17}), "width should be even .* for successor"),
-        (own("successor", model={"depth": 9}), r"one of n_layers, .*; got 'depth'"),
+        (own("successor", model={"depth": 9}), r"one of n_layers; .*; got 'depth'"),
         ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
         ({"text": "hello"}, "hello"),
         ({"model": "bert"}, "bert is not causal as configured"),

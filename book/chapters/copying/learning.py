@@ -156,7 +156,7 @@ def log_rank(times: pd.DataFrame, tasks: tuple[str, str]) -> float:
 
 
 def curves_over_seeds(curves: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Means of shares over seeds at each step, with Student's interval: see `table_over_seeds`.
+    """The mean of each metric over seeds at each step, with Student's interval: see `table_over_seeds`.
 
     Args:
         curves: columns `task`, `step`, `seed` and the metrics; one that is missing throughout a task and
@@ -164,7 +164,7 @@ def curves_over_seeds(curves: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFr
         metrics: which.
     """
     there, by = [metric for metric in metrics if metric in curves], ["task", "step"]
-    return table_over_seeds(curves.melt([*by, "seed"], there, "metric"), [*by, "metric"], share=True)
+    return table_over_seeds(curves.melt([*by, "seed"], there, "metric"), [*by, "metric"])
 
 
 GOOD, BAD, NEITHER, OPEN = "good", "bad", "neither", "open"

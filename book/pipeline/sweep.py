@@ -332,7 +332,7 @@ def do_what_is_left() -> int:
     quiet = ["--quiet", "rules", "host"]  # what is left is how many runs of how many are done
     end_in_order()
     command = making(targets, args.cores, *quiet, *extra)
-    recording = left if sweep.record else []
+    recording = left if sweep.record and not is_dry(extra) else []
     status = run_and_keep(command, build, sweep.chapter, recording, [lock.fileno()]) if left else 0
     if is_dry(extra):
         return status

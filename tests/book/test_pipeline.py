@@ -879,6 +879,9 @@ def test_of_a_full_disk_a_sweep_says_so_and_keeps_the_record_once_there_is_room(
     waits = [sys.executable, "-c", "import time; time.sleep(1)"]
     monkeypatch.setattr("book.pipeline.sweep.making", lambda *_: waits)
     monkeypatch.setattr("book.pipeline.sweep.table", lambda *_: pd.DataFrame({"of": ["x"]}))
+    with monkeypatch.context() as dry:
+        dry.setattr(sys, "argv", ["sweep", "many.yaml", "-n"])
+        assert swept() == 0 and not Path("results/first").exists()
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", refuse)
         assert swept() == 1
@@ -915,15 +918,15 @@ def test_numbers_and_figures_that_a_run_does_not_have_are_said_to_be_absent() ->
         data = {"application/papermill.record/text/plain": text}
         return new_output("display_data", data=data, metadata=told)
 
-    roles = ("keyword: alpha:.2f", "xi:.1f", "name", "gain: sort", "of none:.3f")
+    roles = ("keyword: alpha:.2f", "xi:.1f", "name", "gain: sort", "of none:.3f", "of one seed:.1f")
     prose = ", ".join(f"{{glue:text}}`{role}`" for role in roles) + "; {numref}`drawn`, {ref}`here <none>`"
     outputs = [glued("keyword: alpha", "0.5"), glued("xi", "'never'"), glued("name", "'sort'")]
-    outputs.append(glued("gain: sort", "'few'"))
+    outputs += [glued("gain: sort", "'few'"), glued("of one seed", "nan")]
     cells = [new_markdown_cell(prose), new_code_cell("glue()", outputs=outputs)]
     for name, outputs in (("drawn", [new_output("display_data", data={"image/png": ""})]), ("none", [])):
         cells.append(new_code_cell(outputs=outputs, metadata={"mystnb": {"figure": {"name": name}}}))
     notebook = new_notebook(cells=cells)
-    assert fill_absent(notebook) == ["of none", "none"]
-    kept = "{glue:text}`keyword: alpha:.2f`, never, {glue:text}`name`, few, (not in this run)"
+    assert fill_absent(notebook) == ["of none", "of one seed", "none"]
+    kept = "{glue:text}`keyword: alpha:.2f`, never, {glue:text}`name`, few" + 2 * ", (not in this run)"
     kept += "; {numref}`drawn`, (not in this run)"
     assert notebook.cells[0].source == kept

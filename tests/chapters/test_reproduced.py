@@ -138,6 +138,34 @@ def test_the_command_prints_what_moved_and_fails(folders, monkeypatch, capsys):
     assert said.endswith("2 of 3 recorded numbers reproduced; 1 differs\n")
 
 
+@pytest.mark.parametrize("command", [main, stamps.main])
+def test_a_folder_without_records_and_a_damaged_record_are_told_in_a_line(
+    command, folders, monkeypatch, capsys
+):
+    results, build = folders
+    put(build, ROWS, monkeypatch)
+    monkeypatch.setattr("sys.argv", ["", str(build), "--recorded", str(results)])
+    with pytest.raises(SystemExit):
+        command()
+    assert f"{results} holds no records: a folder per chapter is meant" in capsys.readouterr().err
+    put(results, ROWS, monkeypatch)
+    (damaged,) = results.glob("*/*.json")
+    damaged.write_text("{")
+    with pytest.raises(SystemExit, match="is damaged: it is no JSON"):
+        command()
+
+
+def test_runs_that_stamp_nothing_are_named(folders, monkeypatch, capsys):
+    results, build = folders
+    put(results, ROWS, monkeypatch)
+    put(build, ROWS, monkeypatch)
+    monkeypatch.setattr("sys.argv", ["", str(build), "--recorded", str(results)])
+    monkeypatch.setattr(stamps, "code_hash", lambda _: "other")
+    assert stamps.main() == 0
+    said = capsys.readouterr().out
+    assert "0 records stamped\n1 runs stamp nothing, since their code is not that which is here" in said
+
+
 def test_the_books_own_records_are_themselves():
     table = reproduced(RESULTS)
     assert set(table["verdict"]) == {"bit for bit"} and len(summary(table)) >= 13

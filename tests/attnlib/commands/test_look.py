@@ -140,10 +140,12 @@ def test_what_cannot_be_done_is_said_in_a_line(models, tmp_path, capsys) -> None
     assert "more than the model's context of 64" in refusal(capsys, writer, "a", "--new-tokens", "99", *there)
     assert "no chat template" in refusal(capsys, writer, "a", "--chat", *there)
     assert "has no place" in refusal(capsys, writer, "a", "--method", "activation patching", *there)
+    assert "there is no method ''" in refusal(capsys, writer, "a", "--method", "", *there)
     assert "it is an encoder" in refusal(capsys, str(models / "encoder"), "the cat", *there)
     assert "by recurrence" in refusal(capsys, str(models / "recurrent"), "the cat", *there)
     assert "did you mean 'sort'?" in refusal(capsys, "rasp_languages/sortt", "abc", *there)
-    assert "are for language models" in refusal(capsys, "rasp_languages/sort", "abc", "--method", "rollout")
+    for more in (["--method", "rollout"], ["--new-tokens", "0"]):
+        assert "are for language models" in refusal(capsys, "rasp_languages/sort", "abc", *more)
     assert "'A', 'B'" in refusal(capsys, "rasp_languages/sort", "AB", *there)
     assert "there is no folder ~nouser/x" in refusal(capsys, "~nouser/x", "a", *there)
     assert "there is no folder ~nouser/x" in refusal(capsys, "~nouser/x", "a", "--live", *there)

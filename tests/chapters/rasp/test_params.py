@@ -54,6 +54,10 @@ def test_a_model_without_room_for_the_program_is_trained_unsupervised():
         ({"length": 3, "sequence": "abcd"}, "at most length = 3 symbols; got 'abcd'"),
         ({"supervised": ["sort"], "n_layers": 1}, "leave room for the heads that sort supervises"),
         ({"seeds": []}, "seeds: .*at least 1 item"),
+        (
+            {"also": ["dyck1_ptf"], "supervised": ["dyck1_ptf"]},
+            "supervised should name languages whose program is known; got dyck1_ptf",
+        ),
     ],
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):
@@ -84,6 +88,8 @@ def test_the_rollout_chapter_is_told_what_is_allowed():
     assert GenerativeRollout.checked(ROLLOUT).needles == 40
     with pytest.raises(ParameterError, match="facts should be numbers from 2 to 20"):
         GenerativeRollout.checked(ROLLOUT | {"facts": [1]})
+    with pytest.raises(ParameterError, match="names should be 0, or 2 to 55, to be told from each other"):
+        GenerativeRollout.checked(ROLLOUT | {"names": 1})
 
 
 # ---- models ------------------------------------------------------------------------------------------

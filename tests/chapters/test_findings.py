@@ -100,6 +100,7 @@ BY_THE_JUDGE = "without the first R, replace, log p ranks"
         ("product of attention", NEEDLE, {"low": 0.3, "high": 0.6}, "not settled"),
         ("Early layers", "claim: early layers look local", {"low": -0.01}, "not settled"),
         ("learning to copy", "learned, less permutations of 40", {"low": -0.1}, "not settled"),
+        ("stays good", "good, share of second runs after a bad first", {"high": 0.9}, "in part"),
         ("the algorithm needs", "plausibility: rollout", {"value": 1.0}, "holds"),
         ("when they are masked", "faithfulness: rollout", {"value": -0.5}, "does not"),
         ("rollout agrees", "better than raw attention by", {"value": -0.2}, "does not"),

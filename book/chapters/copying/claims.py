@@ -15,6 +15,9 @@ LONGER = "length 40; 10 seeds; hidden 256"
 PAGE_SIZE = "length 20; 10 seeds; hidden 64, batch 32, learning rate 0.003"
 """The chapter's own."""
 
+HEADS_SIZE = "hidden 256, batch 128; learning rate 0.001; base 0"
+"""Of the settings of heads, the study's own, with the base of which most were drawn."""
+
 CHANCE = 0.5
 """The hint of a look that tells nothing."""
 
@@ -67,6 +70,32 @@ def hint_is_missing(rows: pd.DataFrame) -> Outcome:
     )
 
 
+def luck_is_in_the_head(rows: pd.DataFrame) -> Outcome:
+    """By the heads of the study's size: how often a second run is good, after a good first one and a bad one.
+
+    The claim holds if the first share's interval is above that of the second, and the interval of the AUC with
+    which attention before training tells good heads from all others is above 0.5; in part, if one of the two.
+    """
+    heads = rows[rows["setting"].str.contains(HEADS_SIZE)]
+    good, bad = (
+        one(heads, metric=f"good, share of second runs after a {first} first") for first in ("good", "bad")
+    )
+    told = one(heads, metric="AUC of beyond place, good against not good")
+    all_bad = one(heads, metric="bad, share of heads")
+    several = one(heads, metric="learned, several heads")
+    shown = [good.low > bad.high, told.low > CHANCE]
+    return Outcome(
+        "holds" if all(shown) else "in part" if any(shown) else "not settled",
+        f"At the study's size, {good.count:.0f} of {good.n} second runs are good after a good first one, and "
+        f"{bad.count:.0f} of {bad.n} after a bad one. A head's attention before training tells good heads "
+        f"from all others with an AUC of {number(told)} (chance: {CHANCE:.2f}; n = {told.n} heads).",
+        f"Only {all_bad.count:.0f} of {all_bad.n} heads are bad in all their runs, so that models of bad "
+        f"heads, with one good one or none, could not be had; of eight heads that nobody graded, "
+        f"{several.count:.0f} of {several.n} models learn. In small models, that attention is not shown to tell.",
+        crux("second runs that are good after a good first one, against after a bad one", good, bad.value),
+    )
+
+
 def _of_the_page(rows: pd.DataFrame) -> pd.DataFrame:
     """How many models learned at the chapter's own size, in single precision; what was run twice, once."""
     rows = rows[rows["setting"].str.startswith(PAGE_SIZE) & ~rows["setting"].str.contains("bf16")]
@@ -87,5 +116,12 @@ CLAIMS = (
         "sequence_copying",
         "Why: the hint",
         hint_is_missing,
+    ),
+    Claim(
+        "snell2021approximating",
+        "Whether a head learns is luck of its initial weights: a good head stays good.",
+        "sequence_copying",
+        "At the study's own size",
+        luck_is_in_the_head,
     ),
 )

@@ -73,8 +73,8 @@ def hint_is_missing(rows: pd.DataFrame) -> Outcome:
 def luck_is_in_the_head(rows: pd.DataFrame) -> Outcome:
     """By the heads of the study's size: how often a second run is good, after a good first one and a bad one.
 
-    The claim holds if the first share's interval is above that of the second, and the interval of the AUC with
-    which attention before training tells good heads from all others is above 0.5; in part, if one of the two.
+    The claim holds if the first share's interval is above that of the second, and the interval of the AUC
+    with which attention before training tells good heads from others is above 0.5; in part, if one of the two.
     """
     heads = rows[rows["setting"].str.contains(HEADS_SIZE)]
     good, bad = (
@@ -90,8 +90,8 @@ def luck_is_in_the_head(rows: pd.DataFrame) -> Outcome:
         f"{bad.count:.0f} of {bad.n} after a bad one. A head's attention before training tells good heads "
         f"from all others with an AUC of {number(told)} (chance: {CHANCE:.2f}; n = {told.n} heads).",
         f"Only {all_bad.count:.0f} of {all_bad.n} heads are bad in all their runs, so that models of bad "
-        f"heads, with one good one or none, could not be had; of eight heads that nobody graded, "
-        f"{several.count:.0f} of {several.n} models learn. In small models, that attention is not shown to tell.",
+        "heads, with one good one or none, could not be had; of models of eight heads that nobody graded, "
+        f"{several.count:.0f} of {several.n} learn. In small models, that attention is not shown to tell.",
         crux("second runs that are good after a good first one, against after a bad one", good, bad.value),
     )
 

@@ -74,7 +74,7 @@ def luck_is_in_the_head(rows: pd.DataFrame) -> Outcome:
     """By the heads of the study's size: how often a second run is good, after a good first one and a bad one.
 
     The claim holds if the first share's interval is above that of the second, and the interval of the AUC
-    with which attention before training tells good heads from others is above 0.5; in part, if one of the two.
+    with which attention before training tells good heads from others is above 0.5; in part, if one is.
     """
     heads = rows[rows["setting"].str.contains(HEADS_SIZE)]
     good, bad = (

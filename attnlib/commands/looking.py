@@ -151,10 +151,8 @@ def look(
         return _stored(name, prompt, say)
     if continuation is not None and new_tokens is not None:
         raise ValueError("--continuation says itself how many tokens there are: leave out --new-tokens")
-    method, new_tokens = (
-        _known("rollout" if method is None else method),
-        NEW_TOKENS if new_tokens is None else new_tokens,
-    )
+    method = _known("rollout" if method is None else method)
+    new_tokens = NEW_TOKENS if new_tokens is None else new_tokens
     if new_tokens < 1:
         raise ValueError(f"a model writes at least one token here (--new-tokens 1); got {new_tokens}")
     refuse_missing_folder(name)

@@ -290,12 +290,8 @@ def main() -> int:
     """Do what is left of a sweep; returns the exit status. What goes wrong with files is told in a line."""
     try:
         return do_what_is_left()
-    except (
-        OSError,
-        ValueError,
-        CheckpointError,
-    ) as error:  # what has ended lies in `build` for the next call
-        print(error, file=sys.stderr)
+    except (OSError, ValueError, CheckpointError) as error:
+        print(error, file=sys.stderr)  # what has ended lies in `build`, for the next call to keep
         return 1
 
 

@@ -3,7 +3,7 @@
 //
 // May be touched for: how a text is typed and sent. Who answers is attnlib.widgets.explorer.Asking.
 
-import { make } from "./common.js";
+import { allow, make } from "./common.js";
 import "./ask_box.css";
 
 export class AskBox {
@@ -42,7 +42,7 @@ export class AskBox {
   show(doing = this.words.doing) {
     if (!this.box) return;
     const busy = this.model.get("busy"), error = this.model.get("error");
-    this.button.setAttribute("aria-disabled", busy); // the focus stays on it
+    allow(this.button, !busy);
     this.progress.textContent = busy ? doing : "";
     this.error.textContent = error;
     this.error.hidden = !error;

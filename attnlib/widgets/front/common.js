@@ -88,6 +88,11 @@ export function make(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** A small button; what is not allowed keeps the focus, as it would not if `disabled`. */
+export const smallButton = (press, words = "", more) => make("button", { type: "button", class: "attnx-save",
+  click: ({ currentTarget: node }) => node.matches("[aria-disabled=true]") || press(node), ...more }, words);
+export const allow = (button, may) => button.setAttribute("aria-disabled", !may);
+
 export function canvas(name, width, height) {
   return make("canvas", { class: name, width, height, "aria-hidden": "true" });
 }

@@ -6,7 +6,7 @@
 //
 // May be touched for: cells, labels, legend, zoom.
 
-import { canvas, clamp, fit, FONT, foreign, isolated, make, surface, tick } from "./common.js";
+import { canvas, clamp, fit, FONT, foreign, isolated, make, smallButton, surface, tick } from "./common.js";
 import { bitmap, shrunk } from "./themes.js";
 import "./heat_map.css";
 
@@ -47,7 +47,7 @@ export class HeatMap {
     this.whole = make("div", { class: "attnx-overview", "aria-hidden": "true", title: "The whole map; drag to move the part shown", pointerdown: drag, pointermove: drag },
       this.overview, this.window);
     const zoom = (step) => { react.zoom(step); if (this.zoomer.hidden) this.stage.focus(); }; // which has keys for it
-    const zoomer = (sign, step, name) => make("button", { type: "button", class: "attnx-save", "aria-label": name, title: `${name} (${sign})`, click: () => zoom(step) }, sign);
+    const zoomer = (sign, step, name) => smallButton(() => zoom(step), sign, { "aria-label": name, title: `${name} (${sign})` });
     this.zoomer = make("div", { class: "attnx-zoom", hidden: "" }, this.whole, zoomer("−", -1, "Smaller cells"), zoomer("+", 1, "Larger cells"));
     this.node = make("div", { class: "attnx-panel attnx-wide" }, this.caption, this.zoomer, this.frame, this.legend);
     this.measure("weight");

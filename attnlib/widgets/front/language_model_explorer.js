@@ -4,8 +4,8 @@
 // May be touched for: how the model, the box, the switches and the picture follow each other. The model is
 // ../live/model.js; what is read from its words, live_run.js.
 
-import { isolated, make, range } from "./common.js";
-import { allow, connect, dropDown, field, offer, smallButton, tableHead } from "./view.js";
+import { allow, isolated, make, range, smallButton } from "./common.js";
+import { connect, dropDown, field, offer, tableHead } from "./view.js";
 import { GenerationView } from "./generation_view.js";
 import { tokenName, unpack } from "./generation_data.js";
 import { LiveBox } from "./live_box.js";

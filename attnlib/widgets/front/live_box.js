@@ -3,8 +3,8 @@
 //
 // May be touched for: what a reader types and presses before a model writes. What it wrote is the explorer's business.
 
-import { capital, make } from "./common.js";
-import { checkbox, field, smallButton } from "./view.js";
+import { capital, make, smallButton } from "./common.js";
+import { checkbox, field } from "./view.js";
 import { fetched, forget, isKept, isPhone, lacking, memoryFor, origin, sizeOf, unpacked } from "./live_file.js";
 import "./ask_box.css";
 import "./live_box.css";

@@ -3,8 +3,8 @@
 //
 // May be touched for: how changes are chosen and listed. What they do is ../live/model.js.
 
-import { make, range } from "./common.js";
-import { allow, dropDown, field, offer, smallButton } from "./view.js";
+import { allow, make, range, smallButton } from "./common.js";
+import { dropDown, field, offer } from "./view.js";
 import { layerNumber } from "./generation_data.js";
 import "./live_switches.css";
 

@@ -6,8 +6,8 @@
 //
 // May be touched for: how output and swaps are shown. The model is transformer.js, its tasks are model_tasks.js.
 
-import { capital, make, range, sum, visible } from "./common.js";
-import { connect, dropDown, field, offer, smallButton } from "./view.js";
+import { capital, make, range, smallButton, sum, visible } from "./common.js";
+import { connect, dropDown, field, offer } from "./view.js";
 import { placeName } from "./attention_data.js";
 import { AttentionView } from "./attention_view.js";
 import { headName } from "./transformer.js";

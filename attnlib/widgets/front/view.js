@@ -3,7 +3,7 @@
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-import { clamp, frame, isolated, LONGEST, make, rest, watch } from "./common.js";
+import { allow, clamp, frame, isolated, LONGEST, make, rest, smallButton, watch } from "./common.js";
 import { fitPaper, save } from "./saving.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
@@ -122,7 +122,7 @@ export class View {
     this.undoer = smallButton(() => this.undo(), "undo", { title: "One step back (Ctrl + Z)" });
     this.offerUndo();
     const savers = ["PNG", "SVG", "CSV"].map((kind) => smallButton((button) => this.save(kind.toLowerCase(), button), kind, { "aria-label": `Save as ${kind}`,
-      title: kind === "CSV" ? "Save the numbers shown" : "Save the picture shown" }));
+      title: `Save the ${kind === "CSV" ? "numbers" : "picture"} shown` }));
     return this.tools = make("div", { class: "attnx-savers", role: "group", "aria-label": "Undo, send, save" }, this.undoer,
       ...(this.model.link ? [this.buildLink()] : []), make("span", { class: "attnx-label" }, "save"), ...savers);
   }
@@ -138,14 +138,12 @@ export class View {
 
   /** In a page without a kernel: copies the address, which holds what was chosen here. */
   buildLink() {
-    const say = (text) => { link.textContent = text; setTimeout(() => { link.textContent = "copy link"; }, 2000); };
-    const copy = async () => {
-      const address = this.model.link();
-      try { await navigator.clipboard.writeText(address); say("copied"); }
-      catch { say("see the address bar"); } // a page that came over plain http has no clipboard
+    const copy = async (link) => {
+      const address = this.model.link(); // over plain http there is no clipboard
+      link.textContent = await navigator.clipboard?.writeText(address).then(() => "copied", () => {}) ?? "see the address bar";
+      setTimeout(() => { link.textContent = "copy link"; }, 2000);
     };
-    const link = smallButton(copy, "copy link", { class: "attnx-save attnx-link", title: "Copy a link to what is shown now" });
-    return link;
+    return smallButton(copy, "copy link", { class: "attnx-save attnx-link", title: "Copy a link to what is shown now" });
   }
 
   /** Puts the card into the page: `kind` says what it is; `style`, its own classes; `parts`, what it holds. */
@@ -197,16 +195,6 @@ export function connect(view, reactions) {
 }
 
 // ---------------------------------------------------------------------------- controls
-
-/**
- * A small button. While it may not be pressed it says so, and a press does nothing: `disabled` would take the focus from
- * who pressed it.
- */
-export function smallButton(press, words = "", attributes = {}) {
-  const node = make("button", { type: "button", class: "attnx-save", ...attributes, click: () => { if (node.getAttribute("aria-disabled") !== "true") press(node); } }, words);
-  return node;
-}
-export function allow(button, may) { button.setAttribute("aria-disabled", !may); }
 
 /** A drop-down that tells `change` the value chosen. */
 export function dropDown(label, change, choices = [], more = {}) {

@@ -86,9 +86,10 @@ def luck_is_in_the_head(rows: pd.DataFrame) -> Outcome:
     shown = [good.low > bad.high, told.low > CHANCE]
     return Outcome(
         "holds" if all(shown) else "in part" if any(shown) else "not settled",
-        f"At the study's size, {good.count:.0f} of {good.n} second runs are good after a good first one, and "
-        f"{bad.count:.0f} of {bad.n} after a bad one. A head's attention before training tells good heads "
-        f"from all others with an AUC of {number(told)} (chance: {CHANCE:.2f}; n = {told.n} heads).",
+        f"At the study's size, on one base, {good.count:.0f} of {good.n} second runs are good after a good "
+        f"first one, and {bad.count:.0f} of {bad.n} after a bad one. There, a head's attention before "
+        f"training tells good heads from all others with an AUC of {number(told)} (chance: {CHANCE:.2f}; n = "
+        f"{told.n} heads).",
         f"Only {all_bad.count:.0f} of {all_bad.n} heads are bad in all their runs, so that models of bad "
         "heads, with one good one or none, could not be had; of models of eight heads that nobody graded, "
         f"{several.count:.0f} of {several.n} learn. In small models, that attention is not shown to tell.",

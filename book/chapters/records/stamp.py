@@ -50,8 +50,9 @@ def stamp(made: Path, recorded: Path = RECORDED, *, alike: bool = False) -> dict
     compared = twins(made, recorded)
     not_run = {key: theirs[key] for key in theirs if compared[key][1] is None}
     for key, (table, origin) in compared.items():
-        of_now = origin and origin["code"] == code_hash(key[0]) and origin["clean"]
-        if key not in theirs or not (of_now and set(table["verdict"]) <= {*SAME, "new"}):
+        if key not in theirs or not (
+            origin and _of_now(key[0], origin) and set(table["verdict"]) <= {*SAME, "new"}
+        ):
             continue
         old = theirs[key][1]
         evidence = summary(table.assign(notebook=key[0], record=key[1]))[key]
@@ -66,6 +67,11 @@ def stamp(made: Path, recorded: Path = RECORDED, *, alike: bool = False) -> dict
             write_provenance(places[other], provenance)
             said[other] = why
     return said
+
+
+def _of_now(notebook: str, origin: Mapping[str, Any]) -> bool:
+    """Whether a run was made by the code that is here, from a clean tree."""
+    return bool(origin["clean"] and origin["code"] == code_hash(notebook))
 
 
 def _stamped(
@@ -99,7 +105,7 @@ def main() -> int:
     if of_none := [
         notebook
         for (notebook, _), (_, origin) in read_all(args.made).items()
-        if not (origin["clean"] and origin["code"] == code_hash(notebook))
+        if not _of_now(notebook, origin)
     ]:
         print(
             f"{len(of_none)} runs stamp nothing, since their code is not that which is here, or was not "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from book.chapters.findings.finding import Claim, Outcome, crux, number, one, partly, some
@@ -12,9 +14,14 @@ from book.chapters.judging.tables import (
     FREE,
     UNTOLD,
     ahead_of_usual,
+    are_free,
     of_record,
+    ranked,
     widest,
 )
+from book.chapters.tells.tables import ahead_of
+
+ROLLOUT = "rollout"
 
 ENOUGH = 0.7
 """A tau with the known answers from which on a judge is said to rank measures as they do."""
@@ -42,24 +49,31 @@ def usual_judge(rows: pd.DataFrame) -> Outcome:
 
 
 def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
-    """By the mean over settings, with its interval over them, from noise (0) to the truth itself (1).
+    """By the mean over settings, with intervals over them, from noise (0) to the truth itself (1).
 
-    The claim holds in part if that is shown to be above 0, and does not if it is below; else it is not
-    settled. No record can say more: whether rollout does as well as the best of the measures would have to be
-    asked setting by setting, and what a measure gets in each is not recorded.
+    The claim holds if rollout may be the first of all measures (the interval of its rank begins at 1), in
+    part if its mean is shown to be above 0, and does not if it is below; else it is not settled.
     """
-    ranking = some(of_record(widest(some(rows))).rankings.get(CHOSEN, pd.DataFrame()))
-    whole = some(ranking[ranking["rank"].notna()])
-    first, rollout = one(whole, method=whole["method"].iloc[0]), one(whole, method="rollout")
+    measured = some(of_record(widest(some(rows))).measured.get(CHOSEN, pd.DataFrame()))
+    free = some(measured[are_free(measured["setting"])])
+    (first, rollout), (first_free, rollout_free) = map(_first_and_rollout, (measured, free))
     return Outcome(
-        partly(rollout.low, rollout.high),
+        "holds" if rollout.rank_low == 1 else partly(rollout.low, rollout.high),
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
-        f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
-        f"Of these, {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are "
-        "a program's, or were told where to look. What a measure gets in each setting is not recorded, so "
-        "rollout was not compared with the best setting by setting.",
+        f"{first.method}, gets {number(first)}; intervals over n = {first.settings} settings.",
+        f"Setting by setting, that is {number(ahead_of(measured, first.method, ROLLOUT))} more. Of these "
+        f"settings {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are a program's, or were told "
+        f"where to look; in the {rollout_free.settings} that are neither, rollout gets "
+        f"{number(rollout_free)} and the best, {first_free.method}, "
+        f"{number(ahead_of(free, first_free.method, ROLLOUT))} more.",
         crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )
+
+
+def _first_and_rollout(measured: pd.DataFrame) -> tuple[Any, Any]:
+    ranking = ranked(measured, CHOSEN)
+    whole = some(ranking[ranking["rank"].notna()])
+    return one(whole, method=whole["method"].iloc[0]), one(whole, method=ROLLOUT)
 
 
 CLAIMS = (

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.colors import TwoSlopeNorm
 
-from attnlib.plots.drawing import Drawn, drawing
+from attnlib.plots.drawing import Drawing, Drawn, drawing
 from attnlib.plots.panels import finished
 from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 from book.chapters.judging import tables
 from book.chapters.records import came_with_the_book, counted
-from book.chapters.tells.figures import numbers_in_cells, points_beside
+from book.chapters.tells.figures import measures_by_setting, numbers_in_cells, points_beside
 
 
 def kept() -> tables.Kept:
@@ -25,6 +27,17 @@ def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
     called = {"plausibility": tables.KNOWN, "faithfulness": tables.CHOSEN}
     rankings = {name: found.rankings.get(by, pd.DataFrame()) for name, by in called.items()}
     return {name: ranking for name, ranking in rankings.items() if len(ranking)}
+
+
+def measures(measured: Mapping[str, pd.DataFrame]) -> Drawing:
+    """What measures get in every setting, and the means over settings: noise alone is 0, the truth 100.
+
+    Args:
+        measured: of `judged.measures_by`, by what the text calls the judge, or `KNOWN`.
+    """
+    panels = {f"by {name}": each for name, each in measured.items()}
+    means = [tables.ranked(each, name) for name, each in measured.items()]
+    return measures_by_setting(panels, dict(zip(panels, means, strict=True)))
 
 
 @drawing

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from attnlib.stats.intervals import Estimate
@@ -33,6 +33,7 @@ from book.chapters.judging.removal import Case
 from book.chapters.judging.soft import SOFT
 from book.chapters.later import MEASURES as LATER
 from book.chapters.records.numbers import in_words
+from book.chapters.tells import method_tables
 from book.chapters.tells.settings import were_told
 from book.chapters.tells.tables import ahead_of
 
@@ -279,7 +280,7 @@ def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping
 def recorded(
     table: pd.DataFrame,
     apart: pd.DataFrame,
-    rankings: Mapping[str, pd.DataFrame],
+    measured: Mapping[str, pd.DataFrame],
     predictions: pd.DataFrame,
     signs: pd.DataFrame,
     again: pd.DataFrame,
@@ -290,7 +291,7 @@ def recorded(
     Args:
         table: of `judged.agreement`.
         apart: the same without measures that do to the model what a judge does.
-        rankings: of measures, by the protocol or `KNOWN`; see `tells.method_tables.over_settings`.
+        measured: what every measure gets in every setting, by the protocol or `KNOWN`: of `measures_by`.
         predictions: of `predictions.prediction_table`.
         signs: of `sign_table`.
         again: of `judged.agreement`, of models that were trained with keys hidden.
@@ -311,8 +312,12 @@ def recorded(
     alone = over_settings(apart).assign(run=ALL, what=ALONE)
     alone = alone[alone["protocol"].isin(named.values())]
     best = [
-        each.assign(run=ALL, what=f"{protocol} ranks", protocol=each["method"], n=each["settings"])
-        for protocol, each in rankings.items()
+        each.assign(what=f"{protocol} ranks", protocol=each["method"])
+        for protocol, there in measured.items()
+        for each in (
+            ranked(there, protocol).assign(run=ALL, n=lambda means: means["settings"]),
+            there.assign(run=there["setting"], n=1),
+        )
     ]
     came = predictions.assign(run=ALL, what="expected", protocol=predictions["prediction"])
     gained = signs.assign(run=ALL, what=NO_SIGN + ", by " + signs["by"], protocol=signs["method"])
@@ -341,6 +346,19 @@ def recorded(
     rows = pd.concat([part for part in parts if len(part)], ignore_index=True).dropna(subset="value")
     rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], n=rows["n"].astype(int))
     return rows[["run", "metric", *ESTIMATE]]
+
+
+def ranked(measured: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Measures in the order of their mean over settings, by `KNOWN`, or by a judge, which has no upper end.
+
+    Args:
+        measured: of `measures_by`.
+        by: the judge or `KNOWN`.
+
+    Returns:
+        See `tells.method_tables.over_settings`.
+    """
+    return method_tables.over_settings(measured, 1.0 if by == KNOWN else math.inf)
 
 
 PART = "part"
@@ -387,7 +405,12 @@ def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFr
 
 
 FREE = "confirmed on, heads not told"
-"""Those settings that did not choose, and whose heads nobody told where to look (see `were_told`)."""
+"""Those settings that did not choose, and whose heads nobody told where to look: see `are_free`."""
+
+
+def are_free(settings: pd.Series) -> pd.Series:
+    """Of settings, whether they are among `FREE`."""
+    return settings.isin(CONFIRMING) & ~were_told(settings)
 
 
 def ahead_of_usual(kept: Kept) -> pd.DataFrame:
@@ -400,8 +423,8 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
     tau = kept.rows[kept.rows["what"] == "tau"].pivot(index="run", columns="protocol", values="value")
     tau = tau.loc[~tau.index.isin([*GROUPS, ALL])]
     ahead = tau[kept.judges[UNTOLD]] - tau[kept.judges["usual"]]
-    confirming, told = ahead.index.isin(CONFIRMING), were_told(ahead.index.to_series())
-    some = {"confirmed on": confirming, FREE: confirming & ~told, "all": np.ones(len(ahead), dtype=bool)}
+    names = ahead.index.to_series()
+    some = {"confirmed on": names.isin(CONFIRMING), FREE: are_free(names), "all": names.notna()}
     rows = [(name, *difference(ahead[those])) for name, those in some.items()]
     return pd.DataFrame(rows, columns=["settings", *ESTIMATE])
 
@@ -416,6 +439,8 @@ class Kept(NamedTuple):
         by_setting: their tau by setting, of those with several names once, under all of them.
         rankings: of measures, by what the text calls the judge, or `KNOWN`: columns `method`, `value`, `low`,
             `high`, `n` and `rank`, which those have that all settings have.
+        measured: what every measure gets in every setting, by the same names: columns `setting`, `method` and
+            `value`; empty in a record from before that was kept.
         signs: of `sign_table`.
         retrained: of `retrained_table`.
         decision: of `decision_table`.
@@ -426,6 +451,7 @@ class Kept(NamedTuple):
     halves: pd.DataFrame
     by_setting: pd.DataFrame
     rankings: dict[str, pd.DataFrame]
+    measured: dict[str, pd.DataFrame]
     signs: pd.DataFrame
     retrained: pd.DataFrame
     decision: pd.DataFrame
@@ -451,6 +477,7 @@ def of_record(rows: pd.DataFrame) -> Kept:
     names = _all_names(judges)
     settings = tau[~groups & (tau["run"] != ALL)].assign(judge=lambda some: some["protocol"].map(names))
     whole = rows[rows["run"] == ALL]
+    called = {KNOWN: KNOWN} | judges
     ways = whole[whole["what"].isin([AS_EVER, HIDDEN, GAINED])].assign(settings=lambda some: some["what"])
     used = whole[whole["what"].str.startswith(USED)]
     used = used.assign(there=used["what"].str.removeprefix(USED))
@@ -461,7 +488,8 @@ def of_record(rows: pd.DataFrame) -> Kept:
         settings.pivot(index="run", columns="judge", values="value")
         .reindex(columns=[*names.values()])
         .reset_index(names="setting"),
-        {name: _ranking(whole, protocol) for name, protocol in ({KNOWN: KNOWN} | judges).items()},
+        {name: _ranking(whole, protocol) for name, protocol in called.items()},
+        {name: _measured(rows, protocol) for name, protocol in called.items()},
         _signs(whole),
         ways[["protocol", "settings", *ESTIMATE]].reset_index(drop=True),
         used[["there", "protocol", *ESTIMATE]].reset_index(drop=True),
@@ -473,6 +501,12 @@ def _ranking(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:
     everywhere = found["n"] == found["n"].max()
     found = found.assign(rank=found["value"].where(everywhere).rank(ascending=False, method="first"))
     return found[["method", "value", "low", "high", "n", "rank"]].reset_index(drop=True)
+
+
+def _measured(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:
+    found = rows[(rows["what"] == f"{protocol} ranks") & (rows["run"] != ALL)]
+    found = found.rename(columns={"run": "setting", "protocol": "method"})
+    return found[["setting", "method", "value"]].reset_index(drop=True)
 
 
 def _signs(rows: pd.DataFrame) -> pd.DataFrame:

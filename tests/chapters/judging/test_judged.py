@@ -45,6 +45,7 @@ from book.chapters.judging.tables import (
     each_once,
     named_judges,
     of_record,
+    ranked,
     recorded,
     retrained_table,
     same_as_a_judge,
@@ -264,12 +265,12 @@ def test_a_judge_of_a_readers_own_is_as_good(asked):
 
 def test_what_is_recorded_is_read_again(asked):
     p, cases, judged, table = asked
-    rankings = {KNOWN: over_measures(judged, PLAUSIBILITY), TODAY: over_measures(judged, TODAY)}
+    measured = {KNOWN: measures_by(judged, PLAUSIBILITY), TODAY: measures_by(judged, TODAY)}
     unsigned = p.judge_all(cases, without_sign(p.scores(cases, progress=False)), [TODAY], progress=False)
     signs = sign_table(judged, unsigned, {"the answers": PLAUSIBILITY, "the judge": TODAY})
     again = table.assign(tau=-table["tau"])
     apart = agreement(judged, same_as_a_judge({"usual": TODAY}))
-    rows = recorded(table, apart, rankings, prediction_table(table), signs, again)
+    rows = recorded(table, apart, measured, prediction_table(table), signs, again)
     assert rows["value"].notna().all() and not rows.duplicated(["run", "metric"]).any()
     kept = of_record(rows)
     assert kept.judges["usual"] == TODAY and kept.judges["expected"] == EXPECTED
@@ -284,9 +285,10 @@ def test_what_is_recorded_is_read_again(asked):
     assert with_sign.any() and kept.rows.loc[with_sign, ["low", "high"]].isna().all(axis=None)
     pd.testing.assert_frame_equal(kept.retrained, retrained_table(table, again), check_dtype=False)
     pd.testing.assert_frame_equal(kept.decision, decision_table(table), check_dtype=False)
-    ranked = kept.rankings["usual"]
-    assert ranked["method"].tolist() == rankings[TODAY]["method"].tolist()
-    assert ranked["rank"].dropna().tolist() == [*range(1, 1 + int(ranked["rank"].notna().sum()))]
+    pd.testing.assert_frame_equal(kept.measured["usual"], measured[TODAY], check_dtype=False)
+    ranking, names = kept.rankings["usual"], ["method", "value", "low", "high"]
+    pd.testing.assert_frame_equal(ranking[names], ranked(measured[TODAY], TODAY)[names], check_dtype=False)
+    assert ranking["rank"].dropna().tolist() == [*range(1, 1 + int(ranking["rank"].notna().sum()))]
     assert of_record(pd.DataFrame()).judges == {} and of_record(pd.DataFrame()).signs.empty
 
 
@@ -300,12 +302,6 @@ def test_judges_are_compared_setting_by_setting_and_where_nobody_told_heads():
     assert ahead.loc["confirmed on", "value"] == pytest.approx(confirming.mean())
     assert ahead.loc[FREE, "value"] == pytest.approx(free.mean()) and ahead.loc[FREE, "n"] == len(free) == 5
     assert ahead.loc["all", "n"] == len(tau)
-
-
-def over_measures(judged, protocol):
-    from book.chapters.tells.method_tables import over_settings as of_methods
-
-    return of_methods(measures_by(judged, protocol))
 
 
 def test_what_acts_through_the_denominator_carries_no_value():

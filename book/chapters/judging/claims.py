@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from book.chapters.findings.finding import Claim, Outcome, crux, number, one, partly, some
@@ -12,16 +10,13 @@ from book.chapters.judging.tables import (
     ALL,
     CHOSEN,
     FREE,
+    ROLLOUT,
     UNTOLD,
     ahead_of_usual,
-    are_free,
+    beside_the_first,
     of_record,
-    ranked,
     widest,
 )
-from book.chapters.tells.tables import ahead_of
-
-ROLLOUT = "rollout"
 
 ENOUGH = 0.7
 """A tau with the known answers from which on a judge is said to rank measures as they do."""
@@ -55,25 +50,23 @@ def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
     part if its mean is shown to be above 0, and does not if it is below; else it is not settled.
     """
     measured = some(of_record(widest(some(rows))).measured.get(CHOSEN, pd.DataFrame()))
-    free = some(measured[are_free(measured["setting"])])
-    (first, rollout), (first_free, rollout_free) = map(_first_and_rollout, (measured, free))
+    places = beside_the_first(measured)
+    first, rollout, ahead = (one(places, settings="all", place=place) for place in _PLACES)
+    first_free, rollout_free, ahead_free = (one(places, settings="free", place=place) for place in _PLACES)
     return Outcome(
         "holds" if rollout.rank_low == 1 else partly(rollout.low, rollout.high),
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
-        f"{first.method}, gets {number(first)}; intervals over n = {first.settings} settings.",
-        f"Setting by setting, that is {number(ahead_of(measured, first.method, ROLLOUT))} more. Of these "
-        f"settings {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are a program's, or were told "
-        f"where to look; in the {rollout_free.settings} that are neither, rollout gets "
-        f"{number(rollout_free)} and the best, {first_free.method}, "
-        f"{number(ahead_of(free, first_free.method, ROLLOUT))} more.",
+        f"{first.method}, gets {number(first)}; intervals over n = {first.n:.0f} settings.",
+        f"Setting by setting, the measure that the other settings put first is {number(ahead)} ahead of "
+        f"rollout. Of all these settings {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are a "
+        f"program's, or were told where to look; in the {rollout_free.n:.0f} that are neither, rollout gets "
+        f"{number(rollout_free)}, {first_free.method}, the first, {number(first_free)}, and that lead is "
+        f"{number(ahead_free)}.",
         crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )
 
 
-def _first_and_rollout(measured: pd.DataFrame) -> tuple[Any, Any]:
-    ranking = ranked(measured, CHOSEN)
-    whole = some(ranking[ranking["rank"].notna()])
-    return one(whole, method=whole["method"].iloc[0]), one(whole, method=ROLLOUT)
+_PLACES = "the first", ROLLOUT, f"ahead of {ROLLOUT}"
 
 
 CLAIMS = (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from attnlib.stats.intervals import Estimate
@@ -35,10 +36,12 @@ from book.chapters.later import MEASURES as LATER
 from book.chapters.records.numbers import in_words
 from book.chapters.tells import method_tables
 from book.chapters.tells.settings import were_told
-from book.chapters.tells.tables import ahead_of
+from book.chapters.tells.tables import ahead_of, first_elsewhere
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
+
+NOT_RUN = Estimate(np.nan, np.nan, np.nan, 0)
 
 ESTIMATE = Estimate._fields
 """The columns of a number with its interval."""
@@ -80,6 +83,8 @@ SHARED = {
     "replace": ("activation patching", "attribution patching", "ReAGent"),
 }
 """Measures that do to the model what an operator does: a protocol with it may favour them."""
+
+ROLLOUT = "rollout"
 
 LEADER = "AttnLRP"
 """The measure that the recorded run puts first."""
@@ -427,6 +432,38 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
     some = {"confirmed on": names.isin(CONFIRMING), FREE: are_free(names), "all": names.notna()}
     rows = [(name, *difference(ahead[those])) for name, those in some.items()]
     return pd.DataFrame(rows, columns=["settings", *ESTIMATE])
+
+
+def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFrame:
+    """How far a measure, and the second, are behind the first of all, by the judge that was chosen.
+
+    Args:
+        measured: what every measure gets in every setting by that judge; see `Kept`.
+        method: that measure.
+
+    Returns:
+        Rows of all `settings` ("all") and of `FREE` ("free"), by `place`: what "the first" has, "the second"
+        and the measure, under its own name, as `value`, with Student's interval over `n` settings; where it
+        stands, as `rank_low` to `rank_high`. "ahead of the second" is how much more the first has, setting by
+        setting, and "ahead of" the measure what `tells.tables.first_elsewhere` has. NaN where nothing is
+        recorded.
+    """
+    rows = []
+    for name, part in {"all": measured, "free": measured[are_free(measured["setting"])]}.items():
+        ranking = ranked(part, CHOSEN).rename(columns={"settings": "n"})
+        whole = ranking[ranking["rank"].notna()].set_index("method")
+        first, second = [*whole.index, "not run", "not run"][:2]
+        for place, of in {"the first": first, "the second": second, method: method}.items():
+            rows.append({"settings": name, "place": place, "method": of, **whole.reindex([of]).iloc[0]})
+        ahead = {
+            "the second": ahead_of(part, first, second) if second in whole.index else NOT_RUN,
+            method: first_elsewhere(part, method) if method in whole.index else NOT_RUN,
+        }
+        rows += [
+            {"settings": name, "place": f"ahead of {of}", **each._asdict()} for of, each in ahead.items()
+        ]
+    columns = ["settings", "place", "method", *ESTIMATE, "rank_low", "rank_high"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 class Kept(NamedTuple):

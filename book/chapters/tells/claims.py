@@ -6,7 +6,7 @@ import pandas as pd
 
 from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, partly, some
 from book.chapters.tells.method_tables import over_settings
-from book.chapters.tells.tables import ahead_of, of_record, told_or_not, widest
+from book.chapters.tells.tables import ahead_of, first_elsewhere, of_record, told_or_not, widest
 
 ROLLOUT, UNTRAINED, LAST = "rollout", "rollout, untrained", "raw attention, last layer"
 
@@ -34,9 +34,10 @@ def tells(question: str) -> Answer:
             f"{number(rollout)} of the way from chance (0) to perfect (1) in models whose heads nobody told "
             f"where to look; the highest of all, {first.method}, gets {number(first)}; "
             f"intervals over n = {first.settings} settings.",
-            f"Setting by setting, that is {number(ahead_of(free, first.method, ROLLOUT))} more than rollout, "
-            f"and rollout gets {number(learned)} more than in untrained models; attention of the last layer "
-            f"alone gets {last.value:.2f}. Where heads are a program's, or were told, rollout gets "
+            "Setting by setting, the measure that the other settings put first is "
+            f"{number(first_elsewhere(free, ROLLOUT))} ahead of rollout, and rollout gets {number(learned)} "
+            f"more than in untrained models; attention of the last layer alone gets {last.value:.2f}. Where "
+            "heads are a program's, or were told, rollout gets "
             f"{number(one(over_settings(some(told)), method=ROLLOUT))} (n = {told['setting'].nunique()}).",
             crux(f"from chance to perfect, against {first.method}", rollout, first.value),
         )

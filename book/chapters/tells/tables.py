@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from attnlib.stats.intervals import Estimate
@@ -170,6 +171,30 @@ def ahead_of(numbers: pd.DataFrame, first: str, second: str) -> Estimate:
     """How much higher a measure's number is than another's, setting by setting, with Student's interval."""
     wide = numbers.pivot(index="setting", columns="method", values="value")
     return over_seeds((wide[first] - wide[second]).dropna().to_numpy(float))
+
+
+def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:
+    r"""How much more than one measure that has which the *other* settings put first, setting by setting.
+
+    The highest mean of many measures is in part luck, and so is its lead over one that was named before. With
+    $v_{ms}$ the number of measure $m$ in setting $s$, the mean over settings of
+
+    $$d_s = v_{m_s s} - v_{\text{than}, s}, \qquad m_s = \arg\max_m \sum_{s' \ne s} v_{ms'}$$
+
+    is of choices that do not know the setting by which they are judged.
+
+    Args:
+        numbers: one per `setting` and `method`, as `value`.
+        than: the measure that was named before; all settings have it.
+
+    Returns:
+        The mean with Student's interval over `n` settings; NaN of less than two.
+    """
+    wide = numbers.pivot(index="setting", columns="method", values="value").dropna(axis=1)
+    if len(wide) < 2:
+        return Estimate(np.nan, np.nan, np.nan, 0)
+    chosen = wide.columns.get_indexer(pd.Index((wide.sum() - wide).idxmax(axis=1)))
+    return over_seeds(wide.to_numpy()[np.arange(len(wide)), chosen] - wide[than].to_numpy())
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
+from book.chapters.judging.claims import rollout_by_the_judge
 from book.chapters.judging.judged import (
     NOISE,
     PLAUSIBILITY,
@@ -24,6 +25,7 @@ from book.chapters.judging.predictions import (
     CONFIRMING,
     EXPECTED,
     GROUPS,
+    HEADS_TOLD,
     JUDGING,
     TODAY,
     chosen,
@@ -36,9 +38,11 @@ from book.chapters.judging.tables import (
     GAINED,
     HIDDEN,
     KNOWN,
+    ROLLOUT,
     SIGN,
     UNTOLD,
     ahead_of_usual,
+    beside_the_first,
     by_setting,
     called_as,
     decision_table,
@@ -302,6 +306,47 @@ def test_judges_are_compared_setting_by_setting_and_where_nobody_told_heads():
     assert ahead.loc["confirmed on", "value"] == pytest.approx(confirming.mean())
     assert ahead.loc[FREE, "value"] == pytest.approx(free.mean()) and ahead.loc[FREE, "n"] == len(free) == 5
     assert ahead.loc["all", "n"] == len(tau)
+
+
+def test_rollout_is_held_against_the_first_setting_by_setting_and_where_nobody_told_heads():
+    given = {"AttnLRP": [0.9, 1.1], ROLLOUT: [0.5, 0.6], "blank-out": [0.7, 0.7]}
+    rows = [
+        (setting, method, values[not setting.endswith((", compiled", ", supervised"))])
+        for setting in JUDGING
+        for method, values in given.items()
+    ]
+    measured = pd.DataFrame(rows, columns=["setting", "method", "value"])
+    found = beside_the_first(measured).set_index(["settings", "place"])
+    assert (found.xs("the first", level="place")["method"] == "AttnLRP").all()
+    assert found.loc[("all", "the second"), "method"] == "blank-out"
+    assert found.loc[("free", ROLLOUT), ["value", "n", "rank_low"]].tolist() == pytest.approx([0.6, 5, 3])
+    assert found.loc[("free", f"ahead of {ROLLOUT}"), "value"] == pytest.approx(0.5)
+    told = HEADS_TOLD / len(JUDGING)
+    ahead = found.loc[("all", f"ahead of {ROLLOUT}")]
+    assert ahead["value"] == pytest.approx(0.4 * told + 0.5 * (1 - told)) and ahead["n"] == len(JUDGING)
+    none = beside_the_first(measured[:0])
+    assert set(none["place"]) == set(found.reset_index()["place"]) and none["value"].isna().all()
+
+
+def test_the_claim_of_rollout_holds_only_where_it_may_be_the_first():
+    def verdict(rollout):
+        rng = np.random.default_rng(0)
+        rows = [("all settings", f"chosen is: {EXPECTED}", 1.0)]
+        for method, value in {"AttnLRP": 0.9, ROLLOUT: rollout}.items():
+            numbers = value + 0.05 * rng.standard_normal(len(JUDGING))
+            rows += [
+                (name, f"{EXPECTED} ranks: {method}", number)
+                for name, number in zip(JUDGING, numbers, strict=True)
+            ]
+        table = pd.DataFrame(rows, columns=["run", "metric", "value"])
+        return rollout_by_the_judge(table.assign(low=None, high=None, n=1, record="a")).verdict
+
+    assert [verdict(value) for value in (0.9, 0.5, 0.0, -0.5)] == [
+        "holds",
+        "in part",
+        "not settled",
+        "does not",
+    ]
 
 
 def test_what_acts_through_the_denominator_carries_no_value():

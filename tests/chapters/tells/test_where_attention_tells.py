@@ -25,6 +25,7 @@ from book.chapters.tells.tables import (
     ahead_table,
     answers,
     decision_table,
+    first_elsewhere,
     missing_table,
     of_record,
     recorded,
@@ -251,3 +252,18 @@ def test_settings_whose_heads_were_told_stand_apart_and_measures_are_compared_se
     assert sorted(set(free["setting"])) == ["needle", "sort"], "documents are of no transformer"
     value, low, high, n = ahead_of(free, "rollout", "blank-out")
     assert (value, n) == (pytest.approx(0.5), 2) and low == pytest.approx(high), "whatever a setting's level"
+
+
+def test_the_lead_of_a_measure_that_other_settings_chose_owes_nothing_to_luck():
+    lucky, steady = [3.0, 0.0, 0.0], [0.9, 0.9, 0.9]
+    given = {"lucky": lucky, "steady": steady, "rollout": [0.5, 0.5, 0.5], "not in all": [9.0, 9.0, None]}
+    rows = [
+        (f"setting {place}", method, value)
+        for method, values in given.items()
+        for place, value in enumerate(values)
+    ]
+    numbers = pd.DataFrame(rows, columns=["setting", "method", "value"])
+    assert ahead_of(numbers, "lucky", "rollout").value == pytest.approx(0.5)
+    found = first_elsewhere(numbers, "rollout")
+    assert found.value == pytest.approx((0.4 - 0.5 - 0.5) / 3) and found.n == 3
+    assert np.isnan(first_elsewhere(numbers[numbers["setting"] == "setting 0"], "rollout").value)

@@ -1,6 +1,7 @@
 """What came of the claims is what the records say now, in the README too; links lead to the account."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from book.chapters.classification.recorded import PREDICTED
+from book.chapters.findings.__main__ import main
 from book.chapters.findings.claims import CLAIMS, findings
 from book.chapters.findings.finding import (
     VERDICTS,
@@ -46,6 +48,14 @@ def test_the_readme_says_what_the_records_say() -> None:
     readme = (ROOT / "README.md").read_text()
     assert readme == filled(readme, table(findings())), "python -m book.chapters.findings --readme"
     assert len(readme.splitlines()) < 120
+
+
+def test_the_command_prints_what_else_is_to_be_known(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["findings"])
+    main()
+    printed, readme = capsys.readouterr().out, (ROOT / "README.md").read_text()
+    more = [each.outcome.more for each in findings() if each.outcome.more]
+    assert more and all(each in printed and each not in readme for each in more)
 
 
 @pytest.mark.parametrize("words", [each.words for each in CLAIMS])

@@ -9,8 +9,13 @@ BEGIN, END = "<!-- findings: python -m book.chapters.findings --readme -->", "<!
 """What stands before the table, and behind it."""
 
 
-def table(found: Iterable[Finding]) -> str:
-    """A row per finding: the study where it begins, the claim with a link, the verdict, and what came out."""
+def table(found: Iterable[Finding], whole: bool = False) -> str:
+    """A row per finding: the study where it begins, the claim with a link, the verdict, and what came out.
+
+    Args:
+        found: the findings.
+        whole: with what else is to be known of each.
+    """
     lines, study = ["| study | claim | verdict | here |", "|---|---|---|---|"], ""
     for each in found:
         claim = each.claim
@@ -18,7 +23,7 @@ def table(found: Iterable[Finding]) -> str:
         study = claim.study
         link = f"[{claim.words}](notebooks/text/{claim.chapter}.md#{claim.anchor})"
         verdict = f"**{each.outcome.verdict}**" + (f" [{each.caveat}]" if each.caveat else "")
-        told = f"{each.outcome.found} {each.outcome.more}".strip()
+        told = f"{each.outcome.found} {each.outcome.more if whole else ''}".strip()
         lines.append(f"| {begins} | {link} | {verdict} | {told} |")
     return "\n".join(lines)
 

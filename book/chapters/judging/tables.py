@@ -454,7 +454,14 @@ def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFr
         whole = ranking[ranking["rank"].notna()].set_index("method")
         first, second = [*whole.index, "not run", "not run"][:2]
         for place, of in {"the first": first, "the second": second, method: method}.items():
-            rows.append({"settings": name, "place": place, "method": of, **whole.reindex([of]).iloc[0]})
+            rows.append(
+                {
+                    "settings": name,
+                    "place": place,
+                    "method": of,
+                    **whole.reindex([of]).fillna({"n": 0}).iloc[0],
+                }
+            )
         ahead = {
             "the second": ahead_of(part, first, second) if second in whole.index else NOT_RUN,
             method: first_elsewhere(part, method) if method in whole.index else NOT_RUN,

@@ -36,8 +36,10 @@ def attention_grid(
         targets: where a head should look, if known: cells outlined in the heat maps.
 
     Raises:
-        ValueError: tokens are not as many as queries and keys.
+        ValueError: there is no model, or tokens are not as many as queries and keys.
     """
+    if not attentions:
+        raise ValueError("attentions should be of at least one model: {its name: attention}; got none")
     shown = {name: of_words(maps, tokens, tokens) for name, maps in attentions.items()}
     n_layers, n_heads, *_ = next(iter(shown.values())).shape
     places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]

@@ -59,6 +59,11 @@ def test_heat_maps_take_arrays_and_tensors_of_any_precision():
         assert plots.token_maps({"m": given[0, 0]}, words, words).data["m"].shape == (3, 3)
 
 
+def test_heat_maps_of_no_model_are_refused():
+    with pytest.raises(ValueError, match="at least one model"):
+        plots.attention_grid({}, ["a"])
+
+
 @pytest.mark.parametrize(
     "draw",
     [

@@ -133,7 +133,10 @@ def as_csv(rows: pd.DataFrame) -> str:
             rows[name] if ends.isna().all(axis=None) else ends["value"].fillna(texts).rename(str(name))
         ]
         columns += [ends[end].rename(f"{name}, {end}") for end in ("low", "high") if ends[end].notna().any()]
-    return pd.concat(columns, axis=1).to_csv(index=False, lineterminator="\n")
+    table = (
+        pd.concat(columns, axis=1) if columns else rows
+    )  # of what was not run, a page has a table of nothing
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def labelled(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:

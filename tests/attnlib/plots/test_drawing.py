@@ -99,6 +99,11 @@ def test_a_table_carries_its_numbers_unrounded():
     pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(bundle[CSV])), rows.reset_index())
 
 
+def test_a_table_of_nothing_is_shown_and_carries_nothing():
+    shown = plots.table(pd.DataFrame()).captioned("empty", "What was not run.")._repr_mimebundle_()
+    assert not shown["text/csv"].strip() and "What was not run." in shown["text/html"]
+
+
 def test_a_table_of_intervals_carries_the_numbers_that_its_texts_were_written_from():
     rows = ROWS.rename(columns={"method": "metric"}).iloc[:2].assign(n=7, low=[np.nan, 0.2])
     texts = plots.with_intervals({"x": rows, "y": rows.iloc[:1]})

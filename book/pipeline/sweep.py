@@ -191,7 +191,7 @@ def recorded(sweep: Sweep) -> dict[str, str]:
 
 
 def keep_records(build: Path, chapter: str, runs: Iterable[str]) -> None:
-    """Copy the records of those runs that are done to `results/`: provenance and rows, as they are.
+    """Copy the records of those runs to `results/`: provenance and rows, as they are.
 
     A run that was killed may have left the one without the other. What is recorded already is not for
     `runs`: since it was copied, it may have been amended, or stamped.
@@ -199,10 +199,9 @@ def keep_records(build: Path, chapter: str, runs: Iterable[str]) -> None:
     folder = Path("results", chapter)
     for run in runs:
         folder.mkdir(parents=True, exist_ok=True)
-        if is_done(build, run):
-            for rows in sorted((build / "results" / run / chapter).glob("*.parquet")):
-                for path in (rows.with_suffix(".json"), rows):
-                    write_atomically(folder / path.name, path.read_bytes())
+        for rows in sorted((build / "results" / run / chapter).glob("*.parquet")):
+            for path in (rows.with_suffix(".json"), rows):
+                write_atomically(folder / path.name, path.read_bytes())
 
 
 def is_done(build: Path, run: str, since: float = 0.0) -> bool:
@@ -211,12 +210,24 @@ def is_done(build: Path, run: str, since: float = 0.0) -> bool:
     return end.exists() and end.stat().st_mtime >= since
 
 
+def has_recorded(build: Path, chapter: str, run: str, since: float) -> bool:
+    """Whether a run wrote its record since a time in seconds: if it then failed, its numbers are there."""
+    from book.chapters.records.runs import read  # seconds, and only where something was written
+
+    for rows in (build / "results" / run / chapter).glob("*.parquet"):
+        with suppress(FileNotFoundError, ValueError):
+            if rows.stat().st_mtime >= since:
+                read(rows)
+                return True
+    return False
+
+
 def run_and_keep(
     command: list[str], build: Path, chapter: str, runs: Collection[str], held: Collection[int] = ()
 ) -> int:
-    """Run Snakemake, and copy every record to `results/` as its run ends.
+    """Run Snakemake, and copy every record to `results/` as it is written.
 
-    So neither a kill nor an edit before the next call loses a run that had ended.
+    So neither a failure after it, nor a kill, nor an edit before the next call loses what was measured.
 
     Args:
         command: Snakemake's.
@@ -233,10 +244,11 @@ def run_and_keep(
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(KEEPING)
-            ended = {run for run in runs if is_done(build, run, started)} - kept
+            new = {run for run in runs if run not in kept and is_done(build, run, started)}
+            new |= {run for run in runs if run not in kept and has_recorded(build, chapter, run, started)}
             with suppress(OSError, CheckpointError):  # a full disk, say: tried again, and told at the end
-                keep_records(build, chapter, ended)
-                kept |= ended
+                keep_records(build, chapter, new)
+                kept |= new
     return process.returncode
 
 
@@ -249,13 +261,14 @@ def lay_out(build: Path, sweep: Sweep) -> None:
             write_whole(file, text)
 
 
-def table(build: Path, sweep: Sweep, before: Mapping[str, str]) -> pd.DataFrame:
+def table(build: Path, sweep: Sweep, before: Mapping[str, str], made: Collection[str]) -> pd.DataFrame:
     """The rows of every run's record, with what tells the runs apart in front.
 
     Args:
         build: the sweep's folder.
         sweep: what was run.
         before: the runs whose records `results/` has, with the records' names; their rows are read there.
+        made: those whose records `build` has.
 
     Raises:
         ValueError: a record is damaged.
@@ -266,8 +279,10 @@ def table(build: Path, sweep: Sweep, before: Mapping[str, str]) -> pd.DataFrame:
     for name, run in sweep.runs.items():
         if name in before:
             records = [read(Path("results", sweep.chapter, f"{before[name]}.parquet"))]
-        else:
+        elif name in made:
             records = [*read_all(build / "results" / name, sweep.chapter).values()]
+        else:
+            continue
         for rows, _ in records:
             texts = {
                 key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -329,19 +344,22 @@ def do_what_is_left() -> int:
     end_in_order()
     command = making(targets, args.cores, *quiet, *extra)
     recording = left if sweep.record and not is_dry(extra) else []
+    started = time.time() - 1
     status = run_and_keep(command, build, sweep.chapter, recording, [lock.fileno()]) if left else 0
     if is_dry(extra):
         return status
-    keep_records(build, sweep.chapter, recording)  # those, too, that had ended before this call
     done = [name for name in sweep.runs if name in before or is_done(build, name)]
-    found = table(build, sweep, before)
+    made = {name for name in left if name in done or has_recorded(build, sweep.chapter, name, started)}
+    keep_records(build, sweep.chapter, made.intersection(recording))  # those, too, that had ended before
+    found = table(build, sweep, before, made)
     write_whole(build / "table.csv", found.to_csv(index=False))
     print(f"{len(done)} of {len(sweep.runs)} runs done; {len(found)} rows in {build}/table.csv")
     for name in sweep.runs:
         if name not in done:
             log = build / f"logs/{name}.txt"
             seen = f"; see {log}" if log.exists() else ""
-            print(f"not done: {name}, with {build}/parameters/{sweep.chapter}/{name}.yaml{seen}")
+            but = ", though its record was written and is kept" if name in made else ""
+            print(f"not done{but}: {name}, with {build}/parameters/{sweep.chapter}/{name}.yaml{seen}")
     return status
 
 

@@ -19,15 +19,17 @@ rule sweep:
         environment="constraints.txt",
     output:
         notebook="build/sweeps/{sweep}/notebooks/{run}.ipynb",
-        results=directory("build/sweeps/{sweep}/results/{run}"),
         run="build/sweeps/{sweep}/runs/{run}.json",
     log:
         "build/sweeps/{sweep}/logs/{run}.txt",
     params:
-        chapter=lambda wildcards: Path(swept(wildcards)).stem,
+        # No output: what a failed run has put there, Snakemake would remove, and its record took hours.
+        results=lambda wildcards: (
+            f"build/sweeps/{wildcards.sweep}/results/{wildcards.run}/{Path(swept(wildcards)).stem}"
+        ),
     resources:
         mem_mb=config.get("megabytes", MEGABYTES["quick"]),
         runtime=config.get("minutes", MINUTES["quick"]),
     shell:
         "{sys.executable:q} -m book.pipeline.execute {input.notebook:q} {output.notebook:q} --parameters "
-        "{input.parameters:q} --results {output.results:q}/{params.chapter} --run {output.run:q} --log {log:q}"
+        "{input.parameters:q} --results {params.results:q} --run {output.run:q} --log {log:q}"

@@ -26,7 +26,7 @@ from attnlib.plots.drawing import CSV, DARK, Drawing, carried
 from attnlib.widgets.language_model_explorer import BOOK, LanguageModelExplorer
 from book.chapters.records import record
 from book.chapters.records.reproduced import reproduced
-from book.chapters.records.runs import read_all
+from book.chapters.records.runs import read, read_all
 from book.pipeline import __main__ as building
 from book.pipeline import execute, pictures
 from book.pipeline.__main__ import take_lock
@@ -693,6 +693,22 @@ def test_a_sweep_does_what_is_left_and_its_table_has_what_is_there(project: Path
 
 
 @pytest.mark.slow
+def test_a_run_that_fails_after_its_record_has_its_rows_in_the_table(project: Path) -> None:
+    now, fails = (
+        'os.utime(os.environ["ATTNLIB_RESULTS"] + "/first/run-{}.parquet")',
+        'raise ValueError("shown")',
+    )
+    name = next((project / "record/first").glob("*.parquet")).stem.removeprefix("run-")
+    write_chapter(project, "first", RECORD, now.format(name), fails)
+    failed = sweep(project, SWEEP.replace("[0, 1]", "[0]"))
+    assert (
+        failed.returncode != 0 and "0 of 1 runs done; 1 rows in build/sweeps/many/table.csv" in failed.stdout
+    )
+    assert "not done, though its record was written and is kept: " in failed.stdout
+    assert pd.read_csv(project / "build/sweeps/many/table.csv")["value"].tolist() == [0.9]
+
+
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_does_no_run_twice_when_it_is_begun_again(project: Path) -> None:
     third_waits = """\
 import pathlib, time
@@ -822,7 +838,7 @@ def test_what_is_recorded_is_not_run_again(tmp_path: Path) -> None:
     found = recorded(asked)
     assert [asked.runs[name].shown["of"] for name in found] == ['as it is, "für sich"', "with examples"]
     assert all(Path(f"results/{asked.chapter}/{record}.parquet").exists() for record in found.values())
-    rows = table_of(tmp_path, asked, found)  # though nothing was run
+    rows = table_of(tmp_path, asked, found, [])  # though nothing was run
     assert set(rows["of"]) == {'as it is, "für sich"', "with examples"} and len(rows) > 100
 
 
@@ -860,6 +876,20 @@ def test_a_record_is_kept_as_its_run_ends_not_as_the_sweep_does(
     command = [sys.executable, "-c", f"import time; from pathlib import Path; {ends}\n{goes_on}\nexit(3)"]
     assert run_and_keep(command, Path("build"), "first", ["made", "of-before"]) == 3
     assert {path.stem for path in Path("results/first").iterdir()} == {"made"}
+
+
+def test_a_record_is_kept_though_its_run_fails_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("book.pipeline.sweep.KEEPING", 0.1)
+    for run in ("fails-later", "of-before"):
+        monkeypatch.setenv("ATTNLIB_RESULTS", f"build/results/{run}")
+        made = record(pd.DataFrame(ROWS), notebook="first", label=run, params={}, device="CPU")
+        assert made
+    os.utime(made, (0, 0))
+    command = [sys.executable, "-c", "import time; time.sleep(1); exit(3)"]
+    assert run_and_keep(command, Path("build"), "first", ["fails-later", "of-before"]) == 3
+    (rows,) = Path("results/first").glob("*.parquet")
+    assert read(rows)[1]["label"] == "fails-later"
 
 
 def test_of_a_full_disk_a_sweep_says_so_and_keeps_the_record_once_there_is_room(

@@ -18,7 +18,7 @@ class Graded:
     """Heads, and how models with one of them learned.
 
     Attributes:
-        curves: columns `head`, `order`, `step` and `accuracy`.
+        curves: columns `head`, `order`, `step`, `n` and `accuracy`.
         runs: see `learning.run_grades`.
         heads: see `learning.head_grades`.
     """
@@ -49,7 +49,7 @@ class Graded:
         """
         if not len(self.heads):
             return pd.DataFrame()
-        means = self.curves.groupby(["head", "step"], as_index=False)["accuracy"].mean()
+        means = self.curves.groupby(["head", "step"], as_index=False)[["accuracy", "n"]].mean()
         named = self.heads.assign(
             task=self.heads["grade"].map(lambda grade: f"{len(self.of(grade))} {grade}"),
             place=self.heads["grade"].map({"good": 0, "neither": 1, "bad": 2}),

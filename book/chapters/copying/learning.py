@@ -156,15 +156,15 @@ def log_rank(times: pd.DataFrame, tasks: tuple[str, str]) -> float:
 
 
 def curves_over_seeds(curves: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """The mean of each metric over seeds at each step, with Student's interval: see `table_over_seeds`.
+    """The mean of each metric over seeds at each step, with the interval of a share: see `table_over_seeds`.
 
     Args:
-        curves: columns `task`, `step`, `seed` and the metrics; one that is missing throughout a task and
-            step has no row.
+        curves: columns `task`, `step`, `seed`, `n`, of how many sequences, and the metrics, all of them
+            shares; one that is missing throughout a task and step has no row.
         metrics: which.
     """
     there, by = [metric for metric in metrics if metric in curves], ["task", "step"]
-    return table_over_seeds(curves.melt([*by, "seed"], there, "metric"), [*by, "metric"])
+    return table_over_seeds(curves.melt([*by, "seed", "n"], there, "metric"), [*by, "metric"], share=True)
 
 
 GOOD, BAD, NEITHER, OPEN = "good", "bad", "neither", "open"

@@ -176,16 +176,18 @@ class CopyingLooks(Keeper):
         return load_own(self.paths(step)[0], self.run, kind=self.KIND, step=step)[0]
 
     def curves(self, seeds: Iterable[int]) -> pd.DataFrame:
-        """What was seen over training: columns `seed` and `step`, and one per number of `copying_look`.
+        """What was seen over training: columns `seed`, `step`, `n`, and one per number of `copying_look`.
+
+        `n` is of how many sequences each number is.
 
         Args:
             seeds: of the models, in their order.
         """
-        seeds, tables = list(seeds), []
+        seeds, n, tables = list(seeds), self.batch.source.shape[1], []
         for step in self.steps:
             seen = sorted(self.at(step).items())  # a file keeps no order
             numbers = {name: value.tolist() for name, value in seen if value.ndim == 1}
-            tables.append(pd.DataFrame({"seed": seeds, "step": step} | numbers))
+            tables.append(pd.DataFrame({"seed": seeds, "step": step, "n": n} | numbers))
         return pd.concat(tables, ignore_index=True)
 
     def attention(self, model: int, sequence: int = 0) -> Float[Tensor, "step target source"]:

@@ -25,7 +25,7 @@ def invented(given):
     ends = {"good": [0.2, 0.97], "bad": [0.2, 0.3], "neither": [0.2, 0.8]}
     curves = pd.DataFrame(
         [
-            {"head": head, "order": order, "step": 10 * step, "accuracy": accuracy}
+            {"head": head, "order": order, "step": 10 * step, "n": 8, "accuracy": accuracy}
             for head, runs in given.items()
             for order, grade in enumerate(runs)
             for step, accuracy in enumerate(ends[grade])

@@ -98,6 +98,20 @@ def test_survival_falls_from_one_and_agrees_with_the_shares(learned, censored):
         assert row.value == pytest.approx(1 - np.mean(times["learned"] & (times["step"] <= row.step)))
 
 
+def test_means_over_seeds_are_shares_and_equal_seeds_leave_open_what_their_sequences_do():
+    nearly, all_right = [1.0, 1.0, 0.99], [1.0, 1.0, 1.0]
+    seen = {
+        "task": "a",
+        "n": 200,
+        "seed": [0, 1, 2] * 2,
+        "step": [1] * 3 + [2] * 3,
+        "auc": nearly + all_right,
+    }
+    first, second = learning.curves_over_seeds(pd.DataFrame(seen), ["auc"]).itertuples()
+    assert first.value == pytest.approx(2.99 / 3) and 0.95 < first.low < first.value < first.high == 1
+    assert second.value == second.high == 1 and 0.97 < second.low < 1 and second.n == 3
+
+
 def test_seeds_that_were_looked_at_for_less_time_are_refused():
     times = pd.concat([times_of("x", [90], 1, last=100), times_of("x", [], 1, last=50).assign(seed=5)])
     with pytest.raises(ValueError, match=r"looked at equally long; got \[50, 100\]"):

@@ -30,9 +30,9 @@ class Problems:
         """How many problems there are."""
         return len(self.operators)
 
-    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Problems:
-        """Some of them, as slices, lists of places or masks say."""
-        return Problems(self.operators[rows], self.operands[rows])
+    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray | int) -> Problems:
+        """Some of them, as slices, lists of places or masks say, or a single one."""
+        return Problems(np.atleast_1d(self.operators[rows]), np.atleast_2d(self.operands[rows]))
 
     @property
     def results(self) -> Int64[np.ndarray, " problem"]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnlib.generators.classification.documents import Documents
 from attnlib.generators.classification.vocabulary import Vocabulary, split_words
-from attnlib.generators.sources import ORDER
+from attnlib.generators.sources import ORDER, refuse_below_one
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +63,14 @@ class Corpus:
         return encode(self.vocabulary, [Row.of(*row) for row in rows], max_length)
 
     def peek(self, n: int = 5) -> pd.DataFrame:
-        """A table of the first `n` training documents and their classes."""
+        """A table of the first `n` training documents and their classes.
+
+        Raises:
+            ValueError: n is below 1.
+        """
         import pandas as pd
 
+        refuse_below_one(n=n)
         documents = self.train[:n]
         return pd.DataFrame(
             {"class": [self.names[label] for label in documents.labels.tolist()], "text": documents.texts}

@@ -84,9 +84,9 @@ class Documents(Ragged[DocumentBatch]):
         """Where each document begins in `tokens`."""
         return starts_of(self.lengths)
 
-    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice) -> Documents:
-        """Some of the documents, in the order of `rows`."""
-        index = torch.arange(len(self))[rows]
+    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice | int) -> Documents:
+        """Some of the documents, in the order of `rows`, or a single one."""
+        index = torch.arange(len(self))[rows].reshape(-1)
         where = self.positions(index)
         return Documents(
             self.tokens[where],

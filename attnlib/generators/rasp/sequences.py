@@ -35,11 +35,13 @@ class Sequences:
         """How many sequences there are."""
         return len(self.symbols)
 
-    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice) -> Sequences:
-        """Some of the sequences, with no more padding than they need."""
-        lengths = self.lengths[rows]
+    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice | int) -> Sequences:
+        """Some of the sequences, or a single one, with no more padding than they need."""
+        lengths = self.lengths[rows].reshape(-1)
         longest = int(lengths.max()) if len(lengths) else 0
-        return Sequences(self.symbols[rows, :longest], lengths, self.code_points)
+        return Sequences(
+            self.symbols[rows, :longest].reshape(len(lengths), longest), lengths, self.code_points
+        )
 
     def __iter__(self) -> Iterator[Sequences]:
         """The sequences one by one."""

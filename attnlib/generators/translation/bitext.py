@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from attnlib.generators.sources import ORDER
+from attnlib.generators.sources import ORDER, refuse_below_one
 from attnlib.generators.tokenizer import EOS_ID
 from attnlib.generators.translation.pairs import Pairs
 from attnlib.generators.translation.subwords import Subwords
@@ -52,9 +52,14 @@ class Bitext:
         return encode(self.subwords, [(sentence, translation)])[0]
 
     def peek(self, n: int = 5) -> pd.DataFrame:
-        """A table of the first `n` training sentences."""
+        """A table of the first `n` training sentences.
+
+        Raises:
+            ValueError: n is below 1.
+        """
         import pandas as pd
 
+        refuse_below_one(n=n)
         return pd.DataFrame(self.train.texts[:n], columns=list(self.languages))
 
     @property

@@ -139,9 +139,9 @@ class Pairs(Ragged[PairBatch]):
         """The id of the target token of each pair."""
         return self.predicted.repeat_interleave(self.row_lengths)
 
-    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice) -> Pairs:
-        """Some of the pairs of sentences, in the order of `rows`."""
-        index = torch.arange(len(self))[rows]
+    def __getitem__(self, rows: Int64[Tensor, " rows"] | slice | int) -> Pairs:
+        """Some of the pairs of sentences, in the order of `rows`, or a single one."""
+        index = torch.arange(len(self))[rows].reshape(-1)
         taken = {}
         for side in ("source", "target"):
             lengths = getattr(self, f"{side}_lengths")

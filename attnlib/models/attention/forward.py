@@ -223,7 +223,7 @@ def check_prompt(
         new = f" and {more} new ones" if more else ""
         raise ValueError(
             f"The prompt's {input_ids.shape[1]} tokens{new} are more than the model's context of {limit} "
-            "tokens. Shorten the prompt."
+            f"tokens. Shorten the prompt{', or ask for fewer new tokens' if more else ''}."
         )
 
 

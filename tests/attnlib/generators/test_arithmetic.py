@@ -313,6 +313,15 @@ def test_best_possible_is_what_cannot_be_known():
         best_possible(arithmetic("+", (0, 10**5)))
 
 
+def test_a_single_problem_is_one_of_them():
+    task = arithmetic()
+    problems = task.space.problems(np.arange(5))
+    assert [task.texts(problems[row]) for row in (0, -1)] == [
+        task.texts(problems)[:1],
+        task.texts(problems)[-1:],
+    ]
+
+
 def test_peek_shows_problems():
     table = arithmetic("*", (0, 12)).peek(5)
     assert list(table) == ["problem", "answer", "carries"] and len(table) == 5

@@ -336,6 +336,7 @@ def test_a_sample_is_a_part_in_order() -> None:
     assert part.relevance is not None and len(part.relevance) == len(part.tokens)
     assert len(documents.sample(1000)) == 100 and len(documents.sample(0)) == 0
     assert [each.texts[0] for each in part] == [*part.texts]
+    assert [part[row].texts for row in (0, -1)] == [part.texts[:1], part.texts[-1:]]
     with pytest.raises(ValueError, match="n should be at least 0; got -1"):
         documents.sample(-1)
     with pytest.raises(ValueError, match="batch_size should be at least 1; got -1"):
@@ -437,4 +438,6 @@ def test_the_real_sets_are_read_whole(name: str, sizes: tuple[int, int, int], sh
     parts = [set(as_read(getattr(data, split))) for split in SPLITS]
     assert sum(map(len, parts)) == len(set.union(*parts))
     assert data.sizes[data.names[1]].tolist() == pytest.approx([share] * 3, abs=0.07)
+    with pytest.raises(ValueError, match="n should be at least 1; got -1"):
+        data.peek(-1)
     assert len(data.peek(3)) == 3 and data.vocabulary.words[4] in {".", "the", ",", "-"}

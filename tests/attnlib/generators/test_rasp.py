@@ -230,3 +230,8 @@ def test_peek_shows_sequences_and_what_is_written_below_them():
     table = lang.peek(9)
     assert table["input"].tolist() == lang.decode(lang.sequences(9, max_length=12))
     assert table["output"].tolist() == [" ".join(sorted(text)) for text in table["input"]]
+    drawn = lang.sequences(9, max_length=12)
+    assert [lang.decode(drawn[row]) for row in (0, -1)] == [
+        table["input"].tolist()[:1],
+        table["input"].tolist()[-1:],
+    ]

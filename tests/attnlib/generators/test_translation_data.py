@@ -291,6 +291,7 @@ def test_what_is_said_of_pairs_of_tokens_stays_with_them(n, seed):
 def test_batches_are_of_different_pairs_and_there_have_to_be_some():
     pairs = random_pairs(20)
     assert len(torch.cat([pairs.batches(6)(step).rows for step in range(3)]).unique()) == 18
+    assert [pairs[row].texts for row in (0, -1)] == [pairs.texts[:1], pairs.texts[-1:]]
     with pytest.raises(ValueError, match="there are none"):
         pairs[:0].batches(2)
     with pytest.raises(ValueError, match="two lengths and two texts"):

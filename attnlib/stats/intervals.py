@@ -46,6 +46,10 @@ class Estimate(NamedTuple):
     n: int
 
 
+NOTHING = Estimate(np.nan, np.nan, np.nan, 0)
+"""What is known where there is nothing to estimate from."""
+
+
 def proportion(
     successes: int, n: int, confidence: float = 0.95, method: Literal["wilson", "exact"] = "wilson"
 ) -> Estimate:

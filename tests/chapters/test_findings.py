@@ -118,8 +118,8 @@ BY_THE_JUDGE = "without the first R, replace, log p ranks"
         ("in classification", PREDICTED, {"low": 0.0, "high": 1.0}, "not settled"),
         ("say first", "step 50: A(beta_t, beta_uf)", {"low": 0.0}, "not settled"),
         ("which masks tokens", "tau: comprehensiveness, mask, p", {"low": 0.71}, "holds"),
-        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"low": -0.1}, "not settled"),
-        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"low": -0.2, "high": -0.1}, "does not"),
+        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"value": 2.0}, "holds"),
+        ("chosen by known answers", f"{BY_THE_JUDGE}: rollout", {"value": -0.5}, "does not"),
     ],
 )
 def test_a_verdict_follows_the_numbers(words: str, metric: str, change: dict, verdict: str) -> None:

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from scipy import stats
 from torch import Tensor
 
-from attnlib.stats.intervals import Estimate
+from attnlib.stats.intervals import NOTHING, Estimate
 from attnlib.stats.plausibility import average_precision, average_precision_by_chance
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
@@ -174,7 +174,7 @@ def estimate(values: pd.Series) -> Estimate:
     """The mean over settings, with Student's interval over them; no correlation is outside of -1 and 1."""
     values = values.dropna()
     if values.empty:
-        return Estimate(np.nan, np.nan, np.nan, 0)
+        return NOTHING
     found = over_seeds(values.to_numpy(float))
     return found._replace(low=max(found.low, -1.0), high=min(found.high, 1.0))
 

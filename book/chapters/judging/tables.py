@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from attnlib.stats.intervals import Estimate
+from attnlib.stats.intervals import NOTHING, Estimate
 from attnlib.stats.seeds import over_seeds
 from book.chapters.judging.fitted import LEARNED
 from book.chapters.judging.judged import (
@@ -40,8 +39,6 @@ from book.chapters.tells.tables import ahead_of, first_elsewhere
 
 COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
-
-NOT_RUN = Estimate(np.nan, np.nan, np.nan, 0)
 
 ESTIMATE = Estimate._fields
 """The columns of a number with its interval."""
@@ -463,8 +460,8 @@ def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFr
                 }
             )
         ahead = {
-            "the second": ahead_of(part, first, second) if second in whole.index else NOT_RUN,
-            method: first_elsewhere(part, method) if method in whole.index else NOT_RUN,
+            "the second": ahead_of(part, first, second) if second in whole.index else NOTHING,
+            method: first_elsewhere(part, method) if method in whole.index else NOTHING,
         }
         rows += [
             {"settings": name, "place": f"ahead of {of}", **each._asdict()} for of, each in ahead.items()

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from attnlib.stats.intervals import DRAWS, Estimate, constant, interval
+from attnlib.stats.intervals import DRAWS, NOTHING, Estimate, constant, interval
 
 FEWEST = 5
 """Of fewer things, drawing again says nothing: there is no interval."""
@@ -39,7 +39,7 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, groups: Sequence[object] | None
     parts = [part for part in parts if len(part) > 1]
     n = sum(map(len, parts))
     if not n:
-        return Estimate(np.nan, np.nan, np.nan, 0)
+        return NOTHING
     rng = np.random.default_rng(0)
     drawn = [part[rng.integers(0, len(part), (DRAWS, len(part)))] for part in parts]
     (value,) = _correlations([part[None] for part in parts], first, second)

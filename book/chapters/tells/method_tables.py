@@ -23,7 +23,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from attnlib.stats.comparisons import corrected
-from attnlib.stats.intervals import Estimate, interval, redrawn
+from attnlib.stats.intervals import NOTHING, Estimate, interval, redrawn
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.resampling import Statistic
 from attnlib.stats.seeds import over_seeds
@@ -288,7 +288,7 @@ def _of_these(settings: Sequence[Sequence[Statistic]]) -> dict[str, Any]:
 def _student(values: pd.Series, most: float) -> Estimate:
     """The mean over settings with Student's interval."""
     if values.empty:
-        return Estimate(np.nan, np.nan, np.nan, 0)
+        return NOTHING
     found = over_seeds(values.to_numpy(float))
     return found._replace(high=_at_most(found.high, found.value, most))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from attnlib.stats.intervals import Estimate
+from attnlib.stats.intervals import NOTHING, Estimate
 from attnlib.stats.seeds import over_seeds
 from book.chapters.tells.costs import FORWARD
 from book.chapters.tells.method_tables import SETTINGS as OVER_SETTINGS
@@ -192,7 +192,7 @@ def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:
     """
     wide = numbers.pivot(index="setting", columns="method", values="value").dropna(axis=1)
     if len(wide) < 2:
-        return Estimate(np.nan, np.nan, np.nan, 0)
+        return NOTHING
     chosen = wide.columns.get_indexer(pd.Index((wide.sum() - wide).idxmax(axis=1)))
     return over_seeds(wide.to_numpy()[np.arange(len(wide)), chosen] - wide[than].to_numpy())
 

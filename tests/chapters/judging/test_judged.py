@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
+from book.chapters.judging.claims import rollout_by_the_judge
 from book.chapters.judging.judged import (
     NOISE,
     PLAUSIBILITY,
@@ -325,6 +326,27 @@ def test_rollout_is_held_against_the_first_setting_by_setting_and_where_nobody_t
     assert ahead["value"] == pytest.approx(0.4 * told + 0.5 * (1 - told)) and ahead["n"] == len(JUDGING)
     none = beside_the_first(measured[:0])
     assert set(none["place"]) == set(found.reset_index()["place"]) and none["value"].isna().all()
+
+
+def test_the_claim_of_rollout_holds_only_where_it_may_be_the_first():
+    def verdict(rollout):
+        rng = np.random.default_rng(0)
+        rows = [("all settings", f"chosen is: {EXPECTED}", 1.0)]
+        for method, value in {"AttnLRP": 0.9, ROLLOUT: rollout}.items():
+            numbers = value + 0.05 * rng.standard_normal(len(JUDGING))
+            rows += [
+                (name, f"{EXPECTED} ranks: {method}", number)
+                for name, number in zip(JUDGING, numbers, strict=True)
+            ]
+        table = pd.DataFrame(rows, columns=["run", "metric", "value"])
+        return rollout_by_the_judge(table.assign(low=None, high=None, n=1, record="a")).verdict
+
+    assert [verdict(value) for value in (0.9, 0.5, 0.0, -0.5)] == [
+        "holds",
+        "in part",
+        "not settled",
+        "does not",
+    ]
 
 
 def test_what_acts_through_the_denominator_carries_no_value():

@@ -10,8 +10,10 @@ from book.chapters.judging.tables import (
     ALL,
     CHOSEN,
     FREE,
+    ROLLOUT,
     UNTOLD,
     ahead_of_usual,
+    beside_the_first,
     of_record,
     widest,
 )
@@ -42,24 +44,29 @@ def usual_judge(rows: pd.DataFrame) -> Outcome:
 
 
 def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
-    """By the mean over settings, with its interval over them, from noise (0) to the truth itself (1).
+    """By the mean over settings, with intervals over them, from noise (0) to the truth itself (1).
 
-    The claim holds in part if that is shown to be above 0, and does not if it is below; else it is not
-    settled. No record can say more: whether rollout does as well as the best of the measures would have to be
-    asked setting by setting, and what a measure gets in each is not recorded.
+    The claim holds if rollout may be the first of all measures (the interval of its rank begins at 1), in
+    part if its mean is shown to be above 0, and does not if it is below; else it is not settled.
     """
-    ranking = some(of_record(widest(some(rows))).rankings.get(CHOSEN, pd.DataFrame()))
-    whole = some(ranking[ranking["rank"].notna()])
-    first, rollout = one(whole, method=whole["method"].iloc[0]), one(whole, method="rollout")
+    measured = some(of_record(widest(some(rows))).measured.get(CHOSEN, pd.DataFrame()))
+    places = beside_the_first(measured)
+    first, rollout, ahead = (one(places, settings="all", place=place) for place in _PLACES)
+    first_free, rollout_free, ahead_free = (one(places, settings="free", place=place) for place in _PLACES)
     return Outcome(
-        partly(rollout.low, rollout.high),
+        "holds" if rollout.rank_low == 1 else partly(rollout.low, rollout.high),
         f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
-        f"{first.method}, gets {number(first)}; intervals over n = {first.n} settings.",
-        f"Of these, {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are "
-        "a program's, or were told where to look. What a measure gets in each setting is not recorded, so "
-        "rollout was not compared with the best setting by setting.",
+        f"{first.method}, gets {number(first)}; intervals over n = {first.n:.0f} settings.",
+        f"Setting by setting, the measure that the other settings put first is {number(ahead)} ahead of "
+        f"rollout. Of all these settings {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are a "
+        f"program's, or were told where to look; in the {rollout_free.n:.0f} that are neither, rollout gets "
+        f"{number(rollout_free)}, {first_free.method}, the first, {number(first_free)}, and that lead is "
+        f"{number(ahead_free)}.",
         crux(f"from noise to the truth, against {first.method}", rollout, first.value),
     )
+
+
+_PLACES = "the first", ROLLOUT, f"ahead of {ROLLOUT}"
 
 
 CLAIMS = (

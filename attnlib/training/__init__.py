@@ -3,7 +3,7 @@
 from attnlib.files import CheckpointError
 from attnlib.training.cache import trained
 from attnlib.training.loop import Event, also_before, fit
-from attnlib.training.objectives import attention_error, token_loss, token_scores
+from attnlib.training.objectives import attention_error, token_loss, token_scores, token_scores_and_loss
 from attnlib.training.plan import History, Plan
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "fit",
     "token_loss",
     "token_scores",
+    "token_scores_and_loss",
     "trained",
 ]

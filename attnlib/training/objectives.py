@@ -201,3 +201,17 @@ def token_scores(model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
     right, asked = score_samples(model, batches).T
     whole = (right == asked)[asked > 0].double()
     return {"accuracy": float(right.sum() / asked.sum()), "exact_match": float(whole.mean())}
+
+
+@torch.no_grad()
+def token_scores_and_loss(model: nn.Module, batches: Sequence[Any]) -> dict[str, float]:
+    """`token_scores`, and the mean cross entropy of all predicted tokens, in nats, as `valid_loss`."""
+    device, totals = next(model.parameters()).device, []
+    with evaluating(model):
+        for batch in batches:
+            batch = batch.to(device)
+            logits, targets = model(**batch.inputs).logits.flatten(0, 1), batch.target_ids.flatten()
+            loss = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
+            totals.append(torch.stack([loss, (targets != IGNORE).sum()]))
+    total, asked = torch.stack(totals).double().sum(0)
+    return {**token_scores(model, batches), "valid_loss": float(total / asked)}

@@ -28,6 +28,8 @@ class Plan:
         gamma: see `schedule`.
         epoch_steps: see `schedule`.
         plateau_patience: see `schedule`.
+        plateau_of: which of the evaluation's values "plateau" goes by, the lower the better; by default what
+            is best, as `metric` says.
         optimizer: "adam" (weight decay is added to the gradient) or "adamw" (it is not).
         betas: decay of Adam's two moving averages; "onecycle" cycles the first one, as torch does.
         weight_decay: see `optimizer`.
@@ -52,6 +54,7 @@ class Plan:
     gamma: float = Field(default=0.98, gt=0, le=1)
     epoch_steps: int = Field(default=1000, ge=1)
     plateau_patience: int = Field(default=3, ge=1)
+    plateau_of: str = ""
     optimizer: Literal["adam", "adamw"] = "adam"
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = Field(default=0.0, ge=0)
@@ -81,7 +84,7 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """All that decides the weights, the device by its type: with equal settings, runs are the same."""
-        free = ("log_every", "tensorboard")
+        free = ("log_every", "tensorboard", *["plateau_of"] * (not self.plateau_of))
         settings = {name: value for name, value in asdict(self).items() if name not in free}
         return settings | {"device": self.torch_device().type}
 

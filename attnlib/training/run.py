@@ -185,7 +185,7 @@ class Run:
             self.latest = self._evaluated(self.evaluation)
             self.metrics = list(self.latest)
         if self.plan.schedule == "plateau" and self.schedule is not None:
-            self.schedule.step(self.latest[self.plan.metric])
+            self.schedule.step(self.latest[self.plan.plateau_of or self.plan.metric])
         means = {name: total / count for name, (total, count) in self.sums.items()}
         self.sums = {}
         self.history.seconds = time.perf_counter() - self.started
@@ -222,10 +222,9 @@ class Run:
             if not hasattr(found, "items"):
                 raise ValueError(f"evaluate should return numbers by name, as a dictionary; got {found!r}")
             metrics = {name: float(value) for name, value in found.items()}
-        if self.plan.metric not in metrics:
-            raise ValueError(
-                f"evaluate must return {self.plan.metric!r} (plan.metric), not only {list(metrics)}"
-            )
+        for of in ("metric", *["plateau_of"] * bool(self.plan.plateau_of)):
+            if (name := getattr(self.plan, of)) not in metrics:
+                raise ValueError(f"evaluate must return {name!r} (plan.{of}), not only {list(metrics)}")
         if taken := RESERVED & metrics.keys():
             raise ValueError(
                 f"evaluate returned {sorted(taken)}, names of the training's own columns: rename them"
@@ -286,7 +285,7 @@ class Run:
 def _schedule(plan: Plan, optimizer: torch.optim.Optimizer) -> Any:
     schedules = torch.optim.lr_scheduler
     if plan.schedule == "plateau":
-        mode: Literal["min", "max"] = "max" if plan.higher_is_better else "min"
+        mode: Literal["min", "max"] = "max" if plan.higher_is_better and not plan.plateau_of else "min"
         return schedules.ReduceLROnPlateau(
             optimizer, mode, factor=plan.gamma, patience=plan.plateau_patience - 1, threshold=0.0
         )

@@ -15,7 +15,7 @@ from tests.parameters import profile, quick
 
 SHORTER = {"algorithmic_reasoning": {"tasks": ["string_reversal"], "override": {}, "supervised": []}}
 CHOICES = {
-    "schedule": ["exponential", "constant", "onecycle", "plateau"],
+    "schedule": ["exponential", "constant", "onecycle", "plateau", "plateau of the loss"],
     "language": ["reverse"],
     "also": [[]],
     "operators": ["+-"],

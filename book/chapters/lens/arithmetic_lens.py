@@ -15,12 +15,15 @@ from attnlib.files import CheckpointError
 from attnlib.generators.arithmetic import Arithmetic, Splits, arithmetic, read_or_write
 from attnlib.generators.base import Batch
 from attnlib.models.transformer import Transformer, TransformerConfig
-from attnlib.training import Plan, token_loss
+from attnlib.training import Plan, token_loss, token_scores, token_scores_and_loss
 from attnlib.training.keeping import Snapshots, denser_early
 from attnlib.training.scheduled_sampling import on_own_predictions, share_up_to, with_own_predictions
 from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share, Text
 from book.chapters.refusals import refuse_data_folder, refuse_same_names
+
+OF_THE_LOSS = "plateau of the loss"
+"""The schedule of the original: the rate is halved when the loss of validation answers rests."""
 
 NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication"}
 
@@ -66,7 +69,7 @@ class ArithmeticLens(Chapter):
     batch_size: Count = Field(ge=1)
     learning_rate: Rate
     units_first_rate: Rate
-    schedule: Literal["onecycle", "plateau", "constant"]
+    schedule: Literal["onecycle", "plateau", "plateau of the loss", "constant"]
     clip: Amount
     sampling: Share
     moments: Count = Field(ge=2, le=60)
@@ -185,14 +188,17 @@ class ArithmeticLens(Chapter):
             batches = with_own_predictions(batches, share_up_to(self.sampling, self.steps), seed=run.seed)
             loss = on_own_predictions(loss)
         moments = Snapshots(denser_early(self.steps, self.moments))
-        return Setup(model, batches, loss, self.plan(run), self.answers(run, "valid"), hooks=[moments])
+        score = token_scores_and_loss if self.schedule == OF_THE_LOSS else token_scores
+        return Setup(model, batches, loss, self.plan(run), self.answers(run, "valid"), score, [moments])
 
     def plan(self, run: LensRun) -> Plan:
         """How the model of a run is trained."""
+        how: dict[str, Any] = {"schedule": self.schedule}
+        if self.schedule == OF_THE_LOSS:
+            how = {"schedule": "plateau", "plateau_of": "valid_loss"}
         return Plan(
             steps=self.steps,
             learning_rate=self.units_first_rate if run.backwards else self.learning_rate,
-            schedule=self.schedule,
             gamma=0.5,
             plateau_patience=5,
             clip=self.clip,
@@ -201,6 +207,7 @@ class ArithmeticLens(Chapter):
             seed=run.seed,
             device=self.device,
             tensorboard=self.tensorboard,
+            **how,
         )
 
     @property

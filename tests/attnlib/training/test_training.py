@@ -32,6 +32,7 @@ from attnlib.training import (
     run,
     token_loss,
     token_scores,
+    token_scores_and_loss,
 )
 from attnlib.training.objectives import attention_error
 
@@ -174,7 +175,8 @@ def test_hooks_see_every_step_in_order():
 def rates(**settings):
     seen = []
     scores = iter([0.5, 0.5, 0.5, 0.5, 0.6, 0.6])
-    score = lambda model: {"accuracy": next(scores)}  # noqa: E731
+    errors = iter([0.5, 0.4, 0.4, 0.4, 0.3, 0.3])
+    score = lambda model: {"accuracy": next(scores), "error": next(errors)}  # noqa: E731
     train(the_plan=plan(learning_rate=1.0, **settings), evaluate=score, hooks=[lambda e: seen.append(e.lr)])
     return seen
 
@@ -185,6 +187,7 @@ def test_schedules():
     assert rates(steps=6, schedule="exponential", gamma=0.5, epoch_steps=2) == [1, 1, 0.5, 0.5, 0.25, 0.25]
     plateau = {"schedule": "plateau", "gamma": 0.5, "plateau_patience": 2, "evaluate_every": 1}
     assert rates(steps=6, **plateau) == [1, 1, 1, 0.5, 0.5, 0.5]
+    assert rates(steps=6, plateau_of="error", **plateau) == [1, 1, 1, 1, 0.5, 0.5]
     theirs = torch.optim.Adam([nn.Parameter(torch.zeros(1))])
     cycle = torch.optim.lr_scheduler.OneCycleLR(theirs, 1.0, total_steps=10)
     expected = []
@@ -486,6 +489,8 @@ def test_arguments_that_do_not_fit_each_other(tmp_path, monkeypatch):
         train(the_plan=plan(tensorboard=True))
     with pytest.raises(ValueError, match=r"must return 'accuracy' \(plan.metric\), not only \['f1'\]"):
         train(evaluate=lambda model: {"f1": 1.0})
+    with pytest.raises(ValueError, match=r"must return 'f1' \(plan.plateau_of\), not only \['accuracy'\]"):
+        train(the_plan=plan(plateau_of="f1"), evaluate=lambda model: {"accuracy": 1.0})
     with pytest.raises(ValueError, match=r"\['loss'\], names of the training's own columns"):
         train(evaluate=lambda model: {"accuracy": 1.0, "loss": 1.0})
     with pytest.raises(ValueError, match=r"numbers by name, as a dictionary; got 0\.5"):
@@ -671,4 +676,6 @@ def test_scores_count_tokens_not_batches():
     model = Fixed()
     assert token_scores(model, batches) == pytest.approx({"accuracy": 4 / 6, "exact_match": 1 / 3})
     assert math.isnan(token_scores(model, [])["accuracy"])
+    found, lost = token_scores_and_loss(model, batches), math.log(math.e + VOCABULARY - 1)
+    assert found.pop("valid_loss") == pytest.approx(lost - 4 / 6) and found == token_scores(model, batches)
     assert model.training, "left in the mode it had"

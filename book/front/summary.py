@@ -17,7 +17,7 @@ How far each measure gets from noise alone (0) to the truth (1), the most plausi
 (circles), and in faithfulness by the judge that was chosen by known answers (squares). Means and 95 %
 intervals over {n} settings, of questions that are answered rightly (the list above has the others, too). In
 {told} of these, heads are a program's or were told where to look, which speaks for attention and rollout.
-{{numref}}`judging-recorded-measures` shows each setting.
+{{numref}}`judging-measures-recorded` shows each setting.
 ```"""
 
 

@@ -244,8 +244,11 @@ def run_and_keep(
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(KEEPING)
-            new = {run for run in runs if run not in kept and is_done(build, run, started)}
-            new |= {run for run in runs if run not in kept and has_recorded(build, chapter, run, started)}
+            new = {
+                run
+                for run in set(runs) - kept
+                if is_done(build, run, started) or has_recorded(build, chapter, run, started)
+            }
             with suppress(OSError, CheckpointError):  # a full disk, say: tried again, and told at the end
                 keep_records(build, chapter, new)
                 kept |= new

@@ -57,6 +57,7 @@ OF_ROOM = $(wildcard tests/attnlib/$(ROOM) tests/chapters/$(ROOM) $(filter tests
 style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --preview --select PLW1514 attnlib book # files are read alike in any locale
 
 test: style ## style, types, and the tests that need no built book: ten minutes [ROOM=rollout: of one room, in one]
 ifeq ($(ROOM),)
@@ -72,10 +73,6 @@ test-long: $(STAMP) ## the tests that `make test` leaves out: the book at its sm
 
 test-all: test test-long ## everything: both
 
-.PHONY: faults
-faults: $(STAMP) ## plant faults in a copy of the code, one at a time: which test notices? [FLAGS=--again]
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --cores $(CORES) $(FLAGS)
-
 serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PORT=...]
 	@test -f build/$(PROFILE)/html/index.html || { echo "There is no book yet: make book PROFILE=$(PROFILE)" >&2; exit 1; }
 	$(BIN)/python -m http.server $(PORT) --bind $(ADDRESS) --directory build/$(PROFILE)/html
@@ -85,11 +82,8 @@ lab: $(STAMP) ## open the chapters in JupyterLab, widgets live
 	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" PYTHONSTARTUP="$(CURDIR)/book/pipeline/live_startup.py" \
 	  $(BIN)/jupyter lab --ServerApp.contents_manager_class=book.pipeline.live.Chapters notebooks
 
-# Twice: what was edited in either is in both before the first command writes a line of the texts.
-sync: $(STAMP) ## bring notebooks/*.ipynb and notebooks/text/*.md to the newer of the two
-	$(BIN)/jupytext --sync notebooks/text/*.md
-	$(BIN)/python -m book.pipeline.colab
-	$(BIN)/jupytext --sync notebooks/text/*.md
+sync: $(STAMP) ## carry an edit of notebooks/*.ipynb over to notebooks/text/*.md, or the other way
+	@$(BIN)/python -m book.pipeline.sync
 
 wheel: $(STAMP) ## build the package by itself, for others to install
 	rm -rf build/wheel build/lib build/bdist.*

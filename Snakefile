@@ -1,6 +1,6 @@
 """The one pipeline: notebook x profile -> executed notebook + results -> book.
 
-`make book` runs it; `snakemake --cores 2 build/quick/html/index.html` does the same by hand, and
+`make book` runs it; `snakemake --cores 2 build/quick/reproduced.txt` does the same by hand, and
 `make book FLAGS="--profile book/pipeline/slurm"` runs the chapters on a cluster. Sweeps are in the file that it includes.
 """
 
@@ -11,7 +11,7 @@ import yaml
 
 sys.path.insert(0, workflow.basedir)
 
-from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached
+from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached, own_records
 
 PROFILE = config.get("profile", "quick")
 # What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
@@ -40,7 +40,7 @@ def files(folder: str, *suffixes: str) -> list[str]:
 def needed(wildcards) -> list[str]:
     """How the runs of those chapters went whose models this one takes: they come first."""
     declared = Path("notebooks/needs.yaml")
-    needs = yaml.safe_load(declared.read_text()) if declared.exists() else {}
+    needs = yaml.safe_load(declared.read_text(encoding="utf-8")) if declared.exists() else {}
     both = set(needs.get(wildcards.notebook, [])) & set(chapters_of(wildcards.profile))
     return expand("build/{profile}/runs/{notebook}.json", profile=wildcards.profile, notebook=sorted(both))
 
@@ -79,7 +79,7 @@ localrules:
 
 rule all:
     input:
-        f"build/{PROFILE}/html/index.html",
+        f"build/{PROFILE}/reproduced.txt",
 
 
 rule notebook:
@@ -112,11 +112,13 @@ rule book:
         lambda wildcards: executed(wildcards.profile),
         # The status page says which records this build reproduced; the first page judges claims by them, and has models.
         records=files("results", ".parquet", ".json", ".safetensors"),
+        own=lambda wildcards: own_records(),
         prose=PROSE,
         package=PACKAGE,
         code=PIPELINE,
     output:
-        "build/{profile}/html/index.html",
+        # Written last, when the pages in html/ are replaced as a whole. They are no output themselves: Snakemake
+        # would remove those of the build before when it begins, and where it fails.
         "build/{profile}/reproduced.txt",
     log:
         "build/{profile}/logs/book.txt",
@@ -139,6 +141,6 @@ onstart:
 onerror:
     # Snakemake's own account is long and names a shell command; a reader needs the notebook and the cell.
     for path in sorted({path for job in workflow.dag.needrun_jobs() for path in job.log}):
-        headline = Path(path).read_text().strip().split("\n\n")[0] if Path(path).exists() else ""
+        headline = Path(path).read_text(encoding="utf-8").strip().split("\n\n")[0] if Path(path).exists() else ""
         if headline:
             print(f"\n{headline}\nMore in {path}", file=sys.stderr)

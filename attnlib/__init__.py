@@ -1,6 +1,6 @@
 """The library behind *Where Attention Looks*.
 
-Six verbs, each imported when it is first asked for::
+Seven verbs, each imported when it is first asked for::
 
     load_language_model      a small language model, fetched and checked, and its tokenizer
     rollout_of               where each token's state comes from, in one pass of any model
@@ -8,6 +8,7 @@ Six verbs, each imported when it is first asked for::
     attributions             what one prediction drew on, by any of 27 measures
     language                 a RASP language: samples, and where its program's heads look
     look                     a model and a prompt as one page that can be sent: `attnlib look`
+    benchmark                an attribution method of yours against ground truth: `attnlib benchmark`
 
 Its rooms, from the bottom up; each imports from those before it only::
 
@@ -19,7 +20,8 @@ Its rooms, from the bottom up; each imports from those before it only::
     measures       a model and batches in, rows out
     plots          figures
     widgets        explorers, for JupyterLab and for static pages
-    commands       `attnlib look`
+    benchmarking   random programs with ground truth, compiled to exact transformers; methods on them
+    commands       `attnlib look`, `attnlib benchmark`
 
 `stats` stands by itself: numbers in, numbers with intervals out. CONTRIBUTING.md says what each room takes
 and gives.
@@ -45,6 +47,7 @@ from attnlib.lazily import lazily
 
 if TYPE_CHECKING:
     from attnlib.attribution import attributions
+    from attnlib.benchmarking import benchmark
     from attnlib.commands.looking import look
     from attnlib.generators.rasp import language
     from attnlib.models.pretrained import load_language_model
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "attributions",
+    "benchmark",
     "generate_with_rollout",
     "language",
     "load_language_model",
@@ -59,7 +63,7 @@ __all__ = [
     "rollout_of",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, __file__)

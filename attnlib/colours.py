@@ -11,8 +11,8 @@ def _stops(colours: str) -> list[str]:
     return colours.split()
 
 
-BLUE, ORANGE, TEAL = "#155fa3", "#e8590c", "#0f766e"
-BLUE_ON_DARK, ORANGE_ON_DARK, TEAL_ON_DARK = "#82b4e0", "#ffa94d", "#5fd0c0"
+BLUE, ORANGE, TEAL, RED = "#155fa3", "#e8590c", "#0f766e", "#b42318"
+BLUE_ON_DARK, ORANGE_ON_DARK, TEAL_ON_DARK, RED_ON_DARK = "#82b4e0", "#ffa94d", "#5fd0c0", "#ff9b8a"
 BLACK, WHITE = "#0b111b", "#ffffff"
 
 THEMES = {
@@ -26,7 +26,11 @@ THEMES = {
         "accent": BLUE,
         "reference": ORANGE,
         "right": TEAL,
-        "wrong": "#b42318",
+        "wrong": RED,
+        "reproduced": TEAL,
+        "not-reproduced": RED,
+        "inconclusive": "#92610a",
+        "not-run": "#5b6577",
         "curves": [BLUE, ORANGE, TEAL, "#7c3aed", "#92610a", "#be185d"],
         "blues": _stops("#eaf2fa #d5e5f4 #b7d4ea #86bcdc #559fcd #2f7fbc #155fa3 #084387 #08285a"),
         "oranges": _stops("#fdf0e3 #fbddc1 #f7c191 #ee9c58 #dc7a2a #bd5c10 #94440b #6b2f07 #431d04"),
@@ -41,14 +45,18 @@ THEMES = {
         "accent": BLUE_ON_DARK,
         "reference": ORANGE_ON_DARK,
         "right": TEAL_ON_DARK,
-        "wrong": "#ff9b8a",
+        "wrong": RED_ON_DARK,
+        "reproduced": TEAL_ON_DARK,
+        "not-reproduced": RED_ON_DARK,
+        "inconclusive": "#e3c65b",
+        "not-run": "#a3adbd",
         "curves": [BLUE_ON_DARK, ORANGE_ON_DARK, TEAL_ON_DARK, "#c4a7f5", "#e3c65b", "#f59ac0"],
         "blues": _stops("#1c2a3d #1b3653 #1b4670 #235d92 #3578b3 #5595cd #82b4e0 #b4d3ef #ebf5fd"),
         "oranges": _stops("#34271b #4b3118 #684016 #8b531a #b06c26 #cf8c47 #e5af79 #f4d4b2 #fdf1e4"),
     },
 }
-"""Of figures and explorers, on light and on dark pages. ``blues`` run from the page's own colour to its
-opposite as weights grow, ``oranges`` likewise for what is below zero."""
+"""Of figures, explorers and verdicts, on light and on dark pages. ``blues`` run from the page's own colour
+to its opposite as weights grow, ``oranges`` likewise for what is below zero."""
 
 INKS = ["#000000", WHITE]
 """Of a text on a tint, whichever is read better: one of the two has a contrast of 4.5 at least on any."""
@@ -57,5 +65,8 @@ CLEAR = "none"
 """Of grounds that let the page's own be seen."""
 
 LOGO = {"weight": "#3b78b5", "reference": ORANGE}
+VERDICTS = ("reproduced", "not-reproduced", "inconclusive", "not-run")
+"""The colours of a theme that say what became of a claim, in the book's pages as in their figure."""
+
 LINKS = {"light": "#0b5bc4", "dark": "#8ab6f9"}
 """Of the book's pages: to be read on shaded grounds, too."""

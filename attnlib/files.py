@@ -15,33 +15,30 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from attnlib.places import CheckpointError as CheckpointError
+from attnlib.places import cache_folder as cache_folder
 from attnlib.places import content
 
 FORMAT = 1
 """Rises when an older file can no longer be read."""
 
 
-def cache_folder() -> Path:
-    """Where what can be had again is kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
-    return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
-
-
 @contextlib.contextmanager
 def replacing(path: Path, size: int) -> Iterator[Path]:
     """A temporary path to write to, which takes the place of `path` when the block ends without an error.
 
-    Whoever reads `path` sees the old file or the new one, never half of one.
+    Whoever reads `path` sees the old file or the new one, never half of one. The new one may be read by whom
+    the old one might be.
 
     Args:
         path: where the file is to be.
@@ -53,9 +50,14 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
+        if mode is not None:
+            temporary.touch(mode | stat.S_IWUSR)
         yield temporary
         with open(temporary, "r+b") as file:
             os.fsync(file.fileno())  # before the move: a crash must not leave a name without its bytes
+        if mode is not None:
+            temporary.chmod(mode)
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import os
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+import platformdirs
 
 
 class CheckpointError(RuntimeError):
@@ -41,6 +45,19 @@ def expanded(name: str | Path) -> Path:
         return Path(name).expanduser()
     except RuntimeError:
         return Path(name)
+
+
+def pasteable(path: Path) -> str:
+    """A path as a shell takes it in whatever folder it is: absolute, the person's own folder as `~`."""
+    home, path = expanded("~"), path.absolute()
+    if path != home and path.is_relative_to(home):
+        return f"~/{shlex.quote(str(path.relative_to(home)))}"
+    return shlex.quote(str(path))
+
+
+def cache_folder() -> Path:
+    """Where what can be had again is kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
+    return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
 
 
 def make_folder(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """What every test stands on: one thread, no network, and nothing of this machine's caches."""
 
-import gc
 import os
 from pathlib import Path
 
@@ -25,12 +24,3 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Models and records of the tests go to a folder of this run: no test depends on an earlier one."""
     for name in ("ATTNLIB_CACHE", "ATTNLIB_RESULTS"):
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
-
-
-def pytest_collection_finish() -> None:
-    """What is imported by now stays: no collection of garbage looks at it again.
-
-    statsmodels asks for one with every correction by Holm: a tenth of a second.
-    """
-    gc.collect()
-    gc.freeze()

@@ -1,9 +1,10 @@
-"""A GPU that is only pretended: `pretend:0` computes on the processor, and refuses what CUDA refuses.
+"""A GPU that is only pretended: `pretend:0` computes on the processor, and refuses what GPUs refuse.
 
 A tensor of the device holds one of the processor's. What mixes devices, reads a tensor in NumPy, draws by the
-processor's generator, or multiplies whole numbers raises what CUDA would; what makes the processor wait for a
-GPU is counted in `waits`, by kind and line of the project. Nothing is said of kernels, precision, memory and
-speed. It stands on torch's private back end for Python, and stays for good: give it a process of its own.
+processor's generator, or multiplies whole numbers raises what CUDA would, and a number in double precision
+what Apple's GPU would; what makes the processor wait for a GPU is counted in `waits`, by kind and line of the
+project. Nothing is said of kernels, precision, memory and speed. It stands on torch's private back end for
+Python, and stays for good: give it a process of its own.
 """
 
 from __future__ import annotations
@@ -105,6 +106,11 @@ def operation(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if "pin_memory" in kwargs:
         kwargs["pin_memory"] = False
     made = func(*args, **kwargs)
+    doubles = [
+        each for each in trees.tree_leaves(made) if isinstance(each, Tensor) and each.dtype == torch.float64
+    ]
+    if there and doubles:
+        raise TypeError(f"Cannot convert a MPS Tensor to float64 (aten::{name}), at {line()}")
     return trees.tree_map_only(
         Tensor, lambda t: ours[id(t)] if id(t) in ours else OnDevice(t) if there else t, made
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import doctest
+import functools
+import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,9 +17,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils import _pytree as trees
 
-from attnlib.attribution import METHODS, attributions, measure
-from attnlib.attribution.prompts import by_length
+import attnlib
+from attnlib.attribution import METHODS, attribute, attributions, learned_heads, measure, span_attributions
+from attnlib.attribution.prompts import Prompts, by_length
+from attnlib.commands import looking
 from attnlib.generators import base
 from attnlib.generators.base import Batch
 from attnlib.models import Classifier, ClassifierConfig, Transformer, TransformerConfig
@@ -32,6 +38,7 @@ from attnlib.rollout import (
     stream_with_rollout,
     uniform_causal_rollout,
 )
+from attnlib.rollout.generative import raw_attention
 from attnlib.training import Plan, fit
 from attnlib.training.objectives import ReferenceLoss, score_samples, token_loss
 from book.chapters.storing import all_chapters
@@ -192,16 +199,88 @@ MODELS: dict[str, Callable[[], torch.nn.Module]] = {
 }
 
 
+def every_measure(model: torch.nn.Module, place: str) -> dict[str, Tensor]:
+    """The scores of all measures, asked with tokens that lie somewhere."""
+    ids, mask, other = (each.to(place) for each in (IDS, MASK, OTHER))
+    asked = {"query": -1, "target": 5, "foil": 6, "counterfactual": other}
+    return attributions(model, ids, [*METHODS], mask, **asked)
+
+
+@pytest.mark.parametrize("place", ["cpu", NAME])
 @pytest.mark.parametrize("model", MODELS)
-def test_every_measure(model: str) -> None:
+def test_every_measure(model: str, place: str) -> None:
     here = MODELS[model]()
-    there = copy.deepcopy(here).to(NAME)
-    asked = {"methods": [*METHODS], "query": -1, "target": 5, "foil": 6}
-    ids, mask, other = (each.to(NAME) for each in (IDS, MASK, OTHER))
-    found = attributions(there, ids, attention_mask=mask, counterfactual=other, **asked)
-    expected = attributions(here, IDS, attention_mask=MASK, counterfactual=OTHER, **asked)
-    for method, scores in expected.items():
+    found = every_measure(copy.deepcopy(here).to(NAME), place)
+    for method, scores in every_measure(here, "cpu").items():
         agree(found[method], scores, method)
+
+
+def split(model: Any, first: str, last: str) -> Any:
+    """A copy of a Llama on two devices, with forwards that bring what they are given, as accelerate's do."""
+    model = copy.deepcopy(model).to(first)
+
+    def bringing(module: Any) -> Callable[..., Any]:
+        forward = module.to(last).forward
+
+        def brought(*given: Any, **named: Any) -> Any:
+            given, named = trees.tree_map_only(Tensor, lambda each: each.to(last), (given, named))
+            return forward(*given, **named)
+
+        return functools.wraps(forward)(brought)
+
+    for module in (model.model.layers[-1], model.model.norm, model.lm_head):
+        module.forward = bringing(module)
+    return model
+
+
+@pytest.mark.parametrize("devices", [("cpu", NAME), (NAME, "cpu")])
+def test_every_measure_of_a_model_on_two_devices(devices: tuple[str, str]) -> None:
+    here = MODELS["llama"]()
+    found = every_measure(split(here, *devices), "cpu")
+    for method, scores in every_measure(here, "cpu").items():
+        close = {"atol": 1e-4, "rtol": 1e-3, "equal_nan": True}
+        torch.testing.assert_close(found[method].cpu(), scores, **close, msg=method)
+
+
+@pytest.mark.parametrize("devices", [("cpu", NAME), (NAME, "cpu")])
+def test_rollout_of_a_model_on_two_devices(devices: tuple[str, str]) -> None:
+    here = MODELS["llama"]()
+    model, close = split(here, *devices), {"atol": 1e-4, "rtol": 1e-3}
+    for way in ({}, {"cumulative": True}, {"rows": [-1]}, {"rows": [-1], "cumulative": True}, {"sink": [0]}):
+        expected = rollout_of(here, IDS, MASK, **way)
+        torch.testing.assert_close(rollout_of(model, IDS, MASK, **way).cpu(), expected, **close)
+    options = {"max_new_tokens": 4, "do_sample": False, "sink": [0]}
+    one, other = (generate_with_rollout(each, IDS[:1], **options) for each in (model, here))
+    torch.testing.assert_close(one.matrix.cpu(), other.matrix, **close)
+    torch.testing.assert_close(raw_attention(model, one).matrix.cpu(), raw_attention(here, other).matrix)
+    streamed = [stream_with_rollout(each, IDS[:1], **options) for each in (model, here)]
+    for ours, theirs in zip(*streamed, strict=True):
+        torch.testing.assert_close(ours.row.cpu(), theirs.row, **close)
+
+
+def test_what_is_left_on_the_processor_is_brought() -> None:
+    here = MODELS["llama"]()
+    model, ids = copy.deepcopy(here).to(NAME), IDS[:1]
+    agree(
+        rollout_of(model, IDS, MASK, position_ids=MASK.cumsum(1)),
+        rollout_of(here, IDS, MASK, position_ids=MASK.cumsum(1)),
+    )
+    agree(attribute(model, ids[0], method="AttnLRP"), attribute(here, ids[0], method="AttnLRP"))
+    agree(METHODS["ALTI"](model, IDS, MASK), METHODS["ALTI"](here, IDS, MASK))
+    for how in ({}, {"written": 5}):
+        found, expected = (
+            span_attributions(each, ids[0], (6, 8), ["rollout", "AttnLRP"], **how) for each in (model, here)
+        )
+        for method, scores in expected.items():
+            agree(found[method], scores, method)
+    given = generate_with_rollout(model, ids, continuation=torch.tensor([5, 6]))
+    agree(given.matrix, generate_with_rollout(here, ids, continuation=torch.tensor([5, 6])).matrix)
+    agree(raw_attention(model, given).matrix, raw_attention(here, given).matrix)
+    questions = [Prompts(IDS, 8)]
+    assert torch.allclose(
+        learned_heads(model, questions).weights, learned_heads(here, questions).weights, atol=1e-3
+    )
+    agree(own().to(NAME)(IDS, MASK).logits.detach(), own()(IDS, MASK).logits.detach())
 
 
 @pytest.mark.parametrize("method", ["gradient norm", "integrated gradients", "blank-out"])
@@ -310,6 +389,44 @@ def test_a_translation_is_not_waited_for_at_every_token(towards_the_end: float) 
     assert sum(waited.values()) <= 4 + 30 // 8
 
 
+# ---- what pages print --------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[1]
+
+
+def printed(page: str, section: str) -> str:
+    """The Python of a section, or of all of a page."""
+    text = (ROOT / page).read_text()
+    text = text[text.index(section) :]
+    return "".join(
+        "".join(each.source for each in doctest.DocTestParser().get_examples(block))
+        if ">>>" in block
+        else block
+        for block in re.findall(r"^```py\w+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "section"),
+    [("README.md", ""), ("book/think.md", "## Find a needle"), ("book/related.md", "")],
+)
+def test_what_a_page_prints_runs_where_a_gpu_is(
+    page: str, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "long.txt").write_text("Once upon a time. " * 8)
+    monkeypatch.chdir(tmp_path)
+    loaded = []
+
+    def load(*_: Any, **__: Any) -> tuple[Any, Any]:
+        loaded.append(load_language_model("tiny-random", device=NAME))
+        return loaded[-1]
+
+    for module in (attnlib, looking):
+        monkeypatch.setattr(module, "load_language_model", load)
+    exec(printed(page, section), {})
+    assert loaded and all(next(model.parameters()).device.type == NAME for model, _ in loaded)
+
+
 # ---- the device itself -------------------------------------------------------------------------------
 
 
@@ -322,6 +439,7 @@ def test_mistakes_are_refused() -> None:
         "NumPy": lambda: x.numpy(),
         "the CPU's generator": lambda: torch.rand(3, device=NAME, generator=torch.Generator()),
         "whole numbers": lambda: x.long() @ x.long(),
+        "double precision": lambda: x.double(),
         "a model that stayed": lambda: torch.nn.Linear(3, 3)(x),
     }
     for name, mistake in mistakes.items():

@@ -33,10 +33,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnlib.attribution.prompts import Prompts, measure
+from attnlib.attribution.promises import hides_nothing_else
+from attnlib.attribution.prompts import Prompts, measure, refuse_no_numbers
 from attnlib.models.attention import AttentionCall, evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.attention.inputs import keys_hidden
+from attnlib.models.attention.interface import alone
 from attnlib.models.causal import is_causal
 
 Scores = Float[Tensor, "batch key"]
@@ -70,7 +72,8 @@ def context_cite(
 
     Raises:
         ValueError: there are no ablations; the query can see no token but itself; the model's kernel takes no
-            such mask; or it predicts no token.
+            such mask, or what is hidden still moves the model (tried on the first prompt); or it predicts no
+            token.
     """
     if ablations < 1:
         raise ValueError(f"ablations should be at least 1; got {ablations}")
@@ -113,7 +116,7 @@ def _fitted(
 ) -> Scores:
     """The scores that are fitted to each prompt's answers, in their tokens' places."""
     found = v.new_zeros(prompts.ids.shape)
-    found[:, seen] = torch.as_tensor(np.stack([fit(row) for row in v.double().cpu().numpy()])).to(v)
+    found[:, seen] = torch.as_tensor(np.stack([fit(row) for row in v.cpu().double().numpy()])).to(v)
     return found
 
 
@@ -154,19 +157,24 @@ def answers(
     ids, found = prompts.ids[:, :stop], list[Tensor]()
     gone = torch.zeros(len(kept), stop, dtype=torch.bool, device=ids.device)
     gone[:, seen] = torch.from_numpy(~kept).to(ids.device)
+    texts = torch.stack([ids[0], ids[0].roll(1)])
+    with alone(), evaluating(model):  # of this length: some choose where to look in long texts only
+        if message := hides_nothing_else(model, texts):
+            raise ValueError(message)
     with evaluating(model):
         aimed = prompts.aimed(logits_of(model, ids, start=prompts.query)[:, 0])
         for one in range(len(ids)):
             for some in gone.split(batch_size):
                 with keys_hidden(model, partial(_from_others, some)):
                     logits = logits_of(model, ids[one].expand(len(some), -1), start=prompts.query)[:, 0]
+                refuse_no_numbers(logits)
                 found.append(of(aimed.rows([one] * len(some)), logits))
     return torch.cat(found).view(len(ids), -1)
 
 
 def _from_others(gone: Bool[Tensor, "copy key"], call: AttentionCall) -> Bool[Tensor, "copy 1 query key"]:
     """Tokens that are gone see themselves, so that every query has a key; nobody else sees them."""
-    itself = torch.eye(gone.shape[1], dtype=torch.bool, device=gone.device)
+    itself = torch.eye(gone.shape[1], dtype=torch.bool, device=gone.device)[-call.query.shape[2] :]
     return (gone[:, None] & ~itself)[:, None]
 
 

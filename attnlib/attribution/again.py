@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.attribution.promises import alike
 from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.forward import first_position, logits_of, n_layers, refuse_recurrence
+from attnlib.models.attention.forward import first_position, logits_of, n_layers, refuse_other_mixing
 from attnlib.models.attention.inputs import every_layer, replace, set_visible
 from attnlib.models.attention.interface import implementations
 from attnlib.models.causal import is_causal
 from attnlib.models.transformer import Transformer
+from attnlib.undoing import scope
 
 Memory = dict[int, Any]
 """What a causal model's layers computed attention from, in a pass over some prompts: calls by module."""
@@ -74,7 +76,7 @@ def falls(
     ids, memory = prompts.ids[:, :stop], None
     with evaluating(model):
         if causal:
-            memory, logits = remembered(model, ids, prompts.query)
+            memory, logits = remembered(model, ids, prompts.query, changes_from)
         else:
             logits = logits_of(model, ids, start=prompts.query)[:, 0]
         aimed = prompts.aimed(logits)
@@ -100,14 +102,17 @@ def places(tokens: Int[Tensor, " copy"], length: int, stop: int) -> Bool[Tensor,
 
 @torch.no_grad()
 def remembered(
-    model: Any, input_ids: Int[Tensor, "batch token"], query: int
+    model: Any, input_ids: Int[Tensor, "batch token"], query: int, changes_from: int = 0
 ) -> tuple[Memory | None, Float[Tensor, "batch vocabulary"]]:
     """The logits at the query, and what the pass computed them from; None of models that cannot go on.
+
+    Whether a model can is tried on these prompts, with nothing disturbed.
 
     Args:
         model: causal; in evaluation mode.
         input_ids: of one length, without padding.
         query: a position.
+        changes_from: the first from which on it is to go on.
     """
     memory: Memory = {}
     if not _has_positions(model):
@@ -115,10 +120,52 @@ def remembered(
     with every_layer(model, memory.__setitem__, needed=False):
         logits = logits_of(model, input_ids, start=query)[:, 0]
     plain = all(call.knows_mask and call.bias is None for call in memory.values())
-    return memory if plain and len(memory) == n_layers(model) else None, logits
+    goes_on = plain and len(memory) == n_layers(model)
+    for start in {(changes_from + query + 1) // 2, query} if goes_on else ():
+        goes_on = goes_on and _goes_on_alike(model, memory, input_ids, start, query, logits)
+    return memory if goes_on and _looks_alike(model, memory, input_ids) else None, logits
 
 
-@contextmanager
+def _goes_on_alike(
+    model: Any,
+    memory: Memory,
+    input_ids: Int[Tensor, "batch token"],
+    start: int,
+    query: int,
+    logits: Float[Tensor, "batch vocabulary"],
+) -> bool:
+    """Whether the first prompt, gone on with from a position, comes to the logits of the whole pass."""
+    try:
+        with going_on(model, memory, 0, start, 1) as inputs:
+            found = logits_of(model, input_ids[:1, start:], start=query - start, **inputs)[:, 0]
+    except Exception:
+        return False  # whatever a model makes of fewer queries than keys
+    return alike(found, logits[:1])
+
+
+def _looks_alike(model: Any, memory: Memory, input_ids: Int[Tensor, "batch token"]) -> bool:
+    """Whether where queries may look does not depend on the text, which a disturbance changes."""
+    if all(map(_same_everywhere, memory.values())):
+        return True
+    other: Memory = {}
+    with every_layer(model, other.__setitem__, needed=False):
+        logits_of(model, input_ids[:1].roll(1, 1), start=input_ids.shape[1] - 1)
+    pairs = [(call.mask, other[at].mask) for at, call in memory.items()]
+    return all(one is two is None or torch.equal(_of(one, 0), two) for one, two in pairs)
+
+
+def _same_everywhere(call: Any) -> bool:
+    """Whether a mask only says how far back a query may look."""
+    mask = call.mask
+    if mask is None:
+        return True
+    if mask.is_floating_point() and bool((mask[call.visible()] != 0).any()):
+        return False
+    visible = call.visible()
+    return bool((visible[..., 1:, 1:] == visible[..., :-1, :-1]).all())
+
+
+@scope
 def going_on(
     model: nn.Module, memory: Memory | None, row: int, start: int, copies: int
 ) -> Iterator[dict[str, Tensor]]:
@@ -160,7 +207,7 @@ def _of(mask: Tensor, row: int) -> Tensor:
 def _has_positions(model: Any) -> bool:
     """Whether a model takes positions, and knows of earlier tokens by keys and values only."""
     try:
-        refuse_recurrence(model)
+        refuse_other_mixing(model)
     except ValueError:
         return False
     if isinstance(model, Transformer):

@@ -19,10 +19,12 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnlib.models.attention.interface import attention_modules
+from attnlib.models.devices import device_of
 from attnlib.models.transformer import Layer, Transformer
 
 Stream = Float[Tensor, "batch token width"]
@@ -100,12 +102,12 @@ def anatomies(model: nn.Module) -> list[Anatomy]:
 
 
 def _own(layer: Layer) -> Anatomy:
-    attention, out = layer.attention, layer.attention.out
+    attention, (weight, bias) = layer.attention, _matrix(layer, layer.attention.out)
     if layer.pre:
         inner = _chain(layer.ff_norm, layer.feed_forward)
-        return Anatomy(layer, attention, out.weight.T, out.bias, inner)
+        return Anatomy(layer, attention, weight, bias, inner)
     norms = {"on_sum": layer.attention_norm, "on_output": layer.ff_norm}
-    return Anatomy(layer, attention, out.weight.T, out.bias, layer.feed_forward, **norms)
+    return Anatomy(layer, attention, weight, bias, layer.feed_forward, **norms)
 
 
 def _hugging_face(layer: Any, attention: Any) -> Anatomy:
@@ -119,21 +121,41 @@ def _hugging_face(layer: Any, attention: Any) -> Anatomy:
             f"The model's layers, of type {type(layer).__name__}, are made of parts that are not understood "
             f"({', '.join(sorted(has))}). Those of {', '.join(KINDS)} and of an attnlib Transformer are."
         )
-    out = getattr(attention, names.projection)
-    transposed = type(out).__name__ == "Conv1D"  # of transformers.pytorch_utils
-    if not (transposed or isinstance(out, nn.Linear)):
-        raise ValueError(
-            f"The output projection of the model's attention, of type {type(out).__name__}, is not "
-            "understood. It should be a torch.nn.Linear, or a Conv1D of transformers."
-        )
+    weight, bias = _matrix(layer, getattr(attention, names.projection))
     return Anatomy(
         layer,
         attention,
-        out.weight if transposed else out.weight.T,
-        out.bias,
+        weight,
+        bias,
         _chain(*(getattr(layer, name) for name in names.feed_forward)),
         on_attention=None if names.on_attention is None else getattr(layer, names.on_attention),
     )
+
+
+@torch.no_grad()
+def _matrix(
+    layer: nn.Module, out: Any
+) -> tuple[Float[Tensor, "head_channel width"], Float[Tensor, " width"] | None]:
+    """The weight and the bias of a layer's output projection.
+
+    Where they are offloaded or quantised, they are what it makes of the unit vectors, and of nothing.
+
+    Raises:
+        ValueError: it is of another kind.
+    """
+    transposed = type(out).__name__ == "Conv1D"  # of transformers.pytorch_utils
+    if not (transposed or isinstance(out, nn.Linear)):
+        raise ValueError(
+            f"The output projection of the model's attention, of type {type(out).__module__}."
+            f"{type(out).__name__}, is not understood. It should be a torch.nn.Linear, or a Conv1D of "
+            "transformers."
+        )
+    if out.weight.is_floating_point() and out.weight.device.type != "meta":
+        return out.weight if transposed else out.weight.T, out.bias
+    dtype = next((each.dtype for each in layer.parameters() if each.is_floating_point()), torch.float32)
+    units = torch.eye(out.nx if transposed else out.in_features, dtype=dtype, device=device_of(out))
+    bias = out(torch.zeros_like(units[:1]))[0]
+    return out(units) - bias, None if out.bias is None else bias
 
 
 def _chain(*modules: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -97,7 +97,7 @@ def one_pass(
 
     def keep(call: AttentionCall) -> Generator[Wanted, Product, None]:
         mean, _ = yield Wanted()
-        layers.append(mean)
+        layers.append(mean.to(prompts.ids.device))  # a model may be split over several
 
     logits = watched_pass(model, [keep], prompts.ids, logits_from=logits_from)
     attention = torch.stack(layers, 1)
@@ -190,10 +190,11 @@ def over_null(attention: Attention, query: int, sink: Sequence[int] | None = Non
     Raises:
         ValueError: attention is not causal.
     """
+    found = rolled(attention, query, sink)
     if bool(attention.triu(1).any()):
         raise ValueError("The null model looks at earlier tokens only, and this model at later ones, too.")
     null = uniform_causal_rollout(attention.shape[-1], attention.shape[1], rows=[query], sink=sink)
-    return null_ratio(rolled(attention, query, sink), null.expand(len(attention), -1))
+    return null_ratio(found, null.expand(len(attention), -1))
 
 
 def flow(attention: Attention, query: int) -> Scores:

@@ -89,7 +89,8 @@ def value_weighted(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch k
 def mean_value_weighted(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
     """The mean over layers of value-weighted attention; see `value_weighted`."""
     layers = parts_of(model, prompts.ids, check=prompts.query)
-    return torch.stack([lengths(layer, prompts.query) for layer in layers]).mean(0)
+    found = [lengths(layer, prompts.query).to(prompts.ids.device) for layer in layers]
+    return torch.stack(found).mean(0)
 
 
 @measure
@@ -185,15 +186,16 @@ def alti_logit(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]
             norms are linear.
     """
     layers, query = parts_of(model, prompts.ids, check=prompts.query), prompts.query
-    with rules(model):
+    with rules(model, len(layers)):
         _, gradient = slope(model, prompts, len(layers), of=Prompts.margin)
     direction, needed, found = gradient[:, [query]], _needed(layers, query), None
     with torch.no_grad(), evaluating(model):
         while layers:
             layer = layers.pop()
-            here, direction = layer.led_down(direction, query)
+            here, direction = layer.led_down(direction.to(layer.stream.device), query)
             to_logit = _along(layer, here, query)
             if found is not None:
+                found = found.to(to_logit.device)
                 to_logit = to_logit + found[:, :, needed] @ shares(layer, needed, alti_rows)
             found = to_logit
     assert found is not None
@@ -321,7 +323,8 @@ def followed_down(layers: list[LayerParts], query: int, rows: Rows) -> Float[Ten
     needed = _needed(layers, query)
     found = shares(layers.pop(), slice(query, query + 1), rows)
     while layers:
-        found = found[..., needed] @ shares(layers.pop(), needed, rows)
+        below = shares(layers.pop(), needed, rows)
+        found = found[..., needed].to(below.device) @ below
     return found[:, 0]
 
 

@@ -37,10 +37,17 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.attribution.again import Copies, falls, places
+from attnlib.attribution.promises import (
+    alike,
+    hands_gradients_on,
+    hides_nothing_else,
+    hold,
+    reads_nothing_else,
+)
 from attnlib.attribution.prompts import Prompts, check_token, measure
 from attnlib.attribution.stream import passing, slope, stream_of
 from attnlib.models.attention import AttentionCall, evaluating
@@ -68,7 +75,7 @@ def blank_out(
 
     `batch_size` prompts run at once; in causal models that keep keys and values, from those of the tokens
     before the first of them that differs, which are computed once: about half the operations of a forward
-    pass per token.
+    pass per token. (Whether a model's cache can be gone on from so is tried on each prompt.)
 
     Args:
         model: any that scores the next token at every position.
@@ -93,27 +100,30 @@ def blank_out(
         logits = logits_of(model, ids, start=prompts.query)[:, 0]
         aimed = prompts._replace(ids=ids).aimed(logits)
         whole = aimed.score(logits)
+        cached = causal and _goes_on_from_its_cache(model, ids[:1], prompts.query, logits[:1])
         scores = whole.new_zeros(prompts.ids.shape)
         for one in range(len(ids)):
-            without = _without_each(model, causal, aimed.rows([one]), replacement, batch_size)
+            without = _without_each(model, cached, aimed.rows([one]), replacement, batch_size)
             scores[one, : ids.shape[1]] = whole[one] - without
     return scores
 
 
 def _without_each(
-    model: Any, causal: bool, prompt: Prompts, replacement: int | None, batch_size: int
+    model: Any, cached: bool, prompt: Prompts, replacement: int | None, batch_size: int
 ) -> Float[Tensor, " token"]:
     """The score of one prompt without each of its tokens."""
     known = inspect.signature(model.forward).parameters
     n, device = prompt.ids.shape[1], prompt.ids.device
-    places, start = torch.arange(n, device=device), first_position(model)
+    places = torch.arange(n, device=device)
+    # where nothing is left out, nor computed before, the model's own positions are right
+    first = first_position(model) if "position_ids" in known and (cached or replacement is None) else None
     left_out = places if replacement is not None else places[places != prompt.query]
     past, shared, parts = None, 0, list[Tensor]()  # the cache of the first `shared` tokens
     for some in left_out.split(batch_size):
-        if causal and "past_key_values" in known and (first := int(some[0])):
-            block = prompt.ids[:, shared:first]
+        if cached and (before := int(some[0])):
+            block = prompt.ids[:, shared:before]
             past = model(input_ids=block, past_key_values=past, use_cache=True).past_key_values
-            shared = first
+            shared = before
         given = prompt.rows([0] * len(some))
         ids, place, at = given.ids, places.expand(len(some), -1), prompt.query - n
         if replacement is None:
@@ -122,12 +132,9 @@ def _without_each(
             at = at + (some > prompt.query).long()  # what is left out behind the query moves it up
         else:
             ids = ids.scatter(1, some[:, None], replacement)
-        inputs: dict[str, Any] = (
-            {"position_ids": start + place[:, shared:]} if "position_ids" in known else {}
-        )
+        inputs: dict[str, Any] = {} if first is None else {"position_ids": first + place[:, shared:]}
         if past is not None:
-            inputs["past_key_values"] = copy.deepcopy(past)
-            inputs["past_key_values"].batch_repeat_interleave(len(ids))
+            inputs["past_key_values"] = _copies(past, len(ids))
         # with a mask given, a gap in the positions is not taken for the border of two packed prompts
         mask = None if isinstance(model, Transformer) else torch.ones_like(ids)
         logits = logits_of(model, ids[:, shared:], mask, max(0, prompt.query - 1 - shared), **inputs)
@@ -135,6 +142,37 @@ def _without_each(
     scores = torch.full((n,), torch.nan, dtype=parts[0].dtype, device=device)
     scores[left_out] = torch.cat(parts)
     return scores
+
+
+def _copies(past: Any, count: int) -> Any:
+    """A cache of one prompt as one of so many of the same, which may grow."""
+    past = copy.deepcopy(past)
+    past.batch_repeat_interleave(count)
+    return past
+
+
+def _goes_on_from_its_cache(
+    model: Any, ids: Int[Tensor, "1 token"], query: int, logits: Float[Tensor, "1 vocabulary"]
+) -> bool:
+    """Whether a prompt, gone on with from copies of its own cache, comes to the logits of the whole pass."""
+    known, n = inspect.signature(model.forward).parameters, ids.shape[1]
+    if "past_key_values" not in known:
+        return False
+    for start in {(query + 1) // 2, query} - {0}:
+        inputs: dict[str, Any] = {}
+        if "position_ids" in known:
+            places = torch.arange(start, n, device=ids.device) + first_position(model)
+            inputs["position_ids"] = places.expand(2, -1)
+        try:
+            past = model(input_ids=ids[:, :start], use_cache=True).past_key_values
+            inputs["past_key_values"] = _copies(past, 2)
+            mask = torch.ones_like(ids).expand(2, -1)
+            found = logits_of(model, ids[:, start:].expand(2, -1), mask, query - start, **inputs)[:, 0]
+        except Exception:  # whatever a model keeps instead of keys and values, and makes of it
+            return False
+        if not alike(found, logits.expand_as(found)):
+            return False
+    return True
 
 
 @measure
@@ -158,7 +196,7 @@ def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch
 
     def disturbed(copies: Copies) -> AbstractContextManager[None]:
         def weaker(query: Tensor, key: Tensor, value: Tensor) -> Inputs:  # q . (1 - f) k = (1 - f) q . k
-            there = places(copies.tokens, key.shape[2], copies.stop).to(key.dtype)
+            there = places(copies.tokens, key.shape[2], copies.stop).to(key)
             return query, key * (1 - suppression * there)[:, None, :, None], value
 
         return inputs_changed(model, weaker)
@@ -177,21 +215,23 @@ def attention_knockout(
         prompts: what is asked.
         queries: who cannot look at token `k`: the "query" where the prediction is made (what it learns of `k`
             from other tokens stays; its own key, too, can be hidden from it); or "all" but `k` itself: in a
-            causal model that is blank-out, unless a window is shorter than the prompt.
+            causal model that is blank-out, unless a window is shorter than the prompt. A model that chooses
+            by the text where to look (DeepSeek V3.2) may have chosen `k` all the same, and sees a key less.
         batch_size: how many tokens at once; memory goes with it.
 
     Returns:
         Positive for tokens that speak for the target.
 
     Raises:
-        ValueError: the query can see no token but itself; the model's kernel takes no such mask; or it
-            predicts no token.
+        ValueError: the query can see no token but itself; the model's kernel takes no such mask, or what is
+            hidden still moves the model (tried once, on a short text); or it predicts no token.
     """
     if queries not in ("query", "all"):
         raise ValueError(f'queries should be "query" or "all"; got {queries!r}')
     causal = is_causal(model)
     if prompts.ids.shape[1] < 2 or (causal and not prompts.query):
         raise ValueError("attention knockout needs at least 2 tokens, one to hide and one to see. Got one.")
+    hold(model, hides_nothing_else)
     asking = prompts.ids.new_tensor([prompts.query])
 
     def disturbed(copies: Copies) -> AbstractContextManager[None]:
@@ -220,16 +260,20 @@ def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, b
         batch_size: how many tokens at once; memory goes with it.
 
     Raises:
-        ValueError: there is no counterfactual, or no such layer; or the model predicts no token.
+        ValueError: there is no counterfactual, or no such layer; the model predicts no token; or, for layer
+            0, it reads tokens by more than their embeddings (tried once, on a short text).
     """
     other = prompts.otherwise("activation patching")
+    if not layer:
+        hold(model, reads_nothing_else)
     there, _ = stream_of(model, torch.cat([prompts.ids, other]), prompts.query, layer)
     clean, patch = there.chunk(2)
 
     def disturbed(copies: Copies) -> AbstractContextManager[None]:
         def patched(stream: Tensor) -> Tensor:
-            at = torch.arange(len(stream), device=stream.device), copies.tokens - copies.start
-            return stream.index_put(at, patch[copies.prompt, copies.tokens])
+            tokens = copies.tokens.to(stream.device)
+            at = torch.arange(len(stream), device=stream.device), tokens - copies.start
+            return stream.index_put(at, patch[copies.prompt, tokens])
 
         return passing(model, patched, layer)
 
@@ -238,8 +282,15 @@ def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, b
 
 @measure
 def attribution_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0) -> Scores:
-    """Attribution patching, in nats; arguments and errors as in `activation_patching`."""
+    """Attribution patching, in nats; arguments and errors as in `activation_patching`.
+
+    Raises:
+        ValueError: also as in `gradient_x_embedding`.
+    """
     other = prompts.otherwise("attribution patching")
+    hold(model, hands_gradients_on)
+    if not layer:
+        hold(model, reads_nothing_else)
     clean, gradient = slope(model, prompts, layer)
     patch, _ = stream_of(model, other, prompts.query, layer)
     return (gradient * (clean - patch)).sum(-1)

@@ -24,17 +24,28 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnlib.attribution.promises import hands_gradients_on, hold
 from attnlib.attribution.prompts import Prompts, check_token, measure
-from attnlib.attribution.stream import embedding_of, passing, slope, stream_of
-from attnlib.models.attention import evaluating
+from attnlib.attribution.stream import (
+    Stream,
+    differentiating,
+    embedding_of,
+    gradient_of,
+    passing,
+    slopes,
+    stream_of,
+)
 from attnlib.models.attention.forward import logits_of
+
+Scores = Float[Tensor, "batch key"]
 
 
 @measure
@@ -42,10 +53,10 @@ def gradient_x_embedding(model: nn.Module, prompts: Prompts) -> Float[Tensor, "b
     """Gradient x embedding, in nats; positive for tokens that speak for the target.
 
     Raises:
-        ValueError: the model has no embedding of its input tokens, or predicts none.
+        ValueError: the model has no embedding of its input tokens, or predicts none; or a part of it hands no
+            gradients on, as quantised ones may (tried once, on a short text).
     """
-    embedded, gradient = slope(model, prompts)
-    return (gradient * embedded).sum(-1)
+    return _slopes(model, prompts.ids, [prompts], _along)[0]
 
 
 @measure
@@ -57,7 +68,29 @@ def gradient_norm(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch ke
     Raises:
         ValueError: as in `gradient_x_embedding`.
     """
-    return slope(model, prompts)[1].norm(dim=-1)
+    return _slopes(model, prompts.ids, [prompts], _size)[0]
+
+
+def _along(embedded: Stream, gradient: Stream) -> Scores:
+    return (gradient * embedded).sum(-1)
+
+
+def _size(embedded: Stream, gradient: Stream) -> Scores:
+    return gradient.norm(dim=-1)
+
+
+def _slopes(
+    model: nn.Module,
+    ids: Int[Tensor, "batch token"],
+    asked: Sequence[Prompts],
+    read: Callable[[Stream, Stream], Scores],
+) -> list[Scores]:
+    hold(model, hands_gradients_on)
+    return [read(*found) for found in slopes(model, ids, asked)]
+
+
+gradient_x_embedding.of_text = partial(_slopes, read=_along)  # type: ignore[attr-defined]
+gradient_norm.of_text = partial(_slopes, read=_size)  # type: ignore[attr-defined]
 
 
 @measure
@@ -85,6 +118,7 @@ def integrated_gradients(
     """
     if steps < 1:
         raise ValueError(f"steps should be at least 1; got {steps}")
+    hold(model, hands_gradients_on)
     ids, count = prompts.ids.clone(), len(prompts.ids)
     embedded, logits = stream_of(model, ids, prompts.query)
     start = torch.zeros_like(embedded[:1, :1])
@@ -103,13 +137,13 @@ def integrated_gradients(
     for some in points.split(batch_size):
         step, row = some // count, some % count
         point = (start + nodes[step, None, None] * away[row]).to(away.dtype).requires_grad_()
-        with torch.enable_grad(), evaluating(model), passing(model, partial(_instead, point)):
+        with differentiating(model), passing(model, partial(_instead, point)):
             logits = logits_of(model, ids[row], start=prompts.query)[:, 0]
             score = aimed.rows(row.tolist()).score(logits).sum()
-            (gradient,) = torch.autograd.grad(score, point)
+            gradient = gradient_of(model, score, point)
         mean.index_add_(0, row, weights[step, None, None] * gradient.to(mean.dtype))
     return (mean * away).sum(-1)
 
 
 def _instead(point: Tensor, embedded: Tensor) -> Tensor:
-    return point
+    return point.clone()  # which some models go on to change in place

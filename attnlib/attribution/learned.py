@@ -28,6 +28,8 @@ from attnlib.attribution.ablating import answers, halves, players
 from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.models.attention import AttentionCall
 from attnlib.models.attention.forward import check_prompt, watched_pass
+from attnlib.models.devices import brought
+from attnlib.options import plain_options
 
 
 @torch.no_grad()
@@ -42,10 +44,11 @@ def attention_of_heads(model: nn.Module, prompts: Prompts) -> Float[Tensor, "bat
     rows = list[Tensor]()
     for call in calls:
         low, high = call.keys_of(at.start, at.stop)
-        rows.append(pad(call.changed_rows(at)[:, :, 0], (low, n - high)))
+        rows.append(pad(call.changed_rows(at)[:, :, 0], (low, n - high)).to(prompts.ids.device))
     return torch.cat(rows, 1)
 
 
+@plain_options
 def learned_heads(
     model: nn.Module,
     questions: Iterable[Prompts],
@@ -74,10 +77,11 @@ def learned_heads(
     squares, products = 0.0, 0.0
     for some in questions:
         check_prompt(model, some.ids, None)
+        some = Prompts(*brought(model, *some))
         seen = players(model, some)
         kept = halves(ablations, len(seen), seed)
-        heads = attention_of_heads(model, some)[:, :, seen].double().cpu().numpy()
-        for row, v in zip(heads, answers(model, some, seen, kept).double().cpu().numpy(), strict=True):
+        heads = attention_of_heads(model, some)[:, :, seen].cpu().double().numpy()
+        for row, v in zip(heads, answers(model, some, seen, kept).cpu().double().numpy(), strict=True):
             if v.std() > 1e-9 * np.abs(v).max():
                 sums = kept @ row.T
                 sums = sums - sums.mean(0)

@@ -8,6 +8,7 @@ taken as linear, each in its own way:
     norm              y = w (x - mean x) / c + b, with c, the deviation or root mean square, a constant
     activation        y = c x, with c = f(x) / x a constant
     product of two    y = u v: half of the gradient to each of `u` and `v`
+    share             a constant: a sigmoid, the weights of chosen experts
     softmax           its gradient (a Taylor expansion whose bias is left out)
 
 (products of two: a gate and what it gates, attention and values, queries and keys), and token `k` gets
@@ -15,8 +16,9 @@ taken as linear, each in its own way:
 queries and keys get nothing, values all: "LRP, attention held constant" (the attention part of CP-LRP).
 
 With attention held constant all is linear, and a model without biases hands on everything: its tokens' scores
-sum to the logit. Where there are biases, or position embeddings, they get their share, and AttnLRP's softmax
-keeps or adds some. What a model computes beside these operations is differentiated as it is.
+sum to the logit. Where biases, position embeddings or other constants are added, they get their share, and
+AttnLRP's softmax keeps or adds some. What a model computes beside these operations is differentiated as it
+is. Whether everything is handed on is tried once per model, on a short text, the share of constants counted.
 
 LRP is defined of logits: without a foil, the target's logit is explained, not its log probability. With one
 the two are the same.
@@ -32,21 +34,27 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.autograd import Function
-from torch.utils.hooks import RemovableHandle
 
+from attnlib.attribution.linearised import linearised, scaled
+from attnlib.attribution.promises import (
+    alike,
+    half_of_digits,
+    hands_gradients_on,
+    hold,
+    predicting,
+    reads_nothing_else,
+)
 from attnlib.attribution.prompts import Prompts, measure
-from attnlib.attribution.stream import in_this_thread, slope
-from attnlib.models.attention.forward import n_layers
+from attnlib.attribution.stream import differentiating, passing, slopes
+from attnlib.models.attention.forward import logits_of
 from attnlib.models.attention.inputs import Inputs, inputs_changed
-from attnlib.models.transformer import Layer
+from attnlib.undoing import scope
 
 Scores = Float[Tensor, "batch key"]
 
@@ -56,27 +64,34 @@ def attn_lrp(model: nn.Module, prompts: Prompts) -> Scores:
     """AttnLRP, in units of the logit; positive for tokens that speak for the target.
 
     Raises:
-        ValueError: the model's attention or activations are not found where the rules need them; or as in
+        ValueError: the model's attention does not go through the interface; the rules do not hand on all of a
+            logit of it, or change it; it reads tokens by more than their embeddings; or as in
             `gradient_x_embedding`.
     """
-    return _relevance(model, prompts, _products)
+    return _relevance(model, prompts.ids, [prompts], _products)[0]
 
 
 @measure
 def attention_constant_lrp(model: nn.Module, prompts: Prompts) -> Scores:
     """LRP with attention held constant; as `attn_lrp`."""
-    return _relevance(model, prompts, _weighted_sum)
+    return _relevance(model, prompts.ids, [prompts], _weighted_sum)[0]
 
 
-def _relevance(model: nn.Module, prompts: Prompts, attention: Callable[..., Inputs]) -> Scores:
+def _relevance(
+    model: nn.Module,
+    ids: Int[Tensor, "batch token"],
+    asked: Sequence[Prompts],
+    attention: Callable[..., Inputs],
+) -> list[Scores]:
+    hold(model, reads_nothing_else)
     with rules(model), inputs_changed(model, attention):
-        embedded, gradient = slope(model, prompts, of=Prompts.margin)
-    return (embedded * gradient).sum(-1)
+        found = slopes(model, ids, asked, of=Prompts.margin)
+    return [(embedded * gradient).sum(-1) for embedded, gradient in found]
 
 
 def _products(query: Tensor, key: Tensor, value: Tensor) -> Inputs:
     """Attention as two products: `A V` hands half to `A`, and `Q K^T` half of that to each."""
-    return _scaled(query, 1 / 4), _scaled(key, 1 / 4), _scaled(value, 1 / 2)
+    return scaled(query, 1 / 4), scaled(key, 1 / 4), scaled(value, 1 / 2)
 
 
 def _weighted_sum(query: Tensor, key: Tensor, value: Tensor) -> Inputs:
@@ -84,100 +99,54 @@ def _weighted_sum(query: Tensor, key: Tensor, value: Tensor) -> Inputs:
     return query.detach(), key.detach(), value
 
 
-def _scaled(x: Tensor, share: float) -> Tensor:
-    """`x`, to which a share of the gradient goes back."""
-    if x.requires_grad:
-        x.register_hook(lambda gradient: share * gradient)
-    return x
+attn_lrp.of_text = partial(_relevance, attention=_products)  # type: ignore[attr-defined]
+attention_constant_lrp.of_text = partial(_relevance, attention=_weighted_sum)  # type: ignore[attr-defined]
 
 
-class _InProportion(Function):
-    """`y`, as a constant times `x`, element by element."""
+@scope
+def rules(model: nn.Module, layer: int = 0) -> Iterator[None]:
+    """This thread's passes of the model have the backward pass of norms, activations and gates.
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward((y / x).nan_to_num_())  # f(0) = 0: what is 0 has no relevance to hand on
-        return y.view_as(y)
+    Args:
+        model: any that computes the same inside, and hands relevance on, from its logits to a place in the
+            stream and to what it adds on the way (see the module): as tried on a short text.
+        layer: the place, as in `attnlib.attribution.stream`.
 
-    @staticmethod
-    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient[0] * ctx.saved_tensors[0], None
-
-
-class _LayerNorm(Function):
-    """`y = w (x - mean x) / c + b`, with `c` a constant."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, norm: Any) -> Tensor:
-        y, _, inverse = torch.native_layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-        ctx.save_for_backward(inverse if norm.weight is None else inverse * norm.weight.detach())
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
-        scaled = gradient[0] * ctx.saved_tensors[0]
-        return scaled - scaled.mean(-1, keepdim=True), None
-
-
-@contextmanager
-def rules(model: nn.Module) -> Iterator[None]:
-    """This thread's passes of the model have the backward pass of norms, activations and gates."""
-    activations = 0
-    with ExitStack() as hooks:
-        for module in model.modules():
-            activations += isinstance(module, Layer) or _is_activation(module)
-            if isinstance(module, Layer):
-                for handle in _own_activation(module):
-                    hooks.enter_context(handle)
-            elif isinstance(module, nn.LayerNorm):
-                hooks.enter_context(_hooked(module, lambda norm, x, y: _LayerNorm.apply(x, norm)))
-            elif _is_activation(module) or "RMSNorm" in type(module).__name__:
-                # x by a constant, channel by channel
-                hooks.enter_context(_hooked(module, lambda _, x, y: _InProportion.apply(x, y)))
-            for factor in _gate(module):
-                hooks.enter_context(_hooked(factor, lambda _, x, y: _scaled(y, 1 / 2)))
-        if activations < (n_layers(model) or 1):
-            raise ValueError(
-                f"{type(model).__name__} has {n_layers(model)} layers, but {activations} activation "
-                "functions that are modules of torch.nn or transformers.activations: LRP knows no others."
-            )
+    Raises:
+        ValueError: it does not.
+    """
+    hold(model, hands_gradients_on)
+    hold(model, partial(_lost, layer), (_lost, layer))
+    with linearised(model):
         yield
 
 
-def _is_activation(module: nn.Module) -> bool:
-    of_torch = isinstance(module, nn.ReLU | nn.GELU | nn.SiLU | nn.Tanh)
-    return of_torch or type(module).__module__ == "transformers.activations"
+def _lost(layer: int, model: nn.Module, texts: Int[Tensor, "2 token"]) -> str | None:
+    """What is wrong with the relevance of a text's last logit, with attention held constant."""
+    at, stream, constants = predicting(model, texts.shape[1]), list[Tensor](), list[Tensor]()
 
+    def leaf(x: Tensor) -> Tensor:
+        stream.append(x.detach().requires_grad_())
+        return stream[0].clone()
 
-def _gate(module: Any) -> list[nn.Module]:
-    """The projections whose outputs are multiplied (with an activation between, which changes nothing)."""
-    names = ["gate_up_proj"] if hasattr(module, "gate_up_proj") else ["gate_proj", "up_proj"]
-    factors = [getattr(module, name) for name in names if hasattr(module, name)]
-    if not all(isinstance(factor, nn.Module) for factor in factors):
-        raise ValueError(
-            f"{type(module).__name__} multiplies with weights of its own (those of experts, say): LRP's rule "
-            "for gates knows projections that are modules."
-        )
-    return factors if len(factors) == len(names) else []
-
-
-def _own_activation(layer: Layer) -> tuple[RemovableHandle, RemovableHandle]:
-    """A `Layer`'s activation is a function: what goes into it and what comes out is seen beside it."""
-    given = list[Tensor]()
-
-    def before(up: nn.Module, x: Any, y: Tensor) -> None:
-        given.append(y)
-
-    def after(down: nn.Module, x: tuple[Tensor]) -> Tensor:
-        return _InProportion.apply(given.pop(), x[0])
-
+    instead = 'Take a measure that differentiates it as it is, such as "gradient x embedding".'
+    expected = logits_of(model, texts[:1], start=at)[0, 0]
+    try:
+        with differentiating(model), passing(model, leaf, layer):
+            with linearised(model, constants), inputs_changed(model, _weighted_sum):
+                logits = logits_of(model, texts[:1].clone(), start=at)[0, 0]
+            leaves = [stream[0], *constants]
+            gradients = torch.autograd.grad(logits.max(), leaves, allow_unused=True)
+    except RuntimeError as error:
+        return f"LRP's rules cannot be applied to {type(model).__name__} ({error}). {instead}"
+    if not alike(logits, expected):
+        return f"{type(model).__name__} computes other logits inside LRP's rules. {instead}"
+    parts = [(x * g)[g != 0] for x, g in zip(leaves, gradients, strict=True) if g is not None]
+    relevance = torch.cat([part.cpu().double() for part in parts])
+    if abs(relevance.sum() - logits.max().cpu()) <= half_of_digits(logits) * relevance.abs().sum():
+        return None
+    logit, found = float(logits.max()), float(relevance.sum())
     return (
-        layer.up.register_forward_hook(in_this_thread(before)),
-        layer.down.register_forward_pre_hook(in_this_thread(after)),
+        f"LRP's rules do not describe {type(model).__name__}: of a logit of {logit:.3g} on a short text they "
+        f"hand on {found:.3g} to its tokens and what is added on the way, such as biases. {instead}"
     )
-
-
-def _hooked(module: nn.Module, rule: Callable[[Any, Tensor, Tensor], Tensor]) -> RemovableHandle:
-    """In this thread, `rule(module, input, output)` in place of the module's output."""
-    hook = in_this_thread(lambda module, given, output: rule(module, given[0], output))
-    return module.register_forward_hook(hook)

@@ -19,17 +19,15 @@ References:
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from attnlib.attribution.anatomy import Anatomy, anatomies, first
-from attnlib.attribution.stream import in_this_thread
+from attnlib.attribution.stream import Hook, hooked
 from attnlib.models.attention.call import AttentionCall
 from attnlib.models.attention.forward import watched_pass
 from attnlib.models.base import evaluating
@@ -55,10 +53,13 @@ class Linear(NamedTuple):
 
     @classmethod
     def of(cls, norm: nn.Module | None, at: Float[Tensor, "batch token width"]) -> Linear:
-        """A norm at these vectors; of None, the identity. Any but a LayerNorm is taken for an RMSNorm."""
+        """A norm at these vectors; of None, the identity. Any but a LayerNorm is taken for an RMSNorm.
+
+        Where that is wrong, `LayerParts.check` finds it.
+        """
         if norm is None:
             return cls()
-        if isinstance(norm, nn.LayerNorm):
+        if isinstance(norm, nn.LayerNorm) and type(norm).forward is nn.LayerNorm.forward:
             gain = 1.0 if norm.weight is None else norm.weight
             scale = (at.var(-1, keepdim=True, correction=0) + norm.eps).rsqrt()
             return cls(gain, True, scale, 0.0 if norm.bias is None else norm.bias)
@@ -101,6 +102,8 @@ class LayerParts:
         output: Float[Tensor, "batch token width"],
     ) -> None:
         self.anatomy, self.call = anatomy, call
+        device = call.query.device  # of the layer, where a model is split over several
+        stream, attended, output = (each.to(device) for each in (stream, attended, output))
         self.stream, self.attended, self.output = (each.to(call.dtype) for each in (stream, attended, output))
         self.after_attention = anatomy.after_attention(stream, attended).to(call.dtype)
         self._inner = Linear.of(anatomy.on_attention, self.attended)
@@ -136,12 +139,14 @@ class LayerParts:
         return self._outer.scale * self._outer.shape(inner) + self._outer.bias
 
     def keys(self, queries: slice) -> slice:
-        """All keys that any of these queries may look at lie in here."""
-        return slice(*self.call.keys_of(queries.start, queries.stop))
+        """All keys that any of these queries may look at lie in here, and the queries' own."""
+        first, stop = self.call.keys_of(queries.start, queries.stop)
+        return slice(min(first, queries.start), max(stop, queries.stop))
 
     def attention(self, queries: slice) -> Float[Tensor, "batch head query key"]:
         """`A_h` of these queries, on `keys(queries)`; errors as in `changed_rows`."""
-        return self.call.changed_rows(queries)
+        (first, stop), keys = self.call.keys_of(queries.start, queries.stop), self.keys(queries)
+        return nn.functional.pad(self.call.changed_rows(queries), (first - keys.start, keys.stop - stop))
 
     def scaled(
         self, attention: Float[Tensor, "batch head query key"], queries: slice
@@ -222,11 +227,8 @@ def parts_of(model: nn.Module, input_ids: Int[Tensor, "batch token"], *, check: 
     """
     layers = anatomies(model)
     seen: list[dict[str, Any]] = [{} for _ in layers]
-    with ExitStack() as stack:
-        stack.enter_context(evaluating(model))
-        for layer, found in zip(layers, seen, strict=True):
-            for handle in _recorded(layer, found):
-                stack.enter_context(handle)
+    hooks = [hook for layer, found in zip(layers, seen, strict=True) for hook in _recorded(layer, found)]
+    with evaluating(model), hooked(hooks):
         calls = list[AttentionCall]()
         watched_pass(model, [calls.append], input_ids)
         parts = [
@@ -237,8 +239,8 @@ def parts_of(model: nn.Module, input_ids: Int[Tensor, "batch token"], *, check: 
     return parts
 
 
-def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> list[RemovableHandle]:
-    """Keep what enters and leaves a layer and its attention, in this thread."""
+def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> list[Hook]:
+    """What keeps what enters and leaves a layer and its attention."""
 
     def enters(module: nn.Module, given: tuple, named: dict[str, Any]) -> None:
         found["stream"] = given[0] if given else named["hidden_states"]
@@ -247,7 +249,7 @@ def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> list[RemovableHandle]:
         found[name] = first(output)
 
     return [
-        anatomy.layer.register_forward_pre_hook(in_this_thread(enters), with_kwargs=True),
-        anatomy.layer.register_forward_hook(in_this_thread(partial(leaves, "output"))),
-        anatomy.attention.register_forward_hook(in_this_thread(partial(leaves, "attended"))),
+        Hook(anatomy.layer, enters, before=True),
+        Hook(anatomy.layer, partial(leaves, "output")),
+        Hook(anatomy.attention, partial(leaves, "attended")),
     ]

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.base import moved
 from attnlib.models.attention.forward import Mask, check_prompt, vocabulary_of
+from attnlib.options import refuse_other_kinds
 from attnlib.rollout.dense import numbers, token_indices
 
 Method = Callable[..., Float[Tensor, "batch key"]]
@@ -85,8 +86,9 @@ class Prompts(NamedTuple):
         """The same, with the prediction that these logits make as the target, where none was given.
 
         Raises:
-            ValueError: a target or foil is not in the vocabulary.
+            ValueError: a target or foil is not in the vocabulary; or logits are no numbers.
         """
+        refuse_no_numbers(logits)
         size = logits.shape[-1]
         for name, given in (("target", self.target), ("foil", self.foil)):
             if given is not None and not bool(((given >= 0) & (given < size)).all()):
@@ -107,6 +109,15 @@ class Prompts(NamedTuple):
             return self.score(logits)
         chosen = logits.gather(1, self.target[:, None])[:, 0]
         return chosen.to(torch.promote_types(chosen.dtype, torch.float32))
+
+
+def refuse_no_numbers(logits: Tensor) -> None:
+    """Raise a `ValueError` for logits that are NaN or infinite; those of a token may be -infinite."""
+    if not bool((logits < torch.inf).all()):
+        raise ValueError(
+            "the model's logits are no finite numbers (NaN or infinity), so there is nothing to explain: "
+            "a weight of it is none, or its numbers are too large for its precision"
+        )
 
 
 def check_token(model: nn.Module, name: str, token: int) -> None:
@@ -139,9 +150,9 @@ def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
         counterfactual: Counterfactual = None,
         **options: Any,
     ) -> Float[Tensor, "batch key"]:
-        size: Any = options.get("batch_size", 1)
-        if not hasattr(size, "__index__") or size < 1:
-            raise ValueError(f"batch_size should be a whole number, at least 1; got {size!r}")
+        refuse_other_kinds(function, options)
+        if (size := options.get("batch_size", 1)) < 1:
+            raise ValueError(f"batch_size should be at least 1; got {size}")
         parts = by_length(model, input_ids, attention_mask, query, target, foil, counterfactual)
         return padded([(place, function(model, prompts, **options)) for place, prompts in parts], input_ids)
 
@@ -170,7 +181,7 @@ def by_length(
         ValueError: there are no tokens, or more than the model's context; what is no token is given, in the
             counterfactual, too; a shape does not fit; or a prompt has no such position as the query.
     """
-    check_prompt(model, input_ids, attention_mask)
+    input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
     device, aims = input_ids.device, list[Tensor | None]()
     if isinstance(counterfactual, Tensor):
         counterfactual = counterfactual.to(device)
@@ -211,7 +222,7 @@ def padded(
     parts: list[tuple[Place, Tensor]], input_ids: Int[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token"]:
     """Scores back in their places, and 0 in those of padding."""
-    scores = parts[0][1].new_zeros(input_ids.shape)
+    scores = parts[0][1].new_zeros(input_ids.shape, device=parts[0][0].row.device)
     for place, part in parts:
-        scores[place] = part
+        scores[place] = part.to(scores.device)  # of a model that is split over several
     return scores

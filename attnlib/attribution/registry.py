@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attnlib.attribution import ablating, attention, decomposition, disturbing, gradients, lrp, replacing
 from attnlib.attribution.attention import ask, from_attention
 from attnlib.attribution.prompts import Counterfactual, Mask, Method, Target
+from attnlib.options import plain_options
 
 METHODS: dict[str, Method] = {
     "raw attention, last layer": from_attention(attention.last_layer),
@@ -69,6 +70,8 @@ def named(methods: Methods) -> dict[str, Method]:
     Raises:
         ValueError: there is no such method; or two have one name, or there are none.
     """
+    if not isinstance(methods, (str, Iterable)) and not callable(methods):
+        raise ValueError(f"methods should be a list of names, or of functions; got {methods!r}")
     if isinstance(methods, Mapping):
         names, given = [*methods], [*methods.values()]
     else:
@@ -85,6 +88,7 @@ def named(methods: Methods) -> dict[str, Method]:
     }
 
 
+@plain_options
 def attributions(
     model: nn.Module,
     input_ids: Int[Tensor, "batch token"] | Int[Tensor, " token"],

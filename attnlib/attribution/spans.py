@@ -36,11 +36,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnlib.attended import bar
 from attnlib.attribution.attention import one_pass, scores_of, shares_a_pass
 from attnlib.attribution.prompts import Method, Prompts
 from attnlib.attribution.registry import Methods, named
-from attnlib.models.attention.forward import check_prompt
+from attnlib.models.attention.forward import check_prompt, form_of
 from attnlib.models.causal import is_causal
+from attnlib.options import plain_options
 
 
 def token_attributions(
@@ -58,16 +60,16 @@ def token_attributions(
         ValueError: there is no such span, or nothing before it; the model is not causal; or as in
             `attributions`.
     """
-    first, stop = _checked(span, len(input_ids))
+    first, stop = _checked(span, input_ids)
     if not is_causal(model):
         raise ValueError(
             f"{type(model).__name__} looks at what comes later, too: it does not write one by one"
         )
-    ids = input_ids[None, :stop]
-    check_prompt(model, ids, None)
+    ids, _ = check_prompt(model, input_ids[None, :stop], None)
     return _rows(model, ids, list(range(first, stop)), named(methods))
 
 
+@plain_options
 def span_attributions(
     model: nn.Module,
     input_ids: Int[Tensor, " token"],
@@ -95,7 +97,7 @@ def span_attributions(
         ValueError: there is no such span, or nothing before it; the written text begins behind the span; the
             model is not causal; or as in `attributions`.
     """
-    start, stop = _checked(span, len(input_ids))
+    start, stop = _checked(span, input_ids)
     if written is not None and not 0 < written <= start:
         raise ValueError(f"written should be from 1 to the span's first token, {start}; got {written}")
     rows = token_attributions(model, input_ids, (start if written is None else written, stop), methods)
@@ -115,14 +117,17 @@ def through_hops(
         written: where the written text begins.
         own: whether the token that stands where one is predicted counts as well.
     """
-    shares = rows.double().nan_to_num(0.0, 0.0, 0.0).abs().tril(written - 2 + own)
+    shares = rows.cpu().double().nan_to_num(0.0, 0.0, 0.0).abs().tril(written - 2 + own)
     shares = shares / shares.sum(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
-    chains = torch.eye(len(shares), device=rows.device, dtype=shares.dtype) - shares[:, written:].tril(-1)
-    return torch.linalg.solve_triangular(chains, shares[:, :written], upper=False).to(rows.dtype)
+    chains = torch.eye(len(shares), dtype=shares.dtype) - shares[:, written:].tril(-1)
+    return torch.linalg.solve_triangular(chains, shares[:, :written], upper=False).to(rows)
 
 
-def _checked(span: tuple[int, int], n: int) -> tuple[int, int]:
-    """A span of so many tokens that has something before it; `ValueError` for another."""
+def _checked(span: tuple[int, int], input_ids: Int[Tensor, " text"]) -> tuple[int, int]:
+    """A span of a text that has something before it; `ValueError` for another, or what is no text."""
+    if not isinstance(input_ids, Tensor) or input_ids.ndim != 1:
+        raise ValueError(f"input_ids must be one text, a tensor [token]. Got {form_of(input_ids)} instead.")
+    n = len(input_ids)
     try:
         first, stop = map(index, span)
     except (TypeError, ValueError):
@@ -138,7 +143,10 @@ def _checked(span: tuple[int, int], n: int) -> tuple[int, int]:
 def _rows(
     model: nn.Module, ids: Int[Tensor, "1 token"], predicted: list[int], methods: dict[str, Method]
 ) -> dict[str, Float[Tensor, "row token"]]:
-    """What methods say of the tokens before each of some predicted ones, and 0 from it on."""
+    """What methods say of the tokens before each of some predicted ones, and 0 from it on.
+
+    Methods that only watch attention share one pass over the text; gradients share one forward pass.
+    """
     n = ids.shape[1]
     together = {
         name: SimpleNamespace(of_attention=partial(_of_rows, method, predicted))
@@ -146,11 +154,19 @@ def _rows(
         if shares_a_pass(method)
     }
     found = one_pass(model, Prompts(ids[:, :-1], n - 2), together)[0] if together else {}
-    alone = {name: method for name, method in methods.items() if name not in together}
+    asked = [Prompts(ids[:, :at], at - 1, ids[:, at]) for at in predicted]
+    for name, method in methods.items():
+        if hasattr(method, "of_text"):
+            rows = torch.cat(method.of_text(model, ids[:, :-1], asked))
+            before = (
+                torch.arange(n, device=rows.device) < torch.tensor(predicted, device=rows.device)[:, None]
+            )
+            found[name] = nn.functional.pad(rows, (0, 1)).where(before, 0.0)
+    alone = {name: method for name, method in methods.items() if name not in found}
     each: dict[str, list[Tensor]] = {name: [] for name in alone}
-    for at in predicted if alone else ():
-        for name, scores in scores_of(model, Prompts(ids[:, :at], at - 1, ids[:, at]), alone).items():
-            each[name].append(nn.functional.pad(scores[0], (0, n - at)))
+    for prompts in bar(asked, desc="tokens", leave=False) if alone else ():
+        for name, scores in scores_of(model, prompts, alone).items():
+            each[name].append(nn.functional.pad(scores[0], (0, n - prompts.ids.shape[1])))
     found |= {name: torch.stack(rows) for name, rows in each.items()}
     return {name: found[name].detach() for name in methods}
 

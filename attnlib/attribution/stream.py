@@ -5,10 +5,10 @@ Place 0 is the input embeddings, before positions are added; place `l` is what l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -16,31 +16,75 @@ from torch import Tensor, nn
 
 from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.forward import logits_of, n_layers
+from attnlib.models.attention.forward import form_of, logits_of, n_layers
+from attnlib.models.attention.interface import followed
 from attnlib.models.transformer import Transformer
+from attnlib.undoing import scope, undone
 
 Stream = Float[Tensor, "batch token width"]
 
 
-@contextmanager
+class Hook(NamedTuple):
+    """A function that a module calls.
+
+    Attributes:
+        module: which.
+        function: as torch has it, of the module, what it is given and, behind it, its output.
+        before: whether it is called before the module, and then with what is given by name, too.
+    """
+
+    module: nn.Module
+    function: Callable[..., Any]
+    before: bool = False
+
+
+@scope
+def hooked(hooks: Iterable[Hook]) -> Iterator[None]:
+    """Hooks of modules inside a `with` block, for this thread alone: others may use the model meanwhile."""
+    thread, made = get_ident(), list[tuple[nn.Module, Callable]]()
+
+    def here(function: Callable, *given: Any) -> Any:
+        return function(*given) if get_ident() == thread else None
+
+    def remove() -> None:
+        for module, function in made:
+            tables = [each for name, each in vars(module).items() if name.startswith("_forward_")]
+            own = [key for table in tables for key, each in table.items() if each is function]
+            for table in tables:
+                for key in own:
+                    table.pop(key, None)
+
+    with undone(remove):
+        for module, function, before in hooks:
+            function = partial(here, function)
+            made.append((module, function))  # which finds it again, also where its handle got lost
+            if before:
+                module.register_forward_pre_hook(function, with_kwargs=True)
+            else:
+                module.register_forward_hook(function)
+        yield
+
+
+@scope
 def passing(model: nn.Module, change: Callable[[Stream], Stream], layer: int = 0) -> Iterator[None]:
     """Send the stream through `change`, in this thread's passes of the model inside a `with` block.
 
     Raises:
-        ValueError: the model has no such place.
+        ValueError: the model has no such place, or (inside the block) hands on no stream there.
     """
 
     def changed(module: nn.Module, given: Any, output: Any) -> Any:
-        return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
+        several = type(output) in (tuple, list)
+        stream = output[0] if several else output
+        if not isinstance(stream, Tensor) or stream.ndim != 3:
+            raise ValueError(
+                f"{type(model).__name__} hands on {form_of(stream)} from layer {layer}, where a stream would "
+                "be [batch token width]. Choose layer=0, the input embeddings."
+            )
+        return type(output)([change(stream), *output[1:]]) if several else change(stream)
 
-    with _place(model, layer).register_forward_hook(in_this_thread(changed)):
+    with hooked([Hook(_place(model, layer), changed)]):
         yield
-
-
-def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """A module's hook, for this thread alone: others may use the model meanwhile."""
-    thread = get_ident()
-    return lambda *given: hook(*given) if get_ident() == thread else None
 
 
 @torch.no_grad()
@@ -55,12 +99,27 @@ def stream_of(
     there = list[Tensor]()
 
     def keep(stream: Tensor) -> Tensor:
-        there.append(stream)
+        there.append(stream.clone())  # what is handed on, some models change in place
         return stream
 
     with evaluating(model), passing(model, keep, layer):
         logits = logits_of(model, ids, start=query)[:, 0]
+    _refuse_others(model, there, ids)
     return there[0], logits
+
+
+@scope
+def differentiating(model: nn.Module) -> Iterator[None]:
+    """Passes of the model can be differentiated inside a `with` block, also where inference mode is on.
+
+    Raises:
+        ValueError: this model allows that in training only.
+    """
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
+            yield
+    except AssertionError as error:
+        raise ValueError(f"{type(model).__name__} cannot be differentiated as it is used: {error}") from error
 
 
 def slope(
@@ -74,18 +133,74 @@ def slope(
     Raises:
         ValueError: the model has no such place, or predicts no token.
     """
-    there = list[Tensor]()
+    ((x, gradient),) = slopes(model, prompts.ids, [prompts], layer, of)
+    return x, gradient
+
+
+def slopes(
+    model: nn.Module,
+    ids: Int[Tensor, "batch token"],
+    asked: Sequence[Prompts],
+    layer: int = 0,
+    of: Callable[[Prompts, Tensor], Float[Tensor, " batch"]] = Prompts.score,
+) -> list[tuple[Stream, Stream]]:
+    """The same for several questions about texts that begin alike: one pass there, and one back for each.
+
+    Args:
+        model: causal, where a question does not have all of the tokens.
+        ids: the longest texts.
+        asked: what is asked, of as many tokens as stand up to the query.
+        layer: the place.
+        of: as in `slope`.
+
+    Raises:
+        ValueError: as in `slope`.
+    """
+    there, first = list[Tensor](), min(prompts.query for prompts in asked)
+    found = list[tuple[Tensor, Tensor]]()
 
     def leaf(stream: Tensor) -> Tensor:
         there.append(stream.detach().requires_grad_())
-        return there[-1]
+        return there[-1].clone()  # which some models go on to change in place
 
-    # in inference mode nothing could be differentiated
-    with torch.inference_mode(False), torch.enable_grad(), evaluating(model), passing(model, leaf, layer):
-        logits = logits_of(model, prompts.ids.clone(), start=prompts.query)[:, 0]
-        explained = of(prompts.aimed(logits.detach()), logits).sum()
-        (gradient,) = torch.autograd.grad(explained, there[:1])
-    return there[0].detach(), gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+    with differentiating(model), passing(model, leaf, layer):
+        every = logits_of(model, ids.clone(), start=first)
+        _refuse_others(model, there, ids)
+        for prompts in asked:
+            logits = every[:, prompts.query - first]
+            explained = of(prompts.aimed(logits.detach()), logits).sum()
+            gradient = gradient_of(model, explained, there[0], again=prompts is not asked[-1])
+            found.append((there[0].detach(), gradient.to(torch.promote_types(gradient.dtype, torch.float32))))
+    return found
+
+
+def gradient_of(model: nn.Module, score: Float[Tensor, ""], stream: Stream, again: bool = False) -> Stream:
+    """`d score / d stream`; `again` if another one is asked of the same pass.
+
+    Raises:
+        ValueError: the model computes it in a way that cannot be differentiated.
+    """
+    try:
+        (found,) = torch.autograd.grad(score, stream, retain_graph=again)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise ValueError(f"{type(model).__name__} cannot be differentiated as it is used: {error}") from error
+    return found
+
+
+def _refuse_others(model: nn.Module, there: list[Tensor], ids: Int[Tensor, "batch token"]) -> None:
+    """Raise a `ValueError` where no stream passed, or one that is not of the prompts' tokens, one by one."""
+    if not there:
+        raise ValueError(
+            f"{type(model).__name__} reads these tokens without the part of it that would hand on the stream."
+        )
+    if there[0].shape[:2] != ids.shape:
+        raise ValueError(
+            f"{type(model).__name__} reads {tuple(there[0].shape[:2])} vectors of a prompt "
+            f"{tuple(ids.shape)}: not one for each token, or not in their order, so that no score can be "
+            "told to be a token's."
+        )
 
 
 def embedding_of(model: Any) -> nn.Module:
@@ -109,7 +224,8 @@ def _place(model: nn.Module, layer: int) -> nn.Module:
     if layer == 0:
         return embedding_of(model)
     count = n_layers(model)
-    stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == count]
+    parts = followed(model).modules()
+    stacks = [part for part in parts if isinstance(part, nn.ModuleList) and len(part) == count]
     if not stacks or not count:
         raise ValueError(f"{type(model).__name__} has no list of layers; choose layer=0, its embeddings.")
     if not 1 <= layer <= count:

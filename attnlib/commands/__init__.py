@@ -1,4 +1,4 @@
-"""What `attnlib` does from a shell: `attnlib look MODEL "prompt"`, also as `python -m attnlib look`."""
+"""What `attnlib` does from a shell: `attnlib look`, `attnlib benchmark`; also as `python -m attnlib`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import transformers
 
+from attnlib.commands import benchmarking
 from attnlib.commands.living import look_live
 from attnlib.commands.looking import NEW_TOKENS, ONE_PROMPT, checked_place, look
 from attnlib.files import CheckpointError
@@ -43,22 +44,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for name, value in vars(given).items():
             refuse_no_text(name, str(value))
-        place = checked_place(given.output)
-        how = {"chat": given.chat, "continuation": given.continuation, "say": say}
-        if given.live:
-            if given.method or given.new_tokens is not None or given.span is not None:
-                raise ValueError("--method, --new-tokens and --span are asked in a live page, not before it")
-            seen = look_live(given.model, given.prompt, **how)
-        else:
-            seen = look(given.model, given.prompt, given.method, given.new_tokens, span=given.span, **how)
-        print(seen.save(place))
+        print(benchmarking.run(given) if given.command == "benchmark" else _look(given))
     except REFUSALS as error:
-        say(f"attnlib look: {' '.join(str(error).split())[:LONGEST_LINE]}")
+        say(f"attnlib {given.command}: {' '.join(str(error).split())[:LONGEST_LINE]}")
         return 1
     except KeyboardInterrupt:
-        say("attnlib look: stopped; nothing was written.")
+        say(f"attnlib {given.command}: stopped; nothing was written.")
         return 130
     return 0
+
+
+def _look(given: argparse.Namespace) -> Path:
+    """Write the page of `attnlib look`; returns its path."""
+    place = checked_place(given.output, given.model)
+    how = {"chat": given.chat, "continuation": given.continuation, "say": say}
+    if given.live:
+        if given.method or given.new_tokens is not None or given.span is not None:
+            raise ValueError("--method, --new-tokens and --span are asked in a live page, not before it")
+        seen = look_live(given.model, given.prompt, **how)
+    else:
+        seen = look(given.model, given.prompt, given.method, given.new_tokens, span=given.span, **how)
+    return seen.save(place)
 
 
 def say(line: str) -> None:
@@ -69,21 +75,27 @@ def say(line: str) -> None:
 def parser() -> argparse.ArgumentParser:
     """What the command line may hold."""
     top = argparse.ArgumentParser(prog="attnlib", description="Where attention looks, from a shell.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="look")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser(
         "look",
-        help="write one page that shows what a model's words drew on",
+        help="write one page that shows which tokens a model's words depend on",
         description="Writes one self-contained page: the prompt, what the model writes, and what each word "
-        "drew on. It opens from disk, with no network, and can be sent.",
+        "is attributed to. It opens from disk, with no network, and can be sent.",
         epilog=f"Methods: {'; '.join(ONE_PROMPT)}.",
     )
     command.add_argument(
         "model",
         help=f"a folder with a Hugging Face model, a name on its hub (owner/model), {DEFAULT}, a model that "
-        "came with the book (rasp_languages/sort), or, with --live, a GGUF file",
+        "is stored with the book (rasp_languages/sort), a checkpoint of an attnlib Transformer "
+        "(best.safetensors), or, with --live, a GGUF file",
     )
-    command.add_argument("prompt", help="the text that the model is given")
-    command.add_argument("--method", help="a measure of attribution; rollout unless named", metavar="NAME")
+    command.add_argument("prompt", help="the text that the model is given; of a checkpoint, token ids")
+    command.add_argument(
+        "--method",
+        metavar="NAME",
+        help="an attribution method; unless named, AttnLRP beside rollout, which takes about a pass "
+        "of the model for each written word (rollout alone takes one for all)",
+    )
     command.add_argument(
         "--new-tokens",
         type=int,
@@ -98,17 +110,18 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--span",
         metavar="TEXT",
-        help="ask about this part of what is written as a whole, too: what it drew on, directly and through "
-        "what was written before it",
+        help="ask about this part of what is written as a whole, too: what it is attributed to, directly and "
+        "through what was written before it",
     )
     command.add_argument(
         "--live",
         action="store_true",
-        help="put the model itself into the page, for whoever opens it to type to, with rollout, blank-out "
+        help="put the model itself into the page, for whoever opens it to type to, with rollout, occlusion "
         f"and switches: Llama's shape, up to 150 million weights, a folder or a GGUF file. {DEFAULT} makes a "
         "page of 124 MB in a quarter of a minute, which opens in about 5 seconds, takes .6 GB of memory, and "
         "writes 15 words a second or more",
     )
     command.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template")
     command.add_argument("-o", "--output", type=Path, default=Path("look.html"), help="the page; look.html")
+    benchmarking.add_parser(commands)
     return top

@@ -9,6 +9,7 @@ from attnlib.commands.looking import Say, Seen, is_stored, short
 from attnlib.models.pretrained import refuse_missing_folder
 from attnlib.widgets import LanguageModelExplorer
 from attnlib.widgets.language_model_explorer import ModelFile, Trial
+from attnlib.widgets.live.checking import knows_chat
 from attnlib.widgets.live.packing import model_file
 
 PACKED = 1.26
@@ -41,12 +42,19 @@ def look_live(
     say(f"Loading {name} ...")
     folder = tempfile.TemporaryDirectory(prefix="attnlib-live-")
     path, licence = model_file(name, Path(folder.name))
+    if chat and not knows_chat(path):
+        raise ValueError(
+            "this model has no chat template that a page knows (ChatML): leave out --chat, or ask without "
+            "--live"
+        )
     shown = Path(name).stem if name.endswith(".gguf") else short(name)
     file = ModelFile.of(path, shown)
     say(f"Packing {file.bytes / 1e6:.0f} MB into a page of about {PACKED * file.bytes / 1e6:.0f} MB ...")
     asked = Trial("the prompt", prompt, continuation or "", chat=chat)
     explorer = LanguageModelExplorer(file=file, inside=path, trials=[asked], title=shown)
     note = (
-        f"The model is in this page and runs in it: nothing is sent anywhere. Licence of {shown}: {licence}."
+        "The model is in this page and runs in it: nothing is sent anywhere. It writes the likeliest token "
+        "each time unless a temperature is chosen; its own settings for writing are not used. "
+        f"Licence of {shown}: {licence}."
     )
     return Seen(explorer, f"{shown}, live", note, folder)

@@ -1,43 +1,45 @@
 """From a model's name and a prompt to an explorer of what the model's words drew on.
 
-Three kinds of picture, by what is asked: for rollout and its variants, the matrix of generative rollout,
-layer by layer (`GenerationExplorer`); for any other measure of `METHODS`, one question for each written
-token, with the plainer measures to hold it against (`MeasureExplorer`); for a model that came with the book,
-the model itself, which the page computes (`ModelExplorer`).
+Three kinds of picture, by what is asked: unless a measure is named, and for most of `METHODS`, one question
+for each written token, with rollout and plainer measures beside the one that is asked (`MeasureExplorer`);
+for rollout and its variants, the matrix of generative rollout, layer by layer (`GenerationExplorer`); for a
+model that came with the book, the model itself, which the page computes (`ModelExplorer`).
 """
 
 from __future__ import annotations
 
 import html
 import tempfile
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import accumulate
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from tqdm import tqdm
 
-from attnlib.attribution import METHODS, attributions, span_attributions
+from attnlib.attribution import METHODS, span_attributions
+from attnlib.attribution.spans import token_attributions
+from attnlib.attribution.stream import embedding_of
 from attnlib.files import write_atomically
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.forward import logits_of
-from attnlib.models.causal import reads_ahead
-from attnlib.models.pretrained import load_language_model, refuse_missing_folder
-from attnlib.models.stored import STORED, stored_model
+from attnlib.models.attention.forward import check_prompt, logits_of
+from attnlib.models.causal import NO_NUMBER, reads_ahead
+from attnlib.models.greedy import write_greedily
+from attnlib.models.pretrained import BUILT_IN, load_language_model, refuse_missing_folder
+from attnlib.models.stored import STORED, file_name, stored_model
+from attnlib.models.transformer import Transformer
 from attnlib.naming import hint
+from attnlib.pieces import pieces, tokens_of
 from attnlib.places import expanded
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.rollout.generative import check_generation, generate
-from attnlib.widgets import GenerationExplorer, MeasureExplorer, ModelExplorer
+from attnlib.widgets import AttentionExplorer, GenerationExplorer, MeasureExplorer, ModelExplorer
 from attnlib.widgets.explorer import Explorer
-from attnlib.widgets.generation_explorer import pieces
 from attnlib.widgets.static import whole_page
 
 NEW_TOKENS = 20
@@ -60,6 +62,26 @@ ONE_PROMPT = [name for name in METHODS if name not in COMPARING]
 BESIDE = ("rollout", "mean attention", "raw attention, last layer")
 """What other measures are held against: these share one pass."""
 
+FIRST = {
+    "AttnLRP": "AttnLRP propagates the prediction of a word back through the model to the words before it",
+    "gradient x embedding": "Gradient x embedding estimates how far the prediction of a word would fall "
+    "without a word before it",
+    "gradient norm": "Gradient norm is how fast the prediction of a word changes with a word before it",
+}
+"""What is asked where no measure is named: the first of these that a model can give; and what each does."""
+
+LONGEST = 1_500
+"""Tokens of the longest prompt that a gradient is followed through unasked: its graph takes gigabytes."""
+
+ROLLOUT = (
+    "rollout multiplies the attention of all layers, and in this book's tests of language models it does not "
+    "find the source of an answer (chapter “Attention rollout for generated text”)"
+)
+"""What is said of rollout wherever it is shown."""
+
+NAMED, LEAST = 3, 0.01
+"""So many sources are named at most; and what the smallest of them is, of the largest."""
+
 Say = Callable[[str], None]
 
 Following = int | Int[Tensor, " given"]
@@ -75,12 +97,14 @@ class Seen:
         title: of the page.
         note: a line below: of which model this is, and how it was asked.
         folder: where files lie that `save` puts into the page, as long as this is there.
+        lead: a line above: what the measures are.
     """
 
     explorer: Explorer
     title: str
     note: str
     folder: tempfile.TemporaryDirectory[str] | None = None
+    lead: str = ""
 
     def save(self, path: str | Path) -> Path:
         """Writes the page; an older one of the same name is replaced once all of this one is there.
@@ -94,7 +118,8 @@ class Seen:
         """
         place = checked_place(Path(path))
         note = f"{html.escape(self.note)} Made by attnlib {version('attnlib')}."
-        body = f'{self.explorer.to_html()}\n<p style="font-size: 0.8rem">{note}</p>'
+        lead = f"<p>{html.escape(self.lead, quote=False)}</p>\n" if self.lead else ""
+        body = f'{lead}{self.explorer.to_html()}\n<p style="font-size: 0.8rem">{note}</p>'
         page = whole_page(self.title, body)
         write_atomically(place.resolve(), page.encode())
         return place
@@ -118,11 +143,14 @@ def look(
     """What the words of a model drew on, on one prompt.
 
     Args:
-        name: of a language model, as `load_language_model` takes it; or `chapter/name` of a model that came
-            with the book (`attnlib.models.stored.stored_model`).
-        prompt: the text it is given.
-        method: a name of `ONE_PROMPT`; rollout by default.
-        new_tokens: at most how many tokens it writes, always the likeliest; `NEW_TOKENS` by default.
+        name: of a language model, as `load_language_model` takes it; `chapter/name` of a model that came
+            with the book (`attnlib.models.stored.stored_model`); or a checkpoint of an attnlib `Transformer`,
+            the file or the folder of its training.
+        prompt: the text it is given; of a checkpoint, which knows no words, the ids of its tokens ("3 1 4").
+        method: a name of `ONE_PROMPT`; by default AttnLRP beside rollout, or where the model does not allow
+            AttnLRP, the next of `FIRST`; of a prompt of more than `LONGEST` tokens, rollout alone.
+        new_tokens: at most how many tokens it writes; `NEW_TOKENS` by default. It writes greedily: the
+            likeliest token each time, whatever settings for writing the model brings (`write_greedily`).
         chat: whether the prompt is put into the model's chat template.
         continuation: a text to follow in place of what the model would write.
         span: a part of what is written, asked about as a whole before its tokens are: what it drew on, and
@@ -142,38 +170,77 @@ def look(
         )
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")
-    if is_stored(name):
+    checkpoint = checkpoint_of(name)
+    if is_stored(name) or checkpoint:
         if any(given is not None for given in (method, new_tokens, continuation, span)) or chat:
             raise ValueError(
-                f"{name} came with the book and shows every head in the page itself; --method, --new-tokens, "
-                "--chat, --continuation and --span are for language models"
+                f"{name} is shown by the attention of every head; --method, --new-tokens, --chat, "
+                "--continuation and --span are for language models"
             )
-        return _stored(name, prompt, say)
+        return _stored(name, prompt, say) if checkpoint is None else _drawn(checkpoint, prompt, say)
     if continuation is not None and new_tokens is not None:
         raise ValueError("--continuation says itself how many tokens there are: leave out --new-tokens")
-    method = _known("rollout" if method is None else method)
+    if method is not None:
+        _known(method)
     new_tokens = NEW_TOKENS if new_tokens is None else new_tokens
     if new_tokens < 1:
         raise ValueError(f"a model writes at least one token here (--new-tokens 1); got {new_tokens}")
     refuse_missing_folder(name)
     say(f"Loading {name} ...")
     model, tokenizer = load_language_model(name)
+    unused = write_greedily(model, tokenizer)
     ids, forced = encode(prompt, tokenizer, chat).to(model.device), None
     if continuation is not None:
         forced = continued(prompt, continuation, tokenizer, chat)[1].to(model.device)
         new_tokens = len(forced)
     check_generation(model, ids, None, new_tokens, {})
     refuse_bidirectional(model, ids)
+    refused = ""
+    if method is None:
+        method, refused = _first(model, ids[0])
     doing = f"Writing up to {new_tokens}" if forced is None else f"Given: {new_tokens} more"
-    say(f"Read: {ids.shape[1]} tokens. {doing}, and following them by {method} ...")
+    rolled = method in ROLLOUTS and span is None
+    measures = method if method in ROLLOUTS else f"{method} and rollout"
+    say(f"Read: {ids.shape[1]} tokens. {doing}, and following them by {measures} ...")
     shown = short(name)
-    title = f"{shown}: {method}"
+    title = f"{shown}: {measures}"
     asked = (model, tokenizer, ids, method, new_tokens if forced is None else forced, title)
-    explorer = _rolled(*asked) if method in ROLLOUTS and span is None else _measured(*asked, span)
+    explorer, found = (_rolled(*asked), "") if rolled else _measured(*asked, span)
     say(f"Done: {explorer.summary()}.")
-    origin = "a folder" if expanded(name).is_dir() else model.loaded_from
-    wrote = "it wrote the likeliest token each time" if forced is None else "its continuation was given"
-    return Seen(explorer, title, f"{shown}, from {origin}; {wrote}.")
+    about = "; ".join([*([FIRST[method]] if method in FIRST else []), ROLLOUT])
+    lead = " ".join([*([refused] if refused else []), f"{about[0].upper()}{about[1:]}."])
+    for line in filter(None, (found, lead)):
+        say(line)
+    origin = "a folder" if expanded(name).is_dir() and name not in BUILT_IN else model.loaded_from
+    wrote = _greedy(unused) if forced is None else "its continuation was given"
+    return Seen(explorer, title, f"{shown}, from {origin}; {wrote}.", lead=lead)
+
+
+def _first(model: Any, prompt: Int[Tensor, " prompt"]) -> tuple[str, str]:
+    """The first of `FIRST` that a model can give, or rollout alone; and a sentence where it is not AttnLRP.
+
+    Raises:
+        ValueError: the model has no rollout.
+    """
+    METHODS["rollout"](model, prompt[None, :1])
+    if len(prompt) > LONGEST:
+        return "rollout", (
+            f"The prompt has {len(prompt):,} tokens; beyond {LONGEST:,}, gradients take gigabytes of memory, "
+            "and rollout stands alone. Ask for another method by --method AttnLRP."
+        )
+    refused = ""
+    for name, instead in pairwise([*FIRST, "rollout"]):
+        _, missing = _possible(model, prompt, [name])
+        if not missing:
+            return name, refused
+        refused = f"{name} is not given, and {instead} stands in its place: {missing[name].rstrip('.')}."
+    return "rollout", refused
+
+
+def _greedy(unused: list[str]) -> str:
+    """How a text was written, and which settings of the model's own were not followed."""
+    wrote = "it wrote the likeliest token each time"
+    return f"{wrote}; its own settings for writing were not used ({', '.join(unused)})" if unused else wrote
 
 
 def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
@@ -185,9 +252,9 @@ def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None
     two = input_ids.repeat(1, 2)[:, :2]
     with torch.no_grad(), evaluating(model):
         finite = logits_of(model, two).isfinite().all()
-        ahead = reads_ahead(lambda given: logits_of(model, given), two)
+        ahead = reads_ahead(lambda given: logits_of(model, given), two, embedding_of(model))
     if not finite:
-        raise ValueError(f"this {type(model).__name__} computes what is no number: a weight of it is none")
+        raise ValueError(f"this {type(model).__name__} {NO_NUMBER}")
     if ahead:
         raise ValueError(
             f"{type(model).__name__} looks at what comes later, too: it is an encoder, which fills gaps and "
@@ -223,10 +290,14 @@ def _measured(
     following: Following,
     title: str,
     span: str | None,
-) -> MeasureExplorer:
+) -> tuple[MeasureExplorer, str]:
     """A question for each token behind the prompt: what did it draw on, of all that stands before it?
 
     Before them, two about a span: what it drew on, and what it drew on through what was written before it.
+    The token that predicts is no candidate: every prediction is made of it.
+
+    Returns:
+        The explorer, at the first word that is no blank or sign; and its largest sources, in a line.
     """
     if isinstance(following, int):
         every = generate(model, ids, following, {"do_sample": False})[0]
@@ -236,43 +307,56 @@ def _measured(
     beside, missing = _possible(model, every[:start], [name for name in BESIDE if name != method])
     questions = dict[str, Any]()
 
-    def ask(label: str, scores: dict[str, Tensor], predicted: str) -> None:
+    def ask(label: str, scores: dict[str, Tensor], predicted: str, alone: bool = False) -> None:
         moved = {name: score.detach().float().cpu() for name, score in scores.items()}
         among = torch.stack([*moved.values()]).isfinite().all(0)  # some measures leave out what predicts
         n = len(among)
+        if alone and n > 1:
+            among[-1] = False
         asked = {"tokens": words[:n], "query": n - 1, "predicted": predicted, "missing": missing}
         questions[label] = asked | {"scores": moved, "candidates": among}
 
     measures = [method, *beside]
     if span is not None:
-        place = tokens_of(span, words[start:], start)
+        place = _place(span, every, start, tokenizer)
         ask(f"{span!r}, as a whole", span_attributions(model, every, place, measures), span)
         through = span_attributions(model, every, place, measures, written=start)
         ask(f"{span!r}, through what was written before it", through, span)
-    for at in tqdm(range(start, len(every)), desc="tokens", leave=False):
-        scores = attributions(model, every[:at], measures, target=int(every[at]))
-        ask(f"{at - start + 1}: {words[at]!r}", scores, words[at])
-    return MeasureExplorer(questions, title=title, first=method)
+    wholes = len(questions)
+    rows = token_attributions(model, every, (start, len(every)), measures)
+    for at in range(start, len(every)):
+        scores = {name: each[at - start, :at] for name, each in rows.items()}
+        ask(f"{at - start + 1}: {words[at]!r}", scores, words[at], alone=True)
+    written = [""] * wholes + words[start:]
+    item = next((i for i, word in enumerate(written) if any(map(str.isalnum, word))), wholes)
+    found = _sources(questions[[*questions][item]], [method, *beside[:1]])
+    return MeasureExplorer(
+        questions, title=title, first=method, written=written, item=item if span is None else 0
+    ), found
 
 
-def tokens_of(span: str, words: list[str], start: int = 0) -> tuple[int, int]:
-    """The first of the tokens that hold a part of a text, and the one after the last.
+def _sources(question: dict[str, Any], measures: list[str]) -> str:
+    """The tokens that have most of some measures' scores, in a line."""
+    found = []
+    for name in measures:
+        scores = question["scores"][name].where(question["candidates"], 0.0)
+        most, places = scores.topk(min(NAMED, len(scores)))
+        named = [
+            f"{question['tokens'][at].strip() or repr(question['tokens'][at])} {score:.2g}"
+            for score, at in zip(most.tolist(), places.tolist(), strict=True)
+            if score > LEAST * max(float(most[0]), 0.0)
+        ]
+        found.append(f"by {name}: {', '.join(named) or 'nothing'}")
+    return f"{question['predicted'].strip()!r} {'; '.join(found)}."
 
-    Args:
-        span: the part; its first occurrence counts.
-        words: what each token adds to the text.
-        start: the place of the first of these.
 
-    Raises:
-        ValueError: the text does not have it.
-    """
-    text = "".join(words)
-    begin = text.find(span)
-    if begin < 0 or not span.strip():
-        raise ValueError(f"--span should be a part of what was written, {text!r}; got {span!r}")
-    ends = list(accumulate(map(len, words)))
-    first = bisect_right(ends, begin)
-    return start + first, start + bisect_left(ends, begin + len(span)) + 1
+def _place(span: str, every: Int[Tensor, " token"], start: int, tokenizer: Any) -> tuple[int, int]:
+    """The first token that holds a part of what was written from `start` on, and the one after the last."""
+    try:
+        first, stop = tokens_of(span, every[start:].tolist(), tokenizer)
+    except ValueError as error:
+        raise ValueError(f"--span {error}") from error
+    return start + first, start + stop
 
 
 def _possible(
@@ -296,6 +380,52 @@ def _stored(name: str, prompt: str, say: Say) -> Seen:
     explorer = ModelExplorer({kept.name: shown}, title=name)
     say("Done: the page computes the model itself; other texts can be typed in it.")
     return Seen(explorer, f"{name}: {prompt}", f"The model {kept.name!r} of the chapter {chapter}.")
+
+
+def _drawn(file: Path, prompt: str, say: Say) -> Seen:
+    """The attention of every head of a checkpoint, on tokens by their ids."""
+    say(f"Loading {file} ...")
+    model, ids = Transformer.load(file), _numbers(prompt)
+    check_prompt(model, ids, None, name="the prompt")
+    with torch.no_grad():
+        attentions = model(ids, output_attentions=True).attentions[0]
+    shown = file.stem if file.stem != "best" else file.resolve().parent.name
+    explorer = AttentionExplorer(prompt.split(), attentions, title=shown)
+    say(f"Done: {explorer.summary()}.")
+    return Seen(
+        explorer, f"{shown}: attention", f"The checkpoint {file.name} of {shown}; tokens by their ids."
+    )
+
+
+def _numbers(prompt: str) -> Int[Tensor, "1 token"]:
+    """The ids in a prompt of numbers."""
+    words = prompt.split()
+    if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
+        raise ValueError(
+            "a checkpoint of an attnlib Transformer knows no words: the prompt should be the ids of its "
+            f'tokens with blanks between them, such as "3 1 4"; got {prompt!r:.80}. In Python, the task that '
+            "it was trained on gives the ids of a text"
+        )
+    return torch.tensor([[int(word) for word in words]])
+
+
+def checkpoint_of(name: str) -> Path | None:
+    """The file of an attnlib `Transformer`, by its name or by the folder of its training, if it is that."""
+    path = expanded(name)
+    if path.suffix == ".safetensors" and path.is_file() and not path.with_name("config.json").exists():
+        return path
+    best = path / "best.safetensors"
+    return best if best.is_file() and not (path / "config.json").exists() and not is_stored(name) else None
+
+
+def files_of(name: str) -> list[Path]:
+    """The files that are read of a model by its name, as far as they are no copies in a cache."""
+    path = expanded(name)
+    if is_stored(name):
+        chapter, _, own = name.partition("/")
+        path = STORED / chapter / f"{file_name(own)}.safetensors"
+    found = path.iterdir() if path.is_dir() else [path]
+    return [each for each in found if each.is_file() and each.suffix != ".html"]  # an earlier page is none
 
 
 def is_stored(name: str) -> bool:
@@ -322,11 +452,12 @@ def short(name: str) -> str:
     return folder.resolve().name if folder.is_dir() else name
 
 
-def checked_place(path: Path) -> Path:
+def checked_place(path: Path, model: str = "") -> Path:
     """The path, if a page can be written there: asked before the minutes that it takes to make one.
 
     Raises:
-        ValueError: its folder does not exist or cannot be written to, or it is something else than a file.
+        ValueError: its folder does not exist or cannot be written to; or it is something else than a file, or
+            one of the model's.
     """
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it: -o {path / 'look.html'}")
@@ -334,6 +465,8 @@ def checked_place(path: Path) -> Path:
         raise ValueError(f"there is no folder {path.parent} to write {path.name} into; make it first")
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no file that a page could replace; name one: -o look.html")
+    if path.exists() and any(path.samefile(each) for each in files_of(model) if model):
+        raise ValueError(f"{path} is a file of the model itself; name another one: -o look.html")
     try:
         tempfile.TemporaryFile(dir=path.resolve().parent).close()
     except OSError as error:

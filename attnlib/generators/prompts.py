@@ -8,6 +8,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from attnlib.naming import refuse_no_text
+from attnlib.options import plain_options
 
 EXAMPLES = {
     "a name and a country": "My name is Anna and I live in France. The capital of my country is",
@@ -34,18 +35,22 @@ EXAMPLES = {
 """The three kinds of prompt that the study of rollout for generation shows, with texts of our own."""
 
 
+@plain_options
 def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 token"]:
     """A prompt as ids, in the tokenizer's chat template if asked for.
+
+    What some tokenizers put behind every text, such as its end, is left out: the prompt is gone on with.
 
     Raises:
         ValueError: the text is empty, or no text; or there is no chat template that works.
     """
     _refuse_none("prompt", text)
     if not chat:
-        return tokenizer(text, return_tensors="pt")["input_ids"]
+        return _without_end(text, tokenizer)
     return _in_a_chat(text, tokenizer, return_tensors="pt", return_dict=True)["input_ids"]
 
 
+@plain_options
 def continued(
     text: str, continuation: str, tokenizer: Any, chat: bool = False
 ) -> tuple[Int64[Tensor, "1 prompt"], Int64[Tensor, " generated"]]:
@@ -64,7 +69,7 @@ def continued(
     _refuse_none("continuation", continuation)
     if chat:
         text = _in_a_chat(text, tokenizer, tokenize=False)
-    whole = tokenizer(text + continuation, return_tensors="pt", add_special_tokens=not chat)["input_ids"][0]
+    whole = _without_end(text + continuation, tokenizer, add_special_tokens=not chat)[0]
     n = prompt.shape[1]
     if not whole[:n].equal(prompt[0]) or len(whole) == n:
         raise ValueError(
@@ -72,6 +77,13 @@ def continued(
             "blank in front of it may be missing, or one at the prompt's end may be too much"
         )
     return prompt, whole[n:]
+
+
+def _without_end(text: str, tokenizer: Any, **how: bool) -> Int64[Tensor, "1 token"]:
+    """A text as ids, without what the tokenizer adds behind it."""
+    read = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True, **how)
+    own = (read["special_tokens_mask"][0] == 0).nonzero()
+    return read["input_ids"][:, : int(own[-1]) + 1] if len(own) else read["input_ids"]
 
 
 def _refuse_none(what: str, text: str) -> None:

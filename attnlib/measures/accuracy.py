@@ -35,7 +35,7 @@ def sample_scores(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         asked = batch.target_ids != IGNORE
         losses = F.cross_entropy(logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none")
         right = (logits.argmax(-1) == batch.target_ids) & asked
-        parts.append(torch.stack([right.sum(1), asked.sum(1), losses.sum(1)], dim=1).double().cpu())
+        parts.append(torch.stack([right.sum(1), asked.sum(1), losses.sum(1)], dim=1).cpu().double())
     if not parts:
         raise ValueError("there should be batches to score; got none")
     table = pd.DataFrame(torch.cat(parts).numpy(), columns=["right", "asked", "loss"])

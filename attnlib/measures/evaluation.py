@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
+from attnlib.attended import bar
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.returned import check_reads_no_answer, follow_returned, in_turn, is_followed, returned
 from attnlib.models.attention import evaluating
@@ -94,7 +94,7 @@ def rows_of_batches(
     Raises:
         ValueError: the model is not causal, or there are no batches.
     """
-    tables, shown = list[pd.DataFrame](), tqdm(batches, disable=not progress, desc=what, unit="batch")
+    tables, shown = list[pd.DataFrame](), bar(batches, shown=progress, desc=what, unit="batch")
     with evaluating(model):
         for batch, before in in_turn(model, shown):
             if not tables:
@@ -128,7 +128,7 @@ def _rows(model: nn.Module, follow: Sequence[str], batch: Batch) -> pd.DataFrame
     table = answer_rows(batch, logits.argmax(-1))
     probability = logits.log_softmax(-1).gather(1, batch.target_ids[asked][:, None])[:, 0].exp()
     numbers = {"probability": probability, **masses}
-    return table.assign(**{name: each.double().cpu().numpy() for name, each in numbers.items()}).astype(
+    return table.assign(**{name: each.cpu().double().numpy() for name, each in numbers.items()}).astype(
         {name: bool for name in ("evaluated", "referenced") if name in numbers}
     )
 

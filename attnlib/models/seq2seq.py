@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from attnlib.generators.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from attnlib.generators.translation import PairBatch
-from attnlib.models.base import Saved, evaluating
+from attnlib.models.base import Saved, evaluating, exact_sum
 from attnlib.models.lstm_precision import lstm_precision
 
 # Hidden state and cell of every layer of the decoder.
@@ -250,18 +250,19 @@ def translation_scores(model: Seq2Seq, batches: Iterable[PairBatch]) -> dict[str
         `accuracy`: the share of target tokens that were the most probable; `perplexity`: the exponential of
         `translation_loss`. NaN if there are none.
     """
-    device = next(model.parameters()).device
-    right = torch.zeros((), dtype=torch.float64, device=device)
-    total, n = right.clone(), 0
+    device, right, losses, n = next(model.parameters()).device, list[Tensor](), list[Tensor](), 0
     with evaluating(model):
         for batch in batches:
             batch = batch.to(device)
             gold = batch.predicted[batch.real]
             logits = model.to_vocabulary(model(**batch.inputs).joined[batch.real])
-            right += (logits.argmax(-1) == gold).sum()
-            total += F.cross_entropy(logits.float(), gold, reduction="sum")
+            right.append((logits.argmax(-1) == gold).sum())
+            losses.append(F.cross_entropy(logits.float(), gold, reduction="sum"))
             n += len(gold)
-    return {"accuracy": float(right / n), "perplexity": float((total / n).exp())}
+    return {
+        "accuracy": float(exact_sum(right) / n),
+        "perplexity": float((exact_sum(losses) / n).exp()),
+    }
 
 
 LOOK = {"cpu": 1}

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from attnlib.generators.base import moved
 from attnlib.models.base import Saved
 from attnlib.models.positions import angles, sinusoids, turned
 
@@ -268,7 +269,7 @@ class Transformer(Saved):
         """Score every class at every token.
 
         Args:
-            input_ids: the ids.
+            input_ids: the ids, which are brought to the device of the weights, as what follows is.
             attention_mask: True for tokens, False for padding, on either side; `None` if there is none. What
                 padding holds changes nothing at real tokens, and positions count real tokens only.
             position_ids: which positions the tokens stand at, where a token has been left out.
@@ -277,7 +278,9 @@ class Transformer(Saved):
         Raises:
             ValueError: the sequences are longer than `config.max_length`.
         """
-        length = input_ids.shape[1]
+        device, length = self.embedding.weight.device, input_ids.shape[1]
+        input_ids = moved(input_ids, device)
+        attention_mask, position_ids = moved(attention_mask, device), moved(position_ids, device)
         if length > self.config.max_length:
             raise ValueError(
                 f"the sequences have {length} tokens, and this model was built for at most "

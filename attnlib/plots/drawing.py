@@ -32,6 +32,10 @@ Drawn = tuple[Figure, Data, str]
 
 P = ParamSpec("P")
 
+_FAMILIES = re.compile(r"(?<=font-family: )'DejaVu Sans'[^;\"]*")
+_FAMILY = "'DejaVu Sans', Verdana, sans-serif"
+"""The fonts of text in SVG: the one that it is laid out in, and one as wide, which other systems have."""
+
 _DPI = 192  # of dots and heat maps, which are pictures inside the drawing
 
 
@@ -51,13 +55,16 @@ class Drawing(Captioned):
         self.figure, self.data, self.alt = self._drawn("light")
 
     def svg(self, theme: Theme = "light") -> str:
-        """The figure as SVG, the same bytes every time; on dark pages it is drawn again, without a ground."""
+        """The figure as SVG, the same bytes every time; on dark pages it is drawn again, without a ground.
+
+        Text stays text: it can be searched and copied, and a browser finds letters of every script.
+        """
         figure = self.figure if theme == "light" else self._drawn(theme)[0]
         file = io.StringIO()
-        with in_theme(theme), plt.rc_context({"svg.hashsalt": "attnlib", "svg.fonttype": "path"}):
+        with in_theme(theme), plt.rc_context({"svg.hashsalt": "attnlib", "svg.fonttype": "none"}):
             ground = CLEAR if theme == "dark" else "auto"
             figure.savefig(file, format="svg", dpi=_DPI, metadata={"Date": None}, facecolor=ground)
-        return file.getvalue()
+        return _FAMILIES.sub(_FAMILY, file.getvalue())
 
     def html(self) -> str:
         """The figure over its caption; a picture, for JupyterLab shows no SVG of what it does not trust."""
@@ -118,10 +125,15 @@ INTERVAL = re.compile(
 """A number with its interval, as tables say it (`attnlib.stats.with_interval`)."""
 
 
+COMPUTED = re.compile(r"[=+\-@\t\r].*[(|!]", re.DOTALL)
+"""A text that a spreadsheet would take for a formula."""
+
+
 def as_csv(rows: pd.DataFrame) -> str:
     """A table as CSV, its numbers whole; names of columns that have several levels are joined.
 
     Of texts such as "0.47 [0.44, 0.50]" it has the number and, in columns of their own, the interval's ends.
+    A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
     if rows.columns.nlevels > 1:
         rows = rows.set_axis([", ".join(filter(None, map(str, name))) for name in rows.columns], axis=1)
@@ -136,7 +148,12 @@ def as_csv(rows: pd.DataFrame) -> str:
     table = (
         pd.concat(columns, axis=1) if columns else rows
     )  # of what was not run, a page has a table of nothing
+    table = table.map(_plain).set_axis([_plain(name) for name in table.columns], axis=1)
     return table.to_csv(index=False, lineterminator="\n")
+
+
+def _plain(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and COMPUTED.match(value) else value
 
 
 def labelled(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 from cycler import cycler
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.font_manager import fontManager
 
 from attnlib.colours import CLEAR, INKS, THEMES
 
@@ -21,6 +25,21 @@ COLUMN = 7.2
 POINTS = 9
 """Of the lettering."""
 
+_SCRIPTS = (
+    *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala"),
+    *("Thai", "Khmer", "Myanmar", "Ethiopic", "Cherokee", "Gothic", "Symbols2"),
+)
+
+FONTS = (
+    "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans"),
+    *("Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS"),
+    *(f"Noto Sans {script}" for script in _SCRIPTS),
+    *("Noto Serif Tibetan", "FreeSans", "Lohit Devanagari", "Kohinoor Devanagari", "Nirmala UI"),
+    *("Leelawadee UI", "Ebrima", "Noto Emoji", "Segoe UI Emoji", "Symbola"),
+)
+"""Where letters are looked for, in order: those of other scripts in what systems commonly have."""
+
 _theme: ContextVar[Theme] = ContextVar("theme", default="light")
 
 
@@ -29,7 +48,8 @@ def in_theme(theme: Theme) -> Iterator[None]:
     """What is drawn inside is drawn for pages of this theme."""
     before = _theme.set(theme)
     try:
-        with plt.rc_context(_settings()):
+        with plt.rc_context(_settings()), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # no font here has it: a box
             yield
     finally:
         _theme.reset(before)
@@ -65,6 +85,13 @@ def ink_on(ground: Any) -> str:
     return INKS[0] if luminance > 0.179 else INKS[1]
 
 
+@cache
+def installed_fonts() -> list[str]:
+    """Those of `FONTS` whose files are here: matplotlib caches its list and may name removed fonts."""
+    here = {font.name for font in fontManager.ttflist if Path(font.fname).exists()}
+    return [name for name in FONTS if name in here]
+
+
 def _settings() -> dict[str, Any]:
     import seaborn as sns
 
@@ -75,7 +102,7 @@ def _settings() -> dict[str, Any]:
         **sns.axes_style("ticks"),
         **sns.plotting_context("paper"),
         **dict.fromkeys(sizes, POINTS),
-        "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same letters everywhere
+        "font.family": installed_fonts(),
         "figure.constrained_layout.use": True,
         "text.hinting": "none",  # text is as wide at every resolution: none is cut off that had room
         "figure.figsize": (COLUMN, 3.2),

@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
 from attnlib.models.attention.forward import form_of
+from attnlib.options import plain_options
 
 Attentions = (
     Float[Tensor, "batch layer head query key"]
@@ -43,6 +44,7 @@ GROUP_BYTES = {"cpu": 2**21, "cuda": 2**28}
 """How much of `M_1 ... M_L` is worked on at a time: what a processor's cache takes."""
 
 
+@plain_options
 def rollout(
     attentions: Attentions,
     head_weights: Float[Tensor, "layer head"] | None = None,
@@ -219,6 +221,8 @@ def _product(
 
 def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query key"]], bool]:
     """Attention as one `[batch head query key]` per layer, and whether it came with a batch dimension."""
+    if attentions is not None and not isinstance(attentions, Sequence | Tensor):
+        raise ValueError(f"attentions must be a tensor, or one per layer; got {form_of(attentions)}")
     if attentions is None or (not isinstance(attentions, Tensor) and any(a is None for a in attentions)):
         raise ValueError(
             "attentions is None: the model ran on a fused kernel (SDPA, flash), which forms no attention "
@@ -235,6 +239,10 @@ def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query
         layers, batched = list(stacked.unbind(1)), attentions.ndim == 5
     else:
         layers, batched = [a for a in attentions if a is not None], True
+    if strange := [each for each in layers if not isinstance(each, Tensor)]:
+        raise ValueError(
+            f"attentions must be a tensor, or one per layer; got {form_of(strange[0])} among them"
+        )
     if not layers:
         raise ValueError("attentions must have at least one layer. Got none.")
     for index, layer in enumerate(layers):

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float, Float64, Int, Int32
 from torch import Tensor
 
+from attnlib.options import plain_options
 from attnlib.rollout.dense import Attentions, Mixer, token_indices
 
 TOGETHER = 8
@@ -32,6 +33,7 @@ larger ones silently give zero. Rows of `M` sum to 1, so the flows of one call s
 within int32."""
 
 
+@plain_options
 def attention_flow(
     attentions: Attentions,
     head_weights: Float[Tensor, "layer head"] | None = None,
@@ -63,7 +65,7 @@ def attention_flow(
         ValueError: as `rollout`; or attention is negative.
     """
     mixer = Mixer(attentions, head_weights, residual)
-    matrices = torch.stack([matrix.detach().double().cpu() for matrix in mixer.upwards()], 1).numpy()
+    matrices = torch.stack([matrix.detach().cpu().double() for matrix in mixer.upwards()], 1).numpy()
     if (matrices < 0).any():
         raise ValueError(f"attentions must not be negative, capacities cannot be. Got {matrices.min():.3g}.")
     n, cpu = matrices.shape[-1], torch.device("cpu")
@@ -86,7 +88,8 @@ def _flows(
         return layers[0][np.ix_(queries, keys)]
     if len(layers) == 2:
         below = layers[0][:, keys]
-        return np.stack([np.minimum(row[:, None], below).sum(0) for row in layers[1][queries]])
+        rows = [np.minimum(row[:, None], below).sum(0) for row in layers[1][queries]]
+        return np.array(rows).reshape(len(queries), len(keys))
     graph = _Graph(np.rint(layers * SCALE).astype(np.int32))
     flows = [
         graph.flows(query, keys[start : start + TOGETHER])

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Collection, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,14 +25,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention import evaluating, watching
-from attnlib.models.attention.call import AttentionCall, Product, Wanted
+from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
 from attnlib.models.attention.forward import (
+    called,
     check_prompt,
     form_of,
     model_dtype,
-    refuse_recurrence,
+    refuse_no_model,
+    refuse_other_mixing,
+    vocabulary_of,
     watched_pass,
 )
+from attnlib.models.devices import brought, brought_by_name
+from attnlib.options import plain_options
+from attnlib.pieces import pieces
+from attnlib.rollout.beside import beside_tokens, of_all, of_prompt
 from attnlib.rollout.collected import Collected, follow
 from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
@@ -67,6 +75,7 @@ class GenerativeRollout:
         residual: whether residual connections were followed.
         head_weights: what heads were weighted by; None for alike.
         raw: whether the matrix is attention, layer by layer (`raw_attention`), and not its product.
+        beside: what the model was given beside tokens (`pixel_values`), for all those that it read.
     """
 
     tokens: Int[Tensor, " generated"]
@@ -78,6 +87,7 @@ class GenerativeRollout:
     residual: bool = True
     head_weights: Float[Tensor, "layer head"] | None = None
     raw: bool = False
+    beside: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.sink is not None:  # from the start, so that they mean the same beside generated tokens
@@ -170,9 +180,10 @@ class GenerativeRollout:
         return [TopToken(i, int(self.prompt[i]), text[i], float(mass[i])) for i in order]
 
 
+@plain_options
 def generate_with_rollout(
     model: nn.Module,
-    input_ids: Int[Tensor, "1 prompt"],
+    input_ids: Int[Tensor, "1 prompt"] | None = None,
     max_new_tokens: int | None = None,
     *,
     continuation: Int[Tensor, " generated"] | Int[Tensor, "1 generated"] | None = None,
@@ -204,32 +215,38 @@ def generate_with_rollout(
         sink: as in `rollout`; prompt positions.
         residual: as in `rollout`.
         head_weights: as in `rollout`.
-        **generate_kwargs: handed to `model.generate`.
+        **generate_kwargs: handed to `model.generate`. What of it the model's forward reads (`pixel_values`,
+            `token_type_ids`, `position_ids`) may be given with a continuation, too.
 
     Raises:
         ValueError: the prompt is empty, or, with what follows it, longer than the model's context; there is
             more than one prompt, or embeddings in its place; beams, or several sequences, are asked for; the
             model is none that `rollout_of` or `generate` can use; or there is not one of `max_new_tokens`,
             a whole number, and `continuation`, which is no row of the model's tokens, or comes with options
-            of `generate`.
+            of `generate`; or what is given beside tokens is not of the prompt's.
     """
+    refuse_no_model(model)
     if continuation is None and max_new_tokens is None:
         raise ValueError("Say how many tokens to generate (max_new_tokens=12), or give a continuation.")
-    forced = None if continuation is None else check_continuation(model, continuation, generate_kwargs)
+    beside = beside_tokens(model, generate_kwargs)
+    options = {name: value for name, value in generate_kwargs.items() if name not in beside}
+    forced = None if continuation is None else check_continuation(model, continuation, options)
     if forced is not None and max_new_tokens is not None:
         raise ValueError("A continuation says itself how many tokens there are: leave out max_new_tokens.")
     new = max_new_tokens if forced is None else forced.shape[1]
     assert new is not None
-    prompt = check_generation(model, input_ids, attention_mask, new, generate_kwargs)
+    prompt = check_generation(model, input_ids, attention_mask, new, options)
+    assert input_ids is not None
+    beside = of_prompt(brought_by_name(model, beside), input_ids, attention_mask)
     refuse_other_layers(head_weights, model)
     collected = Collected()
     if forced is not None:
         ids = torch.cat([prompt, forced.to(prompt)], 1)
     else:
-        if tokenizer is not None and "stop_strings" in generate_kwargs:
-            generate_kwargs["tokenizer"] = tokenizer
+        if tokenizer is not None and "stop_strings" in options:
+            options["tokenizer"] = tokenizer
         with watching(model, collected):
-            result = generate(model, prompt, new, generate_kwargs)
+            result = generate(model, prompt, new, options | beside)
         ids = result if isinstance(result, Tensor) else result.sequences
     length, read = prompt.shape[1], ids[:, :-1]  # nothing was asked of the last token
     stays = None if sink is None else sink_mask(sink, length, ids.device, read.shape[1] - length)
@@ -242,16 +259,20 @@ def generate_with_rollout(
         kernel="once",
         first_kept=length - 1,
     )
+    settings: Any = options.get("generation_config") or model.generation_config
+    cached = options.get("use_cache", settings.use_cache)
+    beside = of_all(model, beside, read, length, cached=cached is not False)
     calls = None if forced is not None else collected.joined(model, read.shape[1])
     if calls is not None:
         follow(recursion, calls)
     else:
-        watched_pass(model, [recursion], read)
-    matrix = torch.stack(recursion.history, -1)[0]
+        second_pass(model, recursion, read, length, beside)
+    matrix = torch.stack([rows.to(ids.device) for rows in recursion.history], -1)[0]
     if not bool(torch.isfinite(matrix).all()):
         raise ValueError("The model's attention must be finite. Got NaN or infinity.")
     words, special = describe(prompt[0], tokenizer)
-    return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, sink, residual, head_weights)
+    how = sink, residual, head_weights
+    return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, *how, beside=beside)
 
 
 def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRollout:
@@ -265,15 +286,35 @@ def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRoll
         result: what `generate_with_rollout` returned.
     """
     length, read = len(result.prompt), torch.cat([result.prompt, result.tokens[:-1]])[None]
+    (read,) = brought(model, read)
     layers = list[Tensor]()
 
     def keep(call: AttentionCall) -> Generator[Wanted, Product, None]:
         mean, _ = yield Wanted()
-        layers.append(mean[0, length - 1 :, :length])
+        layers.append(mean[0, length - 1 :, :length].to(read.device))
 
-    watched_pass(model, [keep], read)
+    second_pass(model, keep, read, length, result.beside)
     plain: dict[str, Any] = {"sink": None, "residual": False, "head_weights": None, "raw": True}
     return replace(result, matrix=torch.stack(layers, -1), **plain)
+
+
+def second_pass(
+    model: nn.Module, watcher: Watcher, read: Int[Tensor, "1 token"], prompt: int, beside: dict[str, Any]
+) -> None:
+    """Show a watcher what was read of prompt and answer."""
+    watched_pass(model, [partial(refuse_later, prompt), watcher], read, **beside)
+
+
+def refuse_later(prompt: int, call: AttentionCall) -> None:
+    """Raise a `ValueError` where a token looks at a later one, behind the prompt: it was not there yet."""
+    if not call.knows_mask or (call.mask is None and call.causal):
+        return
+    if bool(call.visible()[..., prompt:].triu(1 - prompt).any()):
+        raise ValueError(
+            "Tokens of this model look at later ones, too, also at those that were not yet written: one pass "
+            "over prompt and answer is not what it read when it wrote. If it tells them apart by "
+            "token_type_ids (as its processor gives them), hand these over."
+        )
 
 
 def check_continuation(
@@ -295,8 +336,8 @@ def check_continuation(
             "continuation must be one row of at least one token, [generated] or [1 generated]. Got shape "
             f"{tuple(continuation.shape)} instead."
         )
-    size = model.get_input_embeddings().num_embeddings
-    if int(continuation.min()) < 0 or int(continuation.max()) >= size:
+    size = vocabulary_of(model)
+    if size is not None and (int(continuation.min()) < 0 or int(continuation.max()) >= size):
         raise ValueError(f"continuation must be token ids from 0 to {size - 1}. Got {continuation.tolist()}.")
     return continuation.view(1, -1)
 
@@ -304,11 +345,22 @@ def check_continuation(
 def generate(
     model: Any, prompt: Int[Tensor, "1 prompt"], max_new_tokens: int, generate_kwargs: dict[str, Any]
 ) -> Any:
-    """Hugging Face's `generate`, in evaluation mode."""
+    """Hugging Face's `generate`, in evaluation mode.
+
+    Raises:
+        ValueError: the model cannot be called with this.
+    """
+    mask = torch.ones_like(prompt)
     with evaluating(model):
-        return model.generate(
-            prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=max_new_tokens, **generate_kwargs
-        )
+        try:
+            return model.generate(
+                prompt, attention_mask=mask, max_new_tokens=max_new_tokens, **generate_kwargs
+            )
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:
+            called(model, prompt, {"attention_mask": mask} | beside_tokens(model, generate_kwargs))
+            raise
 
 
 def check_generation(
@@ -319,6 +371,7 @@ def check_generation(
     generate_kwargs: dict[str, Any],
 ) -> Int[Tensor, "1 real"]:
     """The prompt without padding; a `ValueError` for what cannot be generated or followed."""
+    refuse_no_model(model)
     if not isinstance(input_ids, Tensor) or input_ids.ndim != 2 or input_ids.shape[0] != 1:
         raise ValueError(
             f"input_ids must be one prompt, a tensor [1 prompt]. Got {form_of(input_ids)} instead."
@@ -332,8 +385,8 @@ def check_generation(
             "inputs_embeds cannot be followed: what follows them would be written, and read as following "
             "input_ids. Give input_ids alone."
         )
-    check_prompt(model, input_ids, attention_mask)
-    refuse_recurrence(model)
+    input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
+    refuse_other_mixing(model)
     if not (hasattr(model, "can_generate") and model.can_generate()):
         raise ValueError(
             f"{type(model).__name__} cannot generate. Give a causal language model of Hugging Face's "
@@ -357,7 +410,7 @@ def describe(prompt: Int[Tensor, " prompt"], tokenizer: Any) -> tuple[tuple[str,
     if tokenizer is None:
         return (), ()
     ids, special = prompt.tolist(), set(tokenizer.all_special_ids)
-    return tuple(tokenizer.decode([i]) for i in ids), tuple(i in special for i in ids)
+    return tuple(pieces(ids, tokenizer)), tuple(i in special for i in ids)
 
 
 def informative(

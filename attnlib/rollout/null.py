@@ -17,10 +17,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attnlib.options import plain_options
 from attnlib.rollout.dense import refuse_no_weights, sink_mask, token_indices
 from attnlib.rollout.recursion import one_hot
 
 
+@plain_options
 def uniform_causal_rollout(
     n: int,
     layers: int,

@@ -68,17 +68,8 @@ class Recursion:
         self.identity = identity
 
     def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
-        """One layer.
-
-        Raises:
-            ValueError: the layer's queries and keys are not the tokens that the matrix is about.
-        """
-        if (queries := call.query.shape[2]) != self.state.shape[1] or call.key.shape[2] != queries:
-            raise ValueError(
-                f"Rollout follows self-attention over the {self.state.shape[1]} tokens of input_ids; layer "
-                f"{self.layer} attends from {queries} queries to {call.key.shape[2]} keys. Cross-attention, "
-                "memories and learned prefixes cannot be followed."
-            )
+        """One layer."""
+        self._follow_to(call.query.device)
         self.state = yield from self.step(call, self.state, self.state)
         if self.cumulative:
             self.history.append(self.state[:, self.first_kept :])
@@ -94,13 +85,21 @@ class Recursion:
         """`R_l` of the queries, from `R_(l-1)` of keys and queries, both of which stop before token `end`."""
         end = keys.shape[1] if end is None else end
         first_key, first_query = end - keys.shape[1], end - queries.shape[1]
-        weights = self._weights_of_layer(call)
-        if self.stays is None:
-            product, total = yield Wanted(keys, weights, self.kernel, self.identity and not self.layer)
-        else:
+        weights, columns = self._weights_of_layer(call), keys
+        if self.stays is not None:
             stays = self.stays[first_key:end, None].to(keys.dtype)
-            rest = stays.expand(len(keys), -1, 1)
-            product, total = yield Wanted(torch.cat([keys * stays, rest], -1), weights, self.kernel)
+            columns = torch.cat([keys * stays, stays.expand(len(keys), -1, 1)], -1)
+        # whether a kernel that forms no mask of ours minds it is to be seen by what padding gets
+        may_leak = self.real is not None and not call.knows_mask
+        if may_leak:
+            assert self.real is not None
+            columns = torch.cat([columns, ~self.real[:, first_key:end, None]], -1)
+        identity = self.identity and not self.layer and columns is keys
+        product, total = yield Wanted(columns, weights, self.kernel, identity)
+        if may_leak:
+            self._refuse_leaks(product[..., -1].detach(), slice(first_query, end))
+            product = product[..., :-1]
+        if self.stays is not None:
             product, rest = product[..., :-1], product[..., -1:]
             alone = (rest == 0) | ~self.stays[first_query:end, None]
             product = torch.where(alone, queries, product / torch.where(alone, 1, rest)) * total
@@ -114,6 +113,24 @@ class Recursion:
             return state
         real = self.real[:, first_query:end, None]
         return torch.where(real, state, queries)  # padding looks nowhere, or anywhere: leave it alone
+
+    def _follow_to(self, device: torch.device) -> None:
+        """Go where the layer is: a model may be split over several devices."""
+        self.state = self.state.to(device)
+        self.real = None if self.real is None else self.real.to(device)
+        self.stays = None if self.stays is None else self.stays.to(device)
+
+    def _refuse_leaks(self, leaked: Float[Tensor, "batch query"], queries: slice) -> None:
+        """Raise a `ValueError` where tokens look at padding."""
+        assert self.real is not None
+        most = float((leaked * self.real[:, queries]).abs().amax())
+        if most > 1e-3:
+            raise ValueError(
+                "The model's attention kernel does not leave out padding: a token gives it up to "
+                f"{most:.2g} of its attention in layer {self.layer}. Register a mask for the kernel "
+                "(AttentionMaskInterface.register), give prompts one by one, without padding, or choose "
+                'another kernel with model.set_attn_implementation("sdpa").'
+            )
 
     def _weights_of_layer(self, call: AttentionCall) -> Tensor | None:
         if self.head_weights is None:

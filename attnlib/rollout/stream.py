@@ -21,9 +21,12 @@ from torch import Tensor, nn
 from attnlib.models.attention import watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_layers, model_dtype, n_layers
+from attnlib.options import plain_options
+from attnlib.rollout.beside import beside_tokens, of_prompt
 from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.rollout.recursion import Recursion, one_hot, refuse_other_layers
+from attnlib.undoing import undone
 
 _ONE_BY_ONE = (
     "assistant_model",
@@ -41,6 +44,7 @@ class StreamedToken(NamedTuple):
     row: Float[Tensor, "prompt layer"]
 
 
+@plain_options
 def stream_with_rollout(
     model: nn.Module,
     input_ids: Int[Tensor, "1 prompt"],
@@ -74,6 +78,7 @@ def stream_with_rollout(
         ValueError: as `generate_with_rollout`, before anything is generated.
     """
     prompt = check_generation(model, input_ids, attention_mask, max_new_tokens, generate_kwargs)
+    generate_kwargs |= of_prompt(beside_tokens(model, generate_kwargs), input_ids, attention_mask)
     for name in _ONE_BY_ONE:
         if generate_kwargs.get(name) is not None:
             raise ValueError(
@@ -116,7 +121,8 @@ class _CachedRecursion(Recursion):
             raise ValueError(
                 "The model's cache holds more keys than there are tokens. Use generate_with_rollout."
             )
-        below = self.rows[self.layer]
+        self._follow_to(call.query.device)
+        below = self.rows[self.layer].to(call.query.device)
         state = yield from self.step(
             call, below[:, self.end - keys : self.end], below[:, first : self.end], self.end
         )
@@ -158,12 +164,15 @@ def _rows(
             rows.put(error)
 
     worker = Thread(target=copy_context().run, args=(work,), name="stream_with_rollout", daemon=True)
-    worker.start()
-    try:
+
+    def end() -> None:
+        stop.set()
+        if worker.ident is not None:  # it was started
+            worker.join()
+
+    with undone(end):
+        worker.start()
         while (item := rows.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield item
-    finally:
-        stop.set()
-        worker.join()

@@ -27,7 +27,9 @@ from torch import Tensor, nn
 
 from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
 from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, read_names, watched_pass
+from attnlib.models.devices import brought_by_name
 from attnlib.naming import unknown
+from attnlib.options import plain_options
 from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import Descent, Recursion, one_hot, refuse_other_layers
 
@@ -53,10 +55,11 @@ class Pass(NamedTuple):
     layers: int
 
 
+@plain_options
 @torch.inference_mode(False)  # where `rows` could not be differentiated by
 def rollout_of(
     model: nn.Module,
-    input_ids: Int[Tensor, "batch token"],
+    input_ids: Int[Tensor, "batch token"] | None = None,
     attention_mask: Mask = None,
     keys: Sequence[int] | Int[Tensor, " key"] | None = None,
     *,
@@ -92,9 +95,13 @@ def rollout_of(
         model: a Hugging Face decoder or encoder whose attention goes through transformers'
             `AttentionInterface` (grouped-query attention and sliding windows included), or an `attnlib`
             `Transformer`. It is run in evaluation mode; its attention implementation is never changed.
-            Threads may share a model.
+            Threads may share a model. The first call also runs it twice on four tokens, to see whether
+            anything but attention mixes tokens.
         input_ids: the tokens.
         attention_mask: 1 for tokens, 0 for padding, on either side. Rows and columns of padding are zero.
+            Padding on the left shifts no positions, but in models with a table of positions that take no
+            `position_ids` (BART's decoder and its kin): there, rollout is of the padded prompt, as the model
+            reads it.
         keys: key positions to return (columns), the same for all of the batch; all by default.
         rows: query positions to return; all by default. Negative positions count from the end, here as
             everywhere.
@@ -109,10 +116,11 @@ def rollout_of(
         `[batch query key]`, or `[batch layer query key]` if `cumulative`. Without `keys`, rows sum to 1.
 
     Raises:
-        ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder,
-            or its attention (or part of it, in hybrids with recurrent layers) does not go through the
-            interface; shapes do not fit; there is no such kernel, and no such option of the model's forward
-            either; the model computes NaN.
+        ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder
+            (its encoder alone is none), reads a learned prompt (PEFT), mixes tokens by more than attention
+            (recurrence, convolution), or computes attention outside of the interface; its kernel does not
+            leave out padding, or the mask has gaps between tokens; shapes do not fit; there is no such
+            kernel, and no such option of the model's forward either; the model computes NaN.
     """
     read = read_names(model) if model_inputs else []
     if "input_ids" in read and (swallowed := [name for name in model_inputs if name not in read]):
@@ -121,8 +129,9 @@ def rollout_of(
         raise unknown(what, swallowed[0], dict.fromkeys([*own, *read]))
     if kernel not in KERNELS:
         raise unknown("kernel", kernel, KERNELS)
-    check_prompt(model, input_ids, attention_mask)
+    input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
     refuse_other_layers(head_weights, model)
+    model_inputs = brought_by_name(model, model_inputs)
     batch, n, device = *input_ids.shape, input_ids.device
     columns = torch.arange(n, device=device) if keys is None else token_indices(keys, n, "keys", device)
     queries = None if rows is None else token_indices(rows, n, "rows", device)
@@ -142,6 +151,7 @@ def rollout_of(
         recursion = Recursion(start, kernel=way, identity=keys is None, **options)
         watched_pass(model, [recursion], input_ids, attention_mask, **model_inputs)
         states = recursion.history if cumulative else [recursion.state]
+        states = [state.to(device) for state in states]
         states = states if queries is None else [state[:, queries] for state in states]
     else:
         descent = Descent(queries, (batch, n), dtype, **options)
@@ -152,7 +162,7 @@ def rollout_of(
             recursion = Recursion(start, kernel=kernel, **options)
             watched_pass(model, [recursion], input_ids, attention_mask, gradients=True, **model_inputs)
             above = recursion.history if cumulative else [recursion.state]
-            states = [_backwards(start, state, queries) for state in above]
+            states = [_backwards(start, state.to(device), queries) for state in above]
         states = [state[..., columns] for state in states]
     result = torch.stack(states, 1) if cumulative else states[0]
     if real is not None:
@@ -206,7 +216,7 @@ def follow_layers(
     """
     if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
         raise ValueError("attention_mask must be padding on the right only. Got tokens after padding.")
-    check_prompt(model, input_ids, attention_mask)
+    input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
     columns = torch.arange(input_ids.shape[1], device=input_ids.device)
     start = one_hot(columns, (len(input_ids), len(columns)), model_dtype(model))
     recursion, seen = Recursion(start, real=attention_mask), 0
@@ -241,7 +251,7 @@ def check_causal(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> Non
         product, _ = yield Wanted(last)
         ahead.append(product[:, :-1].abs().amax())
 
-    check_prompt(model, tokens, None)
+    tokens, _ = check_prompt(model, tokens, None)
     watched_pass(model, [last_key], tokens, logits_from=0)
     if bool(torch.stack(ahead).amax() > 0):
         raise ValueError(

@@ -306,8 +306,7 @@ class Agreements:
             No row are agreements of runs without a seed to vary, such as `A(beta_uf, beta_px)`; `A_hat` from
             shuffles; and what only some seeds have (delta, where it is of one run).
         """
-        runs, confidence = self.runs, self.runs.settings.confidence
-        found = [self.explaining(name).statistics for name in runs.seeds]
+        runs, confidence, found = self.runs, self.runs.settings.confidence, [*self._of_seeds.values()]
         rows = []
         for metric in [
             name for name in found[0] if all(name in each for each in found) and name not in SEEDLESS
@@ -325,6 +324,25 @@ class Agreements:
                 estimate = over_seeds(values, draws, confidence, share=share, units=runs.units)
             rows.append({"metric": metric} | estimate._asdict())
         return pd.DataFrame(rows)
+
+    def each_seed(self) -> pd.DataFrame:
+        """The numbers behind the intervals of `over_seeds`: those of every seed, as the gold run.
+
+        Returns:
+            Columns `metric`, `seed` (the run's name), `value` and `n` (rows, or groups of them).
+        """
+        rows = [
+            {"metric": metric, "seed": seed, "value": each.value, "n": self.runs.units}
+            for seed, found in self._of_seeds.items()
+            for metric, each in found.items()
+            if all(metric in others for others in self._of_seeds.values()) and metric not in SEEDLESS
+        ]
+        return pd.DataFrame(rows, columns=["metric", "seed", "value", "n"])
+
+    @cached_property
+    def _of_seeds(self) -> dict[str, dict[str, Statistic]]:
+        """The statistics with every seed as the gold run."""
+        return {name: self.explaining(name).statistics for name in self.runs.seeds}
 
     def over_training(self) -> pd.DataFrame:
         """Agreement at every checkpoint, beside accuracy.

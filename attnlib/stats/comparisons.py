@@ -21,12 +21,9 @@ def corrected(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
     Args:
         p: of every test; NaN where there was none, which stays NaN and does not count.
     """
-    from statsmodels.stats.multitest import multipletests
-
-    tested = ~np.isnan(p)
+    order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN comes last
     result = np.full(len(p), np.nan)
-    if tested.any():
-        result[tested] = multipletests(p[tested], method="holm")[1]
+    result[order] = np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)).clip(max=1)
     return result
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from attnlib.stats.summaries import refuse_missing, summarise
+from attnlib.stats.summaries import refuse_missing, refuse_unsaid, summarise, truths
 
 
 def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -23,11 +23,12 @@ def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 
     Raises:
         ValueError: a column is missing, `by` is no list, or a place of a sample is there more than once: rows
-            of several runs or splits are told apart by `by`.
+            of several runs or splits are told apart by `by`; or a row does not say whether it is correct, or
+            of which sample and place it is.
     """
     if "asked" not in rows:
         _refuse_twice(rows, by)
-        tokens = rows.assign(right=rows["correct"].astype(bool), asked=1)
+        tokens = rows.assign(right=truths(rows, "correct"), asked=1)
         keys = [*by, "sample"]
         rows = tokens.groupby(keys, sort=False, observed=True)[["right", "asked"]].sum().reset_index()
     samples = rows[rows["asked"] > 0].assign(exact=lambda each: each["right"] == each["asked"])
@@ -50,11 +51,12 @@ def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFram
         `first_errors`, answers whose first wrong token this is. Without rows, the table is empty.
 
     Raises:
-        ValueError: a column is missing, or a place of a sample is there more than once.
+        ValueError: a column is missing, or a place of a sample is there more than once; or a row does not say
+            whether it is correct, or of which sample and place it is.
     """
     _refuse_twice(rows)
     rows = rows.reset_index(drop=True)  # two tables, one below the other, have numbers twice
-    correct = rows["correct"].astype(bool)
+    correct = truths(rows, "correct")
     first = rows.index.isin(rows[~correct].groupby("sample")["position"].idxmin())
     placed = rows[["position"]].assign(correct=correct).sort_values("position", kind="stable")
     counts = pd.DataFrame({"errors": ~correct, "first_errors": first}).groupby(rows["position"]).sum()
@@ -64,6 +66,7 @@ def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFram
 
 def _refuse_twice(rows: pd.DataFrame, by: Sequence[str] = ()) -> None:
     refuse_missing(rows, by, "sample", "position", "correct")
+    refuse_unsaid(rows, *by, "sample", "position")
     if (twice := rows.duplicated([*by, "sample", "position"])).any():
         raise ValueError(
             f"rows should be of one run and split; got {int(twice.sum())} whose "

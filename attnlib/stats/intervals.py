@@ -12,6 +12,8 @@ import scipy
 from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
 
+from attnlib.stats.ragged import numpy_of
+
 DRAWS = 2000
 """How often independent things are drawn again."""
 
@@ -33,8 +35,8 @@ def check_confidence(confidence: float) -> None:
     Raises:
         ValueError: it is not between 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence should be between 0 and 1, such as 0.95; got {confidence}")
+    if not isinstance(confidence, (int, float, np.number)) or not 0 < confidence < 1:
+        raise ValueError(f"confidence should be between 0 and 1, such as 0.95; got {confidence!r}")
 
 
 class Estimate(NamedTuple):
@@ -121,7 +123,7 @@ def ratio(
     Raises:
         ValueError: if the arrays differ in length, are empty, hold NaN, or wholes add up to 0.
     """
-    p, w = np.asarray(parts, dtype=float), np.asarray(wholes, dtype=float)
+    p, w = numpy_of(parts).astype(float), numpy_of(wholes).astype(float)
     if p.shape != w.shape or p.ndim != 1 or not len(p):
         raise ValueError(
             f"parts and wholes should be two lists of one length above 0; got {p.shape}, {w.shape}"
@@ -171,11 +173,16 @@ def with_interval(
         named: whether the unit is said. A table says it once for all.
         signed: whether a plus is said: of differences.
         beside: what else stands in the brackets, such as "n = 1,000".
+
+    Raises:
+        ValueError: the value is said to be in "%", and is no share, from 0 to 1.
     """
     get: Callable[..., Any] = (
         number.get if isinstance(number, pd.Series | Mapping) else partial(getattr, number)
     )
     value, low, high = (float(get(name)) for name in ("value", "low", "high"))
+    if unit == "%" and np.isfinite(value) and not -ROUNDING <= value <= 1 + ROUNDING:
+        raise ValueError(f"what is shown in % should be a share, from 0 to 1; got {value:g} (divide by 100?)")
     ends = within((value, low, high), SHARE if unit == "%" else (-np.inf, np.inf))
     scale, places = (100, 0) if unit in IN_HUNDREDTHS else (1, 2)
     places = places if digits is None else digits

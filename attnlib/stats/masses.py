@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from attnlib.stats.summaries import summarise
+from attnlib.stats.summaries import refuse_unsaid, summarise, truths
 
 ROLLOUT, MEAN = "rollout", "mean attention"
 """What attention on the reference is scored by: the columns of masses."""
@@ -70,8 +70,12 @@ def sample_rows(
         rows: of `evaluate_rows`; rows without a value are left out.
         value: a column of masses.
         as_published: evaluated rows without a reference key count as 0, as in the original code.
+
+    Raises:
+        ValueError: a row does not say of which sample it is, or whether it is evaluated.
     """
     if as_published:
-        rows = rows[rows["evaluated"].astype(bool)].fillna({value: 0.0})
+        rows = rows[truths(rows, "evaluated")].fillna({value: 0.0})
     kept = rows[rows[value].notna()]
+    refuse_unsaid(kept, "sample")
     return [values.to_numpy(float) for _, values in kept.groupby("sample")[value]]

@@ -26,6 +26,7 @@ import scipy
 from jaxtyping import Bool, Float, Int
 
 from attnlib.stats.intervals import ROUNDING
+from attnlib.stats.ragged import numpy_of
 
 Scores = Float[np.ndarray, "item token"]
 Mask = Bool[np.ndarray, "item token"]
@@ -114,7 +115,7 @@ def average_precision_by_chance(truth: Mask, candidates: Mask) -> Numbers:
 
 def comparable(scores: Scores, candidates: Mask) -> Scores:
     """Scores of candidates as multiples of `ROUNDING`: most that differ by rounding errors only are equal."""
-    values = np.where(candidates, scores, np.nan).astype(np.float64)
+    values = np.where(candidates, numpy_of(scores), np.nan).astype(np.float64)
     largest = np.where(np.isfinite(values), np.abs(values), 0.0).max(1, keepdims=True, initial=0.0)
     return np.round(values / np.where(largest > 0, largest * ROUNDING, 1.0))
 

@@ -120,7 +120,12 @@ class Ragged:
 
 
 def numpy_of(values: Any) -> np.ndarray:
-    """As numpy has it, wherever it is; bfloat16, which it has not, in single precision."""
+    """As numpy has it, wherever it is; bfloat16, which it has not, in single precision.
+
+    What a masked array hides is NaN.
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        return np.ma.filled(values.astype(float), np.nan)
     if not isinstance(values, Tensor):
         return np.asarray(values)
     values = values.detach().cpu()

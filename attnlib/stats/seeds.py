@@ -30,7 +30,8 @@ from attnlib.stats.intervals import (
     of_equals,
     within,
 )
-from attnlib.stats.summaries import refuse_missing
+from attnlib.stats.ragged import numpy_of
+from attnlib.stats.summaries import refuse_missing, refuse_unsaid
 
 
 def over_seeds(
@@ -58,7 +59,7 @@ def over_seeds(
     Source:
         Zou and Donner 2008, *Construction of confidence limits about effect measures*: how two intervals add.
     """
-    array = np.asarray(values, dtype=float)
+    array = numpy_of(values).astype(float)
     there = array[np.isfinite(array)]
     if share and len(there) and not -ROUNDING <= there.min() <= there.max() <= 1 + ROUNDING:
         raise ValueError(
@@ -109,7 +110,7 @@ def table_over_seeds(
         Columns `by`, `value`, `low`, `high` and `n` (seeds).
 
     Raises:
-        ValueError: a column is missing, or `by` is empty.
+        ValueError: a column is missing, `by` is empty, or a row does not say its group or seed.
     """
     if not by:
         raise ValueError("by should name at least one column; `over_seeds` takes numbers that are not split")
@@ -118,6 +119,7 @@ def table_over_seeds(
     if of_one and rows["seed"].nunique() == 1:
         refuse_missing(rows, by, "low", "high", "n")
         return rows.assign(value=rows[value])[columns].reset_index(drop=True)
+    refuse_unsaid(rows, *by, "seed")
     rows = rows.assign(units=rows.get("n", 0))
     seeds = rows.groupby([*by, "seed"], sort=False, observed=True)
     means = seeds.agg(value=(value, "mean"), units=("units", "min")).reset_index()
@@ -126,6 +128,46 @@ def table_over_seeds(
         for key, group in means.groupby(list(by), sort=False, observed=True)
     ]
     return pd.DataFrame(table, columns=columns)
+
+
+def pooled(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    r"""Student's interval of all seeds together, from the intervals of several lots of them.
+
+    A lot of $n_i$ seeds with the mean $m_i$ and the interval $m_i \pm h_i$ has the standard deviation
+    $s_i = h_i \sqrt{n_i} / t_{n_i - 1}$. So all $N = \sum n_i$ seeds have the mean $m = \sum n_i m_i / N$ and
+
+    $$s^2 = \frac{\sum (n_i - 1) s_i^2 + \sum n_i (m_i - m)^2}{N - 1}:$$
+
+    exactly what `over_seeds` makes of their own numbers, which need not be known.
+
+    Args:
+        rows: `value`, `low`, `high` and `n` of every lot, as of `table_over_seeds`. A lot may be of one seed.
+            An interval that was cut at one end, as of shares, is taken from the other; not so if at both.
+        by: columns to split by; groups come in the order in which they appear.
+
+    Returns:
+        Columns `by`, `value`, `low`, `high` and `n`.
+
+    Raises:
+        ValueError: a column is missing, or `by` is empty.
+    """
+    if not by:
+        raise ValueError("by should name at least one column")
+    refuse_missing(rows, by, "value", "low", "high", "n")
+    table = []
+    for key, lots in rows.groupby(list(by), sort=False, observed=True):
+        n, value = (lots[name].to_numpy(float) for name in ("n", "value"))
+        low, high = (lots[name].to_numpy(float) for name in ("low", "high"))
+        half = np.maximum(high - value, value - low)
+        quantile = scipy.stats.t.ppf(0.975, np.maximum(n - 1, 1))
+        within_lots = np.where(n > 1, (n - 1) * n * (half / quantile) ** 2, 0.0).sum()
+        whole, mean = n.sum(), (n * value).sum() / n.sum()
+        spread = within_lots + (n * (value - mean) ** 2).sum()
+        reach = np.nan
+        if whole > 1:
+            reach = scipy.stats.t.ppf(0.975, whole - 1) * np.sqrt(spread / (whole - 1) / whole)
+        table.append([*key, mean, mean - reach, mean + reach, int(whole)])
+    return pd.DataFrame(table, columns=[*by, "value", "low", "high", "n"])
 
 
 def p_over_seeds(table: pd.DataFrame) -> Float[np.ndarray, " row"]:
@@ -169,6 +211,6 @@ def over_left_out(
     Source:
         Efron and Stein 1981, *The jackknife estimate of variance*, for means over pairs.
     """
-    array = np.asarray(without, dtype=float)
+    array = numpy_of(without).astype(float)
     each = len(array) * array.mean() - (len(array) - 1) * array  # of shares, it may be beyond 0 and 1
     return _over_seeds(each, draws, confidence, share)

@@ -23,6 +23,9 @@ from attnlib.stats.ragged import numpy_of
 NOT_ENOUGH = "not enough data"
 """What a table shows where there is no number."""
 
+LARGEST = 1e100
+"""What can be squared and added up."""
+
 Rows = Float[np.ndarray, " _"]
 
 
@@ -100,8 +103,9 @@ def compare(
         (no rows, fewer than 2 samples in a run, no spread at all), it has a `problem` and no p.
 
     Raises:
-        ValueError: a run is not of this form, holds something infinite, or runs said to be paired differ in
-            length; the confidence is not between 0 and 1; or both `paired` and `as_published` are asked for.
+        ValueError: a run is not of this form, or holds something infinite, numbers beyond `LARGEST`, or only
+            such as are below 1 over that; runs said to be paired differ in length; the confidence is not
+            between 0 and 1; or both `paired` and `as_published` are asked for.
 
     Source:
         Spiegel et al. 2025, *Attend or Perish*: which runs are compared, and the test on rows.
@@ -168,6 +172,12 @@ def rows_of(run: Any, name: str) -> list[Rows]:
     rows = [np.atleast_1d(sample).astype(float) for sample in samples]
     if any(np.isinf(sample).any() for sample in rows):
         raise ValueError(f"{name} should hold finite numbers, or NaN; got infinity")
+    largest = max((np.nanmax(np.abs(sample), initial=0.0) for sample in rows), default=0.0)
+    if largest and not 1 / LARGEST <= largest <= LARGEST:  # whose squares would be infinite, or 0
+        raise ValueError(
+            f"{name} should hold numbers of which the largest is between {1 / LARGEST:g} and {LARGEST:g}; "
+            f"got {largest:g}: take another unit"
+        )
     return [sample[~np.isnan(sample)] for sample in rows]
 
 
@@ -188,7 +198,8 @@ def _welch(
         if len(group) < 2:
             return without(blank, f"the {name} group has {len(group)} of at least 2 {unit} needed")
     if all(constant(group) for group in groups):
-        return without(blank, f"all {unit} of a group are equal, in both groups")
+        exactly = all(np.ptp(group) == 0 for group in groups)
+        return without(blank, f"all {unit} of a group are equal{'' if exactly else _NEARLY}, in both groups")
     a, b = groups
     means_of_both = CompareMeans(DescrStatsW(a), DescrStatsW(b))
     t, p, df = means_of_both.ttest_ind(usevar="unequal")
@@ -206,7 +217,8 @@ def _paired(first: Rows, second: Rows, rows: tuple[int, int], confidence: float)
         return without(blank, f"{n} of at least 2 samples needed have rows in both groups")
     scale = max(np.abs(first).max(), np.abs(second).max())
     if np.ptp(apart) <= ROUNDING * scale:
-        return without(blank, "every sample differs by the same amount")
+        exactly = np.ptp(apart) == 0
+        return without(blank, f"every sample differs by the same amount{'' if exactly else _NEARLY}")
     found = scipy.stats.ttest_1samp(apart, 0)
     interval = found.confidence_interval(confidence)
     # of 2 samples the correction for so few would leave nothing of any effect
@@ -214,6 +226,9 @@ def _paired(first: Rows, second: Rows, rows: tuple[int, int], confidence: float)
     reach = scipy.stats.norm.isf((1 - confidence) / 2) * np.sqrt(1 / n + effect**2 / (2 * n))
     tested = (found.statistic, found.df, found.pvalue)
     return filled(blank, (apart.mean(), *interval), (effect, effect - reach, effect + reach), tested)
+
+
+_NEARLY = f" up to rounding, {ROUNDING:g} of their size (if that is no rounding, subtract what all share)"
 
 
 def without(blank: Comparison, problem: str) -> Comparison:

@@ -12,6 +12,9 @@ import pandas as pd
 from attnlib.stats.intervals import SHARE, Estimate, proportion, ratio
 from attnlib.stats.significance import NOT_ENOUGH
 
+NUMBERS = (bool, int, float, np.bool_, np.number)
+"""What may stand for True or False, if it is 1 or 0."""
+
 
 def summarise(
     rows: pd.DataFrame,
@@ -51,12 +54,13 @@ def summarise(
         little: of 2 normal ones, an interval of 95 % covers the truth in 50 %, of 5 in 82, of 10 in 90.
 
     Raises:
-        ValueError: a column is missing, or a row does not say which group it is of.
+        ValueError: a column is missing, or a row does not say which group, or unit, it is of.
     """
     refuse_missing(rows, by, value, *filter(None, (unit, whole)), *beside)
     names, table = [value, *([whole] if whole else []), *beside], []
     for values, group in group_rows(rows, by, every=every):
         kept = group[group[[value, *([whole] if whole else [])]].notna().all(axis=1)]
+        refuse_unsaid(kept, *filter(None, [unit]))
         units = kept if unit is None else kept.groupby(unit)[names].mean()
         numbers: dict[str, Any] = dict.fromkeys(["value", "low", "high"], NOT_ENOUGH) | {"n": len(units)}
         means: dict[str, Any] = dict.fromkeys(beside, NOT_ENOUGH)
@@ -82,6 +86,31 @@ def refuse_missing(rows: pd.DataFrame, by: Sequence[str], *needed: str) -> None:
         raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
 
 
+def refuse_unsaid(rows: pd.DataFrame, *columns: str) -> None:
+    """Refuse rows of which it is missing what they belong to: pandas would leave them out.
+
+    Raises:
+        ValueError: there are some.
+    """
+    if empty := [name for name in columns if rows[name].isna().any()]:
+        raise ValueError(f"rows should say which group they are of; {', '.join(empty)} is missing in some")
+
+
+def truths(rows: pd.DataFrame, column: str) -> pd.Series:
+    """A column of truth values: True and False, or 1 and 0.
+
+    Raises:
+        ValueError: it holds something else, or nothing.
+    """
+    values = rows[column]
+    if values.dtype == bool:
+        return values
+    bad = [each for each in values.unique() if not isinstance(each, NUMBERS) or each not in (0, 1)]
+    if bad:
+        raise ValueError(f"{column} should be True or False in every row; got {bad[0]!r}")
+    return values.astype(bool)
+
+
 def _estimate(
     values: pd.Series, wholes: pd.Series | None, confidence: float, bounds: tuple[float, float] | None
 ) -> Estimate:
@@ -99,8 +128,7 @@ def group_rows(
     if not by:
         yield {}, rows
         return
-    if empty := [name for name in by if rows[name].isna().any()]:
-        raise ValueError(f"rows should say which group they are of; {', '.join(empty)} is missing in some")
+    refuse_unsaid(rows, *by)
     found = dict(iter(rows.groupby(list(by), sort=False, observed=True)))
     for values in itertools.product(*(_levels(rows[name]) for name in by)):
         if every or values in found:

@@ -13,7 +13,6 @@ from torch import nn
 
 from attnlib.files import cache_folder
 from attnlib.places import scratch_folder
-from attnlib.training.as_it_is import as_it_is as taken_as_it_is
 from attnlib.training.key import Unreadable, digest, fingerprint_parts
 from attnlib.training.loop import Hook, Loss, fit
 from attnlib.training.plan import History, Plan
@@ -31,7 +30,6 @@ def trained(
     score: Callable[[nn.Module, Sequence[Any]], dict[str, float]] | None = None,
     hooks: Sequence[Hook] = (),
     progress: bool = True,
-    as_it_is: bool = False,
 ) -> History:
     """Train a model by `fit`, or load it if the same one was trained before.
 
@@ -53,7 +51,6 @@ def trained(
         hooks: see `fit`. Only those that say what was `asked` of them may change the model. `Snapshots`, and
             others that keep files, find them again when the run is loaded; others are not called then.
         progress: show a bar and a line per evaluation.
-        as_it_is: train nothing; take the run as far as it has come: see `training.as_it_is`.
 
     Returns:
         The history of the run, which also knows how long it took if it was only loaded.
@@ -68,8 +65,6 @@ def trained(
     how: dict[str, Any] = {"hooks": hooks}
     if score is not None and valid is not None:
         how["evaluate"] = lambda model: score(model, valid)
-    if chapter is None and as_it_is:
-        return taken_as_it_is(model, plan, None, None, **how)
     if chapter is None:
         return fit(model, batches, loss, plan, progress=progress, **how)
     try:
@@ -78,8 +73,6 @@ def trained(
     except Unreadable as error:
         log.warning("this model is not kept, and is trained at every call: %s", error)
         key, folder = None, scratch_folder()
-    if as_it_is:
-        return taken_as_it_is(model, plan, folder, key, **how)
     return fit(model, batches, loss, plan, folder=folder, key=key, progress=progress, **how)
 
 

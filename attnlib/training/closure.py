@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from importlib.util import resolve_name
+from importlib.util import decode_source, resolve_name
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,8 +109,8 @@ def _is_package(file: Path) -> bool:
 @functools.cache
 def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
     if _is_package(file):
-        return tuple(_imports(file.read_text(), module, typed=True))
-    return tuple(_imports(file.read_text(), module.rpartition(".")[0]))
+        return tuple(_imports(decode_source(file.read_bytes()), module, typed=True))
+    return tuple(_imports(decode_source(file.read_bytes()), module.rpartition(".")[0]))
 
 
 def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:

@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.util import decode_source
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -268,7 +269,7 @@ def is_own(thing: Any) -> bool:
 @functools.cache
 def _said(file: Path, changed: int) -> str:
     """What a file says, less docstrings, comments and layout."""
-    tree = ast.parse(file.read_text())
+    tree = ast.parse(decode_source(file.read_bytes()))
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
             node.body = [each for each in body if not _is_text(each)]  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from attnlib.attended import bar
 from attnlib.models.base import seeded
 from attnlib.training.keeping import Keeper
 from attnlib.training.plan import History, Plan
@@ -133,8 +134,8 @@ def fit(
         steps = range(run.step, 0 if run.history.ended(plan) else plan.steps)
         if not steps:
             board.write_kept(run.history, run.metrics)
-        bar = stack.enter_context(
-            tqdm(initial=run.step, total=plan.steps, disable=not (progress and steps), mininterval=0.5)
+        shown: tqdm = stack.enter_context(
+            bar(shown=progress and bool(steps), initial=run.step, total=plan.steps, mininterval=0.5)
         )
         weights = list(model.parameters())
         model.train()
@@ -162,10 +163,10 @@ def fit(
                     event = Event(step + 1, model, batch, losses, lr)
                     for hook in hooks:
                         hook(event)
-                bar.update()
+                shown.update()
                 if (step + 1) % plan.log_every == 0:
                     latest = run.read_losses()
-                    bar.set_postfix(run.latest | {"loss": latest["loss"]}, refresh=False)
+                    shown.set_postfix(run.latest | {"loss": latest["loss"]}, refresh=False)
                     board.write(step + 1, latest | {"lr": lr})
                 if (step + 1) % plan.evaluate_every == 0 or step + 1 == plan.steps:
                     row = run.evaluate(step + 1, lr)

@@ -199,7 +199,7 @@ def token_scores(model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
         `accuracy` and `exact_match`, in [0, 1]; NaN if nothing is predicted.
     """
     right, asked = score_samples(model, batches).T
-    whole = (right == asked)[asked > 0].double()
+    whole = (right == asked)[asked > 0].cpu().double()
     return {"accuracy": float(right.sum() / asked.sum()), "exact_match": float(whole.mean())}
 
 
@@ -213,5 +213,5 @@ def token_scores_and_loss(model: nn.Module, batches: Sequence[Any]) -> dict[str,
             logits, targets = model(**batch.inputs).logits.flatten(0, 1), batch.target_ids.flatten()
             loss = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
             totals.append(torch.stack([loss, (targets != IGNORE).sum()]))
-    total, asked = torch.stack(totals).double().sum(0)
+    total, asked = torch.stack(totals).cpu().double().sum(0)
     return {**token_scores(model, batches), "valid_loss": float(total / asked)}

@@ -11,6 +11,8 @@ import torch
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from attnlib.models.devices import pick_device
+
 
 @dataclass(frozen=True, config={"extra": "forbid"})
 class Plan:
@@ -40,7 +42,7 @@ class Plan:
         stop_at: stop early when the metric is at least (lowest: at most) this ...
         patience: ... in so many evaluations in a row.
         seed: of dropout, and of all else that torch draws at random; the initial weights are the caller's.
-        device: "cpu", "cuda", ...; "auto": cuda if there is one, else cpu.
+        device: "cpu", "cuda", "cuda:1", "mps"; "auto": the first GPU that there is, else cpu.
         precision: "float32", or "bf16": torch's autocast (weights stay float32). For a GPU, or a processor
             with AVX-512: others multiply in bf16 20 times slower than in float32.
         log_every: steps between updates of the bar, TensorBoard, and checks that the loss is finite.
@@ -86,12 +88,15 @@ class Plan:
         """All that decides the weights, the device by its type: with equal settings, runs are the same."""
         free = ("log_every", "tensorboard", *["plateau_of"] * (not self.plateau_of))
         settings = {name: value for name, value in asdict(self).items() if name not in free}
-        return settings | {"device": self.torch_device().type}
+        return settings | {"device": pick_device(self.device, here=False).type}
 
     def torch_device(self) -> torch.device:
-        """The device that `device` means here."""
-        auto = "cuda" if torch.cuda.is_available() else "cpu"
-        return torch.device(auto if self.device == "auto" else self.device)
+        """The device that `device` means here.
+
+        Raises:
+            ValueError: it is not there.
+        """
+        return pick_device(self.device)
 
 
 @plain_dataclass

@@ -81,11 +81,8 @@ class Run:
         except CheckpointError:
             return False
 
-    def go_on(self, instead: str = "Training starts again.") -> None:
+    def go_on(self) -> None:
         """Take up what the folder holds of this run; what it holds of none is said, and cleared.
-
-        Args:
-            instead: what is done where it holds what cannot be used, in words.
 
         Raises:
             CheckpointError: it is another run's, and the folder is the caller's own.
@@ -99,7 +96,7 @@ class Run:
             why = f"{error}".rstrip(".")
             if isinstance(error, Foreign) and self.given_key is None:
                 raise Foreign(f"{why}. Train in another folder, or delete {self.folder}.") from error
-            log.warning("%s. %s", why, instead)
+            log.warning("%s. Training starts again.", why)
             with in_words(self.folder):
                 for name in (LAST, BEST):
                     (self.folder / name).unlink(missing_ok=True)

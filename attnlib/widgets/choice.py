@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import ipywidgets
+
+from attnlib.attended import is_attended
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 """Kind of what JupyterLab shows live, and a page without a kernel leaves out."""
@@ -26,24 +29,37 @@ class Choice:
         """Draws what is chosen at first.
 
         Args:
-            draw: draws what is chosen: gives a drawing or a table of `plots`.
+            draw: draws what is chosen: gives a drawing of `plots`.
             options: what there is to choose from, each with what it is called.
             value: what is shown at first, and in a page.
             label: in front of the list.
 
         Raises:
-            traitlets.TraitError: the value is none of the options.
+            ValueError: the value is none of the options.
         """
+        if value not in (values := [each for _, each in options]):
+            raise ValueError(f"value must be one of {values}; got {value!r}")
         self._draw = draw
-        self.control = ipywidgets.Dropdown(options=list(options), value=value, description=label)
-        self.picture = ipywidgets.HTML()
-        self.control.observe(self._show, "value")
-        self._show()
+        self._list = {"options": list(options), "value": value, "description": label}
+        self.shown = draw(value)
 
-    def _show(self, change: Any = None) -> None:
-        self.shown = self._draw(self.control.value)
+    @cached_property
+    def control(self) -> ipywidgets.Dropdown:  # noqa: D102 (an attribute of the class)
+        made = ipywidgets.Dropdown(**self._list)
+        made.observe(self._show, "value")
+        return made
+
+    @cached_property
+    def picture(self) -> ipywidgets.HTML:  # noqa: D102 (an attribute of the class)
+        return ipywidgets.HTML(self.shown.html())
+
+    def _show(self, change: Any) -> None:
+        self.shown = self._draw(change.new)
         self.picture.value = self.shown.html()
 
     def _repr_mimebundle_(self, **how: Any) -> dict[str, Any]:
+        page = self.shown._repr_mimebundle_()
+        if not is_attended():
+            return page
         live = ipywidgets.VBox([self.control, self.picture])._repr_mimebundle_(**how)
-        return {**self.shown._repr_mimebundle_(), VIEW: live[VIEW]}
+        return {**page, VIEW: live[VIEW]}

@@ -15,6 +15,7 @@ import torch
 import traitlets
 from jaxtyping import Float, UInt8
 
+from attnlib.pieces import pieces
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollout
 from attnlib.rollout.generative import Ignore, describe
 from attnlib.stats.ragged import numpy_of
@@ -253,7 +254,8 @@ class LiveGenerationExplorer(GenerationExplorer):
                 if len(rows) == 1:
                     self._show([self._recording("rollout", so_far())])
                 else:
-                    *_, word = pieces([*ids[0].tolist(), *tokens][-1 - NEIGHBOURS :], self.tokenizer)
+                    every = [*ids[0].tolist(), *tokens]
+                    (word,) = pieces(every, self.tokenizer, len(every) - 1)
                     packed = deflate(stored(rows[-1].numpy()[None]))
                     self.send({"index": len(rows) - 1, "word": word}, [packed])
         finally:
@@ -296,30 +298,6 @@ def flattest(parts: Mapping[str, Mapping[str, Any]]) -> int:
 
     shares = [largest(**each) for each in parts.values()]
     return shares.index(min(shares))
-
-
-NEIGHBOURS = 8
-"""So many tokens before one decide how it is decoded."""
-
-
-def pieces(ids: Sequence[int], tokenizer: Any) -> list[str]:
-    """What each token adds to the text, with its blanks: one string per id.
-
-    A token decoded alone loses the blank before it in some vocabularies, so it is decoded after its
-    neighbours. Of a character that is spread over several tokens, the last shows it, the others ``\ufffd``.
-    """
-    texts, before = [], ""
-    for i in range(len(ids)):
-        start = max(i - NEIGHBOURS, 0)
-        if start:
-            before = tokenizer.decode(ids[start:i], clean_up_tokenization_spaces=False)
-        text = tokenizer.decode(ids[start : i + 1], clean_up_tokenization_spaces=False)
-        same = 0
-        while same < min(len(before), len(text)) and before[same] == text[same]:
-            same += 1
-        texts.append(text[same:])
-        before = text
-    return texts
 
 
 def _checked(matrix: Array, generated: int, prompt: int) -> Float[np.ndarray, "generated prompt layer"]:

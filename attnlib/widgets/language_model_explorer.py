@@ -59,12 +59,13 @@ class Trial:
     """A prompt that is offered.
 
     Attributes:
-        name: on its button.
+        name: what the page calls it.
         text: the prompt.
         continuation: words to force behind it, or "".
         word: the word that is chosen at first, of those that are written or forced; "": the first.
         chat: whether it is put into the model's chat template.
         note: what there is to see, shown when it is chosen.
+        source: the part of the prompt that the word can only come from, where that is known; or "".
     """
 
     name: str
@@ -73,6 +74,7 @@ class Trial:
     word: str = ""
     chat: bool = False
     note: str = ""
+    source: str = ""
 
 
 class LanguageModelExplorer(GenerationExplorer):
@@ -80,7 +82,8 @@ class LanguageModelExplorer(GenerationExplorer):
 
     The reader types a prompt, plain or as a chat; the model writes the likeliest words, or draws them, or
     follows a text that is forced on it. Every word has its rollout, also with the first token left out and
-    over the null model, the attention of every head, and blank-out when it is asked for. Heads can be
+    over the null model, the attention of every head, and its occlusion (blank-out), which the page begins to
+    compute by itself for the chosen word where that takes at most a minute. Heads can be
     switched off, made even or pushed to a token, and tokens blanked; what the model writes then stands
     beside what it writes as it is. With the keyboard and by pointing, the picture is that of a
     `GenerationExplorer`, which shows what was recorded, too.

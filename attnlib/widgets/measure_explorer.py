@@ -112,10 +112,12 @@ class MeasureExplorer(ScoresExplorer):
         first: the measure on the left; the first there is, by default.
         second: the measure on the right; the next, by default.
         noun: what the page calls that which gives the scores.
+        written: where the questions are about the words of one text, the word of each, for a reader to click;
+            "" for a question about none, which the drop-down has.
 
     Raises:
         ValueError: shapes that disagree, NaN at a candidate, a measure that no question has; the message
-            names the question.
+            names the question. Or there is not a word for each question.
         traitlets.TraitError: a question or token that does not exist.
 
     Example:
@@ -129,11 +131,14 @@ class MeasureExplorer(ScoresExplorer):
 
     _esm, _css = front_end("measure_explorer.js")
 
-    names = traitlets.List(traitlets.Unicode(), help="Every measure of any question.").tag(sync=True)
-    first = traitlets.Unicode(help="The measure on the left.").tag(sync=True, addressed=True)
-    second = traitlets.Unicode(help="The measure on the right.").tag(sync=True, addressed=True)
+    names = traitlets.List(traitlets.Unicode(), help="Every method of any question.").tag(sync=True)
+    first = traitlets.Unicode(help="The method on the left.").tag(sync=True, addressed=True)
+    second = traitlets.Unicode(help="The method on the right.").tag(sync=True, addressed=True)
 
     noun = traitlets.Unicode(help="What gives the scores.").tag(sync=True)
+    written = traitlets.List(traitlets.Unicode(), help="The word of each question, of one text.").tag(
+        sync=True
+    )
 
     def __init__(
         self,
@@ -143,9 +148,14 @@ class MeasureExplorer(ScoresExplorer):
         item: int | None = None,
         first: str | None = None,
         second: str | None = None,
-        noun: str = "Measure",
+        noun: str = "Method",
+        written: Sequence[str] = (),
     ) -> None:
-        super().__init__(title=title, noun=noun)
+        if written and len(written) != len(questions):
+            raise ValueError(
+                f"written must be a word for each of {len(questions)} questions; got {len(written)} words."
+            )
+        super().__init__(title=title, noun=noun, written=[*written])
         items = named(Question.of, "question", questions)
         every = list(dict.fromkeys(name for each in items for name in (*each.scores.values, *each.missing)))
         self.names = every

@@ -18,6 +18,7 @@ from typing import Any
 
 import anywidget
 
+from attnlib.attended import is_attended
 from attnlib.colours import THEMES
 from attnlib.files import write_atomically
 from attnlib.widgets.front_end import FRONT
@@ -124,13 +125,21 @@ class StaticTwin:
         own = set(self.trait_names(sync=True)) - set(anywidget.AnyWidget.class_trait_names())  # type: ignore[attr-defined]
         return {name: getattr(self, name) for name in own if not name.startswith("_")}
 
+    def open(self) -> None:
+        """Tells the front end of the widget; where a program executes the notebook, nobody would listen."""
+        if is_attended():
+            super().open()  # type: ignore[misc]
+
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The live view, and beside it the static twin for pages without a kernel."""
+        """The static twin, for pages without a kernel; where a person looks on, the live view beside it."""
+        static = {"text/plain": repr(self), "text/html": self.to_html()}
+        if not is_attended():
+            return static, {}
         bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if bundle is None:
             return None
         data, metadata = bundle
-        return {**data, "text/html": self.to_html()}, metadata
+        return {**data, **static}, metadata
 
 
 def _json(state: dict[str, Any]) -> str:

@@ -6,9 +6,15 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from attnlib.colours import LINKS, LOGO
+from attnlib.colours import LINKS, LOGO, THEMES, VERDICTS
 
-COLOURED = {"logo.svg": LOGO, "custom.css": LINKS}
+_NAMED = {
+    f"{theme}_{name.replace('-', '_')}": str(colours[name])
+    for theme, colours in THEMES.items()
+    for name in (*VERDICTS, "reference")
+}
+
+COLOURED = {"logo.svg": LOGO, "custom.css": LINKS | _NAMED}
 
 
 def fill(app: Sphinx, error: Exception | None) -> None:
@@ -16,7 +22,8 @@ def fill(app: Sphinx, error: Exception | None) -> None:
     for name, colours in COLOURED.items():
         path = Path(app.outdir) / "_static" / name
         if path.is_file():
-            path.write_text(Template(path.read_text()).substitute(colours))
+            text = Template(path.read_text(encoding="utf-8")).substitute(colours)
+            path.write_text(text, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -119,7 +119,9 @@ def not_shown(
 ) -> nodes.Element | None:
     """Words for a number, where a cell shows nothing with these parameters; else a warning follows."""
     cells = Path(env.srcdir, "notebooks").glob("*.ipynb")
-    if node.get("of_cell") and any(f'\\"{node["reftarget"]}\\"' in each.read_text() for each in cells):
+    if node.get("of_cell") and any(
+        f'\\"{node["reftarget"]}\\"' in each.read_text(encoding="utf-8") for each in cells
+    ):
         kind = content.astext().split()[0].lower()
         return nodes.inline("", f"a {kind} that this run does not show")
     return None

@@ -11,6 +11,7 @@ CHAPTERS = (
     "copying",
     "tells",
     "judging",
+    "programs",
     "methods",
     "own_model",
 )

@@ -28,13 +28,14 @@ from pydantic import (
 )
 from torch import nn
 
+from attnlib.places import pasteable
 from attnlib.training import History, Plan, token_scores, trained
 from attnlib.training.keeping import Snapshots
 from attnlib.training.run import BEST
 from book.chapters.demands import refuse_too_large
 from book.chapters.later import PARAMETERS
 from book.chapters.parameters import Device
-from book.chapters.processes import as_it_is, processes, train_side_by_side
+from book.chapters.processes import processes, train_side_by_side
 from book.chapters.records import device_name, record
 from book.chapters.refusals import REFUSED, ParameterError, refusal, shown
 
@@ -192,9 +193,6 @@ class Chapter(BaseModel):
     def train(self, run: Run, progress: bool = True) -> Trained:
         """Train the model of a run, or load it if the same one was trained before.
 
-        With the environment variable `ATTNLIB_AS_IT_IS`, nothing is trained: models are taken as far as they
-        have come, and nothing is recorded of those that are not finished.
-
         Args:
             run: one of `runs()`, or one of your own.
             progress: show a bar and a line per evaluation.
@@ -206,8 +204,8 @@ class Chapter(BaseModel):
             model.to(self.torch_device).eval()
         else:
             how: dict[str, Any] = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
-            how |= {"progress": progress, "as_it_is": as_it_is()}
-            history = trained(model, setup.batches, setup.loss, plan, chapter=self.notebook, **how)
+            how |= {"chapter": self.notebook, "progress": progress}
+            history = trained(model, setup.batches, setup.loss, plan, **how)
         self._trained[run.name] = Trained(run, model, history, setup.hooks)
         return self._trained[run.name]
 
@@ -221,7 +219,7 @@ class Chapter(BaseModel):
             ValueError: the variable is not a number from 1 up.
         """
         runs = self.runs()
-        if (n := processes()) > 1 and len(runs) > 1 and not as_it_is():
+        if (n := processes()) > 1 and len(runs) > 1:
             train_side_by_side(self, runs, n)
         found = [self.train(run) for run in runs]
         models = {each.run.name: each.model for each in found}
@@ -239,13 +237,9 @@ class Chapter(BaseModel):
 
     @property
     def files(self) -> dict[str, str]:
-        """Where the weights of each model that was trained are, below the folder of trained models."""
+        """Where the weights of each model that was trained are, as a shell takes it."""
         folders = {name: found.history.folder for name, found in self.trained.items()}
-        return {
-            name: "/".join([*folder.parts[-2:], BEST])
-            for name, folder in folders.items()
-            if folder is not None
-        }
+        return {name: pasteable(folder / BEST) for name, folder in folders.items() if folder is not None}
 
     @property
     def torch_device(self) -> torch.device:

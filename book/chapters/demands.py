@@ -43,13 +43,17 @@ def refuse_too_large(p: Any, memory: int | None = None) -> None:
 
     Args:
         p: a chapter.
-        memory: bytes; those of this machine or of its GPU, whichever has more, if left out.
+        memory: bytes; those of the device that the chapter computes on, if left out.
 
     Raises:
         ValueError: says what takes how much, and how much there is.
     """
-    memory = memory or memory_here()
+    if not is_here():
+        return
+    memory = memory or memory_here(p.torch_device)
     parts = bytes_of(p)
+    if p.torch_device.type != "cpu":
+        del parts["for samples"]  # which stay in the machine's memory
     if sum(parts.values()) > memory:
         listed = ", ".join(
             f"{what} {size / 1e9:,.0f} GB" for what, size in parts.items() if size > memory / 10
@@ -77,6 +81,25 @@ def unsaid() -> Iterator[None]:
         yield
     finally:
         log.disabled = False
+
+
+_HERE = True
+
+
+@contextmanager
+def of_another_machine() -> Iterator[None]:
+    """Inside a `with` block nothing is refused or said because this machine is too small or has no GPU."""
+    global _HERE
+    _HERE = False
+    try:
+        yield
+    finally:
+        _HERE = True
+
+
+def is_here() -> bool:
+    """Whether parameters are checked for a run on this machine."""
+    return _HERE
 
 
 def bytes_of(p: Any) -> dict[str, int]:
@@ -115,11 +138,11 @@ def operations(p: Any) -> int:
     return 6 * weights(p) * _first(p, "batch_size") * (_first(p, "length") or 1) * _first(p, "steps")
 
 
-def memory_here() -> int:
-    """Bytes of memory: of the machine, or of its GPU if that has more."""
-    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    on_gpu = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0
-    return max(here, on_gpu)
+def memory_here(device: torch.device) -> int:
+    """Bytes of memory: of a CUDA GPU its own; a processor's, or Apple's GPU's, is the machine's."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _width(p: Any) -> int:

@@ -144,6 +144,9 @@ class DynamicsResults:
         tables = self._named(self.measure, self.ways)
         here = self.measure, "test", "held out", self.UNIT, *self.BESIDE
         tables[here] = pd.concat([tables[here], at_steps(self.stages), *self._further()])
+        seeds, each = (*here[:3], "seeds", *self.BESIDE), self.explained.each_seed()
+        each = each.assign(metric=each["metric"] + ", " + each["seed"], low=np.nan, high=np.nan)
+        tables[seeds] = pd.concat([tables[seeds], each.drop(columns="seed")])
         tables |= self._beside()
         for other in MEASURES:
             if other != self.measure:

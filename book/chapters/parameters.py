@@ -6,12 +6,14 @@ No number depends on what is refused: records do not count the types of paramete
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
 from pydantic import AfterValidator, Field
 
+from attnlib.models.devices import pick_device
 from attnlib.naming import hint
+from book.chapters.demands import is_here
 from book.chapters.refusals import shown
 
 LARGEST_COUNT = 10_000_000
@@ -82,8 +84,10 @@ def plain(value: Any) -> Any:
 
 
 def _there(device: str) -> str:
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("should be auto or cpu here, where torch finds no GPU")
+    try:
+        pick_device(device, here=is_here())
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("device ")) from error
     return device
 
 
@@ -138,7 +142,7 @@ SeveralSeeds = Annotated[Different[Seed], Field(min_length=2)]
 # What something that is made of its own settings is to be made with, by their names.
 Settings = dict[Text, Annotated[Any, AfterValidator(plain)]]
 
-Device = Annotated[Literal["auto", "cpu", "cuda"], AfterValidator(_there)]
+Device = Annotated[str, AfterValidator(_there)]
 """What a chapter computes on."""
 
 

@@ -16,12 +16,10 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import torch
-from tqdm import tqdm
+
+from attnlib.attended import bar
 
 VARIABLE = "ATTNLIB_PROCESSES"
-
-AS_IT_IS = "ATTNLIB_AS_IT_IS"
-"""Has models taken as far as they are trained, if it is "1": while another process trains them, say."""
 
 
 def processes() -> int:
@@ -34,18 +32,6 @@ def processes() -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{VARIABLE} should be a number of processes from 1 up; got {text!r}")
     return int(text)
-
-
-def as_it_is() -> bool:
-    """Whether models are to be taken as far as they are trained: `$ATTNLIB_AS_IT_IS` is 1.
-
-    Raises:
-        ValueError: it is something else than 0, 1 or nothing.
-    """
-    text = os.environ.get(AS_IT_IS) or "0"
-    if text not in ("0", "1"):
-        raise ValueError(f"{AS_IT_IS} should be 1, or 0 to train as usual; got {text!r}")
-    return text == "1"
 
 
 def train_side_by_side(chapter: Any, runs: Sequence[Any], n: int) -> None:
@@ -66,7 +52,7 @@ def train_side_by_side(chapter: Any, runs: Sequence[Any], n: int) -> None:
     pool = ProcessPoolExecutor(min(n, len(runs)), mp_context=context, initializer=_begin)
     try:
         jobs = {pool.submit(_train, type(chapter), chapter.model_dump(), run): run.name for run in runs}
-        for job in tqdm(as_completed(jobs), total=len(jobs), desc=f"models, in {n} processes", mininterval=0):
+        for job in bar(as_completed(jobs), total=len(jobs), desc=f"models, in {n} processes", mininterval=0):
             _finish(job, jobs[job])
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)

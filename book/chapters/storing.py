@@ -122,7 +122,7 @@ def store_model(
         "parameters": dict(params),
         "steps": training.steps,
         "seconds": round(training.seconds, 1),
-        **origin(chapter),
+        **origin(),
     }
     path = (folder or STORED) / chapter / f"{file_name(name)}.safetensors"
     make_folder(path.parent)

@@ -1,7 +1,8 @@
 """Numbers for the text of a page, which names them, as in ``{glue:text}`sort: accuracy:.1f```.
 
-`tell` hands on numbers, for the text to round; `tell_in_words` says them with their interval. Both take a
-table, a number a row, or a mapping, a number a name::
+`tell` hands on numbers, for the text to round. `tell_in_words` hands on each number twice: under its name the
+value ("43 %"), whose interval opens on demand, and under "name, in full" the value with the interval ("43 %
+[40, 47; n = 1,000]"). Both take a table, a number a row, or a mapping, a number a name::
 
     tell(rows, "{run}: {metric}", "%")
     tell(rows, "{run}: {metric}, {of}", "%", of=["low", "high"])
@@ -47,7 +48,7 @@ def tell(
 def tell_in_words(
     numbers: pd.DataFrame | Mapping[Any, Any], name: str = "{}", unit: str = "", digits: int | None = None
 ) -> None:
-    """Numbers with their intervals, as `in_words` says them, under their names.
+    """Numbers in brief under their names, and as `in_words` says them under "name, in full".
 
     Args:
         numbers: a table with `value`, `low`, `high` and `n`, or such rows by their names; `None`: not run.
@@ -57,7 +58,9 @@ def tell_in_words(
     """
     for row, about in _named(numbers):
         columns = row if isinstance(numbers, pd.DataFrame) else {}
-        _glue(name.format(*about, **columns), in_words(row, unit, digits))
+        words, called = in_words(row, unit, digits), name.format(*about, **columns)
+        _glue(called, words.brief)
+        _glue(f"{called}, in full", words)
 
 
 def _named(numbers: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:

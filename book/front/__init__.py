@@ -8,27 +8,28 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from . import speed
+from .cards import cards
 from .explorer import explorer
-from .faults import built, contradicted, planted
 from .findings import listed, tally
 from .gallery import gallery
-from .speed import CHARTS, bounds, chart, streamed
-from .summary import summary
-from .verdicts import verdicts
+from .leaderboard import leaderboard, metrics
+from .needle import needle
+from .using import using
 
 PARTS: dict[str, Callable[[Path], str]] = {
-    "findings": listed,
-    "tally": tally,
-    "verdicts": verdicts,
+    "needle": needle,
+    "cards": cards,
+    "using": using,
     "explorer": explorer,
-    "summary": summary,
+    "tally": tally,
+    "findings": listed,
     "explorers": gallery,
-    "bounds": bounds,
-    "streamed": streamed,
-    "faults": planted,
-    "faults built": built,
-    "contradictions": contradicted,
-    **{f"chart {name}": partial(chart, name) for name in CHARTS},
+    "leaderboard": leaderboard,
+    "metrics": metrics,
+    "speed": speed.summary,
+    "bounds": speed.bounds,
+    **{f"chart {name}": partial(speed.chart, name) for name in speed.CHARTS},
 }
 """By the comment: MyST for the page, given the tree that is rendered; files it needs are written there."""
 

@@ -1,6 +1,7 @@
 """The explorer of the first page: stored models that the page computes itself, whatever the reader types."""
 
 from pathlib import Path
+from typing import Any
 
 from attnlib.generators.rasp import Language
 from attnlib.models.stored import StoredModel, stored_model, stored_models
@@ -12,8 +13,8 @@ from book.chapters.trying import to_try
 ROOM = 150_000
 """How many weights of models of languages the page has beside those of the one that adds."""
 
-SUMS = ["58+67", "99+9", "5+7"]
-"""What the model that adds is asked at first."""
+SUMS = ["58+67", "99+9", "5+3"]
+"""What the model that adds is asked at first; the last, it gets wrong."""
 
 
 def explorer(stage: Path) -> str:
@@ -21,8 +22,7 @@ def explorer(stage: Path) -> str:
     adds = stored_model("arithmetic_lens", "addition, seed 0")
     stored = stored_models("rasp_languages")
     languages = to_try(stored, "sort", room=ROOM).models
-    read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
-    layer, head, query = Attention.of("", **read).most_on_reference()
+    _, (layer, head, query) = opened(adds)
     widget = ModelExplorer(
         {
             "addition": {"model": adds.model, "task": adds.task, "texts": SUMS, "note": how_good(adds)},
@@ -37,6 +37,12 @@ def explorer(stage: Path) -> str:
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(widget.to_html(), encoding="utf-8")
     return "```{raw} html\n:file: book/_front/explorer.html\n```"
+
+
+def opened(adds: StoredModel) -> tuple[dict[str, Any], tuple[int, int, int]]:
+    """How a model that adds reads the first sum, and layer, head and query that are shown at first."""
+    read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
+    return read, Attention.of("", **read).most_on_reference()
 
 
 def how_good(kept: StoredModel) -> str:

@@ -1,55 +1,65 @@
-"""The findings as a list in the page: a heading per study, and under it a line per claim with its verdict."""
+"""The claims as tables: a fold per study, a line per claim with the study's number, ours and the verdict."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
 from itertools import groupby
 from pathlib import Path
 
 from book.chapters.findings.claims import STUDIES, findings
-from book.chapters.findings.finding import VERDICTS, Finding, slug
+from book.chapters.findings.finding import VERDICTS, Finding
 
-HEADING = "What was claimed, and what came out"
-"""Under which they stand in the first page."""
+FOLD = """\
+```{{raw}} html
+<details class="claims"{is_open}><summary>{study} {counts}</summary>
+```
 
-FINDING = """\
-::::{{container}} finding {name}
-{badge}
+| claim | the study | ours | verdict |
+|---|---|---|---|
+{rows}
 
-:::{{container}} claim
-{link}
-
-{told}
-:::
-::::"""
+```{{raw}} html
+</details>
+```"""
 
 
 def listed(stage: Path) -> str:
-    """Every claim with its verdict, what came out, and a link to the account."""
-    studies = groupby(findings(), key=lambda each: each.claim.study)
-    return "\n\n".join(f"{_heading(study)}\n\n" + "\n\n".join(map(line, found)) for study, found in studies)
+    """Every claim, its account linked; the first study is open."""
+    folds = list[str]()
+    for study, of_study in groupby(findings(), key=lambda each: each.claim.study):
+        claims = list(of_study)
+        name = "".join(
+            f"<i>{part}</i>" if k % 2 else part for k, part in enumerate(STUDIES[study].split("*"))
+        )
+        rows, is_open = "\n".join(map(row, claims)), "" if folds else " open"
+        folds.append(FOLD.format(is_open=is_open, study=name, counts=counted(claims), rows=rows))
+    return "\n\n".join(folds)
 
 
 def tally(stage: Path) -> str:
     """In a line: how many claims there are, and what became of how many."""
-    verdicts = [each.outcome.verdict for each in findings()]
-    counts = {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
-    badges = " ".join(
-        f'<span class="{_name(verdict)}"><span class="verdict">{verdict} {count}</span></span>'
-        for verdict, count in counts.items()
-    )
-    return f"Of [{len(verdicts)} claims](/index.md#{slug(HEADING)}): {badges}"
+    return f"{len(findings())} claims: {counted(findings())}"
 
 
-def line(finding: Finding) -> str:
-    """A finding: its verdict as a badge, the claim as the link, and what came out."""
+def row(finding: Finding) -> str:
+    """A claim as the link, the study's number, what came out, and the verdict, which says its rule."""
     claim, outcome = finding.claim, finding.outcome
-    badge = f'<span class="verdict">{outcome.verdict}</span>'
     link = f"[{claim.words}](/notebooks/{claim.chapter}.ipynb#{claim.anchor})"
-    told = " ".join(filter(None, [outcome.found, finding.caveat and f"({finding.caveat})"]))
-    return FINDING.format(name=_name(outcome.verdict), badge=badge, link=link, told=told)
+    ours = f"{outcome.result}: **{outcome.number.short}**" if outcome.number else outcome.result
+    against = "".join(f"<br>{each}" for each in (outcome.remark, finding.caveat) if each)
+    verdict = badge(outcome.verdict, outcome.verdict, claim.rule.replace("`", ""))
+    return f"| {link} | {outcome.paper} | {ours} | {verdict}{against} |"
 
 
-def _name(verdict: str) -> str:
-    return verdict.replace(" ", "-")
+def counted(some: Iterable[Finding]) -> str:
+    """How many have which verdict, as badges."""
+    verdicts = [each.outcome.verdict for each in some]
+    counts = {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
+    return " ".join(badge(verdict, f"{verdict} {count}") for verdict, count in counts.items())
 
 
-def _heading(study: str) -> str:
-    return f":::{{container}} study\n{STUDIES[study]}\n:::"
+def badge(verdict: str, words: str, title: str = "") -> str:
+    """Words in the colour of a verdict."""
+    more = f' title="{escape(title)}"' if title else ""
+    return f'<span class="verdict {verdict.replace(" ", "-")}"{more}>{words}</span>'

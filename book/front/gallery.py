@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 def gallery(stage: Path) -> str:
     """A card per kind of explorer, with a link to every place in the pages that are rendered."""
-    toc = yaml.safe_load((stage / "_toc.yml").read_text())
+    toc = yaml.safe_load((stage / "_toc.yml").read_text(encoding="utf-8"))
     notebooks = [name for name in documents(toc) if (stage / f"{name}.ipynb").exists()]
     found = [place for name in notebooks for place in places(stage, name)]
     kinds = dict.fromkeys(place.explorer for place in found)

@@ -1,4 +1,4 @@
-"""The page on speed: what bounds what is left, in ratios read from its tables; charts of two of them."""
+"""The pages on performance: a summary in eight lines, remaining costs, and charts, all from their tables."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,7 +20,19 @@ FIGURE = """\
 {caption}
 ```"""
 
-TIMES, BEFORE, MIB, RESIDENT = "times the first", "before", "peak MiB", "resident, MiB"
+SUMMARY = """\
+```{{table}} Performance in eight lines. Ratios are of processor time; on the GPU, of wall-clock time.
+:name: speed-summary
+
+| task | attnlib | alternative | numbers |
+|---|---|---|---|
+{rows}
+```"""
+
+LONGEST_HEADS = 5 * 8
+"""Layers and heads of the model in the table of the longest context: an attention matrix each, in float32."""
+
+TIMES, BEFORE, MIB = "times the first", "before", "peak MiB"
 WORDS = "steps of the attention classifier, 10 to 30 words"
 
 
@@ -29,57 +41,95 @@ def read(stage: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(stage / f"book/performance/{name}.csv", na_values="–")
 
 
-def bounds(stage: Path) -> str:
-    """What bounds what is left, as a list in MyST; every ratio is read from its table."""
+def ratio(table: pd.DataFrame, *cells: Any) -> float:
+    """The last ratio ("times ...") of the one row with these cells."""
+    for cell in cells:
+        table = table[table.eq(cell).any(axis=1)]
+    (found,) = table[[column for column in table if str(column).startswith("times ")][-1]]
+    return float(found)
+
+
+def summary(stage: Path) -> str:
+    """The table that opens the page: eight lines, every number read from the table that the line names."""
 
     def times(name: str, *cells: Any) -> str:
-        """The last ratio of the one row with these cells."""
-        table = read(stage, name)
-        for cell in cells:
-            table = table[table.eq(cell).any(axis=1)]
-        (ratio,) = table[[column for column in table if str(column).startswith("times ")][-1]]
-        return f"{ratio:.3g} times"
+        return f"{ratio(read(stage, name), *cells):.3g} times"
 
-    longest, built = read(stage, "longest_context").iloc[-1], read(stage, "building").iloc[-1]
+    def span(name: str) -> str:
+        ratios = read(stage, name)["times the original"]
+        return f"{ratios.min():.2g} to {ratios.max():.2g} times as fast"
+
+    ours, eager = "rollout_of, 64 keys", "eager + rollout"
+    most = read(stage, "forward").query("method == @eager")["tokens"].max()
+    longest = read(stage, "longest_context").iloc[-1]
+    matrices = LONGEST_HEADS * longest["tokens"] ** 2 * 4 / 1e12
+    live = read(stage, "live")
+    (word,) = live[live["what"].str.startswith("a further word")].to_dict("records")
+    lines = {
+        "forward": (
+            "Rollout of 64 keys over 4,096 tokens, CPU",
+            f"{times('forward', 4096, ours)} a forward pass",
+            f"{times('forward', most, eager)} with eager attention, at {most:,} tokens",
+        ),
+        "longest-context": (
+            f"Memory for rollout of 64 keys over {longest['tokens']:,} tokens",
+            f"{longest[f'{ours}, MiB']:.0f} MiB",
+            f"{matrices:.2g} TB for the attention matrices",
+        ),
+        "generation": (
+            "Rollout while generating 64 tokens, CPU",
+            f"{times('generation', 'generate_with_rollout')} plain generation",
+            f"{times('generation', 'naive')} with a new forward pass per token",
+        ),
+        "forward-gpu": (
+            "Rollout of 64 keys over 4,096 tokens, GPU",
+            f"{times('forward_gpu', 4096, ours)} a forward pass",
+            f"{times('forward_gpu', 4096, eager)} with eager attention",
+        ),
+        "measures": (
+            "Attribution of one prediction to 128 tokens",
+            f"AttnLRP: {times('measures', 'AttnLRP')} a forward pass",
+            f"occlusion: {times('measures', 'blank-out')} a forward pass",
+        ),
+        "rasp-sampling": ("Samples of RASP languages", span("rasp_sampling"), "code of the study"),
+        "rasp-training": ("Training on RASP languages", span("rasp_training"), "code of the study"),
+        "live": (
+            "A language model in the browser",
+            f"{word['here, by the clock'].split()[0]} tokens per second",
+            f"{1 / float(word['processor seconds in Python']):.3g} in PyTorch, one thread",
+        ),
+    }
+    rows = [f"| {' | '.join(cells)} | {{numref}}`speed-table-{name}` |" for name, cells in lines.items()]
+    return SUMMARY.format(rows="\n".join(rows))
+
+
+def bounds(stage: Path) -> str:
+    """The remaining costs and what causes them, as a list in MyST; every ratio is read from its table."""
+
+    def times(name: str, *cells: Any) -> str:
+        return f"{ratio(read(stage, name), *cells):.3g} times"
+
+    longest = read(stage, "longest_context").iloc[-1]
     return f"""\
-- Rollout of 64 keys in 4,096 tokens costs {times("forward", 4096, "rollout_of, 64 keys")} a plain pass, all
-  of it {times("forward", 4096, "rollout_of, all keys")}. In heads as narrow as 8 channels it is
-  {longest["times the plain pass"]:.3g} times at {longest["tokens"]:,.0f} tokens: the scores of 128 queries
-  and all keys leave the cache, are passed over several times, and there is little arithmetic to do
-  meanwhile.
-- 64 tokens generated with the whole matrix cost {times("generation", "generate_with_rollout")} plain
-  generation. What is added is Python: queries are collected in 512 calls of attention, each of which takes
-  little time itself.
-- Of the measures of what a prediction drew on, some are slow by what they ask. Integrated gradients
-  ({times("measures", "integrated gradients")} a plain call) go forwards and backwards 20 times. Blank-out
-  ({times("measures", "blank-out")}), AtMan and activation patching disturb every token by itself, and
-  compute the rest of the text again from there: half of 128 passes. Value zeroing
-  ({times("measures", "value zeroing")}) takes one feed-forward block for every pair of tokens, which is
-  half of 128 passes of those.
-- Dyck sequences are drawn {times("rasp_sampling", "dyck2_ptf")} as fast as by the original, where others
-  are ten times as fast and more. A third of the time draws random numbers, a place for every insertion;
-  drawn otherwise, they would give other texts, and no trained model would be found again. A third makes
-  batches, which the original's time leaves out.
-- Training on RASP languages is {times("rasp_training", "sort, float32")} as fast as the original (in bf16
-  {times("rasp_training", "sort, bf16")}): three quarters of a step are products of matrices with tokens
-  that are not padding. So is half of a step of the transformer that adds
-  ({times("lens_training", "sums, right tokens only, float32")}); a fifth of it is dropout, and of texts of
-  ten tokens only a tenth is padding.
-- `make book` takes at least half of {built["seconds"]} seconds on two cores, and {built["of training"]} of
-  them train the models that are compared with the records: to be done sooner, chapters would have to
-  train less.
-- Training a classifier on short texts is {times("classifier_training", WORDS)} as fast as with a packed
-  LSTM: nearly four fifths of such a step is PyTorch's own kernel of an LSTM."""
-
-
-def streamed(stage: Path) -> str:
-    """What an hour of streaming did to memory, in a sentence."""
-    table = pd.read_csv(stage / "book/performance/streaming.csv", thousands=",")
-    first, before, last = table.iloc[0], table.iloc[-2], table.iloc[-1]
-    return f"""\
-One process streamed {last["texts"]:,.0f} texts, one after the other, {last["tokens"]:,.0f} tokens in all.
-At most {first[RESIDENT]:,.0f} MiB of memory were resident in its first {first["minutes"]:.0f} minutes, and
-{last[RESIDENT]:,.0f} MiB between minute {before["minutes"]:.0f} and its last, {last["minutes"]:.0f}."""
+- **Rollout.** Rollout of 64 keys over 4,096 tokens costs {times("forward", 4096, "rollout_of, 64 keys")} a
+  plain pass, and rollout of all keys {times("forward", 4096, "rollout_of, all keys")}. In heads of only 8
+  channels it costs {longest["times the plain pass"]:.3g} times at {longest["tokens"]:,.0f} tokens, because
+  the scores of 128 queries and all keys no longer fit into the cache.
+- **Generation.** 64 tokens generated with the whole matrix cost
+  {times("generation", "generate_with_rollout")} plain generation. The overhead is
+  Python code that collects queries in 512 short calls of attention.
+- **Attribution.** Integrated gradients ({times("measures", "integrated gradients")} a plain call) take 20
+  forward and backward passes. Occlusion ({times("measures", "blank-out")}), AtMan and activation patching
+  perturb each token separately, and compute the rest of the text again. Value zeroing
+  ({times("measures", "value zeroing")}) computes one feed-forward block for every pair of tokens.
+- **Dyck samples.** They are drawn {times("rasp_sampling", "dyck2_ptf")} as fast as by the original code, less
+  than other languages gain. A third of the time draws random numbers, which could not change without changing
+  the texts. Another third makes batches, which the original's time does not include.
+- **Training.** Training on RASP languages is {times("rasp_training", "sort, float32")} as fast as the
+  original (in bf16 {times("rasp_training", "sort, bf16")}), and training the addition model
+  {times("lens_training", "sums, right tokens only, float32")}. Most of a step is matrix products on tokens
+  that are not padding. Training a classifier on short texts is {times("classifier_training", WORDS)} as
+  fast as with a packed LSTM; most of such a step is PyTorch's own LSTM kernel."""
 
 
 def chart(name: str, stage: Path) -> str:
@@ -107,7 +157,7 @@ def methods(table: pd.DataFrame) -> Drawn:
 
 @drawing
 def over_tokens(table: pd.DataFrame) -> Drawn:
-    """Time and memory of each method over the length of the text; broken lines are those of before."""
+    """Time and memory of each method over the length of the text; broken lines: an earlier version."""
     figure, (time, memory) = row_of_panels(2, height=3.4)
     said = []
     for (method, rows), look in zip(table.groupby("method", sort=False), looks(), strict=False):
@@ -118,7 +168,7 @@ def over_tokens(table: pd.DataFrame) -> Drawn:
         last = rows.iloc[-1]
         before = f" (before {last[BEFORE]:.2f})" if pd.notna(last[BEFORE]) else ""
         said.append(f"{method} {last[TIMES]:.2f}{before} at {last['tokens']:,} tokens")
-    time.plot([], [], "--", color=colour("faint"), label="the way of before")
+    time.plot([], [], "--", color=colour("faint"), label="earlier version")
     sizes = sorted(set(table["tokens"]))
     for axis, label in ((time, "time / plain pass"), (memory, "peak memory, MiB")):
         axis.set_xscale("log", base=2)
@@ -133,8 +183,11 @@ def over_tokens(table: pd.DataFrame) -> Drawn:
 CHARTS: Mapping[str, tuple[Callable[[pd.DataFrame], Drawing], str]] = {
     "forward": (
         over_tokens,
-        "Time as a multiple of the plain pass, and memory; broken, what rollout did before.",
+        "Time as a multiple of a plain forward pass, and peak memory. Broken lines: an earlier version.",
     ),
-    "measures": (methods, "Time as a multiple of a plain call (dotted), on a logarithmic axis."),
+    "measures": (
+        methods,
+        "Time of each attribution method as a multiple of a forward pass (dotted), on a logarithmic axis.",
+    ),
 }
-"""By table: what draws it, and what stands under it."""
+"""By table: the function that draws it, and its caption."""

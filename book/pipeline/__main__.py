@@ -21,7 +21,7 @@ from .kept import discard_others, say_damaged
 from .reached import chapters_of
 
 PROFILES = ("smoke", "quick", "paper")
-READ = ("attnlib", "book", "notebooks", "results")
+READ = ("attnlib", "book", "notebooks", "results", "my_runs")
 """The folders that a build reads."""
 
 
@@ -45,7 +45,7 @@ def take_lock(path: Path) -> IO[str]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.open("w")
+        handle = path.open("w", encoding="utf-8")
     except OSError as error:
         sys.exit(
             f"{error.filename} cannot be written ({error.strerror}): a build needs a folder {path.parent}"
@@ -64,7 +64,7 @@ def take_lock(path: Path) -> IO[str]:
 def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
     """The command line of one build."""
     quiet = [] if is_dry(extra) else ["--quiet", "all"]
-    target = f"build/{profile}/html/index.html"
+    target = f"build/{profile}/reproduced.txt"
     return making([target], cores, *quiet, "--config", f"profile={profile}", *extra)
 
 
@@ -114,13 +114,17 @@ def main() -> int:
         say_damaged(build := Path("build", args.profile))
         discard_others(build, chapters_of(args.profile))
     page = Path(f"build/{args.profile}/html/index.html").resolve()
+    reproduced = page.parents[1] / "reproduced.txt"
+    if not is_dry(extra) and not page.exists():
+        reproduced.unlink(missing_ok=True)  # it stands for the pages
     before = page.stat().st_mtime_ns if page.exists() else None
     read = files_read()
     end_in_order()
     # Handing the lock on keeps it held until Snakemake itself is gone.
     run = subprocess.Popen(snakemake(args.profile, args.cores, extra), pass_fds=(lock.fileno(),))
     status = run.wait()
-    if is_dry(extra) or (status == 0 and not page.exists()):  # or less was asked for than the page
+    whole = page.exists() and reproduced.exists()  # Snakemake removes the second when it begins anew
+    if is_dry(extra) or (status == 0 and not whole):  # or less was asked for than the pages
         return status
     if status == 0:
         if page.stat().st_mtime_ns == before:
@@ -129,14 +133,17 @@ def main() -> int:
                 from .stage import put_model  # seconds, as it loads torch
 
                 put_model(page.parent)
-        print(f"{page.parents[1].joinpath('reproduced.txt').read_text()}.")
+        print(f"{reproduced.read_text(encoding='utf-8')}.")
         print(f"The book: {page.as_uri()}\n`make serve PROFILE={args.profile}` shows it in a local server.")
-    elif gone := sorted(map(str, read - files_read())):
+        return status
+    if gone := sorted(map(str, read - files_read())):
         # Chapters say themselves what failed. Of a missing file Snakemake would; it was told to be quiet.
         print(
             f"Removed while the book was built: {', '.join(gone)}. The same command goes on from here.",
             file=sys.stderr,
         )
+    if page.exists():
+        print(f"The pages in {page.parent} are still those of an earlier build.", file=sys.stderr)
     return status
 
 

@@ -1,4 +1,4 @@
-"""`python -m book.pipeline.colab`: the first cell of every notebook for Google Colab, or none.
+"""The first cell of every notebook for Google Colab, or none.
 
 Colab opens a notebook by itself, without the package beside it. Where `_config.yml` names the public
 repository (`repository: url:`), every notebook begins with a cell that fetches it there, and does nothing
@@ -43,17 +43,12 @@ def with_first_cell(notebook: nbformat.NotebookNode, url: str, branch: str) -> n
     return notebook
 
 
-def main() -> int:
-    """Brings the texts of all chapters in line with the setting; returns the exit status."""
-    repository = yaml.safe_load(Path("_config.yml").read_text())["repository"]
+def see_to_texts() -> None:
+    """Brings the texts of all chapters in line with the setting."""
+    repository = yaml.safe_load(Path("_config.yml").read_text(encoding="utf-8"))["repository"]
     for path in sorted(Path("notebooks/text").glob("*.md")):
-        before = path.read_text()
+        before = path.read_text(encoding="utf-8")
         notebook = with_first_cell(jupytext.read(path), repository["url"], repository["branch"])
         after = jupytext.writes(notebook, fmt="md:myst")
         if after != before:
             write_whole(path, after)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -20,7 +20,7 @@ def write_out(pages: Path) -> None:
     """Rewrites every notebook that pages offer, so that JupyterLab shows its text with the numbers in it."""
     labels = numbers_of(pages)
     for path in sorted((pages / "_sources").rglob("*.ipynb")):
-        path.write_text(nbformat.writes(with_numbers(nbformat.read(path, 4), labels)))
+        path.write_text(nbformat.writes(with_numbers(nbformat.read(path, 4), labels)), encoding="utf-8")
 
 
 def numbers_of(pages: Path) -> dict[str, str]:

@@ -14,17 +14,22 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import papermill
+from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import DeadKernelError
 from nbformat.v4 import new_markdown_cell
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError, strip_color
+from tqdm import tqdm
+
+from attnlib.attended import bar
+from attnlib.places import cache_folder, pasteable
 
 from .absent import fill_absent
 from .kept import describing
@@ -39,28 +44,38 @@ around them were written about the book's own, and may not hold of yours.
 ```"""
 PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
+ANY_CACHE = "${ATTNLIB_CACHE:-$HOME/.cache/attnlib}"
+"""The folder of trained models on a page: the reader's own, as a shell finds it, not this build's."""
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+"""Of an output that only a live notebook can show; explorers give none where a program executes them."""
+
 PARENT_DEATH_SIGNAL = (1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG of prctl(2), and which
-HEARTBEAT = 5.0  # seconds between two lines of one cell's own progress bar
 
 
 class ChapterError(Exception):
     """A chapter stopped: the message names the notebook, the cell and the last line of the exception."""
 
 
-class Terminal:
-    """Prints how far a chapter is in whole lines: readable for two chapters side by side, and in a log."""
+def say(name: str, seconds: float, text: str) -> None:
+    """Print one line of a chapter, in the place of whichever bar is there."""
+    clear = "\r\x1b[K" if sys.stdout.isatty() else ""
+    print(f"{clear}{name}  {seconds:5.0f} s  {text}", flush=True)
+
+
+class Progress:
+    """How far a chapter is: a line when it begins and when it is done, and in a terminal a bar between them.
+
+    Two chapters side by side share the last line of the terminal: it shows the bar that moved last.
+    """
 
     def __init__(self, name: str) -> None:
-        self.name = name
         self.cell = 0
         self.source = ""
         self.injected = 0
-        self.start = self.spoke = time.monotonic()
-
-    def say(self, text: str) -> None:
-        """Print one line under the chapter's name."""
-        self.spoke = time.monotonic()
-        print(f"{self.name}  {self.spoke - self.start:5.0f} s  {text}", flush=True)
+        say(name, 0, "begun")
+        form = "\x1b[K{desc}  cell {n_fmt}/{total_fmt}  {bar:30}  {elapsed}{postfix}"
+        self.bar: tqdm = bar(desc=name, leave=False, dynamic_ncols=True, delay=0.1, bar_format=form)
 
     def begin(self, cell: nbformat.NotebookNode, index: int, total: int) -> None:
         """Note the cell that starts, by its number in the notebook as a reader opens it."""
@@ -68,32 +83,32 @@ class Terminal:
         self.injected += is_injected(cell)
         if cell.cell_type == "code":
             self.cell, self.source = index + 1 - self.injected, first_line(cell.source)
-            self.say(f"cell {self.cell}/{total}  {self.source[:60]}")
+            self.bar.total, self.bar.n = total, self.cell
+            self.bar.set_postfix_str(self.source[:60])
 
     def write(self, text: str) -> None:
-        """Take the cell's stderr: the newest state of a progress bar, every few seconds."""
-        lines = [line.strip() for line in strip_color(text).replace("\r", "\n").split("\n") if line.strip()]
-        if lines and time.monotonic() - self.spoke > HEARTBEAT:
-            self.say(f"cell {self.cell}  {lines[-1][:90]}")
+        """Take the cell's stderr: the bar shows its last line."""
+        if lines := [line for line in strip_color(text).split("\n") if line.strip()]:
+            self.bar.set_postfix_str(lines[-1].strip()[:60])
 
     def flush(self) -> None:
-        """Part of the interface of a file; every line is already out."""
+        """Part of the interface of a file."""
 
 
 class ReportingEngine(NBClientEngine):
-    """Papermill's engine, telling a `Terminal` about each cell."""
+    """Papermill's engine, telling a `Progress` about each cell."""
 
     @classmethod
     def execute_managed_notebook(
         cls, nb_man: NotebookExecutionManager, kernel_name: str, **kwargs: Any
     ) -> nbformat.NotebookNode:
         """Run every cell; see papermill's `Engine`."""
-        terminal: Terminal = kwargs["stderr_file"]
+        progress: Progress = kwargs["stderr_file"]
         start = nb_man.cell_start
         total = sum(not is_injected(cell) for cell in nb_man.nb.cells)
 
         def cell_start(cell: nbformat.NotebookNode, cell_index: int = 0, **rest: Any) -> None:
-            terminal.begin(cell, cell_index, total)
+            progress.begin(cell, cell_index, total)
             start(cell, cell_index, **rest)
 
         nb_man.cell_start = cell_start
@@ -101,6 +116,17 @@ class ReportingEngine(NBClientEngine):
 
 
 papermill_engines.register("reporting", ReportingEngine)
+
+
+class KernelManager(AsyncKernelManager):
+    """Asks a kernel to end, without the interrupt that jupyter_client sends before.
+
+    A kernel that is still busy with its last message logs an interrupt as an error.
+    """
+
+    async def _async_interrupt_kernel(self) -> None:
+        if not self.shutting_down:
+            await super()._async_interrupt_kernel()
 
 
 def is_injected(cell: nbformat.NotebookNode) -> bool:
@@ -119,7 +145,7 @@ def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.Note
     Raises:
         ChapterError: a cell failed or the kernel died.
     """
-    terminal = Terminal(source.stem)
+    progress = Progress(source.stem)
     try:
         # No output path: papermill would save a half-executed notebook after every cell.
         return papermill.execute_notebook(
@@ -129,7 +155,8 @@ def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.Note
             engine_name="reporting",
             kernel_name="python3",
             progress_bar=False,
-            stderr_file=terminal,
+            stderr_file=progress,
+            kernel_manager_class=KernelManager,
             store_widget_state=False,
             iopub_timeout=60,  # seconds to wait for what a cell printed, where both cores are busy
             # Or each kernel warns about its sockets, which only this machine can reach.
@@ -137,14 +164,16 @@ def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.Note
         )
     except PapermillExecutionError as error:
         trace = strip_color("\n".join(error.traceback))
-        where = failed_in(source, terminal)
+        where = failed_in(source, progress)
         raise ChapterError(f"{where}\n{error.ename}: {error.evalue}\n\n{trace}") from error
     except DeadKernelError as error:
-        where = failed_in(source, terminal)
+        where = failed_in(source, progress)
         raise ChapterError(
             f"{where}\nThe kernel died. Most often that is memory running out: run the chapters one after "
             "the other (make book CORES=1) or take a smaller profile."
         ) from error
+    finally:
+        progress.bar.close()
 
 
 def end_with_parent() -> None:
@@ -162,9 +191,9 @@ def ending_with_us() -> list[str]:
     return [f"--IPKernelApp.exec_lines={ask}"] if sys.platform == "linux" else []
 
 
-def failed_in(path: Path, terminal: Terminal) -> str:
+def failed_in(path: Path, progress: Progress) -> str:
     """The line that says where a chapter stopped; cells are counted from 1, text cells included."""
-    return f"{path} failed in cell {terminal.cell}: {terminal.source}"
+    return f"{path} failed in cell {progress.cell}: {progress.source}"
 
 
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -172,9 +201,8 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
     The injected parameters are hidden behind a button; the defaults they replaced are left out of the page,
     and above them stands that its words may be of other numbers.
-    Progress bars (stderr, or widgets of other libraries), per-cell times, addresses in memory and random
-    names go, so that the same run gives the same file. Explorers keep their static twin: without a kernel the
-    live one is an error message.
+    Progress bars (stderr, or widgets of other libraries), per-cell times, addresses in memory, random names
+    and the folder of this build's models go, so that the same run gives the same file everywhere.
     """
     injected = any(map(is_injected, notebook.cells))
     changed = other_than_written(notebook)
@@ -189,11 +217,12 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         elif injected and "parameters" in tags:
             cell.metadata["tags"] = [*tags, "remove-cell"]
         if cell.cell_type == "code":
-            cell.outputs = [
-                without_address(output)
+            kept = [
+                output
                 for output in cell.outputs
-                if output.get("name") != "stderr" and stays(output)
+                if output.get("name") != "stderr" and WIDGET not in output.get("data", {})
             ]
+            cell.outputs = [of_any_machine(output) for output in joined(kept)]
     if changed and notebook.cells[0].cell_type == "markdown":
         listed = ", ".join(f"`{name}`" for name in changed)
         said = OTHER_PARAMETERS.format(names=listed, are="are" if len(changed) > 1 else "is")
@@ -224,22 +253,29 @@ def assigned(source: str) -> dict[str, str]:
     return found
 
 
-def stays(output: nbformat.NotebookNode) -> bool:
-    """Takes the live view out of an output; returns whether anything but its bare name is left."""
-    live = output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
-    return live is None or "text/html" in output.data
+def joined(outputs: Iterable[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Outputs, with what was printed in a row as one: in how many parts it comes depends on timing."""
+    found = list[nbformat.NotebookNode]()
+    for output in outputs:
+        if found and output.get("name") == found[-1].get("name") == "stdout":
+            found[-1].text += output.text
+        else:
+            found.append(output)
+    return found
 
 
-def without_address(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """An output whose objects are named by their class, not by where in memory they were."""
+def of_any_machine(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """An output that names neither an address in memory nor the folder of this build's models."""
     if "text/plain" in output.get("data", {}):
         output.data["text/plain"] = ADDRESS.sub(">", output.data["text/plain"])
+    elif "text" in output:
+        output["text"] = output.text.replace(f"{pasteable(cache_folder())}/", f"{ANY_CACHE}/")
     return output
 
 
 def describe_run(name: str, profile: str, wall_time: float, results: Path) -> dict[str, object]:
     """What the status page says about a run: where (as its own records have it), with what, and how long."""
-    told = {json.loads(path.read_text()).get("device", "CPU") for path in results.glob("*.json")}
+    told = {json.loads(path.read_bytes()).get("device", "CPU") for path in results.glob("*.json")}
     gpus = ", ".join(sorted(told - {"CPU"}))
     return {
         "notebook": name,
@@ -309,7 +345,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    print(f"{args.source.stem}  {wall_time:5.0f} s  done", flush=True)
+    say(args.source.stem, wall_time, "done")
     return 0
 
 

@@ -45,7 +45,7 @@ def discard_damaged(build: Path) -> list[str]:
         except (ValueError, OSError) as error:
             _remove(build, run.stem)
             # Or Snakemake would see pages that are newer than all else, and nothing to be done.
-            shutil.rmtree(build / "html", ignore_errors=True)
+            (build / "reproduced.txt").unlink(missing_ok=True)
             said.append(f"{run.stem} is made again: {error}")
     return said
 

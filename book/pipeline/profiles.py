@@ -23,7 +23,7 @@ MOST_ALIASES = 16
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads few aliases (`*name`), none inside what it names, which would hold itself; and texts as names."""
+    """Reads few aliases (`*name`), none inside what it names; and texts as names, none of them twice."""
 
     aliases = 0
 
@@ -37,6 +37,12 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen = set[str]()
+        for key, _ in node.value:
+            if key.value in seen and isinstance(key.value, str):
+                why = f"{key.value[:60]!r} stands there twice: leave one of them out"
+                raise yaml.constructor.ConstructorError(None, None, why, key.start_mark)
+            seen.add(str(key.value))
         found = super().construct_mapping(node, deep)
         for name in found:
             if not isinstance(name, str):

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-CLOSURE = "attnlib/training/closure.py"
-"""Run as a file: the package around it would take seconds to import."""
+CLOSURE, PLACES = "attnlib/training/closure.py", "book/chapters/records/places.py"
+"""Run as files: the packages around them would take seconds to import."""
 
 BESIDE = (".js", ".css", ".csv", ".wasm")
 """What lies beside Python's files and makes pages, too."""
@@ -31,7 +31,7 @@ def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str
 
     With a module come the files `BESIDE` and below it.
     """
-    cells = json.loads(Path(notebook).read_text())["cells"] if notebook else []
+    cells = json.loads(Path(notebook).read_bytes())["cells"] if notebook else []
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     source = "\n".join(
         line for line in "\n".join(code).split("\n") if not line.lstrip().startswith(("%", "!"))
@@ -44,6 +44,11 @@ def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str
     rooms = {path.parent for path in found if len(path.parts) > 2}  # what lies in `attnlib` itself has none
     beside = {path for room in rooms for path in room.rglob("*") if path.suffix in BESIDE}
     return sorted(map(str, found | beside))
+
+
+def own_records() -> list[str]:
+    """The files of the reader's own records: pages show them, and no chapter depends on them."""
+    return [str(path) for path in runpy.run_path(PLACES)["own_files"]()]
 
 
 def chapters_of(profile: str) -> list[str]:
@@ -69,11 +74,11 @@ def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:
 def expected(name: str, profile: str) -> str:
     """How long a chapter took the last time, or takes by its profile's own comment."""
     try:
-        seconds = json.loads(Path(f"build/{profile}/runs/{name}.json").read_text())["wall_time_s"]
+        seconds = json.loads(Path(f"build/{profile}/runs/{name}.json").read_bytes())["wall_time_s"]
         return f"{seconds / 60:.1f} min"
     except (OSError, ValueError, KeyError):
         path = Path(f"notebooks/profiles/{name}/{profile}.yaml")
-        told = TIME.search(path.read_text()) if path.exists() else None
+        told = TIME.search(path.read_text(encoding="utf-8")) if path.exists() else None
         return told[1].strip().lower() if told else ""
 
 

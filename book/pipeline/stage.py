@@ -21,7 +21,7 @@ import yaml
 from papermill.exceptions import strip_color
 
 from book.chapters.records.provenance import caveats, other_versions
-from book.chapters.records.reproduced import line, reproduced, summary
+from book.chapters.records.reproduced import found_again, line, reproduced, summary
 from book.chapters.records.runs import Record, read_all
 
 from .contents import documents
@@ -29,6 +29,7 @@ from .download import write_out
 from .execute import write_whole
 from .kept import runs_of
 from .times import beside, chapter_times, copy_without_times, run_times
+from .yours import add_own_runs
 
 STATUS = "book/status.md"
 # The source tree's own table of runs, which Jupyter Book fills when it executes the chapters itself.
@@ -64,11 +65,14 @@ def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -
         found: of `reproduced`.
         origins: the records that were kept. A run that is not among them was made by this build.
     """
+    again = {(str(row["notebook"]), str(row["run"])): row for _, row in found_again().iterrows()}
     rows = []
     for (chapter, run), verdict in summary(found).items():
         stale, made, trained = "no", "this build", ""
         if (chapter, run) in origins:
             _, origin = origins[chapter, run]
+            if (chapter, run) in again:
+                verdict += "<br>last at {commit}, {date}: {numbers}".format(**again[chapter, run])
             stale = ", ".join(filter(None, [caveats(origin), other_versions(origin)])) or "no"
             where = origin.get("processor", "") if origin["device"] == "CPU" else origin["device"]
             made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {where or 'a CPU'}"
@@ -86,11 +90,18 @@ def myst_table(head: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def assemble(build: Path, stage: Path) -> None:
-    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything."""
-    toc = yaml.safe_load(Path("_toc.yml").read_text())
-    config = yaml.safe_load(Path("_config.yml").read_text())
+def assemble(build: Path, stage: Path) -> str:
+    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything.
+
+    Returns:
+        How many recorded numbers the build found again, in a line.
+    """
+    toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
+    config = yaml.safe_load(Path("_config.yml").read_text(encoding="utf-8"))
     config["execute"] = {"execute_notebooks": "off"}
+    sphinx = config.get("sphinx", {}).get("config", {})
+    if "brief" in sphinx.get("extensions", []):
+        sphinx["profile"] = build.name  # which computed the numbers that pages mark
 
     shutil.rmtree(stage, ignore_errors=True)
     shutil.copytree(
@@ -109,15 +120,15 @@ def assemble(build: Path, stage: Path) -> None:
                 )
             (stage / document).parent.mkdir(exist_ok=True)
             timed[Path(document).name] = copy_without_times(executed, stage / f"{document}.ipynb")
+            add_own_runs(stage / f"{document}.ipynb")
         elif not document.startswith("book/"):
             shutil.copy(f"{document}.md", stage / f"{document}.md")
     shutil.copy("_toc.yml", stage)
-    (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False))
+    (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 
     runs = runs_of(build)
     ours, theirs = build / "results", Path("results")
     found, origins = reproduced(ours, theirs), read_all(theirs)
-    write_whole(build / "reproduced.txt", line(found))  # `make book` ends with it
     status = stage / STATUS
     of_the_build = {
         "times": lambda: beside(status, "_timed.html", chapter_times(timed)),
@@ -125,8 +136,9 @@ def assemble(build: Path, stage: Path) -> None:
         "reproduced": lambda: f"{line(found)}.",
     }
     for page in stage.rglob("*.md"):
-        text = EXECUTION_TABLE.sub(lambda _: status_table(runs, status), page.read_text())
-        page.write_text(PART.sub(lambda part: made(part, of_the_build, stage), text))
+        text = EXECUTION_TABLE.sub(lambda _: status_table(runs, status), page.read_text(encoding="utf-8"))
+        page.write_text(PART.sub(lambda part: made(part, of_the_build, stage), text), encoding="utf-8")
+    return line(found)
 
 
 def made(part: re.Match[str], of_the_build: Mapping[str, Callable[[], str]], stage: Path) -> str:
@@ -168,7 +180,7 @@ def render(stage: Path, output: Path, builder: str = "html") -> Path:
 
 
 def publish(pages: Path, html: Path) -> None:
-    """Replace `html` by `pages` in one move, less what no reader's browser asks for."""
+    """Replace `html` by `pages` in two moves, less what no reader's browser asks for."""
     for pattern in (
         "*.map",
         "*macros.html",
@@ -178,8 +190,12 @@ def publish(pages: Path, html: Path) -> None:
             path.unlink()
     write_out(pages)
     put_model(pages)
-    shutil.rmtree(html, ignore_errors=True)
+    before = html.with_name("html.before")
+    shutil.rmtree(before, ignore_errors=True)
+    if html.exists():
+        html.replace(before)
     pages.replace(html)
+    shutil.rmtree(before, ignore_errors=True)
 
 
 def put_model(pages: Path) -> None:
@@ -201,10 +217,10 @@ def put_model(pages: Path) -> None:
     unfinished.mkdir()
     shutil.copyfile(kept, unfinished / BOOK.file)
     notice = NOTICE.format(file=BOOK.file, name=BOOK.name, source=WHEEL.requirement)
-    (unfinished / "NOTICE.txt").write_text(notice)
+    (unfinished / "NOTICE.txt").write_text(notice, encoding="utf-8")
     # whoever gives such a work away gives its license with it; Transformers, of the same authors, brings one
     (text,) = (file for file in files("transformers") or [] if file.name == "LICENSE")
-    (unfinished / "LICENSE.txt").write_text(text.read_text())
+    (unfinished / "LICENSE.txt").write_text(text.read_text(encoding="utf-8"), encoding="utf-8")
     unfinished.replace(pages / "models")
 
 
@@ -219,10 +235,10 @@ def main() -> int:
     print("book  rendering the pages", flush=True)
     output = args.build / "jupyter-book"
     try:
-        # A book that fails leaves no book: pages of an older run would be taken for the new ones.
-        shutil.rmtree(args.build / "html", ignore_errors=True)
-        assemble(args.build, args.build / "stage")
+        # Pages of an earlier run stay until new ones are there; `make book` says so where none come.
+        reproduced_line = assemble(args.build, args.build / "stage")
         publish(render(args.build / "stage", output), args.build / "html")
+        write_whole(args.build / "reproduced.txt", reproduced_line)  # `make book` ends with it
     except (BookError, ValueError) as error:  # of a damaged file
         write_whole(args.log, f"{error}\n")
         return 1

@@ -31,7 +31,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +53,9 @@ KEEPING = 5.0
 
 MOST_RUNS = 10_000
 """Of one sweep: a run takes a minute or more, so many a week."""
+
+ELSEWHERE = {"--profile", "--workflow-profile", "--executor", "-e"}
+"""Snakemake's options that may have runs made on other machines."""
 
 SAID = {"chapter", "profile", "parameters", "lists", "runs", "record"}
 SAID_OF_A_RUN = {"of", "minutes", "profile", "parameters"}
@@ -161,6 +164,42 @@ def name_of(chapter: str, parameters: Mapping[str, Any]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:10]
 
 
+def refuse_impossible(chapter: str, runs: Iterable[Planned], here: bool = False) -> None:
+    """Refuse runs if a chapter cannot run with the parameters of one of them.
+
+    A notebook without a class in `book.chapters` checks its parameters itself, if at all.
+
+    Args:
+        chapter: the name of its notebook.
+        runs: what is to be run.
+        here: whether this machine has to be large enough, too, and to have the GPU that is asked for.
+
+    Raises:
+        ProfileError: names each such run and what is wrong with its parameters.
+    """
+    from book.chapters.demands import of_another_machine, unsaid  # seconds, as they load torch
+    from book.chapters.refusals import ParameterError
+    from book.chapters.storing import all_chapters, defaults_of
+
+    if (kind := all_chapters().get(chapter)) is None:
+        return
+    own, refused = defaults_of(chapter), dict[str, list[str]]()
+    with unsaid() if here else of_another_machine():
+        for run in runs:
+            try:
+                kind.checked({**own, **run.parameters})
+            except ParameterError as error:
+                told = ", ".join(f"{name}: {value}" for name, value in run.shown.items())
+                refused.setdefault(str(error), []).append(told)
+    if refused:
+        raise ProfileError("\n".join(f"{_first_of(runs)}: {why}" for why, runs in refused.items()))
+
+
+def _first_of(runs: Sequence[str]) -> str:
+    more = f" (and {len(runs) - 1} more)" if len(runs) > 1 else ""
+    return f"the run with {runs[0]}{more}"
+
+
 def recorded(sweep: Sweep) -> dict[str, str]:
     """Those of the runs that `results/` has a record of, with the record's name.
 
@@ -168,10 +207,10 @@ def recorded(sweep: Sweep) -> dict[str, str]:
     the notebook's own value counts.
 
     Raises:
-        ParameterError: a run's parameters are refused by its chapter.
+        ParameterError: a run's parameters are refused by its chapter; see `refuse_impossible`.
         ValueError: a record's provenance is damaged.
     """
-    from book.chapters.demands import unsaid  # seconds, and only where records are kept
+    from book.chapters.demands import of_another_machine  # seconds, as they load torch
     from book.chapters.refusals import ParameterError
     from book.chapters.storing import all_chapters, defaults_of
 
@@ -180,13 +219,14 @@ def recorded(sweep: Sweep) -> dict[str, str]:
     def whole(given: dict[str, Any]) -> dict[str, Any]:
         return kind.checked({**own, **given}).told
 
-    asked = {name: whole(run.parameters) for name, run in sweep.runs.items()}
     found = dict[str, str]()
-    for path in sorted(Path("results", sweep.chapter).glob("*.parquet")):
-        told = read_sealed(path.with_suffix(".json"))["parameters"]
-        with unsaid(), suppress(ParameterError):  # what can no longer be asked for is no run of today's
-            kept = whole({key: value for key, value in told.items() if key in own})
-            found |= {name: path.stem for name, each in asked.items() if each == kept}
+    with of_another_machine():  # whether a record is of a run is the same everywhere
+        asked = {name: whole(run.parameters) for name, run in sweep.runs.items()}
+        for path in sorted(Path("results", sweep.chapter).glob("*.parquet")):
+            told = read_sealed(path.with_suffix(".json"))["parameters"]
+            with suppress(ParameterError):  # what can no longer be asked for is no run of today's
+                kept = whole({key: value for key, value in told.items() if key in own})
+                found |= {name: path.stem for name, each in asked.items() if each == kept}
     return found
 
 
@@ -260,7 +300,9 @@ def lay_out(build: Path, sweep: Sweep) -> None:
     for name, run in sweep.runs.items():
         file = build / "parameters" / sweep.chapter / f"{name}.yaml"
         text = yaml.safe_dump(run.parameters, sort_keys=False)
-        if not file.exists() or file.read_text() != text:  # a newer file would be a reason to run again
+        if (
+            not file.exists() or file.read_text(encoding="utf-8") != text
+        ):  # a newer file would be a reason to run again
             write_whole(file, text)
 
 
@@ -328,6 +370,7 @@ def do_what_is_left() -> int:
     build = Path("build/sweeps", args.file.stem)
     try:
         sweep = planned(args.file)
+        refuse_impossible(sweep.chapter, sweep.runs.values())
     except ProfileError as error:
         print(error, file=sys.stderr)
         return 2
@@ -336,10 +379,12 @@ def do_what_is_left() -> int:
         say_damaged(build)
     try:
         before = recorded(sweep) if sweep.record else {}
-    except ValueError as error:  # a ParameterError is one
+        left = [name for name in sweep.runs if name not in before]
+        if ELSEWHERE.isdisjoint(word.split("=")[0] for word in extra):
+            refuse_impossible(sweep.chapter, [sweep.runs[name] for name in left], here=True)
+    except ValueError as error:  # a ProfileError is one
         print(error, file=sys.stderr)
         return 2
-    left = [name for name in sweep.runs if name not in before]
     print(said_before(sweep, before, left), flush=True)
     lay_out(build, sweep)
     targets = [f"{build}/runs/{name}.json" for name in left]

@@ -18,7 +18,7 @@ NAME = re.compile(r'<b id="[a-z0-9-]+">[^<]*</b> ')
 """Of a figure or table: on the status page it has neither its name nor a number."""
 
 LINK = (
-    "*What was timed here in this build stands on the [status page](../book/status.md#what-chapters-timed).*"
+    "*Times measured in this build are on the [status page](../book/status.md#times-measured-by-chapters).*"
 )
 
 COLUMNS = {

@@ -60,6 +60,71 @@ def sharpened(model: torch.nn.Module, factor: float) -> torch.nn.Module:
     return model
 
 
+TEXT = GROUPED | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
+VISION = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+QWEN_VISION = {
+    "depth": 2,
+    "embed_dim": 32,
+    "hidden_size": 32,
+    "num_heads": 4,
+    "mlp_ratio": 2,
+    "patch_size": 4,
+}
+MROPE = {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}}
+SEEING = {  # class, settings, the shape of a picture of 16 x 16, and what marks its tokens
+    "llava": (
+        hf.LlavaForConditionalGeneration,
+        {
+            "vision_config": VISION | {"model_type": "clip_vision_model", "image_size": 16, "patch_size": 8},
+            "text_config": TEXT | {"model_type": "llama"},
+            "vision_feature_layer": -1,
+        },
+        {"pixel_values": (1, 3, 16, 16)},
+        None,
+    ),
+    "gemma3": (
+        hf.Gemma3ForConditionalGeneration,
+        {
+            "vision_config": VISION
+            | {"model_type": "siglip_vision_model", "image_size": 16, "patch_size": 4},
+            "text_config": TEXT | WINDOW | {"model_type": "gemma3_text", "head_dim": 8},
+            "mm_tokens_per_image": 4,
+        },
+        {"pixel_values": (1, 3, 16, 16)},
+        "token_type_ids",
+    ),
+    "qwen2_vl": (
+        hf.Qwen2VLForConditionalGeneration,
+        {
+            "vision_config": QWEN_VISION,
+            "text_config": TEXT | MROPE,
+            "video_token_id": 91,
+            "vision_start_token_id": 92,
+        },
+        {"pixel_values": (16, 3 * 2 * 4 * 4)},
+        "mm_token_type_ids",
+    ),
+}
+
+
+def seeing(name: str) -> tuple[hf.PreTrainedModel, torch.Tensor, dict[str, torch.Tensor]]:
+    """A model that sees, eleven tokens of which four are a picture's, and what it is given beside them."""
+    torch.manual_seed(0)
+    model_class, settings, picture, mark = SEEING[name]
+    model = model_class(model_class.config_class(image_token_id=90, **settings)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn_like(weight) / 4 if weight.ndim > 1 else weight)
+    model.generation_config.suppress_tokens = [90]  # it writes no picture
+    ids = torch.tensor([[1, 5, 17, 90, 90, 90, 90, 3, 60, 44, 8]])
+    given = {each: torch.randn(shape) for each, shape in picture.items()}
+    if mark:
+        given[mark] = (ids == 90).long()
+    if name == "qwen2_vl":
+        given["image_grid_thw"] = torch.tensor([[1, 4, 4]])
+    return model, ids, given
+
+
 def tokens(batch: int = 2, n: int = 17) -> torch.Tensor:
     """Ids that are none of the special ones."""
     return torch.randint(3, 97, (batch, n), generator=torch.Generator().manual_seed(1))

@@ -1,4 +1,4 @@
-"""The six verbs of `attnlib`: there at once, and nothing is imported before one is asked for."""
+"""The seven verbs of `attnlib`: there at once, and nothing is imported before one is asked for."""
 
 import subprocess
 import sys

@@ -6,7 +6,10 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -26,6 +29,7 @@ def html() -> Path:
     """The folder of pages. The pipeline builds the smoke profile; what is up to date is kept."""
     command = [sys.executable, "-m", "book.pipeline", "smoke", "--cores", "2"]
     kept = {"ATTNLIB_CACHE": str(ROOT / "build/test-cache")}  # a model has the key of all that went into it
+    kept["ATTNLIB_RESULTS"] = str(ROOT / "build/no-runs")  # nobody's own runs are shown
     done = subprocess.run(command, cwd=ROOT, env=os.environ | kept, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return ROOT / "build/smoke/html"
@@ -76,3 +80,18 @@ def opened(idle: Callable[..., Pages], tmp_path: Path) -> Iterator[Callable[...,
     for pages, page, problems in used:
         pages.append((page, problems))
     assert [problem for _, _, problems in used for problem in problems] == []
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A folder over http, and the paths that were asked for."""
+    paths = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            paths.append(self.path)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", tmp_path, paths
+    server.shutdown()

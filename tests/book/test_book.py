@@ -27,14 +27,14 @@ from tests.browser import canvas_hash, drawn, watched_page
 
 from .built import CHAPTERS, DOCUMENTS, parsed
 
-LAST = CHAPTERS.index("notebooks/methods") + 1
+LAST = CHAPTERS.index("notebooks/random_programs") + 1
 """The chapters before the page on speed."""
 
 READS = "notebooks/looking_decides"
 """It judges what the chapter before it recorded, whose models and explorers stand there."""
 
-WITHOUT_RECORD = {"notebooks/own_model", "notebooks/methods", READS}
-"""One shows how the package is used, one works out examples by hand, one reads: none measures anything."""
+WITHOUT_RECORD = {"notebooks/own_model", "notebooks/methods", "notebooks/random_programs", READS}
+"""One shows how the package is used, one works out examples by hand, two read: none records anything."""
 
 LIMIT = 300_000  # bytes of a page; API pages may have twice that, a chapter with its explorers three times
 
@@ -69,11 +69,11 @@ def test_the_first_page_plays(html: Path, browser: Browser) -> None:
 def test_the_first_page_argues(html: Path) -> None:
     """Every claim stands there with its verdict and a link, and the build says what it reproduced."""
     soup = parsed(html / "index.html")
-    shown = soup.select(".finding")
+    shown = soup.select(".claims tbody tr")
     claims = [each.select_one("a").get_text().replace("\u2019", "'") for each in shown]  # set as print has it
-    assert claims == [claim.words for claim in CLAIMS]
-    assert soup.select_one("#front-verdicts img, #front-verdicts object"), "and as one chart"
+    assert claims == [claim.words.replace("`", "") for claim in CLAIMS]
     assert {each.select_one(".verdict").get_text() for each in shown} <= set(VERDICTS)
+    assert len(soup.select(".needle .prompt mark")) == 2 and len(soup.select(".front-card svg")) == 6
     assert "recorded numbers" in soup.get_text()
 
 
@@ -92,7 +92,7 @@ def test_every_number_of_this_build_is_the_one_that_was_recorded(html: Path) -> 
 
 
 DYNAMICS = "notebooks/classification_dynamics"
-MEASURES = ("notebooks/where_attention_tells", "notebooks/judging_measures")
+MEASURES = ("notebooks/where_attention_tells", "notebooks/judging_measures", "notebooks/random_programs")
 """Their explorer chooses among measures, and has a test of its own (test_measure_explorer_in_browser)."""
 
 
@@ -193,6 +193,31 @@ def test_no_sentence_tells_what_only_a_program_understands(html: Path, chapter: 
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_brief_number_opens_to_its_interval(html: Path, chapter: str) -> None:
+    """The keyboard reaches it, and the title begins with the number that the text shows."""
+    page = parsed(html / f"{chapter}.html")
+    for brief in page.select("article abbr.brief"):
+        assert brief["title"].startswith(brief.get_text()) and "95 % confidence interval" in brief["title"]
+        assert brief["tabindex"] == "0" and "[" not in brief.get_text()
+    for number in page.select("article abbr.of-this-build"):
+        assert "computed by this build (profile" in number["title"] and number["tabindex"] == "0"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_line_below_the_box_says_which_numbers_are_of_this_build(html: Path, chapter: str) -> None:
+    page = parsed(html / f"{chapter}.html")
+    (line,) = page.select("article .one-minute + p.origins")
+    assert line.select_one(".of-this-build") and "this build (profile" in line.get_text()
+
+
+def test_numbers_of_the_run_are_told_from_recorded_ones(html: Path) -> None:
+    page = parsed(html / "notebooks/where_attention_tells.html")
+    said = [each.get_text() for each in page.select("article abbr.of-this-build")]
+    assert any("11" in each for each in said)  # predictions about this page's run
+    assert not page.select(".one-minute .of-this-build")  # the box is of the recorded run
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_table_shows_what_only_a_program_understands(html: Path, chapter: str) -> None:
     """And one without rows says so in its caption."""
     article = parsed(html / f"{chapter}.html").find("article")
@@ -228,7 +253,7 @@ def test_figures_and_tables_are_counted_captioned_and_referred_to(html: Path) ->
     for document in ("index", "book/performance"):
         article = parsed(html / f"{document}.html").find("article")
         numbers = [each.get_text().strip() for each in article.select(".caption-number")]
-        assert len(numbers) == len(set(numbers)) == len(article.select("figure, table.table"))
+        assert len(numbers) == len(set(numbers)) == len(article.select("figure, table.table:has(caption)"))
         assert all(NUMBERED.fullmatch(number) for number in numbers)
 
 
@@ -351,7 +376,5 @@ def test_the_api_reference_has_every_public_name(html: Path) -> None:
         for name in package.__all__
         if inspect.isclass(getattr(package, name)) or inspect.isfunction(getattr(package, name))
     } - tasks  # they stand once, with the others of their package
-    assert (
-        public | {"attnlib.training.fit", "book.chapters.records.record", "attnlib.widgets.AttentionExplorer"}
-        <= names
-    )
+    assert public | {"attnlib.training.fit", "attnlib.widgets.AttentionExplorer"} <= names
+    assert not [name for name in names if name.startswith("book.")], "the reference is the package's"

@@ -15,7 +15,8 @@ __all__ = ["project"]  # a small checkout, with the real pipeline
 pytestmark = [pytest.mark.book, pytest.mark.slow]
 
 STATUS = (
-    "---\nnosearch: true\n---\n\n# Times\n\n```{nb-exec-table}\n```\n\n## What chapters timed\n\n% times\n"
+    "---\nnosearch: true\n---\n\n# Times\n\n```{nb-exec-table}\n```\n\n"
+    "## Times measured by chapters\n\n% times\n"
 )
 
 
@@ -42,7 +43,7 @@ def test_a_book_built_twice_differs_in_its_times_only(project: Path, monkeypatch
     same, different, _ = filecmp.cmpfiles(first, second, files, shallow=False)
     assert different == ["book/status.html"] and "notebooks/second.html" in same
     for html in (first, second):
-        assert "status.html#what-chapters-timed" in (html / "notebooks/second.html").read_text()
+        assert "status.html#times-measured-by-chapters" in (html / "notebooks/second.html").read_text()
 
 
 def as_the_book_is(project: Path) -> None:

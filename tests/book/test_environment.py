@@ -44,11 +44,23 @@ ROOMS = [
     "measures",
     "plots",
     "widgets",
+    "benchmarking",
     "commands",
     "__main__",
 ]
 # Import nothing of the house; anyone may use them.
-ALONE = ["colours", "files", "lazily", "naming", "places", "stats"]
+ALONE = [
+    "attended",
+    "colours",
+    "files",
+    "lazily",
+    "naming",
+    "options",
+    "pieces",
+    "places",
+    "stats",
+    "undoing",
+]
 BESIDE = ["plots", "widgets"]  # do not import each other
 
 
@@ -172,7 +184,16 @@ def test_dependencies_point_downwards_only() -> None:
     assert upwards == []
 
 
-PUBLIC = {"attnlib.attribution.learned"}
+PUBLIC = {
+    "attnlib.attribution.learned",
+    *(f"attnlib.benchmarking.{name}" for name in ("entering", "exporting", "learned", "recording")),
+    *(
+        f"attnlib.benchmarking.{name}"
+        for name in ("compiling", "population", "programs", "questions", "scoring")
+    ),
+    "attnlib.benchmarking",
+    "attnlib.measures",
+}
 """What one chapter alone uses, and a user of the library would look for."""
 
 

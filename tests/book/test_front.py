@@ -4,22 +4,26 @@ import re
 from pathlib import Path
 
 import nbformat
-import numpy as np
-import pandas as pd
 import yaml
+from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnlib.models.stored import stored_model
+from attnlib.stats import with_interval
 from book.chapters.findings.claims import CLAIMS, findings
-from book.chapters.findings.finding import Claim, Finding, Outcome
+from book.chapters.findings.finding import Claim, Finding, Number, Outcome
+from book.chapters.generative.figures import TRIALS
 from book.chapters.readings import reading
+from book.chapters.tells.claims import MARGIN
 from book.front import PARTS
+from book.front.cards import CARDS, cards
 from book.front.explorer import SUMS, explorer
-from book.front.findings import HEADING, line
+from book.front.findings import listed, row
 from book.front.gallery import gallery, places
-from book.front.summary import summary
-from book.front.verdicts import verdicts
+from book.front.needle import RECORD, needle, ordinal
+from book.front.using import RECOMMENDED, measured, using
 from book.pipeline.stage import PART, made
+from book.sealing import read_sealed
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,38 +45,87 @@ def test_a_part_is_put_where_its_comment_is_and_a_comment_of_another_kind_stays(
     assert (comment, other) == ("% to be said", "% a, b")
 
 
-def test_the_tally_leads_to_the_claims() -> None:
-    assert f"## {HEADING}\n" in (ROOT / "index.md").read_text()
+def test_the_needle_is_the_prompt_of_the_page_and_its_ranks_are_counted(tmp_path: Path) -> None:
+    kept = read_sealed(RECORD)
+    assert kept["prompt"] == "".join(kept["tokens"]).rstrip() == TRIALS[0].text
+    assert "".join(kept["tokens"][place] for place in kept["fact"]) == kept["answer"]
+    ranks = {}
+    for name, scores in kept["scores"].items():
+        best = max(scores[place] for place in kept["fact"])
+        ranks[name] = 1 + sum(score >= best for k, score in enumerate(scores) if k not in kept["fact"])
+    assert ranks["rollout"] > 20 and ranks["occlusion"] == ranks["AttnLRP"] == 1
+    page = needle(tmp_path)
+    assert f"Rollout ranks the fact {ordinal(ranks['rollout'])} of {len(scores)} tokens" in page
+    assert "occlusion and AttnLRP rank it 1st" in page and "#try-your-own-prompt)" in page
+    halves = BeautifulSoup(page, "html.parser").select(".prompt")
+    written = f"{kept['prompt']} {kept['answer']}"
+    assert [half.get_text().replace("\xa0", " ") for half in halves] == [written] * 2
+    assert [half.mark.get_text() for half in halves] == [kept["answer"]] * 2
+    darkest = [max(half.select("span"), key=lambda span: int(span["style"][9:-1])) for half in halves]
+    assert darkest[0] is halves[0].span and darkest[1].parent.name == "mark"
+    assert [*map(ordinal, (1, 2, 3, 4, 11, 21, 112))] == ["1st", "2nd", "3rd", "4th", "11th", "21st", "112th"]
 
 
-def test_a_finding_shows_its_verdict_its_account_and_what_is_to_be_said_against_it() -> None:
-    holds = Outcome("holds", "")
-    claim = Claim("all", "Heads matter.", "arithmetic_lens", "What each head is for", lambda rows: holds)
-    shown = line(Finding(claim, Outcome("not settled", "0.1 [-0.2, 0.4]", "More."), "other code"))
-    assert "{container} finding not-settled\n" in shown and ">not settled</span>" in shown
-    assert "[Heads matter.](/notebooks/arithmetic_lens.ipynb#what-each-head-is-for)" in shown
-    assert "\n0.1 [-0.2, 0.4] (other code)\n" in shown and "More" not in shown
-
-
-def test_the_chart_has_every_claim_with_its_verdict_and_says_when_nothing_was_run(
-    tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
-    findings.cache_clear()
-    page = verdicts(tmp_path)
-    assert "{figure} /book/_front/verdicts.svg" in page and "\n:alt: Points with intervals" in page
-    rows = pd.read_csv(tmp_path / "book/_front/verdicts.csv", dtype={"verdict": str})
-    points = rows[rows["verdict"].notna()]
-    assert len(points) == len(CLAIMS) == len(rows) - len(points)
-    judged = {each.claim.words: each.outcome for each in findings()}
-    for row in points.to_dict("records"):
-        outcome = judged[row["claim"].replace("\n", " ")]
-        assert (row["verdict"], row["of"]) == (outcome.verdict, outcome.crux.of)
-        np.testing.assert_allclose([row["value"], row["low"], row["high"]], outcome.crux[1:4])
+def test_each_card_has_a_picture_and_a_number_of_the_records(tmp_path: Path, monkeypatch) -> None:
+    found = {each.claim.name: each.outcome for each in findings()}
+    page = cards(tmp_path)
+    shown = [each.get_text() for each in BeautifulSoup(page, "html.parser").select(".front-number")]
+    assert len(shown) == len(CARDS) == page.count("<svg") == page.count("](/notebooks/")
+    assert shown[0] == f"{100 * found['rollout, needle'].number.value:.0f} %"
+    before, after = map(float, re.findall(r"\d+", shown[1]))
+    back = found["cause, reversal, language model"].number
+    assert after - before > 100 * back.low and after > 95
+    assert re.fullmatch(r"58 \+ 67 = (?!125)\d+", shown[2])
+    assert shown[3] == f"τ = {found['standard metric, the same order'].number.value:.2f}"
+    counts = re.findall(r"\d+ of \d+", found["copying, fewer learn"].result)
+    assert shown[4] == counts[0] and f"{counts[1]} do" in " ".join(page.split())
+    assert re.fullmatch(r"\d+(st|nd|rd|th) → \d+(st|nd|rd|th)", shown[5])
     monkeypatch.setattr("book.chapters.records.runs.RECORDED", tmp_path)
     findings.cache_clear()
-    assert verdicts(tmp_path).startswith("*Not run yet*")
+    assert cards(tmp_path).startswith("*Not run yet*") and using(tmp_path).startswith("*Not run yet*")
     findings.cache_clear()
+
+
+def test_no_method_of_its_cost_is_far_ahead_of_one_that_is_to_be_used(tmp_path: Path) -> None:
+    found, page = measured(), using(tmp_path)
+    costs = dict(zip(RECOMMENDED, (1.0, 4.0, float("inf")), strict=True))
+    for afford, name in RECOMMENDED.items():
+        within = found[found["cost", "passes"] <= costs[afford]]
+        assert found.loc[name, ("cost", "passes")] <= costs[afford]
+        for by in ("needs", "uses"):
+            best = within[by]["value"].max()
+            assert found.loc[name, (by, "value")] > best - MARGIN
+            assert f"| {with_interval(found.loc[name, by].to_dict())} |" in page
+
+
+def test_a_claim_shows_both_numbers_its_verdict_and_what_is_to_be_said_against_it() -> None:
+    about = (
+        "all",
+        "heads",
+        "Heads matter.",
+        "arithmetic_lens",
+        "What each head is for",
+        'Above 0, by "half".',
+    )
+    claim = Claim(*about, lambda rows: Outcome("not run"))
+    number = Number(0.1, -0.2, 0.4, 3, "seeds", 0)
+    outcome = Outcome("not reproduced", "Ahead by", number, "weaker than published", "More.", "0.5")
+    link, paper, ours, verdict = row(Finding(claim, outcome, "uncommitted changes")).strip("| ").split(" | ")
+    assert link == "[Heads matter.](/notebooks/arithmetic_lens.ipynb#what-each-head-is-for)"
+    assert (paper, ours) == ("0.5", "Ahead by: **0.10 [-0.20, 0.40]**")
+    assert 'class="verdict not-reproduced" title="Above 0, by &quot;half&quot;."' in verdict
+    assert verdict.endswith("<br>weaker than published<br>uncommitted changes")
+
+
+def test_the_table_has_every_claim_and_the_studys_number_where_it_gives_one(tmp_path: Path) -> None:
+    page = listed(tmp_path)
+    assert [page.index(f"[{claim.words}](") for claim in CLAIMS] == sorted(
+        page.index(f"[{claim.words}](") for claim in CLAIMS
+    )
+    assert page.count("<details") == len({claim.study for claim in CLAIMS}) and page.count(" open>") == 1
+    papers = {each.claim.name: each.outcome.paper for each in findings() if each.outcome.paper}
+    assert papers["relevance, IMDB"] == "53 %" and papers["second head of hist"] == "+8.0 points (unverified)"
+    assert len(papers) >= 11 and all(f"| {paper} |" in page for paper in papers.values())
 
 
 def test_the_explorer_opens_on_the_head_that_looks_most_at_the_reference(tmp_path: Path) -> None:
@@ -85,14 +138,6 @@ def test_the_explorer_opens_on_the_head_that_looks_most_at_the_reference(tmp_pat
     shares = (read["attentions"] * read["references"]).sum(-1)[..., rows].mean(-1)
     assert divmod(int(shares.argmax()), shares.shape[1]) == (opened["layer"], opened["head"])
     assert rows[opened["query"]]
-
-
-def test_the_summary_is_drawn_and_says_when_nothing_was_run(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("ATTNLIB_RESULTS", str(tmp_path))
-    assert "{figure} /book/_front/summary.svg" in summary(tmp_path)
-    assert (tmp_path / "book/_front/summary.svg").exists()
-    monkeypatch.setattr("book.chapters.records.runs.RECORDED", tmp_path)
-    assert summary(tmp_path).startswith("*Not run yet*")
 
 
 def test_the_gallery_finds_every_explorer_that_a_page_shows(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_click_chooses_a_token_or_a_layer_and_a_second_lets_it_go(opened):
     page.mouse.down()
     page.mouse.up()
     assert page.locator("[data-g='2']").get_attribute("aria-pressed") == "true"
-    assert page.locator(STATUS).inner_text().startswith("'.' (2), mean over layers, draws most on ")
+    assert page.locator(STATUS).inner_text().startswith("'.' (2), mean over layers, is attributed most to ")
     over(page, OVERLAYS[0], 1, 3, rows=3)
     for layer in ("1", "-1"):
         page.mouse.down()
@@ -276,9 +276,9 @@ def test_generated_tokens_are_walked_through_by_the_arrow_keys(opened):
         page.keyboard.press(key)
         assert page.evaluate(pressed) == str(at)
         assert page.locator("[data-g][tabindex='0']").get_attribute("data-g") == str(at)
-        assert f"({at}), mean over layers, draws most on '" in page.locator(STATUS).inner_text()
+        assert f"({at}), mean over layers, is attributed most to '" in page.locator(STATUS).inner_text()
     page.keyboard.press("PageDown")
-    assert "(0), after layer 1, draws most on" in page.locator(STATUS).inner_text()
+    assert "(0), after layer 1, is attributed most to" in page.locator(STATUS).inner_text()
 
 
 def test_the_maps_are_walked_through_by_the_arrow_keys(opened):

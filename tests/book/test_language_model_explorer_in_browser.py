@@ -4,10 +4,7 @@ With a model that is made up, whose every number is known; and with the book's o
 """
 
 import re
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import axe_playwright_python
 import numpy as np
@@ -62,7 +59,13 @@ def begun(page):
     """The page, once its model has written all of its words."""
     page.wait_for_selector("[data-g='23']")
     done(page)
+    opened_up(page)
     return page
+
+
+def opened_up(page):
+    """Opens what stands under "more"."""
+    page.locator(".attnw-more").evaluate("node => { node.open = true; }")
 
 
 def write(page):
@@ -70,8 +73,8 @@ def write(page):
 
 
 def asker(page):
-    """The button that asks for blank-out."""
-    return page.locator(".attnx-controls > button", has_text="blank-out for")
+    """The button that asks for occlusion."""
+    return page.locator(".attnw-main > button")
 
 
 def focused(page):
@@ -249,7 +252,7 @@ def test_a_continuation_is_forced_and_its_probability_said(live):
     asked = live.evaluate("window.asked.at(-1)")
     assert len(asked["forced"]) == 2 and len(asked["ids"]) == 6
     cells = live.locator(".attnw-texts td").all_inner_texts()
-    assert agrees(cells[1], np.exp(-1))
+    assert agrees(cells[1], np.exp(-0.5))
     live.get_by_label("Continuation to force").fill("blue")  # "isblue" is another token
     write(live)
     done(live)
@@ -269,7 +272,7 @@ def test_a_text_that_is_too_long_or_empty_is_refused(live):
 def test_what_takes_long_says_so_before_it_starts(live):
     live.get_by_label("Your prompt").fill("word " * 16)
     live.wait_for_function(
-        "document.querySelector('.attnw form').textContent.includes('17 tokens; about 2 s')"
+        "document.querySelector('.attnw form').textContent.includes('17 tokens in the prompt; about 2 s')"
     )
 
 
@@ -282,12 +285,19 @@ def test_prompts_that_are_offered_are_written_at_once(opened):
     choose(page)
     begun(page)
     assert page.locator(".attng-text").first.inner_text() == "A b c"  # the first at once
-    assert page.locator(".attnw-note").inner_text() == "<i>Look</i>"
-    page.get_by_role("button", name="two", exact=True).click()
+    assert page.locator(".attnw-tries + .attnw-note").inner_text() == "<i>Look</i>"
+    offered = page.get_by_label("Prompt to try")
+    assert offered.locator("option:checked").inner_text() == "one"
+    offered.select_option("two")
     page.wait_for_function("document.querySelectorAll('[data-g]').length === 3")
     done(page)
     assert page.locator("[data-g][aria-pressed=true]").inner_text() == "word1"
-    assert page.get_by_label("as a chat").is_checked() and page.locator(".attnw-note").inner_text() == ""
+    assert (
+        page.get_by_label("as a chat").is_checked()
+        and page.locator(".attnw-tries + .attnw-note").inner_text() == ""
+    )
+    page.get_by_label("Your prompt").fill("Mine")
+    assert offered.locator("option:checked").inner_text() == "your own"
 
 
 # ---- switches
@@ -306,7 +316,7 @@ def test_switches_change_what_is_written_beside_what_it_writes_as_it_is(live):
     live.get_by_role("button", name="blank '␣Rome' (4)").click()  # the token stays chosen
     done(live)
     assert live.evaluate("[window.asked.at(-1).changes, window.asked.at(-1).blanked]") == [[push], [4]]
-    name = "layer 3, head 2 pushed to '␣Rome' (4)"
+    name = "layer 3, head 2 redirected to '␣Rome' (4)"
     assert live.locator(".attnw-texts th[scope=row]").all_inner_texts() == [
         "as it is",
         f"with {name}, '␣Rome' (4) blank",
@@ -356,10 +366,11 @@ def test_blank_out_is_asked_for_one_word_and_stands_beside_the_other_measures(li
     live.locator("[data-g='1']").click()
     assert "Its probability was 0.61." in live.locator(".attnx-readout").inner_text()
     ask = asker(live)
-    assert ask.inner_text() == "blank-out for '␣word1' (1), about 7 s"
+    assert ask.inner_text() == "occlusion for '␣word1' (1), about 2 minutes"
     ask.click()
     live.wait_for_function("document.querySelector('.attnx-legend span').textContent === 'nats'")
-    assert asker(live).is_disabled() and focused(live) == asker(live).inner_text()  # known, for this word
+    assert asker(live).is_hidden()  # known, for this word
+    assert live.evaluate("document.activeElement.ariaLabel") == "What is shown of every word"
     asked = live.evaluate("window.asked.at(-1)")
     assert asked["at"] == 7 and len(asked["blanked"]) == 8
     assert listed(live) == ([5, 4, 3], ["3.00", "2.00", "1.00"])
@@ -368,7 +379,7 @@ def test_blank_out_is_asked_for_one_word_and_stands_beside_the_other_measures(li
         0
     ] != colours[4]
     heads = live.locator(".attnw-measures thead th").all_inner_texts()
-    assert heads == ["the largest", "rollout", "its last layer", "attention", "blank-out, nats"]
+    assert heads == ["the largest", "rollout", "its last layer", "attention", "occlusion, nats"]
     cells = {
         row[0]: row[1:]
         for row in [text.split("\t") for text in live.locator(".attnw-measures tbody tr").all_inner_texts()]
@@ -387,7 +398,60 @@ def test_blank_out_can_be_stopped(live):
     done(live)
     assert live.evaluate("document.activeElement.ariaLabel") == "Your prompt"
     options = live.get_by_label("What is shown of every word").locator("option").all_inner_texts()
-    assert "blank-out" not in options and asker(live).is_enabled()
+    assert "occlusion" not in options and asker(live).is_enabled()
+
+
+def test_occlusion_begins_by_itself_and_says_where_the_source_stands_that_is_known(opened):
+    trial = Trial("one", "A b c d e", word="word1", source="c d")
+    page = opened(explorer(trials=[trial], asked=""))
+    page.evaluate("window.slow = 1; window.pause = 20")
+    choose(page)
+    said = page.locator(".attnw-verdict")
+    page.wait_for_function("document.querySelector('.attnw-verdict').textContent.includes('computed')")
+    page.wait_for_function("document.querySelector('.attnx-legend span').textContent === 'nats'")
+    done(page)
+    rolled = part(0, 1, LAYERS * 6, 6).view(LAYERS, 6).mean(0)[:4]
+    place = 1 + int((rolled > rolled[2:4].max()).sum())
+    verdict = (
+        "The source of '␣word1' (1) is 'c d'. By occlusion its place is 1st; by rollout, "
+        f"{ {1: '1st', 2: '2nd', 3: '3rd', 4: '4th'}[place] } of 4 tokens."
+    )
+    assert said.inner_text() == verdict
+    page.locator("[data-g='2']").click()  # of which no source is known
+    done(page)
+    assert said.inner_text() == verdict and page.evaluate("window.asked.at(-1).at") == 7
+    page.get_by_label("What is shown of every word").select_option("rollout")
+    count = len(page.evaluate("window.asked"))
+    page.locator("[data-g='3']").click()
+    assert len(page.evaluate("window.asked")) == count  # rollout is what the reader wants
+
+
+def test_an_occlusion_that_was_stopped_does_not_begin_again_by_itself(opened):
+    page = opened(explorer())
+    page.evaluate("window.slow = 1")
+    choose(page)
+    begun(page)
+    page.evaluate("window.pause = 60000")
+    page.locator("[data-g='1']").click()
+    page.get_by_role("button", name="Stop").click()
+    done(page)
+    count = len(page.evaluate("window.asked"))
+    page.locator("[data-k='1']").first.click()
+    assert len(page.evaluate("window.asked")) == count and asker(page).is_visible()
+
+
+def test_four_controls_are_seen_and_the_likeliest_tokens_stand_there_as_bars(opened):
+    page = opened(explorer(trials=[Trial("one", "A b c")], asked=""))
+    choose(page)
+    page.evaluate("window.slow = 1")
+    begun(page)
+    page.locator(".attnw-more").evaluate("node => { node.open = false; }")
+    seen = page.locator(".attnx :is(select, input, textarea, .attnq-go, .attnw-main button)").evaluate_all(
+        "all => all.filter((each) => each.checkVisibility()).map((each) => each.ariaLabel ?? each.innerText)"
+    )
+    assert seen == ["Prompt to try", "Your prompt", "Write", "What is shown of every word"]
+    assert page.locator(".attnw-likely .attnw-word").all_inner_texts() == ["␣<i>", "b"]
+    assert page.locator(".attnw-likely .attnw-share").all_inner_texts() == ["0.61", "<0.01"]
 
 
 # ---- the page around
@@ -419,21 +483,6 @@ def test_axe_finds_nothing(opened, dark, width):
 
 
 # ---- over http, and inside the page
-
-
-@pytest.fixture
-def served(tmp_path):
-    """A folder over http, and the paths that were asked for."""
-    paths = []
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            paths.append(self.path)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", tmp_path, paths
-    server.shutdown()
 
 
 def test_over_http_the_file_is_fetched_when_asked_for_and_once(served, browser):

@@ -15,8 +15,8 @@ from attnlib.widgets.live import packing
 from book.chapters.generative.figures import TRIALS
 from book.chapters.generative.study import STUDY
 from tests.book.test_generation_explorer_in_browser import listed
-from tests.book.test_language_model_explorer_in_browser import asker, done
-from tests.browser import agrees
+from tests.book.test_language_model_explorer_in_browser import asker, done, opened_up
+from tests.browser import agrees, watched_page
 from tests.live_page import small_llama, small_tokenizer
 from tests.pretrained import books_file
 
@@ -43,6 +43,7 @@ def page(opened, small):
     page.set_input_files("input[type=file]", small.path)
     page.wait_for_selector("[data-g='0']")
     done(page)
+    opened_up(page)
     return page
 
 
@@ -87,9 +88,9 @@ def test_every_reading_is_what_python_computes(page, small):
 def test_blank_out_is_pythons(page, small):
     result = generate_with_rollout(small.model, small.ids, NEW, do_sample=False)
     unfiltered(page)
-    page.locator("[data-g='1']").click()
-    asker(page).click()
-    page.wait_for_function("document.querySelector('.attnx-legend span').textContent === 'nats'")
+    page.locator("[data-g='1']").click()  # it begins by itself
+    done(page)
+    assert asker(page).is_hidden()
     every = torch.cat([small.ids[0], result.tokens[:1]])[None]
     expected = blank_out(small.model, every, target=int(result.tokens[1]))[0]
     places, values = listed(page)
@@ -105,7 +106,7 @@ def test_a_forced_text_and_switched_heads_are_pythons(page, small):
         every = torch.cat([ids[0], forced])[None]
         with torch.no_grad():
             said = small.model(every).logits[0, ids.shape[1] - 1 : -1].log_softmax(-1)
-        return float(said.gather(1, forced[:, None]).sum().exp())
+        return float(said.gather(1, forced[:, None]).mean().exp())
 
     page.get_by_label("Continuation to force").fill(" in the morning")
     page.get_by_role("button", name="Write").click()
@@ -122,6 +123,63 @@ def test_a_forced_text_and_switched_heads_are_pythons(page, small):
     assert [float(each) for each in probabilities] == pytest.approx([probability(), without], rel=0.06)
 
 
+# ---- which file it is
+
+
+def door(opened, small):
+    return opened(LanguageModelExplorer(file=ModelFile.of(small.path), asked=PROMPT), width=1400)
+
+
+def flipped(path, folder):
+    """A file with one bit of a weight turned over: nothing but its checksum tells."""
+    data = bytearray(path.read_bytes())
+    data[-5000] ^= 1
+    (folder / path.name).write_bytes(data)
+    return folder / path.name
+
+
+def test_the_pages_own_file_is_told_by_its_checksum(opened, small, tmp_path):
+    page = door(opened, small)
+    page.set_input_files("input[type=file]", flipped(small.path, tmp_path))
+    done(page)
+    said = page.locator("[role=alert]").inner_text()
+    assert said.startswith("This is not the file that the page was made for") and "damaged" in said
+    assert page.locator("[data-g]").count() == 0
+    page.set_input_files("input[type=file]", small.path)
+    page.wait_for_selector("[data-g='0']")
+    assert "The file has the checksum of small; the name in it is" in page.locator("form").text_content()
+
+
+def test_another_model_is_named_by_its_own_file(opened, small, tmp_path):
+    other = small_llama(tie_word_embeddings=False)
+    other.config._name_or_path = "somewhere/another <b>one"
+    packing.pack(other, small.tokenizer, tmp_path / "other.gguf")
+    page = door(opened, small)
+    page.set_input_files("input[type=file]", tmp_path / "other.gguf")
+    page.wait_for_selector("[data-g='0']")
+    said = page.locator("form").inner_text()
+    assert "This is another model than small" in said and "its file says “another <b>one”" in said
+
+
+def test_a_damaged_file_beside_the_page_is_refused_and_not_kept(served, browser, small):
+    origin, folder, paths = served
+    (folder / "models").mkdir()
+    flipped(small.path, folder / "models")
+    explorer = LanguageModelExplorer(file=ModelFile.of(small.path), asked=PROMPT)
+    (folder / "x.html").write_text(f'<link rel="icon" href="data:,">{explorer.to_html()}')
+    with watched_page(browser, origin=origin) as (page, problems):
+        page.goto(f"{origin}/x.html")
+        for times in (1, 2):  # fetched again: the browser did not keep it
+            page.get_by_role("button", name="Load small").click()
+            done(page)
+            assert "is not the file that the page was made for" in page.locator("[role=alert]").inner_text()
+            assert paths.count("/models/small.gguf") == times
+        (folder / "models/small.gguf").write_bytes(small.path.read_bytes())
+        page.get_by_role("button", name="Load small").click()
+        page.wait_for_selector("[data-g='0']")
+        assert problems == []
+
+
 # ---- the book's own
 
 
@@ -132,14 +190,16 @@ def chapter(opened):
     page = opened(LanguageModelExplorer(trials=TRIALS), width=1400)
     page.set_default_timeout(120_000)
     page.set_input_files("input[type=file]", path)
+    page.get_by_label("What is shown of every word").select_option("rollout")  # no occlusion by itself
     page.wait_for_selector("[data-g='23']")
     done(page)
+    opened_up(page)
     return page
 
 
 def written(page, name):
-    """Presses a prompt that is offered; what is written then."""
-    page.get_by_role("button", name=name, exact=True).click()
+    """Chooses a prompt that is offered; what is written then."""
+    page.get_by_label("Prompt to try").select_option(name)
     done(page)
     return page.locator("[data-g]").all_inner_texts()
 

@@ -44,7 +44,7 @@ def colours(page, place):
 
 
 def measure(page, where):
-    return page.get_by_label(f"Measure on the {where}")
+    return page.get_by_label(f"Method on the {where}")
 
 
 def test_both_sides_are_tinted_by_their_measure_and_what_is_needed_is_outlined(opened):

@@ -137,6 +137,30 @@ def test_a_sum_is_typed_and_the_model_adds(opened):
     assert canvas_hash(page, MAP) != before
 
 
+def test_blanks_in_a_sum_are_nothing_and_the_chosen_row_stays_at_the_equals_sign(opened):
+    page = opened(explorer("addition, seed 0", "arithmetic_lens", query=6))
+    row = page.locator("button.attnx-token[aria-pressed=true]")
+    assert row.inner_text() == "="
+    for text, says in {
+        "12 + 3": "12+3=15, right",
+        "5 +3": "5+3=9, wrong",
+        " 58+67 ": "58+67=125, right",
+    }.items():
+        typed(page, text)
+        assert said(page) == says and row.inner_text() == "="
+
+
+def test_a_click_on_the_chosen_head_switches_it_off_and_on(opened):
+    page = opened(explorer("addition, seed 0", "arithmetic_lens"))
+    head = page.get_by_role("button", name="layer 1, head 1", exact=True)
+    head.click()
+    assert said(page) == "58+67=125, right"
+    head.click()
+    assert said(page).startswith("With L1H1 off: 58+67=")
+    head.click()
+    assert said(page) == "58+67=125, right"
+
+
 def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened):
     message = "'x', '<', '>' are not in this model's alphabet. Type up to 30 of the symbols abcdefghij."
     page = opened(explorer())

@@ -23,7 +23,7 @@ AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 CHECKS = Path(__file__).with_name("page_checks.js")
 WEIGHT = 3_000_000  # bytes of all that a page loads, each of its figures among them
 COLUMNS = 12  # a table of more has no room in the column; it shows that it scrolls
-FORMULAS = {"index", *CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"}
+FORMULAS = {*CHAPTERS, "book/api/stats", "book/api/models", "book/api/training"}
 KINDS = [
     "book/performance",
     "book/status",
@@ -174,3 +174,14 @@ def test_a_table_in_a_fold_can_be_moved_by_keys_once_it_is_open(html: Path, brow
         box.focus()
         page.keyboard.press("ArrowRight")
         page.wait_for_function("document.querySelector('details .more-left')")
+
+
+def test_the_focus_shows_the_interval_of_a_number(html: Path, light: Visited) -> None:
+    """As a touch does; a pointer has the title."""
+    page, _, _ = light
+    page.goto((html / "notebooks/rasp_languages.html").as_uri())
+    number = page.locator("article abbr.brief").first
+    number.focus()
+    said = number.evaluate("number => getComputedStyle(number, '::after').content")
+    assert number.get_attribute("title") in said.replace('\\"', '"')
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -51,7 +51,7 @@ def test_sets_far_from_a_chapters_own_render_without_a_warning(tmp_path, monkeyp
     pages = render(stage, tmp_path / "out") / "notebooks"  # a warning is an error
     for chapter, names in absent.items():
         assert (ABSENT in (pages / f"{chapter}.html").read_text()) == bool(names)
-    assert number or "keyword: alpha" in absent["classification_dynamics"]
+    assert number or any(absent.values()), "some of these sets have to leave a number out"
 
 
 def staged(stage: Path, chapters: list[str]) -> Path:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from book.front.speed import CHARTS, bounds, chart, streamed
+from book.front.speed import CHARTS, bounds, chart, summary
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "book" / "performance.md").read_text()
+PAGE = (ROOT / "book" / "performance_details.md").read_text()
 TABLES = sorted((ROOT / "book" / "performance").glob("*.csv"))
 OTHERS = ("the plain way", "the original", "as published")
 
@@ -58,6 +58,22 @@ def test_every_table_of_measurements_names_its_program():
         )
 
 
+def test_the_page_opens_with_eight_lines_of_its_tables():
+    lines = [line.strip("| ").split(" | ") for line in summary(ROOT).splitlines() if "{numref}" in line]
+    assert len(lines) == 8
+    named = {re.findall(r"speed-table-([\w-]+)", line[-1])[0].replace("-", "_"): line for line in lines}
+    assert set(named) <= {path.stem for path in TABLES}
+    rows = pd.read_csv(ROOT / "book/performance/forward.csv").set_index(["tokens", "method"])[
+        "times the first"
+    ]
+    assert f"{rows[4096, 'rollout_of, 64 keys']:.3g} times" in named["forward"][1]
+    assert f"{rows[2048, 'eager + rollout']:.3g} times" in named["forward"][2]
+    last = pd.read_csv(ROOT / "book/performance/longest_context.csv").iloc[-1]
+    assert f"{last['rollout_of, 64 keys, MiB']:.0f} MiB" in named["longest_context"][1]
+    ratios = pd.read_csv(ROOT / "book/performance/rasp_sampling.csv")["times the original"]
+    assert f"{ratios.min():.2g} to {ratios.max():.2g} times" in named["rasp_sampling"][1]
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_says_what_is_in_its_table(name, tmp_path):
     shutil.copytree(ROOT / "book" / "performance", tmp_path / "book/performance")
@@ -89,12 +105,6 @@ def test_what_is_said_of_a_gpu_is_its_tables():
     }.items():
         assert form.format(again[method]) in written, method
     assert rows.loc["rollout_of, 64 keys", "peak MiB"] < 1.05 * rows.loc["plain forward", "peak MiB"]
-
-
-def test_what_is_said_of_streaming_is_its_table():
-    last = pd.read_csv(ROOT / "book/performance/streaming.csv", thousands=",").iloc[-1]
-    said = streamed(ROOT)
-    assert f"{last['tokens']:,.0f} tokens in all" in said and f"\n{last['resident, MiB']:.0f} MiB" in said
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
@@ -137,8 +147,8 @@ def test_numbers_are_shown_with_three_digits(timing):
 
 def test_a_benchmark_run_again_replaces_its_own_line(timing, tmp_path):
     timing.write_machine("rollout", threads=2, folder=tmp_path)
-    timing.write_machine("reference_mass", threads=1, folder=tmp_path)
+    timing.write_machine("longest_context", threads=1, folder=tmp_path)
     timing.write_machine("rollout", threads=1, folder=tmp_path)
     table = pd.read_csv(tmp_path / "machine.csv").set_index("measured")
-    assert list(table.index) == ["reference mass", "rollout"]
+    assert list(table.index) == ["longest context", "rollout"]
     assert list(table["on"]) == ["1 CPU thread"] * 2

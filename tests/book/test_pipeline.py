@@ -4,12 +4,16 @@ import copy
 import errno
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +26,14 @@ from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from attnlib.places import cache_folder, pasteable
 from attnlib.plots.drawing import CSV, DARK, Drawing, carried
 from attnlib.widgets.language_model_explorer import BOOK, LanguageModelExplorer
 from book.chapters.records import record
 from book.chapters.records.reproduced import reproduced
 from book.chapters.records.runs import read, read_all
 from book.pipeline import __main__ as building
-from book.pipeline import execute, pictures
+from book.pipeline import execute, pictures, stage
 from book.pipeline.__main__ import take_lock
 from book.pipeline.absent import fill_absent
 from book.pipeline.contents import documents
@@ -38,7 +43,16 @@ from book.pipeline.kept import discard_others
 from book.pipeline.profiles import ProfileError
 from book.pipeline.reached import files_reached
 from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
-from book.pipeline.sweep import Planned, Sweep, keep_records, name_of, recorded, run_and_keep, said_before
+from book.pipeline.sweep import (
+    Planned,
+    Sweep,
+    keep_records,
+    name_of,
+    recorded,
+    refuse_impossible,
+    run_and_keep,
+    said_before,
+)
 from book.pipeline.sweep import main as swept
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.sweep import table as table_of
@@ -60,7 +74,8 @@ PLAIN = f"""\
 #!/bin/bash
 case "$*" in
 "-m book.pipeline.stage "*)
-  mkdir -p "$3/html" && touch "$3/html/index.html" && echo none >"$3/reproduced.txt" ;;
+  [ ! -e stage-fails ] || exit 1
+  mkdir -p "$3/html" && echo new >"$3/html/index.html" && echo none >"$3/reproduced.txt" ;;
 *) exec -a "$0" {sys.executable} "$@" ;;
 esac
 """
@@ -140,8 +155,9 @@ def built(built_once: Path, tmp_path: Path) -> Path:
 
 
 def inside(project: Path) -> dict[str, Any]:
-    """How a process is started in a checkout: its `book` is the one that is imported."""
-    return {"cwd": project, "env": os.environ | {"PYTHONPATH": str(project)}}
+    """How a process is started in a checkout: with its own `book`, and its own runs."""
+    own = {"PYTHONPATH": str(project), "ATTNLIB_RESULTS": str(project / "my_runs")}
+    return {"cwd": project, "env": os.environ | own}
 
 
 def make(project: Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
@@ -242,6 +258,59 @@ def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(proje
 
 
 @pytest.mark.book
+def test_a_build_that_fails_leaves_the_pages_of_the_one_before(built: Path, plain: str) -> None:
+    page, still = built / "build/smoke/html/index.html", "are still those of an earlier build"
+    page.write_text("before\n")
+
+    def fails() -> bool:
+        failed = make(built, plain)
+        return failed.returncode != 0 and still in failed.stderr and page.read_text() == "before\n"
+
+    write_chapter(built, "second", "1 / 0")
+    assert fails()
+    write_chapter(built, "second", "1 + 1")
+    (built / "stage-fails").touch()
+    assert fails() and fails(), "and the pages are not taken for the new ones the next time"
+    (built / "stage-fails").unlink()
+    again = make(built, plain)
+    assert again.returncode == 0 and "Nothing to be done" not in again.stdout and still not in again.stderr
+    assert page.read_text() == "new\n"
+
+
+def test_pages_are_replaced_by_whole_ones_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, pages = tmp_path / "html/index.html", tmp_path / "pages"
+    page.parent.mkdir()
+    page.write_text("before")
+
+    def rendered(*_: Any) -> Path:
+        assert page.read_text() == "before"
+        if not pages.exists():
+            raise BookError("a link leads nowhere")
+        return pages
+
+    monkeypatch.setattr(stage, "assemble", lambda *_: "all")
+    monkeypatch.setattr(stage, "render", rendered)
+    monkeypatch.setattr(sys, "argv", ["stage", str(tmp_path), "--log", str(tmp_path / "log.txt")])
+    assert stage.main() == 1 and page.read_text() == "before"
+    assert (tmp_path / "log.txt").read_text() == "a link leads nowhere\n"
+    assert not (tmp_path / "reproduced.txt").exists()
+    pages.mkdir()
+    (pages / "index.html").write_text("after")
+    assert stage.main() == 0 and page.read_text() == "after"
+    assert (tmp_path / "reproduced.txt").read_text() == "all"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["html", "log.txt", "reproduced.txt"]
+
+
+@pytest.mark.book
+def test_a_run_of_ones_own_is_shown_and_runs_no_chapter_again(built: Path, plain: str) -> None:
+    shutil.copytree(built / "record", built / "my_runs")
+    plan = planned(built)
+    assert "rule book" in plan and "rule notebook" not in plan
+    assert make(built, plain).returncode == 0
+    assert "Nothing to be done" in planned(built)
+
+
+@pytest.mark.book
 def test_a_file_removed_during_a_build_is_named(built: Path, plain: str) -> None:
     project = built
     record = project / "results/second/run-0.json"
@@ -295,6 +364,61 @@ def test_a_kernel_that_dies_is_named(project: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(project)
     with pytest.raises(ChapterError, match=r"second.ipynb failed in cell 3: import os\nThe kernel died"):
         run_chapter(Path("notebooks/second.ipynb"), {"seconds": 0})
+
+
+ANSWERS_LATE = """\
+import time
+handlers = get_ipython().kernel.shell_handlers
+answers = handlers["kernel_info_request"]
+async def answers_late(*given):
+    await answers(*given)
+    time.sleep(1)
+handlers["kernel_info_request"] = answers_late
+"""
+
+
+def test_a_kernel_that_is_busy_when_its_chapter_is_done_is_not_interrupted(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_chapter(project, "second", ANSWERS_LATE)
+    monkeypatch.chdir(project)
+    run_chapter(Path("notebooks/second.ipynb"), {"seconds": 0})
+    assert capfd.readouterr().err == ""
+
+
+EXECUTE = (
+    "-m book.pipeline.execute notebooks/second.ipynb out.ipynb --parameters "
+    "notebooks/profiles/second/smoke.yaml --results results/second --run run.json --log log.txt"
+)
+SPEAKS = "import sys\nfor step in range(30): print('step', step, file=sys.stderr, flush=True)"
+
+
+def test_a_log_has_a_line_when_a_chapter_begins_and_one_when_it_is_done(project: Path) -> None:
+    write_chapter(project, "second", SPEAKS, "2 + 2")
+    done = subprocess.run(
+        [sys.executable, *EXECUTE.split()], **inside(project), capture_output=True, text=True
+    )
+    begun, ended = done.stdout.splitlines()
+    assert re.fullmatch(r"second +0 s  begun", begun) and re.fullmatch(r"second +\d+ s  done", ended)
+    assert done.stderr == ""
+
+
+def test_in_a_terminal_a_bar_moves_between_the_two_lines(project: Path) -> None:
+    write_chapter(project, "second", SPEAKS, "2 + 2")
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    how = {**inside(project), "stdin": theirs, "stdout": theirs, "stderr": theirs}
+    run = subprocess.Popen([sys.executable, *EXECUTE.split()], **how)
+    os.close(theirs)
+    said = ""
+    with suppress(OSError):  # so ends a terminal that nobody writes to any more
+        while part := os.read(ours, 4096):
+            said += part.decode()
+    os.close(ours)
+    assert run.wait() == 0, said
+    assert "3/4" in said and "4/4" in said and "step 29" in said and "2 + 2" in said
+    shown = [re.sub(r".*(\r|\x1b\[K)", "", line.rstrip("\r")).strip() for line in said.split("\n")]
+    assert [re.sub(r" +\d+ s ", "", line) for line in shown] == ["second begun", "second done", ""]
 
 
 def test_make_refuses_a_profile_it_does_not_know() -> None:
@@ -388,6 +512,29 @@ def test_the_same_run_gives_the_same_file() -> None:
     assert executed("0x7f4da6808190") == executed("0x7fd296cedd10")
 
 
+@pytest.mark.parametrize("own", ["/scratch/models", ""])
+def test_a_page_names_the_readers_folder_of_models_and_not_the_builds(monkeypatch, own: str) -> None:
+    monkeypatch.setenv("ATTNLIB_CACHE", own)
+    kept = cache_folder() / "first/0a1b/best.safetensors"
+    printed = new_output("stream", name="stdout", text=f"it lies in {pasteable(kept)}\n")
+    page = nbformat.writes(clean(new_notebook(cells=[new_code_cell("print(kept)", outputs=[printed])])))
+    assert str(cache_folder()) not in page and pasteable(cache_folder()) not in page
+    (told,) = json.loads(page)["cells"][0]["outputs"][0]["text"]
+    shell = ["bash", "-uc", f"echo {told.removeprefix('it lies in ')}"]
+    for theirs, folder in (({"HOME": "/a"}, "/a/.cache/attnlib"), ({"ATTNLIB_CACHE": "/b"}, "/b")):
+        said = subprocess.run(shell, env=theirs, capture_output=True, text=True).stdout
+        assert said == f"{folder}/first/0a1b/best.safetensors\n"
+
+
+def test_what_is_printed_in_parts_is_one_output_whatever_was_left_out_between() -> None:
+    def printed(*parts: tuple[str, str]) -> nbformat.NotebookNode:
+        outputs = [new_output("stream", name=name, text=text) for name, text in parts]
+        return clean(new_notebook(cells=[new_code_cell("x", outputs=outputs)])).cells[0].outputs
+
+    apart = printed(("stdout", "a\n"), ("stderr", "5 %"), ("stdout", "b\n"))
+    assert apart == printed(("stderr", "5 %"), ("stdout", "a\nb\n"))
+
+
 def test_times_stand_on_the_status_page_alone() -> None:
     def chapter(seconds: str) -> nbformat.NotebookNode:
         outputs = [new_output("stream", name="stdout", text=f"<{seconds} s>")]
@@ -405,18 +552,11 @@ def test_times_stand_on_the_status_page_alone() -> None:
     nbformat.validate(first)
 
 
-def test_of_a_widget_only_the_static_twin_is_kept() -> None:
-    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "it"}
-    twin = new_output("execute_result", {**view, "text/html": "<div></div>"})
-    bar, figure = (
-        new_output("display_data", dict(view)),
-        new_output("display_data", {"text/plain": "<Figure>"}),
-    )
-    (cell,) = clean(new_notebook(cells=[new_code_cell("x", outputs=[bar, twin, figure])])).cells
-    assert [output.data for output in cell.outputs] == [
-        {"text/html": "<div></div>", "text/plain": "it"},
-        {"text/plain": "<Figure>"},
-    ]
+def test_a_widget_that_a_page_cannot_show_is_left_out() -> None:
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "a bar"}
+    bar, figure = (new_output("display_data", data) for data in (view, {"text/plain": "<Figure>"}))
+    (cell,) = clean(new_notebook(cells=[new_code_cell("x", outputs=[bar, figure])])).cells
+    assert [output.data for output in cell.outputs] == [{"text/plain": "<Figure>"}]
 
 
 def test_a_downloaded_notebook_has_the_numbers_in_its_text(tmp_path: Path) -> None:
@@ -545,12 +685,12 @@ def test_the_records_table_says_what_became_of_each_and_what_is_stale(tmp_path, 
     path = record(pd.DataFrame(ROWS), notebook="rasp_languages", label="sort", params={}, device="CPU")
     assert path
     told = json.loads(path.with_suffix(".json").read_text()) | {"recorded": "2026-01-01T", "steps": 2500}
-    told |= {"commit": "abc", "clean": False, "code": "another", "seconds": 81.4, "processor": "A, AVX2"}
+    told |= {"commit": "abc", "clean": False, "seconds": 81.4, "processor": "A, AVX2"}
     told["versions"] |= {"numpy": "1.0"}
     path.with_suffix(".json").write_text(json.dumps(sealed(told)))
     table = records_table(reproduced(tmp_path, tmp_path), read_all(tmp_path))
     assert table.startswith("1 of 1 recorded numbers reproduced.\n\n| record |")
-    stale = "other code, uncommitted changes, numpy 1.0"
+    stale = "uncommitted changes, numpy 1.0"
     assert f"1 of 1 bit for bit | {stale} | abc<br>2026-01-01, A, AVX2 | 2,500 steps, 81 s |" in table
     assert records_table(reproduced(tmp_path / "none", tmp_path / "none"), {}) == "No numbers are recorded."
     new = records_table(reproduced(tmp_path, tmp_path / "none"), {})
@@ -778,6 +918,11 @@ while not pathlib.Path("go").exists():
         ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter should be one of first, second; got 'thrid'"),
         ("chapter: first\n", "lists should name parameters, each with a list of values; got None"),
         ("chapter: first\nlists: {seconds: 3}\n", "lists should name parameters"),
+        (
+            "chapter: first\nlists: {seconds: [0], seconds: [1]}\n",
+            "(line 2: 'seconds' stands there twice: leave one of them out)",
+        ),
+        ("chapter: first\n'chapter': second\nlists: {seconds: [0]}\n", "(line 2: 'chapter' stands there"),
         ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),
         ("chapter: first\nlists: {seconds: [0]}\nparameters: {secs: 1}\n", "did you mean 'seconds'?"),
         ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
@@ -804,6 +949,60 @@ def test_a_sweep_that_cannot_be_says_why(
     with pytest.raises(ProfileError, match=re.escape(message)):
         sweep_of(Path("many.yaml"))
     assert not (project / "build").exists()
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], tuple[int, bool]]:
+    """Begins a sweep of the book's chapters; returns the exit status, and whether Snakemake was called."""
+    (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("book.pipeline.sweep.end_in_order", lambda: None)  # the signals are the tests' own
+    calls = [sys.executable, "-c", "open('called', 'w')"]
+    monkeypatch.setattr("book.pipeline.sweep.making", lambda *_: calls)
+    called = tmp_path / "called"
+
+    def begun(text: str, options: str = "") -> tuple[int, bool]:
+        called.unlink(missing_ok=True)
+        Path("many.yaml").write_text(text)
+        monkeypatch.setattr(sys, "argv", ["sweep", "many.yaml", *options.split()])
+        return swept(), called.exists()
+
+    return begun
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "chapter: rasp_languages\nlists: {language: [sort, srot], seeds: [[0], [1]]}\n",
+            "the run with language: srot, seeds: [0] (and 1 more): this chapter cannot run with these parame"
+            "ters:\n  - language must be one of",
+        ),
+        (
+            "chapter: sequence_copying\nruns:\n- {of: no steps, parameters: {steps: 0}}\n- {of: as it is}\n",
+            "the run with of: no steps: this chapter cannot run with these parameters:\n  - steps",
+        ),
+        (
+            "chapter: sequence_copying\nrecord: true\nruns: [{of: no steps, parameters: {steps: 0}}]\n",
+            "the run with of: no steps: ",
+        ),
+    ],
+)
+def test_of_a_sweep_with_a_refused_parameter_no_run_is_begun(begun, capsys, text: str, said: str) -> None:
+    assert begun(text) == (2, False)
+    assert said in capsys.readouterr().err and not Path("build").exists()
+
+
+@pytest.mark.parametrize("parameters", ["{device: cuda}", "{hidden: 512}"])
+def test_what_this_machine_lacks_is_refused_unless_runs_may_be_elsewhere(
+    begun, monkeypatch: pytest.MonkeyPatch, capsys, parameters: str
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("book.chapters.demands.memory_here", lambda *_: 10**6)
+    text = f"chapter: sequence_copying\nruns: [{{of: large, parameters: {parameters}}}]\n"
+    assert begun(text) == (2, False) and "the run with of: large: " in capsys.readouterr().err
+    assert begun(text, "--profile book/pipeline/slurm") == (0, True)
+    assert begun(text, "--executor=slurm --jobs 2") == (0, True)
 
 
 def test_a_sweep_of_runs_one_by_one_says_what_each_is_of_and_how_long_it_takes(
@@ -936,7 +1135,7 @@ def test_runs_of_two_chapters_are_two_though_their_parameters_are_the_same() -> 
 def test_the_sweeps_of_the_book_can_be_run(file: Path) -> None:
     asked = sweep_of(file)
     assert asked.record and all(run.minutes for run in asked.runs.values())
-    recorded(asked)  # raises where a chapter refuses what a run asks for
+    refuse_impossible(asked.chapter, asked.runs.values())
 
 
 # ---- numbers inside prose

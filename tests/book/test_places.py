@@ -91,8 +91,8 @@ def a_model_saved_again(home: Path) -> Callable[[], Any]:
 
 def a_record(home: Path) -> Callable[[], Any]:
     def use() -> Any:
-        record(ROWS, notebook="chapter", label="a", params={}, device="CPU")
-        return records("chapter")["value"].tolist()
+        this = record(ROWS, notebook="chapter", label="a", params={}, device="CPU")
+        return records("chapter", this)["value"].tolist()
 
     use()
     return use
@@ -184,8 +184,8 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("cache", "results"):
         monkeypatch.setenv(f"ATTNLIB_{name.upper()}", str(folder / "home" / name))
     monkeypatch.setattr(record_file, "RECORDED", folder / "recorded")
-    origin = record_file.origin("chapter")
-    monkeypatch.setattr(record_file, "origin", lambda _: origin)  # asks git, which takes its time
+    origin = record_file.origin()
+    monkeypatch.setattr(record_file, "origin", lambda: origin)  # asks git, which takes its time
     yield folder / "home"
     shutil.rmtree(folder)
 

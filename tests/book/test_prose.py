@@ -35,6 +35,7 @@ CHAPTERS = {
     for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
 }
 each_page = pytest.mark.parametrize("name", PAGES | CHAPTERS)
+each_chapter = pytest.mark.parametrize("name", CHAPTERS)
 
 MEASURED = re.compile(r"\d[\d.,]* ?(?:%|points\b)|\[[-+]?\d[\d.]*, [-+]?\d[\d.]*(?=\]|;)|\bn = \d+")
 DEFINED = re.compile(
@@ -55,11 +56,11 @@ def test_what_was_measured_is_glued_not_typed(name: str) -> None:
 
 
 COUNTED: dict[str, tuple[str, Callable[[], int]]] = {
-    r"holds (\w+) (?:tests of the second )?against known answers": ("index.md", lambda: _judges()),
+    r"compares (\w+) with ground truth": ("index.md", lambda: _judges()),
     r"\[(\w+) small tasks\]": ("index.md", lambda: PAGES["book/tasks.md"].count("{dropdown} Solution")),
     r"a needle in (\w+) cells": ("index.md", lambda: _cells("Find a needle")),
     r"Find a needle in (\w+) cells": ("book/think.md", lambda: _cells("Find a needle")),
-    r"\| (\w+) verbs, and the rooms": ("book/api.md", lambda: len(attnlib.__all__)),
+    r"\| (\w+) top-level functions": ("book/api.md", lambda: len(attnlib.__all__)),
 }
 NUMERALS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 WORDS = {word: n for n, word in enumerate(NUMERALS)} | {"twenty": 20}
@@ -101,6 +102,22 @@ def test_the_python_that_is_asked_for_is_the_projects(name: str) -> None:
         assert f">={version}" == project["requires-python"]
 
 
+def test_the_release_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert [project["version"]] == cited == [attnlib.__version__]
+
+
+def test_the_changelog_can_be_read() -> None:
+    """The latest release is this one, in sixty lines at most, below what is not yet released."""
+    first, latest, *_ = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert first.startswith("Unreleased\n") and latest.startswith(f"{attnlib.__version__} (")
+    assert len(latest.splitlines()) <= 60
+    kinds = re.findall(r"^### (.+)$", latest, re.MULTILINE)
+    assert kinds == ["Added", "Changed", "Fixed", "Removed", "Results"]
+    assert [line for line in latest.splitlines() if len(line.split()) > 25] == []
+
+
 OTHERS = {
     "A cell timed out while it was being executed, after 4 seconds",
     "Kernel didn't respond in 60 seconds",
@@ -110,7 +127,7 @@ OTHERS = {
 }
 """Messages of other programs."""
 COMPOSED = re.compile(
-    r"\[(?:other code|uncommitted changes|no checksum)\]|failed in cell|_toc.yml names|the checkpoint of a"
+    r"\[(?:uncommitted changes|no checksum)\]|failed in cell|_toc.yml names|the checkpoint of a"
 )
 """Messages with a part that is put in."""
 
@@ -125,3 +142,105 @@ def test_a_message_on_the_page_of_errors_is_one_that_the_book_gives() -> None:
         for part in re.split(r"\.\.\.|\b[XN]\b", " ".join(message.split())):
             known = part.strip(": ") in given or message in OTHERS or COMPOSED.search(message)
             assert known, part
+
+
+STUDY = (
+    "Why this matters",
+    "The claim we test",
+    "A worked example",
+    "Setup",
+    ("Paper vs", "Predictions vs"),
+    "Summary and limitations",
+    "Run it again",
+    "Exercises",
+)
+SHAPES = {
+    "methods": ("Why this matters", "Setup", "Summary and limitations", "Run it again", "Exercises"),
+    "own_model": ("Why this matters", "A worked example", "Summary and limitations", "Exercises"),
+}
+"""What the headings of a chapter begin with, in any order: of a study, or of one that repeats none."""
+
+BANNED = re.compile(
+    r"\b(?:judges?|judged|known answers|the truth itself|by heart|blank out|push(?:ed|es)?|dr[ae]ws? on|"
+    r"even attention|(?:not|nobody) told|told apart|told R|untold|not settled|does not show it|twins?|slips?|"
+    r"ladder|rungs?|disturb\w*|drawn blindly|laid down|next to no|by way of a)\b",
+    re.IGNORECASE,
+)
+"""Words that are this project's alone; the field has others, and the glossary says which."""
+
+ROLE = re.compile(r"\{(?:term|doc|ref)\}`(?:([^`<]*?)\s*<[^`]*>|([^`]*))`|\{[\w:.-]+\}`[^`]*`")
+BOX = re.compile(r"```\{admonition\} In one minute\n:class: one-minute\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def _prose(text: str) -> str:
+    """The text as it is read: without code, formulas and the targets of links; a glued value is a dash."""
+    text = re.sub(r"^---\n.*?^---\n|^%.*?$|^\([\w-]+\)=$|<[^>]+>", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = FENCED.sub("", text)
+    text = re.sub(r"\$\$.*?\$\$(?: \([\w-]+\))?", "", text, flags=re.DOTALL)
+    text = re.sub(r"\{glue:\w+\}`[^`]*`", "–", text)
+    text = ROLE.sub(lambda found: found[1] or found[2] or "", text)
+    text = re.sub(r"\[(Figure|Table) [\w-]+\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^[`~:]{3,}.*$|^:[\w-]+:.*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"`[^`]*`|\$[^$]*\$", "x", text)
+
+
+def _sentences(text: str) -> list[str]:
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) )|(?<=\|)", _prose(text))
+    ended = (
+        re.split(r"(?<=[.!?:])[*)”\"]*\s+", " ".join(block.split()).lstrip("-*#|> ")) for block in blocks
+    )
+    return [each.lstrip("*_ (") for block in ended for each in block if each]
+
+
+@each_page
+def test_no_sentence_begins_with_of(name: str) -> None:
+    assert [each for each in _sentences((PAGES | CHAPTERS)[name]) if each.startswith("Of ")] == []
+
+
+@each_page
+def test_it_has_the_words_of_the_field(name: str) -> None:
+    """The glossary has both, as *also called*."""
+    if name != "book/glossary.md":
+        assert [each for each in _sentences((PAGES | CHAPTERS)[name]) if BANNED.search(each)] == []
+
+
+@each_chapter
+def test_the_box_takes_a_minute(name: str) -> None:
+    (box,) = BOX.findall(CHAPTERS[name])
+    shown = _prose(box)
+    assert len([word for word in shown.split() if word != "*"]) <= 120
+    assert not re.search(r"[()\[\]]", shown) and ", in full`" not in box
+    assert shown.count("–") <= 7, "five numbers, and two names or clauses that depend on them"
+
+
+NAMES = "alpha|beta|gamma|delta|Delta|rho|xi|tau|sigma|theta|lambda|mu|phi|psi|omega|epsilon|pi"
+
+
+def _symbols(formula: str) -> set[str]:
+    """Its letters, without words and commands."""
+    spelled = re.sub(r"\\(?:text|operatorname|math\w+|begin|end)\*?\{[^}]*\}", " ", formula)
+    letters = re.sub(r"\\[A-Za-z]+", " ", spelled)
+    return {*re.findall(rf"\\({NAMES})\b", spelled), *re.findall(r"[A-Za-z]", letters)}
+
+
+@each_chapter
+def test_every_symbol_of_a_formula_is_named_on_its_page(name: str) -> None:
+    """In the text, on the left of an equation, or as what a sum runs over."""
+    text = FENCED.sub("", CHAPTERS[name])
+    formulas = re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL)
+    inline = re.findall(r"\$([^$]+)\$", re.sub(r"\$\$.*?\$\$", "", text, flags=re.DOTALL))
+    known = _symbols(" ".join(inline))
+    for formula in formulas:
+        parts = (part.partition("=") for part in re.split(r"\\\\|\\q?quad|,\s", formula))
+        known |= {each for left, equals, _ in parts if equals for each in _symbols(left)}
+    for formula in formulas:
+        over = _symbols(" ".join(re.findall(r"\\(?:sum|prod|max|min|arg)\w*_\{?(\w)", formula)))
+        assert _symbols(formula) - known - over == set(), formula
+
+
+@each_chapter
+def test_it_has_the_sections_of_its_kind(name: str) -> None:
+    headings = re.findall(r"^## (.+)$", FENCED.sub("", CHAPTERS[name]), re.MULTILINE)
+    for part in SHAPES.get(Path(name).stem, STUDY):
+        assert [each for each in headings if each.startswith(part)], part

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -132,7 +133,7 @@ def test_the_cell_comes_with_the_address_and_goes_with_it(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     for url, cells in ((ADDRESS, 1), (ADDRESS, 1), ("", 0)):
         Path("_config.yml").write_text(yaml.safe_dump({"repository": {"url": url, "branch": "main"}}))
-        assert colab.main() == 0
+        colab.see_to_texts()
         found = [cell for cell in jupytext.read(text).cells if TAG in cell.metadata.get("tags", [])]
         assert len(found) == cells
     assert text.read_text() == before
@@ -152,6 +153,19 @@ def test_the_cell_does_nothing_elsewhere_and_fetches_the_book_on_colab(monkeypat
         and "where-attention-looks[book,lm]" in said[1]
     )
     assert sys.path[0] == "where-attention-looks"
+
+
+@pytest.mark.parametrize("name", ["test", "book"])
+def test_a_workflow_may_do_no_more_than_it_says(name: str) -> None:
+    """Without a word on it, some repositories let every step write."""
+    workflow = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
+    more = {"pages": "write", "id-token": "write"} if name == "book" else {}
+    assert workflow["permissions"] == {"contents": "read", **more}
+
+
+def test_the_library_is_built_by_one_version_of_its_back_end() -> None:
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert asked and all(re.fullmatch(r"[\w-]+==[\d.]+", each) for each in asked)
 
 
 @pytest.mark.parametrize("name", ["test", "book"])

@@ -57,7 +57,7 @@ def test_it_holds_every_file_of_the_package_and_nothing_of_the_book(wheel: Path)
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert inside == here
-    assert {Path(name).suffix for name in inside} == {".py", ".js", ".css", ".c", ".wasm"}
+    assert {Path(name).suffix for name in inside} == {".py", ".js", ".css", ".c", ".wasm", ".parquet"}
 
 
 def test_its_command_works_without_the_book(wheel: Path, tmp_path: Path) -> None:

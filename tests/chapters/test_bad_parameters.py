@@ -51,7 +51,7 @@ MOMENT = 20
 @pytest.fixture(autouse=True)
 def a_large_machine(monkeypatch):
     """What fits into a machine does not depend on the one that the tests run on."""
-    monkeypatch.setattr(demands, "memory_here", lambda: 64 * 10**9)
+    monkeypatch.setattr(demands, "memory_here", lambda _: 64 * 10**9)
 
 
 def declared(name: str) -> dict[str, Any]:
@@ -141,7 +141,9 @@ def test_every_problem_of_this_kind_is_told_at_once():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(ParameterError, match="device: should be auto or cpu here, where torch finds no GPU"):
+    with pytest.raises(
+        ParameterError, match=r"device: should be auto, or one that is here \(cpu\); got cuda"
+    ):
         GenerativeRollout.checked(declared("generative_rollout") | {"device": "cuda"})
 
 

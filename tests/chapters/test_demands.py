@@ -18,7 +18,7 @@ RASP = quick("rasp_languages") | {"device": "cpu"}
 
 @pytest.fixture(autouse=True)
 def sixteen_gigabytes(monkeypatch):
-    monkeypatch.setattr(demands, "memory_here", lambda: 16 * 10**9)
+    monkeypatch.setattr(demands, "memory_here", lambda _: 16 * 10**9)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,17 @@ def test_the_least_is_not_more_than_there_is():
         refuse_too_large(p, memory=int(sum(bytes_of(p).values())) - 1)
 
 
+def test_what_a_gpu_cannot_hold_is_refused_whatever_the_machine_has(monkeypatch):
+    p = RaspLanguages.checked(RASP)
+    there = {"cpu": 10**13, "cuda": 8 * 10**9}
+    monkeypatch.setattr(demands, "memory_here", lambda device: there[device.type])
+    monkeypatch.setattr(demands, "bytes_of", lambda _: {"for weights": 9 * 10**9, "for samples": 10**11})
+    refuse_too_large(p)
+    monkeypatch.setattr(RaspLanguages, "torch_device", torch.device("cuda"))
+    with pytest.raises(ValueError, match=r"should fit into 8 GB of memory; got, .* weights 9 GB"):
+        refuse_too_large(p)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is not waited for")
 def test_more_than_a_day_is_announced(caplog):
     caplog.set_level(logging.WARNING)
@@ -69,7 +80,7 @@ def test_more_than_a_day_is_announced(caplog):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is not waited for")
 def test_a_long_step_and_many_samples_are_announced(caplog, monkeypatch):
-    monkeypatch.setattr(demands, "memory_here", lambda: 10**13)
+    monkeypatch.setattr(demands, "memory_here", lambda _: 10**13)
     RaspLanguages.checked(RASP | {"batch_size": 10_000_000, "steps": 10})
     RaspLanguages.checked(RASP | {"test_samples": 2_000_000})
     step, samples = caplog.messages

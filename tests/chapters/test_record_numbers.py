@@ -16,7 +16,7 @@ ROWS = pd.DataFrame(
         "high": [0.5, 0.4651, 0.464, float("nan")],
         "n": [20, 1000, 1000, 3],
         "recorded": ["2026-03", "2026-02", "2026-01", "2026-01"],
-        "record": ["a", "b", "c", "d [other code]"],
+        "record": ["a", "b", "c", "d [uncommitted changes]"],
     }
 )
 
@@ -42,7 +42,7 @@ ALONE = {"value": 0.5, "low": 0.5, "high": 0.5, "n": 1}
         (one_number(ROWS, task="IMDB"), ["%"], "43 % [40, 47; n = 1,000]"),
         (one_number(ROWS, task="IMDB"), ["points", 1], "43.4 points [40.3, 46.5; n = 1,000]"),
         (one_number(ROWS, task="IMDB"), [], "0.43 [0.40, 0.47; n = 1,000]"),
-        (one_number(ROWS, task="SST"), ["%"], "24 % [no interval; n = 3; other code]"),
+        (one_number(ROWS, task="SST"), ["%"], "24 % [no interval; n = 3; uncommitted changes]"),
         (ALONE, [], "0.50 [no interval; n = 1]"),
         (ALONE | {"low": 0.2, "high": 1.0}, [], "0.50 [0.20, 1.00; n = 1]"),
         (ALONE | {"n": 4}, [], "0.50 [0.50, 0.50; n = 4]"),

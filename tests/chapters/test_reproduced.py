@@ -6,11 +6,15 @@ import pandas as pd
 import pytest
 
 from book.chapters.records import provenance, record, runs
-from book.chapters.records import stamp as stamps
-from book.chapters.records.provenance import caveats
-from book.chapters.records.reproduced import compare, line, main, reproduced, summary
-from book.chapters.records.runs import read_all
-from book.chapters.records.stamp import stamp
+from book.chapters.records.reproduced import (
+    compare,
+    found_again,
+    line,
+    main,
+    reproduced,
+    summary,
+    write_found_again,
+)
 
 RESULTS = Path(__file__).parents[2] / "results"
 ROWS = pd.DataFrame(
@@ -138,32 +142,18 @@ def test_the_command_prints_what_moved_and_fails(folders, monkeypatch, capsys):
     assert said.endswith("2 of 3 recorded numbers reproduced; 1 differs\n")
 
 
-@pytest.mark.parametrize("command", [main, stamps.main])
-def test_a_folder_without_records_and_a_damaged_record_are_told_in_a_line(
-    command, folders, monkeypatch, capsys
-):
+def test_a_folder_without_records_and_a_damaged_record_are_told_in_a_line(folders, monkeypatch, capsys):
     results, build = folders
     put(build, ROWS, monkeypatch)
     monkeypatch.setattr("sys.argv", ["", str(build), "--recorded", str(results)])
     with pytest.raises(SystemExit):
-        command()
+        main()
     assert f"{results} holds no records: a folder per chapter is meant" in capsys.readouterr().err
     put(results, ROWS, monkeypatch)
     (damaged,) = results.glob("*/*.json")
     damaged.write_text("{")
     with pytest.raises(SystemExit, match="is damaged: it is no JSON"):
-        command()
-
-
-def test_runs_that_stamp_nothing_are_named(folders, monkeypatch, capsys):
-    results, build = folders
-    put(results, ROWS, monkeypatch)
-    put(build, ROWS, monkeypatch)
-    monkeypatch.setattr("sys.argv", ["", str(build), "--recorded", str(results)])
-    monkeypatch.setattr(stamps, "code_hash", lambda _: "other")
-    assert stamps.main() == 0
-    said = capsys.readouterr().out
-    assert "0 records stamped\n1 runs stamp nothing, since their code is not that which is here" in said
+        main()
 
 
 def test_the_books_own_records_are_themselves():
@@ -256,46 +246,24 @@ def test_single_precision_is_rounded_otherwise_on_another_processor(folders, mon
     assert set(reproduced(build, results)["verdict"]) == {verdict}
 
 
-def test_a_mark_is_cleared_by_evidence(folders, monkeypatch):
+def test_records_that_a_clean_build_gave_again_are_noted(folders, monkeypatch):
     results, build = folders
-    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "old", "commit": "then"})
     put(results, ROWS, monkeypatch)
-    put(results, ROWS.assign(value=[0.9, 0.3, 0.1], low=0.0), monkeypatch, steps=200)
-    put(results, ROWS, monkeypatch, steps=300)
-    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "older"})
-    put(results, ROWS, monkeypatch, steps=400)
-    monkeypatch.setattr(stamps, "code_hash", lambda _: "new")
-    monkeypatch.setattr(provenance, "code_hash", lambda _: "new")
-
-    def marked():
-        return {made["parameters"]["steps"] for _, made in read_all(results).values() if caveats(made)}
-
-    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new", "clean": False})
+    put(results, ROWS, monkeypatch, steps=200)
+    put(results / runs.SMOKE, ROWS, monkeypatch, steps=1)
+    monkeypatch.setattr(runs, "origin", lambda: ORIGIN | {"clean": False})
     put(build, ROWS, monkeypatch)
-    assert stamp(build, results) == {}  # uncommitted changes are no evidence
-    assert marked() == {100, 200, 300, 400}
-    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new", "commit": "now"})
+    assert write_found_again(build, results) == 0 and found_again(results).empty  # uncommitted changes
+    monkeypatch.setattr(runs, "origin", lambda: ORIGIN | {"commit": "then"})
     put(build, ROWS, monkeypatch)
-    put(build, ROWS, monkeypatch, steps=200)  # a number that moved is none, either
-    assert list(stamp(build, results).values()) == ["3 of 3 bit for bit"] and marked() == {200, 300, 400}
-    of_run = next(made for _, made in read_all(results).values() if made["parameters"]["steps"] == 100)
-    assert of_run["commit"] == "then" and of_run["found again"][0]["commit"] == "now"
-    # Of the same code as the run that was found again, with other parameters: only on demand.
+    put(build, ROWS.assign(value=[0.9, 0.3, 0.1], low=0.0), monkeypatch, steps=200)  # a number moved
+    put(build, ROWS, monkeypatch, steps=1)
+    monkeypatch.setattr("sys.argv", ["", str(build), "--recorded", str(results), "--write"])
+    assert main() == 1
+    assert found_again(results)["numbers"].tolist() == ["3 of 3 bit for bit"] * 2
     before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
-    assert len(stamp(build, results, alike=True)) == 1 and marked() == {200, 400}
-    assert stamp(build, results, alike=True) == {} and {path: path.read_bytes() for path in before} == before
-
-
-def test_a_small_run_stands_for_the_large_ones_of_its_code(folders, monkeypatch):
-    results, build = folders
-    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "old"})
-    put(results, ROWS, monkeypatch, steps=9000)
-    put(results / runs.SMOKE, ROWS, monkeypatch)
-    monkeypatch.setattr(runs, "origin", lambda _: ORIGIN | {"code": "new"})
-    monkeypatch.setattr(stamps, "code_hash", lambda _: "new")
-    put(build, ROWS.assign(value=[0.9, 0.3, 0.2], low=0.0), monkeypatch)
-    assert stamp(build, results, alike=True) == {}  # a number of the small run has moved
-    put(build, ROWS, monkeypatch)
-    assert len(stamp(build, results, alike=True)) == 2
-    assert [made["found again"][0]["code"] for _, made in read_all(results).values()] == ["new", "new"]
-    assert line(reproduced(build, results)).startswith("3 of 3 recorded numbers reproduced; 3 more")
+    monkeypatch.setattr(runs, "origin", lambda: ORIGIN | {"commit": "now"})
+    put(build, ROWS, monkeypatch, steps=200)
+    assert write_found_again(build, results) == 3
+    assert len(found_again(results)) == 3 and "now" in set(found_again(results)["commit"])
+    assert {path: path.read_bytes() for path in before} == before

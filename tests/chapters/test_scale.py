@@ -15,7 +15,7 @@ from book.chapters.records import (
 from book.chapters.records.scale import paper_scales
 
 RASP = "Thinking Like Transformers Table 1"
-HERE = pd.DataFrame({"task": ["sort", "mine"], "run": "sort, seed 0", "record": "sort-1 [other code]"})
+HERE = pd.DataFrame({"task": ["sort", "mine"], "run": "sort, seed 0", "record": "sort-1 [no checksum]"})
 HERE = HERE.assign(told="no", value=[0.9, 0.5], low=[0.8, 0.4], high=[0.95, 0.6], n=3)
 
 
@@ -24,7 +24,7 @@ def made(monkeypatch):
     """What a record says of itself."""
     told = {"parameters": {"steps": 0, "train_samples": 20_000, "seeds": [0, 1, 2]}}
     told["training"] = {"sort, seed 0": {"steps": 2_500}}
-    known = {"sort-1 [other code]": told}
+    known = {"sort-1 [no checksum]": told}
     monkeypatch.setattr("book.chapters.records.runs.provenance_of", lambda record: known.get(record, {}))
     return told["parameters"]
 
@@ -43,8 +43,8 @@ def test_tables_as_printed_and_verdicts_say_the_scale_beside_each_number(made):
     made["steps"] = 1_000
     here = HERE.assign(task=["IMDB", "mine"], setting="ours", metric="A(alpha, beta_uf)")
     grid = paper_grid(here, table, ["A(alpha, beta_uf)"]).set_index(["task", "by"])["of its scale"]
-    assert grid["IMDB", "here"] == "steps 25 %, seeds 50 %"
-    assert grid["IMDB", "original"] == "" and grid["Furd", "here"] == "", "not run: no scale"
+    assert grid["IMDB", "ours"] == "steps 25 %, seeds 50 %"
+    assert grid["IMDB", "original"] == "" and grid["Furd", "ours"] == "", "not run: no scale"
     both = pd.concat([here, here.assign(metric="A_hat", value=0.1, low=0.05, high=0.15)])
     verdicts = paper_verdicts(both, table, "A(alpha, beta_uf)", "A_hat").set_index("task")
     assert verdicts.loc["IMDB", "of its scale"] == "steps 25 %, seeds 50 %"

@@ -42,8 +42,21 @@ def test_single_numbers_and_words_are_told_by_their_names(told):
     assert told["minute count"] == 3 and told["minute leader"] == "rollout" and np.isnan(told["minute none"])
 
 
-def test_in_words_a_number_has_its_interval(told):
+def test_in_words_a_number_is_told_in_brief_and_in_full(told):
     tell_in_words(ROWS, "minute {run}", "%")
     tell_in_words({"c": ROWS.iloc[0], "d": None}, "exercise {}", "%", 1)
-    assert told["minute a"] == "25 % [20, 30; n = 40]" and told["exercise d"] == "not run"
-    assert told["exercise c"] == "25.0 % [20.0, 30.0; n = 40]"
+    assert told["minute a"] == "25 %" and told["exercise d"] == told["exercise d, in full"] == "not run"
+    assert told["exercise c, in full"] == "25.0 % [20.0, 30.0; n = 40]"
+
+
+def test_a_number_without_enough_data_says_so(told):
+    tell_in_words(ROWS.astype({"value": object}).assign(value="not enough data"), "{run}", "%")
+    assert told["a"] == told["a, in full"] == "not enough data"
+
+
+def test_a_brief_number_keeps_its_interval_and_its_record_beside_it(told):
+    tell_in_words({"a": ROWS.assign(record="sort-1", metric="accuracy").iloc[0]}, unit="%")
+    bundle, metadata = told["a"]._repr_mimebundle_()
+    assert bundle == {"text/plain": "'25 %'"}
+    assert metadata["source"]["in full"] == "25 % [20, 30; n = 40]: 95 % confidence interval; run sort-1"
+    assert metadata["source"]["record"] == "sort-1" and metadata["source"]["value"] == 0.25

@@ -16,7 +16,7 @@ from tests.parameters import quick
 COMPUTED = {
     **{
         (name, number): "small enough to compute in the page"
-        for name in ("methods", "own_model")
+        for name in ("methods", "own_model", "random_programs")
         for number in (1, 2, 3)
     },
     ("arithmetic_lens", 1): "asks the stored model",

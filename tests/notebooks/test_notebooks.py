@@ -94,7 +94,7 @@ def test_quick_is_what_the_notebook_does_by_itself(name: str) -> None:
 def test_its_class_is_in_the_file_of_its_name_and_takes_every_profile(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demands, "memory_here", lambda: 64 * 10**9)
+    monkeypatch.setattr(demands, "memory_here", lambda _: 64 * 10**9)
     chapter = all_chapters()[name]
     defaults = quick(name)
     assert set(chapter.model_fields) == set(defaults)

@@ -96,8 +96,6 @@ class Parsed(Exception):
 
 def takes_python(words: Sequence[str]) -> None:
     """The parser of a module or a script of ours takes them."""
-    if words in (["-m", "book.pipeline.colab"], ["-m", "tests.faults.drawing"]):
-        return  # which take no words, and would begin
     module = words[0] == "-m"
     program, *rest = words[module:]
     parse = argparse.ArgumentParser.parse_known_args

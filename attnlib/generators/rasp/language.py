@@ -49,8 +49,8 @@ def language(name: str | Definition, alphabet_size: int = 26, bos: bool = False)
         >>> language("sort").outputs("cab")
         ['a', 'b', 'c']
     """
-    if isinstance(name, str) and name not in LANGUAGES:
-        raise unknown("language", name, LANGUAGES)
+    if not isinstance(name, Definition) and (not isinstance(name, str) or name not in LANGUAGES):
+        raise unknown("language", str(name), LANGUAGES)
     definition = name if isinstance(name, Definition) else LANGUAGES[name]
     if not definition.symbols and alphabet_size not in ALPHABET_SIZES:
         raise ValueError(f"alphabet_size must be one of {ALPHABET_SIZES}; got {alphabet_size!r}")

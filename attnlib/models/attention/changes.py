@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -30,6 +29,8 @@ from torch import Tensor, nn
 from attnlib.generators.base import Head
 from attnlib.models.attention.call import Affine, AttentionCall
 from attnlib.models.attention.interface import changing, heads_by_layer
+from attnlib.options import plain_options
+from attnlib.undoing import scope
 
 Instead = Literal["zero", "uniform"]
 Chosen = Float[Tensor, "1 head 1 1"]
@@ -38,7 +39,7 @@ Chosen = Float[Tensor, "1 head 1 1"]
 M = TypeVar("M", bound=nn.Module)
 
 
-@contextmanager
+@scope
 def heads_changed(
     model: nn.Module,
     heads: Sequence[Head] | None,
@@ -65,7 +66,8 @@ def heads_changed(
         yield
 
 
-@contextmanager
+@plain_options
+@scope
 def reinforced(
     model: nn.Module,
     heads: Sequence[Head] | None,
@@ -112,6 +114,7 @@ def reinforced(
         >>> output.attentions[0, 0, 0, :, 0]
         tensor([1., 1., 1.], grad_fn=<SelectBackward0>)
     """
+    _check_reference(reference)
     if not 0 <= strength <= (math.inf if as_published else 1):
         allowed = "at least 0" if as_published else "from 0 to 1"
         raise ValueError(f"strength should be {allowed}; got {strength}")
@@ -140,6 +143,16 @@ def reinforced(
         yield
 
 
+def _check_reference(reference: Any) -> None:
+    """Raise a `ValueError` for what does not say of each query and key whether it should look there."""
+    if not isinstance(reference, Tensor) or reference.dtype != torch.bool or reference.ndim != 3:
+        got = f"a {type(reference).__name__}"
+        if isinstance(reference, Tensor):
+            got = f"{reference.dtype} of shape {tuple(reference.shape)}"
+        raise ValueError(f"reference should be True or False, a tensor [batch query key]; got {got}")
+
+
+@plain_options
 def causal_null(reference: Bool[Tensor, "batch query key"], seed: int = 0) -> Bool[Tensor, "batch query key"]:
     """As many keys per query as the reference has, or as there are, drawn at random from what it may see.
 
@@ -151,6 +164,7 @@ def causal_null(reference: Bool[Tensor, "batch query key"], seed: int = 0) -> Bo
         reference: causal; right-padded sequences, with nothing on padding.
         seed: of the draws.
     """
+    _check_reference(reference)
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(reference.shape, generator=generator).to(reference.device)
     positions = torch.arange(reference.shape[-1], device=reference.device)
@@ -159,7 +173,8 @@ def causal_null(reference: Bool[Tensor, "batch query key"], seed: int = 0) -> Bo
     return (order < reference.sum(-1, keepdim=True)) & visible
 
 
-@contextmanager
+@plain_options
+@scope
 def heads_ablated(model: M, heads: Sequence[Head], instead: Instead = "zero") -> Iterator[M]:
     r"""The model without some of its heads, inside a `with` block.
 

@@ -1,20 +1,37 @@
-"""One forward pass of a model, seen by any number of watchers of its attention."""
+"""One forward pass of a model, seen by any number of watchers of its attention; and what can be followed."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.models.attention.call import Watcher
-from attnlib.models.attention.interface import watching
+from attnlib.models.attention.call import Affine, AttentionCall, Watcher
+from attnlib.models.attention.interface import alone, every_call, watching
+from attnlib.models.base import evaluating
+from attnlib.models.devices import brought, device_of
 from attnlib.models.transformer import Transformer
 
 Mask = Int[Tensor, "batch token"] | Bool[Tensor, "batch token"] | None
+
+HOUSE = Path(__file__).parents[2]
+
+PROBE = 4
+"""Tokens of a text that a model is tried on."""
+
+_tried = WeakSet[nn.Module]()
+"""Models whose tokens are mixed by attention only."""
+
+_first_positions = WeakKeyDictionary[nn.Module, int]()
+"""Of models, `first_position`."""
 
 
 @torch.no_grad()  # the model's own computation takes no gradients
@@ -46,18 +63,25 @@ def watched_pass(
         **model_inputs: handed to the model.
 
     Raises:
-        ValueError: the model's attention (or part of it) does not go through the interface, or it has no
-            logits.
+        ValueError: the model's attention (or part of it) does not go through the interface, or is not over
+            the tokens alone, or something else mixes these, too; or it has no logits, or cannot be called
+            with this.
     """
-    refuse_recurrence(model)
-    with watching(model, *watchers, gradients=gradients) as block:
+    refuse_other_mixing(model)
+    seen = 0
+
+    def check(call: AttentionCall) -> None:
+        nonlocal seen
+        refuse_other_tokens(call, input_ids.shape[1], seen)
+        seen += 1
+
+    with watching(model, check, *watchers, gradients=gradients):
         if logits_from is not None:
             found = logits_of(model, input_ids, attention_mask, logits_from, **model_inputs)
         else:
-            body = model.base_model if hasattr(model, "base_model_prefix") else model
-            found = None
-            body(input_ids=input_ids, **_inputs(body, attention_mask, model_inputs))
-    check_layers(model, block.calls)
+            found, body = None, _body(model)
+            called(body, input_ids, _inputs(body, attention_mask, model_inputs))
+    check_layers(model, seen)
     return found
 
 
@@ -78,19 +102,59 @@ def logits_of(
         **model_inputs: handed to the model.
 
     Raises:
-        ValueError: the model gives no logits.
+        ValueError: the model gives no logits, or cannot be called with this.
     """
     keep = input_ids.shape[1] - start
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
         model_inputs = {"logits_to_keep": keep} | model_inputs
-    output = model(input_ids=input_ids, **_inputs(model, attention_mask, model_inputs))
+    output = called(model, input_ids, _inputs(model, attention_mask, model_inputs))
     logits = getattr(output, "logits", None)
     if logits is None or logits.ndim != 3:
         raise ValueError(
             f"{type(model).__name__} predicts no token at every position, so there is nothing to evaluate. "
             "Give a causal language model (AutoModelForCausalLM, or an attnlib Transformer)."
         )
-    return logits[:, -keep:]
+    if logits.shape[1] not in (keep, input_ids.shape[1]):
+        raise ValueError(
+            f"{type(model).__name__} gives {logits.shape[1]} rows of scores for {input_ids.shape[1]} tokens, "
+            "so that it is not known which of them is a token's."
+        )
+    return logits[:, -keep:].to(input_ids.device)  # a model may be split over several
+
+
+class CannotRead(ValueError):
+    """A model cannot be called with what it is given, whoever looks on."""
+
+
+def called(model: nn.Module, input_ids: Int[Tensor, "batch token"], given: dict[str, Any]) -> Any:
+    """What a model computes.
+
+    Raises:
+        CannotRead: it fails inside of the libraries it is made of, and fails again where nothing of ours is.
+    """
+    try:
+        return model(input_ids=input_ids, **given)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # a model raises whatever it is made of raises
+        if not _is_of_libraries(error):  # but of a hook, or of a model of the caller's own, it is their own
+            raise
+        with ThreadPoolExecutor(1) as plainly:  # a new thread has no blocks and no hooks of ours
+            again = plainly.submit(torch.no_grad()(model), input_ids=input_ids.clone(), **given).exception()
+        if again is None:
+            raise
+        names = ", ".join(["input_ids", *(name for name, value in given.items() if value is not None)])
+        raise CannotRead(
+            f"{type(model).__name__} cannot be called with {names} ({type(error).__name__}: {error}). Give "
+            "what else it reads by name, as rollout_of and generate_with_rollout take it (pixel_values=...), "
+            "or take a model that reads tokens [batch token] alone, such as one of AutoModelForCausalLM."
+        ) from error
+
+
+def _is_of_libraries(error: Exception) -> bool:
+    """Whether an error was raised by a package that is installed beside torch, and is not this one."""
+    last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    return last.is_relative_to(Path(torch.__file__).parents[1]) and not last.is_relative_to(HOUSE)
 
 
 def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
@@ -128,20 +192,129 @@ def read_names(model: nn.Module) -> list[str]:
 
 
 def first_position(model: nn.Module) -> int:
-    """The position of a first token: of RoBERTa and its kin, whose table has a row for padding, behind it."""
-    tables = (table for name, table in model.named_modules() if name.endswith("position_embeddings"))
-    padding = [row for table in tables if (row := getattr(table, "padding_idx", None)) is not None]
-    return padding[0] + 1 if padding else 0
+    """The position that a model gives the first token of a text: that of RoBERTa and its kin is not 0.
+
+    It is tried, once per model: by which of a few it computes what it computes without any.
+
+    Raises:
+        ValueError: by none of them.
+    """
+    if isinstance(model, Transformer):
+        return 0
+    if model not in _first_positions:
+        text = short_texts(model)[0]
+        n, longest = len(text), context_of(model) or 2 * PROBE
+        with alone(), evaluating(model), torch.inference_mode(False), torch.no_grad():
+            plainly = _last_state(model, text)
+            for first in range(4):
+                places = torch.arange(first, first + n, device=text.device)[None]
+                state = _last_state(model, text, position_ids=places) if first + n <= longest else None
+                if state is not None and plainly is not None and _alike(model, state, plainly):
+                    _first_positions[model] = first
+                    break
+            else:
+                raise ValueError(
+                    f"{type(model).__name__} counts positions in a way of its own: with position_ids from 0, "
+                    "1, 2 or 3 on it computes something else than without."
+                )
+    return _first_positions[model]
 
 
-def refuse_recurrence(model: nn.Module) -> None:
-    """Raise a `ValueError` if layers carry a state from token to token, beside attention or in its place."""
-    for module in model.modules():
-        if {"A_log", "recurrent_param"} & module._parameters.keys():  # Mamba and delta nets; Griffin
+def _body(model: Any) -> Any:
+    """A model without its head. What wraps one (as PEFT does) is taken whole: it may add to what is read."""
+    model = getattr(model, "_orig_mod", model)  # of a compiled one, which need not be compiled for this, too
+    body = model.base_model if hasattr(type(model), "base_model_prefix") else model
+    return body if "input_ids" in inspect.signature(body.forward).parameters else model
+
+
+def refuse_other_mixing(model: nn.Module) -> None:
+    """Raise a `ValueError` where the attention that can be followed is not all that mixes a model's tokens.
+
+    What a model does is tried, once per model, whatever its parts are called: with each token's attention
+    held on the token itself, in every layer, other tokens may change nothing at the last of `PROBE`.
+
+    Raises:
+        ValueError: they do (recurrence, convolution); its attention does not go through the interface, or is
+            not over the tokens alone.
+    """
+    if isinstance(model, Transformer) or model in _tried:
+        return
+    first, second = short_texts(model)
+    seen = 0
+
+    def itself(call: AttentionCall) -> Affine:
+        nonlocal seen
+        refuse_other_tokens(call, len(first), seen)
+        seen += 1
+        identity = torch.eye(len(first), dtype=call.dtype, device=call.query.device)
+        return Affine(0.0, 1.0, identity[None, None])
+
+    # whatever blocks of the caller's are open: they see and change nothing of this
+    with alone(), torch.inference_mode(False), torch.no_grad(), every_call(model, itself):
+        try:
+            states = [state for each in (first, second) if (state := _last_state(model, each)) is not None]
+        except (RuntimeError, CannotRead):  # one that cannot read so short a text: its layers are counted
+            return
+    if seen and states:
+        moved, size = (states[0] - states[1]).abs().max(), torch.stack(states).abs().max()
+        if bool(moved > rounding(model) * size):
             raise ValueError(
-                f"{type(model).__name__} also mixes tokens by recurrence ({type(module).__name__}), which "
-                "rollout does not describe."
+                f"{type(model).__name__} mixes tokens by more than the attention that can be followed "
+                "(recurrence, convolution, an attention of its own): with each token's attention held on "
+                f"itself, the tokens before still move the last one by {float(moved / size):.2g} of its "
+                "size. Rollout does not describe that."
             )
+    check_layers(model, seen // 2)
+    _tried.add(model)
+
+
+def _alike(model: nn.Module, state: Tensor, other: Tensor) -> bool:
+    return bool((state - other).abs().max() <= rounding(model) * state.abs().max())
+
+
+def rounding(model: nn.Module) -> float:
+    """How far rounding may move a state, as a part of its largest number."""
+    if any("quantized" in type(module).__module__ for module in model.modules()):
+        return 0.3  # torch's dynamic quantisation rounds the numbers of all tokens together
+    half = any(weight.is_floating_point() and weight.itemsize < 4 for weight in model.parameters())
+    return 0.02 if half else 1e-4
+
+
+def short_texts(model: nn.Module) -> Int[Tensor, "2 token"]:
+    """Two texts that end with the same token, all others being different: words, no special tokens."""
+    n, size = min(PROBE, context_of(model) or PROBE), vocabulary_of(model) or 1
+    configs: list[Any] = [getattr(model, "config", None), _text_config(model)]
+    settings = [config.to_dict() for config in configs if hasattr(config, "to_dict")]
+    ids = (value for each in settings for name, value in each.items() if name.endswith("token_id"))
+    named = {token for value in ids for token in (value if isinstance(value, list) else [value])}
+    words = list[int]()
+    for word in range(2 * n):
+        start = size * word // (2 * n)
+        words.append(next((token for token in range(start, size) if token not in {*words, *named}), start))
+    return torch.tensor([words[:n], [*words[n:-1], words[n - 1]]], device=device_of(model))
+
+
+def _last_state(model: nn.Module, ids: Int[Tensor, " token"], **given: Tensor) -> Tensor | None:
+    """What a model computes at the last token; None if that is nothing of each token."""
+    body = _body(model)
+    output = called(body, ids[None], _inputs(body, None, given))
+    if isinstance(output, Tensor):
+        output = [output]
+    if not isinstance(output, Iterable):  # an object with attributes, as a module of one's own may return
+        output = vars(output)
+    values = output.values() if isinstance(output, Mapping) else output
+    return next((x[0, -1] for x in values if isinstance(x, Tensor) and x.shape[:2] == (1, len(ids))), None)
+
+
+def refuse_other_tokens(call: AttentionCall, n: int, layer: int) -> None:
+    """Raise a `ValueError` for a call of attention that is not from and to the `n` tokens of `input_ids`."""
+    queries, keys = call.query.shape[2], call.key.shape[2]
+    if queries != n or keys != n:
+        raise ValueError(
+            f"Rollout follows self-attention over the {n} tokens of input_ids; layer {layer} attends from "
+            f"{queries} queries to {keys} keys. Cross-attention, memories and learned prefixes cannot be "
+            "followed."
+        )
 
 
 def check_layers(model: nn.Module, caught: int, expected: int | None = None) -> None:
@@ -149,16 +322,15 @@ def check_layers(model: nn.Module, caught: int, expected: int | None = None) -> 
     expected = expected or n_layers(model)
     if not caught:
         raise ValueError(
-            f"The attention of {type(model).__name__} does not go through transformers' attention interface, "
-            "so it cannot be followed without its weights. Load the model with "
-            'attn_implementation="eager", call it with output_attentions=True, and give the attentions to '
+            f"The attention of {type(model).__name__}, if it has any, does not go through transformers' "
+            "attention interface, so it cannot be followed without its weights. If the model returns them "
+            '(loaded with attn_implementation="eager", called with output_attentions=True), give them to '
             "rollout(). (If it is a compiled model, give the one that was compiled.)"
         )
     if expected is not None and caught != expected:
         raise ValueError(
             f"{type(model).__name__} has {expected} layers, but {caught} attention calls went through "
-            "transformers' attention interface: its other layers mix tokens in another way (recurrence, "
-            "convolution, an attention of their own), which rollout does not describe."
+            "transformers' attention interface. Rollout follows one for each layer."
         )
 
 
@@ -178,10 +350,16 @@ def layers_apart(model: nn.Module) -> int | None:
 
 def check_prompt(
     model: nn.Module, input_ids: Any, attention_mask: Any, more: int = 0, *, name: str = "input_ids"
-) -> None:
-    """Raise a `ValueError` for tokens, given as `name`, that `model` cannot take, with `more` to come."""
-    config = getattr(model, "config", None)
-    if getattr(config, "is_encoder_decoder", False):
+) -> tuple[Int[Tensor, "batch token"], Any]:
+    """Tokens, given as `name`, and their mask, on the device where `model` takes them.
+
+    Raises:
+        ValueError: the model cannot take them, with `more` to come.
+    """
+    refuse_no_model(model)
+    refuse_learned_prompt(model)
+    input_ids, attention_mask = brought(model, input_ids, attention_mask)
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False) and reads_two_texts(model):
         raise ValueError(
             f"{type(model).__name__} is an encoder-decoder model, whose decoder looks at two sequences; "
             "rollout follows one. Give its encoder (model.get_encoder()), or a decoder-only model."
@@ -211,6 +389,12 @@ def check_prompt(
                 "attention_mask must be 1 for tokens and 0 for padding. Got "
                 f"{attention_mask.unique().tolist()} instead."
             )
+        begins = real[:, 1:] & ~real[:, :-1]
+        if bad := (begins.sum(1) + real[:, 0].long() > 1).nonzero().flatten().tolist():
+            raise ValueError(
+                "attention_mask must be 0 before the first token and behind the last one only. Got gaps "
+                f"between tokens in batch elements {bad}: leave these out of input_ids."
+            )
         if not bool(real.any(1).all()):
             raise ValueError(
                 "attention_mask must leave at least one token of every batch element. Got only padding."
@@ -224,6 +408,38 @@ def check_prompt(
         raise ValueError(
             f"The prompt's {input_ids.shape[1]} tokens{new} are more than the model's context of {limit} "
             f"tokens. Shorten the prompt{', or ask for fewer new tokens' if more else ''}."
+        )
+    return input_ids, attention_mask
+
+
+def refuse_no_model(model: Any) -> None:
+    """Raise a `ValueError` for what is no PyTorch module, or one that reads no tokens."""
+    if not isinstance(model, nn.Module):
+        inside = ". Give the model inside it: pipeline.model" if hasattr(model, "model") else ""
+        raise ValueError(f"model must be a PyTorch model; got a {type(model).__name__}{inside}")
+    reads = getattr(model, "main_input_name", "input_ids")
+    if reads not in ("input_ids", "inputs_embeds") and "input_ids" not in read_names(model):
+        raise ValueError(
+            f"{type(model).__name__} reads {reads}, and what is followed here are tokens. For the rollout of "
+            'its attention, load it with attn_implementation="eager", call it with output_attentions=True, '
+            "and give the attentions to attnlib.rollout.rollout()."
+        )
+
+
+def reads_two_texts(model: nn.Module) -> bool:
+    """Whether a model has a decoder of a second text: an encoder alone has the settings of both."""
+    return "decoder_input_ids" in read_names(model)
+
+
+def refuse_learned_prompt(model: nn.Module) -> None:
+    """Raise a `ValueError` for a model that reads learned vectors before its tokens (PEFT's soft prompts)."""
+    adapter = getattr(model, "active_peft_config", None)
+    if getattr(adapter, "is_prompt_learning", False):
+        raise ValueError(
+            f"{type(model).__name__} reads learned vectors before its tokens ({type(adapter).__name__}), and "
+            "learned prefixes cannot be followed: scores would be of input_ids alone. Give an adapter that "
+            "changes weights (LoRA, IA3), or, to ask the model without what it learned, "
+            "model.get_base_model()."
         )
 
 

@@ -8,7 +8,6 @@ same in its own words; fused ones stay fused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,9 +16,10 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from attnlib.models.attention.call import AS_IT_IS, Affine, AttentionCall
-from attnlib.models.attention.forward import check_layers, layers_apart, refuse_recurrence
-from attnlib.models.attention.interface import Block, _opened
+from attnlib.models.attention.forward import check_layers, layers_apart, refuse_other_mixing
+from attnlib.models.attention.interface import Block, _opened, followed
 from attnlib.models.attention.kernels import OwnCall
+from attnlib.undoing import scope
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values, `[batch head token channel]`, after positions were applied."""
@@ -28,7 +28,7 @@ Hidden = Callable[[AttentionCall], Bool[Tensor, "#batch #head query key"]]
 """Which keys are hidden from which queries of a call."""
 
 
-@contextmanager
+@scope
 def inputs_changed(model: nn.Module, change: Callable[[Tensor, Tensor, Tensor], Inputs]) -> Iterator[None]:
     """Let every layer compute attention from other queries, keys and values, inside a `with` block.
 
@@ -52,7 +52,7 @@ def inputs_changed(model: nn.Module, change: Callable[[Tensor, Tensor, Tensor], 
         yield
 
 
-@contextmanager
+@scope
 def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
     """Hide keys from queries in every layer, inside a `with` block: attention is spread over the others.
 
@@ -63,11 +63,16 @@ def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
     Raises:
         ValueError: as in `inputs_changed`; or (inside the block) the model's kernel takes no such mask.
     """
-    with every_layer(model, lambda _, call: set_visible(call, call.visible() & ~hidden(call))):
+
+    def hide(_: int, call: AttentionCall) -> None:
+        visible = call.visible()
+        set_visible(call, visible & ~hidden(call).to(visible.device))  # a model may be split over several
+
+    with every_layer(model, hide):
         yield
 
 
-@contextmanager
+@scope
 def every_layer(
     model: nn.Module, changed: Callable[[int, Any], None], *, needed: bool = True
 ) -> Iterator[None]:
@@ -86,8 +91,9 @@ def every_layer(
         return AS_IT_IS
 
     if needed:
-        refuse_recurrence(model)
-    with _opened(model, Block({id(module): partial(change, id(module)) for module in model.modules()})):
+        refuse_other_mixing(model)
+    modules = map(id, followed(model).modules())
+    with _opened(model, Block({module: partial(change, module) for module in modules})):
         yield
     if needed:
         check_layers(model, len(seen), layers_apart(model))

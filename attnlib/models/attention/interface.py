@@ -16,7 +16,6 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,8 +27,9 @@ from torch import Tensor, nn
 from attnlib.generators.base import Head
 from attnlib.models.attention.call import AttentionCall, Change, Watcher
 from attnlib.models.attention.kernels import EagerCall, NamedCall, OwnCall, SdpaCall
-from attnlib.models.base import Shared, evaluating
+from attnlib.models.base import Shared, Ways, evaluating
 from attnlib.models.transformer import Attention, Transformer
+from attnlib.undoing import scope, undone
 
 
 @dataclass(eq=False)
@@ -41,7 +41,6 @@ class Block:
         watchers: who looks on.
         watched: the modules whose calls they see.
         gradients: whether what they compute is to be differentiated.
-        calls: how many calls they saw.
         instead: by the module that calls, what computes attention in place of the function that was there,
             which it is handed first. Nothing is watched or changed there.
     """
@@ -50,7 +49,6 @@ class Block:
     watchers: Sequence[Watcher] = ()
     watched: frozenset[int] = frozenset()
     gradients: bool = False
-    calls: int = 0
     instead: Mapping[int, Callable[..., tuple[Tensor, Tensor | None]]] = field(default_factory=dict)
 
 
@@ -59,7 +57,7 @@ _led_here = Shared()
 """Of each name, or layer, what puts back the function that was there before."""
 
 
-@contextmanager
+@scope
 def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
     """Change the attention that `model` computes in this context, and everything that follows from it.
 
@@ -78,8 +76,8 @@ def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def watching(model: nn.Module, *watchers: Watcher, gradients: bool = False) -> Iterator[Block]:
+@scope
+def watching(model: nn.Module, *watchers: Watcher, gradients: bool = False) -> Iterator[None]:
     """Show every attention call that `model` makes in this context to `watchers`.
 
     The model is in evaluation mode meanwhile (dropout would be neither attention nor reproducible).
@@ -87,12 +85,36 @@ def watching(model: nn.Module, *watchers: Watcher, gradients: bool = False) -> I
     Raises:
         ValueError: the model is neither a Hugging Face model that uses the attention interface, nor ours.
     """
-    block = Block({}, watchers, frozenset(map(id, model.modules())), gradients)
+    block = Block({}, watchers, frozenset(map(id, followed(model).modules())), gradients)
     with evaluating(model), _opened(model, block):
-        yield block
+        yield
 
 
-@contextmanager
+@scope
+def every_call(model: nn.Module, change: Change) -> Iterator[None]:
+    """Change every attention call that `model` makes in this context, in evaluation mode, in one way."""
+    with evaluating(model), _opened(model, Block(dict.fromkeys(map(id, followed(model).modules()), change))):
+        yield
+
+
+@scope
+def alone() -> Iterator[None]:
+    """In this context, nothing of what blocks around it do."""
+    with undone(partial(_open.set, _open.get())):
+        _open.set(())
+        yield
+
+
+def followed(model: nn.Module) -> nn.Module:
+    """The part of a model whose attention is followed: of one that sees or hears, too, its language model."""
+    config: Any = getattr(model, "config", None)
+    decoder = getattr(model, "get_decoder", None)
+    if decoder is None or not hasattr(config, "get_text_config") or config.get_text_config() is config:
+        return model
+    return decoder()
+
+
+@scope
 def replacing(model: Transformer, function: Callable[..., tuple[Tensor, Tensor | None]]) -> Iterator[None]:
     """Let a function compute the attention of every layer of our own model in this context.
 
@@ -121,7 +143,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
     """
     if isinstance(model, Transformer):
         return [layer.attention for layer in model.layers]  # type: ignore[misc]
-    modules = [m for m in model.modules() if isinstance(getattr(m, "layer_idx", None), int)]
+    modules = [m for m in followed(model).modules() if isinstance(getattr(m, "layer_idx", None), int)]
     modules = [m for m in modules if "Attention" in type(m).__name__]
     if not implementations(model) or len({m.layer_idx for m in modules}) != len(modules) or not modules:
         raise ValueError(
@@ -167,14 +189,14 @@ def changed_from_outside() -> bool:
     return any(block.changes for block in _open.get())
 
 
-@contextmanager
+@scope
 def _opened(model: nn.Module, block: Block) -> Iterator[None]:
-    with _led_here.needed(_places(model), _lead_here):
+    def closed() -> None:
+        _open.set(tuple(other for other in _open.get() if other is not block))
+
+    with _led_here.needed(_places(model), _lead_here), undone(closed):
         _open.set((*_open.get(), block))
-        try:
-            yield
-        finally:
-            _open.set(tuple(other for other in _open.get() if other is not block))
+        yield
 
 
 def _places(model: nn.Module) -> list[Any]:
@@ -196,18 +218,19 @@ def _registry() -> Any:
     return AttentionInterface
 
 
-def _lead_here(place: Any) -> Callable[[], None]:
-    """Put ourselves in the place of a function; returns what undoes it."""
+def _lead_here(place: Any) -> Ways:
+    """What puts ourselves in the place of a function, and what undoes that."""
     if isinstance(place, Attention):
         own = place.attend
-        place.attend = _Led(_own, own, place)
-        return partial(setattr, place, "attend", own)
+        return partial(setattr, place, "attend", _Led(_own, own, place)), partial(
+            setattr, place, "attend", own
+        )
     functions = _registry()._global_mapping  # there is no public way to take a name out again
     original = functions.get(place)
-    _registry().register(place, partial(_hugging_face, original, place))
+    do = partial(_registry().register, place, partial(_hugging_face, original, place))
     if original is None:
-        return partial(functions.pop, place, None)
-    return partial(_registry().register, place, original)
+        return do, partial(functions.pop, place, None)
+    return do, partial(_registry().register, place, original)
 
 
 class _Led(partial):
@@ -222,18 +245,13 @@ def _of(module: nn.Module) -> tuple[list[Change], list[Watcher], bool] | None:
     blocks = _open.get()
     changes = [block.changes[id(module)] for block in blocks if id(module) in block.changes]
     seen = [block for block in blocks if id(module) in block.watched]
-    for block in seen:
-        block.calls += 1
     watchers = [watcher for block in seen for watcher in block.watchers]
     return (changes, watchers, any(block.gradients for block in seen)) if changes or watchers else None
 
 
 def _answer(call: AttentionCall, at_work: Any) -> tuple[Tensor, Tensor | None]:
-    outside = _open.set(())  # functions of the interface may call one another: that is no call of the model's
-    try:
+    with alone():  # functions of the interface may call one another: that is no call of the model's
         return call.answer(*at_work)
-    finally:
-        _open.reset(outside)
 
 
 def _own(original: Callable, module: Attention, *given: Any, **how: Any) -> tuple[Tensor, Tensor | None]:

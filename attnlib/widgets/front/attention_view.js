@@ -49,7 +49,7 @@ export class AttentionView extends View {
     const react = { hover: (place) => this.point(place), pick: (place) => this.pick(place), key: (event) => this.onMapKey(event), zoom: (step) => this.zoomBy(step) };
     this.map = new HeatMap(react);
     this.lines = new Lines(react);
-    this.heads = new HeadPictures((place) => this.choose(place));
+    this.heads = new HeadPictures((place) => this.choose(place), () => this.onHeadAgain());
     this.map.frame.after(this.lines.node);
     this.panels = make("div", { class: "attnx-panels" }, this.heads.panel, this.map.node);
     this.readout = make("p", { class: "attnx-readout" });
@@ -90,6 +90,7 @@ export class AttentionView extends View {
     this.reveal();
   }
 
+  onHeadAgain() {} // the chosen head is clicked once more
   buildHeads() { this.heads.build(this.data, this.layer); }
   readHeads() { this.heads.forget(); }
   drawHeads() { this.heads.draw(this.theme, this.stretched, this.printing); }

@@ -65,6 +65,7 @@ export function order(values, count) {
 }
 /** Whether a key is the browser's, as Alt + Left is. */
 export const foreign = ({ altKey, ctrlKey, metaKey }) => altKey || ctrlKey || metaKey;
+export const ordinal = (place) => `${place}${{ 1: "st", 2: "nd", 3: "rd" }[place % 100 > 10 && place % 100 < 14 ? 0 : place % 10] ?? "th"}`;
 export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 // ---------------------------------------------------------------------------- bytes

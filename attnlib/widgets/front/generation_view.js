@@ -183,7 +183,7 @@ export class GenerationView extends View {
   announce() {
     if (!this.data?.rows.length) return;
     const { data, layer, key, hidden, generated: g } = this, most = largest(data, rowOf(data, g, layer, hidden));
-    this.status.textContent = `${tokenName(data, g)}, ${data.at(layer)}, draws most on ${most.join(", ") || "nothing shown"}. ` +
+    this.status.textContent = `${tokenName(data, g)}, ${data.at(layer)}, is attributed most to ${most.join(", ") || "nothing shown"}. ` +
       describe(data, g, layer, key, hidden);
   }
 

@@ -12,9 +12,9 @@ const FINEST = 88; // rows or columns of a picture, at most: two for each of its
 const SOME_CELLS = 1e6; // that are read at once; the page has its turn before more
 
 export class HeadPictures {
-  /** `choose({layer, head})` is called when the reader does. */
-  constructor(choose) {
-    this.choose = choose;
+  /** `choose({layer, head})` is called when the reader does; `again()`, when the chosen one is clicked. */
+  constructor(choose, again) {
+    Object.assign(this, { choose, again });
     this.node = make("div", { class: "attnx-heads", role: "group", "aria-label": "All heads; the arrow keys move",
       keydown: (event) => this.onKey(event) });
     this.caption = make("p", { class: "attnx-caption" });
@@ -40,7 +40,7 @@ export class HeadPictures {
       for (let head = -1; head < heads; head++) {
         const name = placeName(layer, head), picture = canvas("", 0, 0);
         const button = make("button", { type: "button", class: "attnx-thumb", "aria-label": name, title: name,
-          click: () => this.choose({ layer, head }) }, picture);
+          click: () => (this.chosen.layer === layer && this.chosen.head === head ? this.again() : this.choose({ layer, head })) }, picture);
         this.all.push({ layer, head, button, picture });
         this.node.append(button);
       }

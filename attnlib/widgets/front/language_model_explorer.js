@@ -4,18 +4,19 @@
 // May be touched for: how the model, the box, the switches and the picture follow each other. The model is
 // ../live/model.js; what is read from its words, live_run.js.
 
-import { allow, isolated, make, range, smallButton } from "./common.js";
+import { allow, isolated, make, ordinal, range, smallButton, visible } from "./common.js";
 import { connect, dropDown, field, offer, tableHead } from "./view.js";
 import { GenerationView } from "./generation_view.js";
 import { tokenName, unpack } from "./generation_data.js";
 import { LiveBox } from "./live_box.js";
 import { lasting } from "./live_file.js";
-import { LiveRun } from "./live_run.js";
+import { LiveRun, liveShare } from "./live_run.js";
 import { LiveSwitches } from "./live_switches.js";
 import { LiveModel } from "./../live/model.js";
 import "./language_model_explorer.css";
 
 const SPECIAL = /^<\|.*\|>$/s;
+const PATIENCE = 60; // seconds: occlusion that takes longer begins when it is asked for
 const OWN = "as it is", CHANGED = "with switches"; // the two texts that stand beside each other
 
 class LanguageModelView extends GenerationView {
@@ -29,6 +30,8 @@ class LanguageModelView extends GenerationView {
     const get = (name) => this.model.get(name);
     this.runs = {}; // by name: what was written last
     this.reading = "rollout";
+    this.wanted = "blankOut"; // what is shown as soon as it is there
+    this.occluding = null; // the word whose occlusion is computed now
     this.head = -1;
     this.ignore = new Set(get("ignore"));
     this.box = new LiveBox({ file: get("file"), trials: get("trials"), asked: get("asked") }, {
@@ -36,28 +39,38 @@ class LanguageModelView extends GenerationView {
     this.switches = new LiveSwitches({ change: () => this.write() });
     this.texts = make("tbody");
     this.both = make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "What it writes", hidden: "" },
-      make("table", { class: "attnw-texts" }, tableHead("the model", "writes", "with probability"), this.texts));
+      make("table", { class: "attnw-texts" }, tableHead("the model", "writes", "mean probability of a token"), this.texts));
     this.measures = make("table", { class: "attnw-measures" });
-    this.panel = make("div", { class: "attnw-panel", hidden: "" }, this.switches.node, this.both);
-    this.besides = make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Measures beside each other" }, this.measures);
+    this.panel = make("div", { class: "attnw-panel", hidden: "" }, this.both);
+    this.besides = make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Methods side by side" }, this.measures);
     return [...this.box.nodes, this.panel];
   }
 
   buildControls() {
     const controls = super.buildControls();
-    this.readingSelect = dropDown("What is shown of every word", (reading) => this.chooseReading(reading));
+    this.controls = controls;
+    this.readingSelect = dropDown("What is shown of every word", (reading) => {
+      this.wanted = reading;
+      this.chooseReading(reading);
+      this.occlude();
+    });
     this.readingField = field("Show", this.readingSelect);
     this.headSelect = dropDown("Head", (head) => { this.head = Number(head); this.load(); });
     this.headField = field("Head", this.headSelect);
     this.asker = smallButton(() => this.blankOut());
-    this.itemField.after(this.readingField, this.headField);
-    controls.append(this.asker);
+    this.itemField.after(this.headField);
     return controls;
   }
 
   build(el) {
     super.build(el);
     this.details.after(this.besides);
+    this.verdict = make("p", { class: "attnw-verdict", role: "status", hidden: "" });
+    this.passage.node.before(make("div", { class: "attnx-controls attnw-main" }, this.readingField, this.asker), this.verdict);
+    this.likelyCaption = make("p", { class: "attnx-caption" });
+    this.likely = make("ol", { class: "attnw-likely" });
+    this.likelyBox = make("div", { hidden: "" }, this.likelyCaption, this.likely);
+    this.passage.promptText.after(this.likelyBox);
   }
 
   // ---- a text of the reader's, or one that was recorded
@@ -93,8 +106,9 @@ class LanguageModelView extends GenerationView {
   load() {
     super.load();
     const { run } = this;
-    for (const node of [this.readingField, this.besides, this.asker]) node.hidden = !run;
-    this.tokenMap.node.hidden = Boolean(run) && this.reading === "blankOut"; // it has no layers
+    for (const node of [this.readingField, this.besides]) node.hidden = !run;
+    this.panels.hidden = Boolean(run) && this.reading === "blankOut"; // it has no layers, and other words may not have it
+    if (!run) this.asker.hidden = this.likelyBox.hidden = this.verdict.hidden = true;
     this.headField.hidden = !run || this.reading !== "attention";
     if (!run) return;
     offer(this.readingSelect, run.readings);
@@ -116,8 +130,10 @@ class LanguageModelView extends GenerationView {
     this.engine = await LiveModel.open(blob, { parts: this.model.get("parts"), ...how });
     this.box.chatField.hidden = !this.engine.about.chat;
     this.switches.take(this.engine.about);
+    this.box.more.append(this.switches.node, this.controls);
     this.panel.hidden = false;
     this.measure();
+    return this.engine.about.name;
   }
 
   /** Says how long what is typed takes to be read, where that is long. */
@@ -125,7 +141,7 @@ class LanguageModelView extends GenerationView {
     const { text, chat } = this.box.request;
     if (!text || this.box.busy) return;
     const { ids } = await this.engine.encode(text, { chat }), seconds = this.engine.seconds(ids.length);
-    if (text === this.box.request.text) this.box.size.textContent = `${ids.length} tokens${seconds > 1.5 ? `; about ${lasting(seconds)} until the first word` : ""}`;
+    if (text === this.box.request.text) this.box.size.textContent = `${ids.length} tokens in the prompt${seconds > 1.5 ? `; about ${lasting(seconds)} until the first word` : ""}`;
   }
 
   /** What is typed, as tokens: of the prompt, and of what is to follow it. */
@@ -149,7 +165,8 @@ class LanguageModelView extends GenerationView {
   /** Writes what is asked: as the model is, if that is not there yet, and then with the switches, if there are any. */
   async write() {
     const { request } = this.box, { switches } = this, key = JSON.stringify(request);
-    await this.box.goes("Reading the prompt", async (signal, onProgress) => {
+    this.occluding = null;
+    const done = await this.box.goes("Reading the prompt", async (signal, onProgress) => {
       const { prompt, forced } = await this.tokens(request), typed = JSON.stringify([request.text, request.chat]);
       signal.throwIfAborted();
       if (this.typed !== typed) switches.forget();
@@ -164,7 +181,9 @@ class LanguageModelView extends GenerationView {
       if (this.runName !== OWN) this.chooseItem(OWN);
     });
     this.compareTexts();
-    if (this.run) this.offerBlankOut();
+    if (!this.run) return;
+    this.offerBlankOut();
+    if (done) this.occlude();
   }
 
   /** Shows words as they are made; what was shown stays until the first is there. */
@@ -192,15 +211,40 @@ class LanguageModelView extends GenerationView {
     }
   }
 
+  /** Begins with the occlusion of the word that is chosen, if that is to be shown, is not there yet, and does not take long. */
+  occlude() {
+    const { run, box, generated: g } = this;
+    if (!run || this.runName !== OWN || this.wanted !== "blankOut" || run.declined.has(g) || this.occluding === g) return;
+    if (run.blankOuts.has(g)) return void (this.reading !== "blankOut" && this.chooseReading("blankOut"));
+    if (box.busy && this.occluding === null) return; // it writes
+    if (this.secondsOf(g) <= PATIENCE) this.blankOut();
+  }
+
+  secondsOf(g) { return this.engine.seconds(this.run.columns + g, { blank: true }); }
+
   /** What the model does without each token of the prompt, for the word that is chosen. */
   async blankOut() {
     const { run, engine } = this, g = this.generated, name = tokenName(this.data, g);
-    allow(this.asker, false);
+    this.occluding = g;
+    this.wanted = "blankOut";
+    this.offerBlankOut();
+    this.showVerdict();
     const done = await this.box.goes(`Leaving out one token after the other, for ${name}`, async (signal, onProgress) => {
       run.blankOuts.set(g, await engine.blankOut(run.idsUpTo(g), run.columns + g, { signal, onProgress }));
     });
-    if (done && this.run === run) this.chooseReading("blankOut");
+    if (this.occluding === g) {
+      this.occluding = null;
+      if (!done) run.declined.add(g);
+    }
+    if (!this.run) return;
+    if (done && this.run === run && this.wanted === "blankOut") this.chooseReading("blankOut");
+    else if (done && this.run === run) this.load();
     else this.offerBlankOut();
+  }
+
+  onChoice() {
+    super.onChoice();
+    if (this.data) this.occlude();
   }
 
   // ---- drawn for every token in focus
@@ -213,20 +257,47 @@ class LanguageModelView extends GenerationView {
     super.showFocus();
     this.switches.point(this.run ? this.key : -1, this.data.keys);
     if (!this.run) return;
+    const { run, focus: { g } } = this;
     this.offerBlankOut();
-    this.showMeasures(this.focus.g);
+    this.showMeasures(g);
+    this.showLikely(g);
+    this.showVerdict();
+    if (this.reading === "blankOut" && !run.blankOuts.has(g)) this.say("", `The occlusion of ${tokenName(this.data, g)} is not computed yet: choose the word.`);
+  }
+
+  /** The tokens that the model held likeliest in the place of word g, as bars. */
+  showLikely(g) {
+    const { likely = [] } = this.run.words[g] ?? {};
+    this.likelyBox.hidden = !likely.length;
+    this.likelyCaption.textContent = isolated(`The model's likeliest tokens in the place of ${tokenName(this.data, g)}`);
+    this.likely.replaceChildren(...likely.map(({ text, share }) => make("li", {}, make("span", { class: "attnw-word" }, visible(text)),
+      make("span", { class: "attng-bar", "aria-hidden": "true" }, make("span", { style: `width: ${100 * share}%` })),
+      make("span", { class: "attnw-share" }, share >= 0.005 ? share.toFixed(2) : "<0.01"))));
+  }
+
+  /** Where the source of the word that the prompt is about stands by rollout and by occlusion, if it is known; whatever word is chosen. */
+  showVerdict() {
+    const { run, box: { source, word } } = this, g = source && this.runName === OWN ? run.words.findIndex(({ text }) => text.trim() === word) : -1;
+    const found = g < 0 ? null : run.placeOf(source, "rollout", g);
+    this.verdict.hidden = !found;
+    if (!found) return;
+    const occluded = run.blankOuts.has(g) ? `${ordinal(run.placeOf(source, "blankOut", g).place)}` : this.occluding === g ? "being computed" : "not computed yet";
+    this.verdict.textContent = `The source of ${tokenName(this.data, g)} is '${source}'. By occlusion its place is ${occluded}; by rollout, ${ordinal(found.place)} of ${found.of} tokens.`;
   }
 
   offerBlankOut() {
     const { run, generated: g } = this, own = this.runName === OWN;
-    allow(this.asker, own && !run.blankOuts.has(g) && !this.box.busy);
+    const held = this.asker === document.activeElement;
+    this.asker.hidden = run.blankOuts.has(g) || this.occluding === g;
+    if (held && this.asker.hidden) this.readingSelect.focus(); // what had the focus is gone
+    allow(this.asker, own && !this.box.busy);
     this.asker.title = own ? "How much less likely the word gets without each token of the prompt" : "Of what the model writes as it is";
-    this.asker.textContent = isolated(`blank-out for ${tokenName(this.data, g)}, about ${lasting(this.engine.seconds(run.columns + g, { blank: true }))}`);
+    this.asker.textContent = isolated(`occlusion for ${tokenName(this.data, g)}, about ${lasting(this.secondsOf(g))}`);
   }
 
   showMeasures(g) {
     const { names, rows } = this.run.beside(g, this.hidden), { keys } = this.data;
-    this.measures.replaceChildren(make("caption", { class: "attnx-caption" }, isolated(`Beside each other, for ${tokenName(this.data, g)}: means over layers`)),
+    this.measures.replaceChildren(make("caption", { class: "attnx-caption" }, isolated(`Side by side, for ${tokenName(this.data, g)}: means over layers`)),
       tableHead("the largest", ...names), make("tbody", {}, ...rows.map(({ k, values }) => make("tr", {}, make("th", { scope: "row" }, make("bdi", {}, keys[k]), ` (${k})`),
         ...values.map(([value, most]) => make("td", most ? { class: "attnw-most" } : {}, value))))));
   }
@@ -238,7 +309,7 @@ class LanguageModelView extends GenerationView {
     const line = (run) => {
       const texts = run.words.map(({ text }) => text), from = parted < 0 ? texts.length : parted;
       return make("tr", {}, make("th", { scope: "row" }, run.label), make("td", { class: "attnw-text" }, texts.slice(0, from).join(""), make("span", { class: "attnw-parted" }, texts.slice(from).join(""))),
-        make("td", {}, Math.exp(run.logp).toPrecision(2)));
+        make("td", {}, liveShare(Math.exp(run.logp / run.words.length))));
     };
     this.texts.replaceChildren(...[own, changed].filter(Boolean).map(line));
     this.both.hidden = !changed && !own?.forced;

@@ -4,7 +4,7 @@
 // May be touched for: what a reader types and presses before a model writes. What it wrote is the explorer's business.
 
 import { capital, make, smallButton } from "./common.js";
-import { checkbox, field } from "./view.js";
+import { checkbox, dropDown, field } from "./view.js";
 import { fetched, forget, isKept, isPhone, lacking, memoryFor, origin, sizeOf, unpacked } from "./live_file.js";
 import "./ask_box.css";
 import "./live_box.css";
@@ -13,9 +13,9 @@ const number = (label, attributes) => make("input", { type: "number", "aria-labe
 
 export class LiveBox {
   /**
-   * `told`: the file, {name, file, bytes, sha256, inside}, trials, {name, text, continuation, word, chat, note}, and asked, a first
-   * prompt. `react` holds what the owner does: open(blob, {signal, onProgress}); write(); measure(), when what is typed is
-   * another; anew(), when it is another altogether.
+   * `told`: the file, {name, file, bytes, sha256, inside}, trials, {name, text, continuation, word, chat, note, source}, and asked, a first
+   * prompt. `react` holds what the owner does: open(blob, {sha256, signal, onProgress}), which gives the model's own name;
+   * write(); measure(), when what is typed is another; anew(), when it is another altogether.
    */
   constructor(told, react) {
     Object.assign(this, { ...told, react });
@@ -73,8 +73,9 @@ export class LiveBox {
     const done = await this.goes(`Loading ${this.file.name}`, async (signal, onProgress) => {
       const blob = chosen ?? (fetching ? await fetched(this.file, { signal, onProgress }) : await unpacked());
       this.doing.textContent = `Reading ${this.file.name} …`;
+      const another = chosen && chosen.size !== this.file.bytes; // any other file has to be this page's own
       try {
-        await this.react.open(blob, { signal, onProgress });
+        this.introduce(await this.react.open(blob, { sha256: another ? "" : this.file.sha256, signal, onProgress }), another);
       } catch (error) {
         if (fetching && !signal.aborted) await forget(this.file);
         throw error;
@@ -89,6 +90,14 @@ export class LiveBox {
     else this.text.focus();
   }
 
+  /** Says which model this is, by its file. */
+  introduce(name, another) {
+    const own = make("bdi", {}, name), { name: made } = this.file;
+    (another ? this.note : this.more.lastChild)[another ? "before" : "after"](this.who);
+    if (another) this.who.replaceChildren(`This is another model than ${made}, for which this page was made: its file says “`, own, "”.");
+    else this.who.replaceChildren(`The file has the checksum of ${made}; the name in it is “`, own, "”.");
+  }
+
   // ---- the form: what is asked
 
   buildForm() {
@@ -101,14 +110,19 @@ export class LiveBox {
     this.count = number("Tokens: words to write at most", { min: 1, max: 512, value: 24 });
     this.temperature = number("Temperature; 0 takes the likeliest word", { min: 0, max: 5, step: 0.1, value: 0 });
     this.seed = number("Seed of the draws", { min: 0, max: 4294967295, value: 0 });
+    this.who = make("p", { class: "attnq-note attnw-note" });
     this.note = make("p", { class: "attnq-note attnw-note" });
     this.size = make("span", { class: "attnq-progress" });
-    const tries = this.trials.map((trial) => smallButton(() => this.try(trial), trial.name));
+    this.tries = dropDown("Prompt to try", (at) => { if (at) this.try(this.trials[at]); }, [...this.trials.map(({ name }, at) => [at, name]), ["", "your own"]]);
+    this.tries.value = "";
+    const tried = field("Prompt", this.tries);
+    tried.hidden = !this.trials.length;
+    this.more = make("details", { class: "attnx-details attnw-more" }, make("summary", {}, "more"),
+      make("label", { class: "attnw-forced" }, make("span", {}, "Force"), this.forced),
+      make("div", { class: "attnx-controls attnw-how" }, this.chatField, field("Tokens", this.count), field("Temperature", this.temperature), field("Seed", this.seed)));
     this.form = make("form", { class: "attnq-box", submit: (event) => this.submit(event) },
-      make("div", { class: "attnw-tries", role: "group", "aria-label": "Prompts that tell at once" }, ...tries), this.note,
-      this.text, make("label", { class: "attnw-forced" }, make("span", {}, "Force"), this.forced),
-      make("div", { class: "attnx-controls attnw-how" }, this.chatField, field("Tokens", this.count), field("Temperature", this.temperature), field("Seed", this.seed)),
-      make("button", { type: "submit", class: "attnq-go", title: "Ctrl + Enter" }, "Write"), this.size);
+      make("div", { class: "attnw-tries" }, tried), this.note, this.text,
+      make("button", { type: "submit", class: "attnq-go", title: "Ctrl + Enter" }, "Write"), this.size, this.more);
     return this.form;
   }
 
@@ -120,11 +134,12 @@ export class LiveBox {
   }
 
   /** A prompt that is offered takes the place of what was typed, and is written at once. */
-  try({ text, continuation, chat, note, word }) {
+  try(trial) {
+    const { text, continuation, chat, note, word } = trial;
     this.text.value = text;
     this.forced.value = continuation;
     this.chat.checked = chat && !this.chatField.hidden;
-    this.onInput(note, word);
+    this.onInput(note, word, trial);
     this.react.anew();
     this.write();
   }
@@ -133,9 +148,11 @@ export class LiveBox {
   placeOf(words) { return Math.max(words.findIndex((text) => this.word && text.trim() === this.word), 0); }
 
   /** Another prompt: what there is to see in it, and the word that it is about. */
-  onInput(note, word) {
+  onInput(note, word, trial = null) {
     this.note.textContent = note;
     this.word = word;
+    this.tries.value = trial ? this.trials.indexOf(trial) : "";
+    this.source = trial?.source ?? "";
     this.size.textContent = "";
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.react.measure(), 300);

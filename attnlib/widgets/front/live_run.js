@@ -12,13 +12,13 @@ const BESIDE = 6; // tokens whose measures stand beside each other
 const READINGS = {
   rollout: { name: "rollout", measure: "share", at: afterLayer },
   sinkFree: { name: "rollout, first token left out", measure: "share", at: afterLayer },
-  overNull: { name: "rollout over the null model", measure: "ratio", at: afterLayer },
+  overNull: { name: "normalized rollout", measure: "ratio", at: afterLayer },
   attention: { name: "attention", measure: "share", at: inLayer },
-  blankOut: { name: "blank-out", measure: "nats", at: () => "blank-out" },
+  blankOut: { name: "occlusion", measure: "nats", at: () => "occlusion" },
 };
 
 // Numbers that were computed here, not stored in a byte: two or three digits of each.
-const liveShare = (value) => (value >= 0.1 ? value.toFixed(2) : value >= 1e-4 ? String(Number(value.toPrecision(2))) : value > 0 ? "<0.0001" : "0");
+export const liveShare = (value) => (value >= 0.1 ? value.toFixed(2) : value >= 1e-4 ? String(Number(value.toPrecision(2))) : value > 0 ? "<0.0001" : "0");
 const liveRatio = (value) => (value ? String(Number(value.toPrecision(3))) : "0");
 const nats = (value) => value.toFixed(2).replace("-", "−");
 
@@ -28,7 +28,7 @@ export class LiveRun {
    * whether its words are the reader's; `label`: what it is called beside another.
    */
   constructor(about, prompt, ignore, more) {
-    Object.assign(this, { about, prompt, ...more, columns: prompt.ids.length, words: [], blankOuts: new Map() });
+    Object.assign(this, { about, prompt, ...more, columns: prompt.ids.length, words: [], blankOuts: new Map(), declined: new Set() }); // the words whose occlusion was stopped
     this.ignored = Uint8Array.from(prompt.texts, (text, k) => prompt.special[k] || isIgnored(text, ignore));
   }
 
@@ -40,6 +40,18 @@ export class LiveRun {
 
   get text() { return this.words.map(({ text }) => text).join(""); }
   get logp() { return this.words.reduce((all, { logp }) => all + logp, 0); }
+
+  /** The place of a part of the prompt, of its tokens the best, among all that a reading of word g ranks; null if it is not there. */
+  placeOf(part, reading, g) {
+    const { texts } = this.prompt, ends = [], last = this.columns - 1; // which predicts
+    texts.reduce((at, text, k) => (ends[k] = at + text.length), 0);
+    const from = texts.join("").indexOf(part), holds = (k) => ends[k] > from && ends[k] - texts[k].length < from + part.length;
+    if (from < 0) return null;
+    const layers = reading === "blankOut" ? 1 : this.about.layers;
+    const values = rowOf({ rows: { [g]: this.row(reading, g) }, columns: this.columns, layers }, g, -1).subarray(0, last);
+    const best = Math.max(...values.filter((_, k) => holds(k)));
+    return { place: 1 + values.reduce((above, value) => above + (value > best), 0), of: last };
+  }
 
   /** The ids of prompt and words, up to the word g. */
   idsUpTo(g) { return Int32Array.from([...this.prompt.ids, ...this.words.slice(0, g + 1).map(({ id }) => id)]); }
@@ -90,7 +102,7 @@ export class LiveRun {
    */
   beside(g, hidden) {
     const measures = { rollout: ["rollout", -1], "its last layer": ["rollout", this.about.layers - 1], attention: ["attention", -1] };
-    if (this.blankOuts.has(g)) measures["blank-out, nats"] = ["blankOut", -1];
+    if (this.blankOuts.has(g)) measures["occlusion, nats"] = ["blankOut", -1];
     const columns = Object.values(measures).map(([reading, layer]) => {
       const data = { ...this, layers: reading === "blankOut" ? 1 : this.about.layers, rows: { [g]: this.row(reading, g) } };
       return rowOf(data, g, layer, hidden);

@@ -8,7 +8,7 @@ import { dropDown, field, offer } from "./view.js";
 import { layerNumber } from "./generation_data.js";
 import "./live_switches.css";
 
-const ALL = -1, KINDS = [["off", "off"], ["even", "even"], ["push", "pushed to the chosen token"]];
+const ALL = -1, KINDS = [["off", "off"], ["even", "even"], ["push", "redirected to the chosen token"]];
 
 export class LiveSwitches {
   /** `react` holds what the owner does: change(), when there are other changes than before. */
@@ -24,7 +24,7 @@ export class LiveSwitches {
     this.resetter = smallButton(() => this.clear().changed(), "as it is");
     this.list = make("span", { class: "attnw-chips", role: "group", "aria-label": "Switches; press one to take it back" });
     this.node = make("div", { class: "attnx-controls attnw-switches", role: "group", "aria-label": "Switches" },
-      field("Layer", this.layer), field("Head", this.head), field("Its attention", this.kind), this.adder, this.blanker, this.list);
+      field("Switch: layer", this.layer), field("head", this.head), field("attention", this.kind), this.adder, this.blanker, this.list);
   }
 
   /** The model's layers and heads. */
@@ -77,7 +77,7 @@ export class LiveSwitches {
     const push = kind === "push" ? { token: this.chosen } : {}, place = `layer ${layerNumber(layer)}, ${head === ALL ? "all heads" : `head ${layerNumber(head)}`}`;
     const changes = (head === ALL ? range(this.heads) : [head]).map((each) => ({ layer, head: each, kind, ...push }));
     const same = (one) => one.changes?.[0].layer === layer && (one.head === head || one.head === ALL || head === ALL);
-    this.all = [...this.all.filter((one) => !same(one)), { head, changes, name: `${place} ${kind === "push" ? `pushed to ${this.token}` : kind}` }];
+    this.all = [...this.all.filter((one) => !same(one)), { head, changes, name: `${place} ${kind === "push" ? `redirected to ${this.token}` : kind}` }];
     this.changed();
   }
 

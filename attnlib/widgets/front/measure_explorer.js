@@ -5,9 +5,9 @@
 //
 // May be touched for: the sides, and what is said of a token and of the sources' places.
 
-import { foreign, make, visible } from "./common.js";
+import { foreign, make, ordinal, visible } from "./common.js";
 import { connect, dropDown, field, folded, offer, tableHead, tableRow, View } from "./view.js";
-import { number, ordinal, unpackScores } from "./scores_data.js";
+import { number, unpackScores } from "./scores_data.js";
 import { tintNode } from "./themes.js";
 import { lead, MOST_WORDS, pointing, tokenAt, TokenRow } from "./token_row.js";
 import "./measure_explorer.css";
@@ -36,6 +36,14 @@ class MeasureView extends View {
   build(el) {
     const { model } = this;
     this.answer = make("p", { class: "attnm-answer" });
+    this.written = model.get("written");
+    this.answered = new TokenRow("attnm");
+    const caption = make("p", { class: "attnx-caption" }, "The text that followed: choose a word to see its sources");
+    this.words = make("div", { class: "attnm-written", click: (event) => this.pickWord(tokenAt(event)),
+      keydown: (event) => this.onWordKey(event) }, caption, this.answered.text);
+    this.words.hidden = !this.written.length;
+    this.answered.write(this.written.filter(Boolean), this.written.some((word) => word.length > 1));
+    this.answered.text.setAttribute("aria-label", "Words that followed; the arrow keys move");
     this.sides = SIDES.map((name) => this.buildSide(name));
     const sides = make("div", { class: "attnm-sides", ...pointing(this), keydown: (event) => this.onKey(event) }, ...this.sides.map(({ node }) => node));
     const swatch = () => make("span", { class: "attnx-swatch", "aria-hidden": "true" });
@@ -48,7 +56,7 @@ class MeasureView extends View {
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
     this.table = make("table");
     this.details = folded("As a table: both numbers of every token", "Table of scores", this.table, () => this.fill());
-    this.mount(el, "Measure explorer", "attnx attnm", make("div", { class: "attnx-controls" }, this.buildItems("Question")), this.answer, sides, legend,
+    this.mount(el, "Measure explorer", "attnx attnm", make("div", { class: "attnx-controls" }, this.buildItems("Question")), this.words, this.answer, sides, legend,
       this.readout, this.details, this.status);
     for (const side of this.sides) offer(side.select, model.get("names").map((name) => [name, name]));
   }
@@ -65,7 +73,9 @@ class MeasureView extends View {
   unpacked(index) { return unpackScores(this.model, index); }
 
   load() {
-    const data = (this.data = this.unpacked(this.chosenItem()));
+    const index = this.chosenItem(), data = (this.data = this.unpacked(index));
+    this.itemField.hidden ||= this.written.length > 0 && this.written.every(Boolean);
+    this.answered.mark(index - this.wholes, index - this.wholes);
     data.names = data.tokens.map(visible);
     data.isSource = new Set(data.truth ?? []);
     data.isCandidate = new Set(data.candidates);
@@ -158,6 +168,20 @@ class MeasureView extends View {
   }
 
   // ---- what the reader does
+
+  /** So many questions are about no single word; they come first. */
+  get wholes() { return this.written.filter((word) => !word).length; }
+
+  pickWord(at) { if (at >= 0) this.choose({ item: at + this.wholes }); }
+
+  /** The arrow keys lead along the words. */
+  onWordKey(event) {
+    const at = tokenAt(event), place = at < 0 || foreign(event) ? null : lead(event, at, 0, 1, this.answered.nodes.length);
+    if (!place) return;
+    event.preventDefault();
+    this.pickWord(place[0]);
+    this.answered.nodes[place[0]].focus();
+  }
 
   point(token) {
     if (token === this.hover) return;

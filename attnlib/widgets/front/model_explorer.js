@@ -162,6 +162,15 @@ class ModelView extends AttentionView {
     this.markSwaps();
   }
 
+  /** The chosen head is switched off, or has its own attention again. */
+  onHeadAgain() { this.swap(this.swapOf(this.chosenHeads) === OWN ? "off" : OWN); }
+
+  buildHeads() {
+    const { caption } = this.heads, hint = "; a second click: off";
+    super.buildHeads();
+    if (!caption.textContent.endsWith(hint)) caption.append(hint);
+  }
+
   /** A head whose attention is swapped has a dashed frame among the small pictures. */
   markSwaps() {
     for (const { layer, head, button } of this.heads.all) {
@@ -239,9 +248,16 @@ class ModelView extends AttentionView {
     this.announce();
   }
 
+  /** Another text: of a sum, the row that was chosen behind the problem stays where it was from its end. */
+  onText() {
+    const { begin } = this.run, query = this.model.get("query");
+    this.load();
+    if (this.task.generates && this.run.begin !== begin && query >= begin) this.choose({ query: Math.min(query - begin + this.run.begin, this.data.rows - 1) });
+  }
+
   reactions() {
     const loadAll = () => { this.load(); this.announce(); };
-    return { ...super.reactions(), item: () => this.onModel(), text: () => this.load(), swaps: loadAll, strength: loadAll };
+    return { ...super.reactions(), item: () => this.onModel(), text: () => this.onText(), swaps: loadAll, strength: loadAll };
   }
 }
 

@@ -75,7 +75,7 @@ class Sums {
   }
 
   refuse(text) {
-    const wrong = (reason) => `${reason}. Type ${this.hint}.`, written = text.trim(), question = beforeEquals(written);
+    const wrong = (reason) => `${reason}. Type ${this.hint}.`, written = bare(text), question = beforeEquals(written);
     if (!written) return wrong("There is nothing to answer");
     const strange = strangers(written, this.characters);
     if (strange) return wrong(strange);
@@ -96,7 +96,7 @@ class Sums {
 
   /** Operator, operands and result; in whole numbers of any size. */
   parse(text) {
-    const question = beforeEquals(text.trim()), sign = question.match(/[-+*]/)[0];
+    const question = beforeEquals(bare(text)), sign = question.match(/[-+*]/)[0];
     const operands = question.split(sign).map((number) => BigInt(this.reversed ? [...number].reverse().join("") : number));
     return { sign, operands, result: operands.reduce((a, b) => (sign === "+" ? a + b : sign === "-" ? a - b : a * b)) };
   }
@@ -171,6 +171,7 @@ class Reversal {
   }
 }
 
+const bare = (text) => text.replace(/\s/g, ""); // 58 + 67 is 58+67
 const beforeEquals = (text) => text.replace(/=$/, "");
 
 /** One mask for all heads of a model, by their names. */

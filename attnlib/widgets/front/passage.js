@@ -78,7 +78,7 @@ export class Passage {
     const content = [g, layer, ...places].join();
     if (content === this.listed) return; // a finger is on an entry that must stay until it is lifted
     this.listed = content;
-    this.listCaption.textContent = isolated(`${tokenName(data, g)} draws most on`);
+    this.listCaption.textContent = isolated(`${tokenName(data, g)} is attributed most to`);
     this.list.replaceChildren(...places.map((k) => make("li", { "data-k": k },
       make("span", { class: "attng-name", title: data.keys[k] }, data.keys[k]), make("span", { class: "attng-place" }, String(k)),
       make("span", { class: "attng-bar", "aria-hidden": "true" }, make("span", { style: `width: ${(100 * values[k]) / top}%` })),

@@ -27,9 +27,13 @@ export async function save(view, kind) {
   download(kind === "svg" ? text : await raster(text, picture.attributes), name);
 }
 
+const COMPUTED = /^[=+\-@\t\r].*[(|!]/s; // a text that a spreadsheet would take for a formula
+
 /** Rows as a file. */
 async function csv(rows) {
-  const parts = [], cell = (each) => (typeof each === "string" && /[",\r\n]/.test(each) ? `"${each.replaceAll('"', '""')}"` : each);
+  const plain = (text) => (COMPUTED.test(text) ? `'${text}` : text);
+  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const parts = [], cell = (each) => (typeof each === "string" ? quoted(plain(each)) : each);
   let lines = [];
   const pack = () => { parts.push(new Blob(lines)); lines = []; };
   for (const row of rows) {

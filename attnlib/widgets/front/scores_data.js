@@ -2,7 +2,7 @@
 //
 // May be touched for: another form of what attnlib.widgets.scores stores. Nothing here is drawn.
 
-import { ends, sum } from "./common.js";
+import { ends, ordinal, sum } from "./common.js";
 import { inflateItem } from "./inflate.js";
 
 /** The item at an index: each of its scores as values [moment][place]. */
@@ -40,6 +40,5 @@ export function placed(values, at) {
   if (equal === 1) return first === 1 ? "the largest" : `${ordinal(first)} of ${values.length}`;
   return `${ordinal(first)} to ${ordinal(last)} of ${values.length}`;
 }
-export const ordinal = (place) => `${place}${{ 1: "st", 2: "nd", 3: "rd" }[place % 100 > 10 && place % 100 < 14 ? 0 : place % 10] ?? "th"}`;
 export const magnitude = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 export const largestAt = (values) => values.reduce((best, value, i) => (value > values[best] ? i : best), 0);

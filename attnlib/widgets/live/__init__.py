@@ -26,7 +26,7 @@ ENGINES = ("engine_fused.wasm", "engine.wasm")
 
 
 def parts() -> dict[str, Any]:
-    """What `LiveModel.open` takes as `parts`, to be put into a page as JSON: 45 kB.
+    """What `LiveModel.open` takes as `parts`, to be put into a page as JSON: 70 kB.
 
     Returns:
         `engines`, the compiled engine in base64, the preferred one first; `worker`, the workers' script.

@@ -23,6 +23,18 @@ export function chosen(logits, temperature, random) {
   return best;
 }
 
+/** The likeliest tokens, likeliest first: {id, share}. */
+export function likeliest(logits, count = 5) {
+  const best = [];
+  for (let id = 0; id < logits.length; id++) {
+    if (best.length === count && logits[id] <= logits[best[count - 1]]) continue;
+    const at = best.findIndex((other) => logits[id] > logits[other]);
+    best.splice(at < 0 ? best.length : at, 0, id);
+    if (best.length > count) best.pop();
+  }
+  return best.map((id) => ({ id, share: Math.exp(-surprise(logits, id)) }));
+}
+
 /** Numbers from 0 to 1, always the same ones from a seed (mulberry32, T. Ettinger, public domain). */
 export function random(seed) {
   let state = seed >>> 0;

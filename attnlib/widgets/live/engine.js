@@ -2,10 +2,12 @@
 //
 // May be touched for: what engine.c changes in its structs, whose order is that of the lists here.
 
-import { TYPES } from "./gguf.js";
+import { areNumbers, TYPES } from "./gguf.js";
 
 export const ROWS = 128; // at once
 const PANEL = 8, PAD = 8, PAGE = 65536, ROOM = 2 ** 30; // bytes for a text: the longest is what fits
+
+export const NO_NUMBER = "this model computes what is no number: a weight of it is none";
 
 export class Engine {
   /** Reads the weights of a Blob; `sizes` from llamaOf; `onProgress` is told the share that was read. */
@@ -20,6 +22,10 @@ export class Engine {
       new Uint8Array(engine.memory.buffer).set(value, weights + read);
       read += value.length;
       onProgress(read / total);
+    }
+    for (const { type, shape, offset } of Object.values(header.tensors)) {
+      const [, block, length] = TYPES[type], bytes = (shape.reduce((a, b) => a * b) / block) * length;
+      if (!areNumbers(type, new Uint8Array(engine.memory.buffer, weights + offset - header.start, bytes))) throw new Error(NO_NUMBER);
     }
     engine.settle((name) => header.tensors[name], (offset) => weights + offset - header.start);
     return engine;

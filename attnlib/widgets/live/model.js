@@ -44,15 +44,16 @@ class LiveWorker {
  *
  *     const model = await LiveModel.open(file, { parts, onProgress, signal });
  *     const { ids, texts, special } = await model.encode("The sky is", { chat: true });
- *     for await (const { id, text, logp, n, rollout, sinkFree, attention } of model.write(ids, { newTokens: 20 })) ...
+ *     for await (const { id, text, logp, likely, n, rollout, sinkFree, attention } of model.write(ids, { newTokens: 20 })) ...
  *     const nats = await model.blankOut([...ids, id], ids.length, { onProgress, signal });
  */
 export class LiveModel {
   /**
-   * From a Blob or ArrayBuffer of a GGUF file; `parts` is what attnlib.widgets.live.parts() gives. `onProgress` is told
-   * the share that was read. An Error says in a line what is wrong with the file, or what this browser lacks.
+   * From a Blob or ArrayBuffer of a GGUF file; `parts` is what attnlib.widgets.live.parts() gives; `sha256` of the one
+   * file that may be taken, or "". `onProgress` is told the share that was read. An Error says in a line what is wrong
+   * with the file, or what this browser lacks.
    */
-  static async open(source, { parts, onProgress = null, signal = null }) {
+  static async open(source, { parts, sha256 = "", onProgress = null, signal = null }) {
     const model = new LiveModel();
     model.blob = source instanceof Blob ? source : new Blob([source]);
     model.parts = parts;
@@ -62,7 +63,7 @@ export class LiveModel {
     signal?.addEventListener("abort", stop);
     try {
       signal?.throwIfAborted();
-      await model.helper(0, onProgress);
+      await model.helper(0, { sha256, onProgress });
       signal?.throwIfAborted();
     } catch (error) {
       model.close();
@@ -73,10 +74,10 @@ export class LiveModel {
     return model;
   }
   /** Worker 0, which writes; or 1, which is begun when it is first needed. */
-  helper(number, onProgress = null) {
+  helper(number, { sha256 = "", onProgress = null } = {}) {
     if (!this.workers[number]) {
       const worker = new LiveWorker(this.parts.worker), engines = this.parts.engines.map((text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)));
-      this.workers[number] = { worker, ready: worker.ask("open", { blob: this.blob, engines }, onProgress).then((about) => { this.about ??= about; return worker; }) };
+      this.workers[number] = { worker, ready: worker.ask("open", { blob: this.blob, engines, sha256 }, onProgress).then((about) => { this.about ??= about; return worker; }) };
     }
     return this.workers[number].ready;
   }
@@ -100,7 +101,8 @@ export class LiveModel {
   /**
    * The words that the model writes after `ids`, as they are made, up to `newTokens` or the end of its text; or the
    * `forced` ones. Each has its rows over the n tokens before it: `rollout` and `sinkFree` [layer][n], `attention`
-   * [layer][head][n], and `logp`, how likely it was, in nats. To stop: break, or abort the signal. Another text ends
+   * [layer][head][n], `logp`, how likely it was, in nats, and
+   * `likely`, the likeliest tokens in its place, {id, text, share}. To stop: break, or abort the signal. Another text ends
    * this one.
    */
   async *write(ids, { newTokens = 20, temperature = 0, seed = 0, forced = null, changes = [], blanked = [], signal = null, onProgress = null } = {}) {
@@ -123,7 +125,7 @@ export class LiveModel {
         const word = await this.ask("word", { forced: forced?.[i] });
         mine();
         yield word;
-        if (!forced && word.id === this.about.end) return;
+        if (!forced && this.about.ends.includes(word.id)) return;
       }
     } finally {
       if (turn === this.turn) this.writing = false;

@@ -15,26 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnlib.models.causal import NO_NUMBER
+from attnlib.models.gguf import END_TOKENS
+from attnlib.models.greedy import end_tokens
 from attnlib.models.pretrained import DEFAULT, gguf_of_default, load_language_model
 from attnlib.places import expanded
-
-TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
-"""How weights may be stored in a file that a page computes."""
-
-SPLITTINGS = {
-    "gpt-2": [{"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}],
-    "smollm": [
-        {"type": "Digits", "individual_digits": True},
-        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
-    ],
-}
-"""How a page splits text before it merges bytes: what GGUF calls it, and the steps of `tokenizers`."""
+from attnlib.widgets.live.checking import MOST, SPLITTINGS, check
 
 LICENCE = "Apache License 2.0 (apache.org/licenses/LICENSE-2.0), by Hugging Face; weights rounded to 4 bits"
 """Of the book's language model: goes with every copy of it."""
-
-MOST = 330_000_000
-"""Bytes of the largest file that goes into a page: 150 million weights of 16 bits, and a little more."""
 
 _NORMAL, _CONTROL, _GIVEN, _UNUSED = 1, 3, 4, 5
 """GGUF's kinds of tokens."""
@@ -61,49 +50,6 @@ def model_file(name: str, folder: Path) -> tuple[Path, str]:
         path = folder / "model.gguf"
         pack(*load_language_model(name, device="cpu"), path)
     return path, check(path)
-
-
-def check(path: Path) -> str:
-    """Refuse a GGUF file that a page cannot compute.
-
-    Returns:
-        The licence that the file names.
-
-    Raises:
-        ValueError: it is none, is damaged, holds another kind of model, of tokenizer or of weights, or is too
-            large, with what is allowed.
-    """
-    from gguf import GGUFReader
-
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    if path.stat().st_size > MOST:
-        raise ValueError(
-            f"{path.name} has {path.stat().st_size / 1e6:.0f} MB; a page can hold {MOST / 1e6:.0f} MB, about "
-            "150 million weights of 16 bits. Take a smaller model, or weights of 4 or 8 bits"
-        )
-    try:
-        reader = GGUFReader(path)
-        stored = {tensor.tensor_type.name for tensor in reader.tensors}
-        given = {key: field.contents() for key, field in reader.fields.items() if "tokens" not in key}
-    except Exception as error:  # the reader raises what numpy raises
-        raise ValueError(f"{path.name} is no whole GGUF file ({type(error).__name__}: {error})") from error
-    if (kind := given.get("general.architecture")) != "llama":
-        raise ValueError(
-            f"{path.name} holds a model of the architecture {kind}; a page computes those of Llama's shape"
-        )
-    if unknown := sorted(stored - {*TYPES}):
-        raise ValueError(
-            f"{path.name} stores weights as {', '.join(unknown)}; a page reads {', '.join(TYPES)}. Take a "
-            "file quantised so"
-        )
-    tokenizer, splitting = given.get("tokenizer.ggml.model"), given.get("tokenizer.ggml.pre")
-    if tokenizer != "gpt2" or splitting not in SPLITTINGS:
-        raise ValueError(
-            f"{path.name} has the tokenizer {tokenizer!r} with the splitting {splitting!r}; a page reads "
-            f"'gpt2' with {' or '.join(map(repr, SPLITTINGS))}"
-        )
-    return given.get("general.license") or "see where the model is from"
 
 
 def pack(model: Any, tokenizer: Any, path: Path) -> None:
@@ -141,10 +87,11 @@ def pack(model: Any, tokenizer: Any, path: Path) -> None:
     writer.add_token_list(vocabulary)
     writer.add_token_types([TokenType(kind) for kind in kinds])
     writer.add_token_merges(merges)
-    end = getattr(model.generation_config, "eos_token_id", None) or tokenizer.eos_token_id
-    for add, token in ((writer.add_eos_token_id, end), (writer.add_bos_token_id, tokenizer.bos_token_id)):
-        if token is not None:
-            add(token[0] if isinstance(token, list) else token)
+    if ends := end_tokens(model, tokenizer):
+        writer.add_eos_token_id(ends[0])
+        writer.add_array(END_TOKENS, ends)
+    if tokenizer.bos_token_id is not None:
+        writer.add_bos_token_id(tokenizer.bos_token_id)
     writer.add_add_bos_token(_begins(tokenizer))
     if _is_chatml(tokenizer):
         writer.add_chat_template(tokenizer.chat_template)
@@ -179,6 +126,9 @@ def _checked(model: Any) -> Any:
             f"this model has {size / 2e6:.0f} million weights; a page can hold about 150 million. Take a "
             "smaller one, or a GGUF file with weights of 4 or 8 bits"
         )
+    with torch.no_grad():
+        if not model(torch.arange(2)[None] % config.vocab_size).logits.isfinite().all():
+            raise ValueError(f"this {type(model).__name__} {NO_NUMBER}")
     return config
 
 

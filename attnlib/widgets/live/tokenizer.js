@@ -4,32 +4,45 @@
 
 const GPT2 = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 const DIGIT = /(\p{N})/u;
-const CONTROL = 3, GIVEN = 4; // GGUF's kinds of tokens that are no text, and of those that are found whole in a text
-const NEIGHBOURS = 8; // so many tokens before one decide how it is decoded: as attnlib's `pieces`
+const CONTROL = 3, GIVEN = 4, UNUSED = 5; // GGUF's kinds of tokens that are no text, that are found whole in a text, that are never written
+const UNFINISHED = "\ufffd"; // what decoders write for bytes that are no whole character
 const CHATML = /<\|im_start\|>system\n([^<]*)<\|im_end\|>/;
 
 export class Tokenizer {
-  /** From a file's metadata; an Error in a line for what this page cannot read. */
-  constructor(meta) {
-    const of = (name) => meta[`tokenizer.ggml.${name}`], pre = of("pre") ?? "none";
-    if (of("model") !== "gpt2" || !["smollm", "gpt-2"].includes(pre) || !of("merges") || !of("token_type")) {
+  /** From a file's metadata, for a model of so many tokens; an Error in a line for what this page cannot read. */
+  constructor(meta, vocabulary) {
+    const of = (name) => meta[`tokenizer.ggml.${name}`], pre = of("pre") ?? "none", isId = (id) => Number.isInteger(id) && id >= 0 && id < vocabulary;
+    const list = (name, type, length) => {
+      const found = of(name);
+      if (!Array.isArray(found) || found.length !== (length ?? found.length) || !found.every((each) => typeof each === type)) {
+        throw new Error(`this model file is damaged: its tokenizer's ${name} should be a list${length ? ` of ${length}, one for each token` : ""}; it is not`);
+      }
+      return found;
+    };
+    if (of("model") !== "gpt2" || !["smollm", "gpt-2"].includes(pre)) {
       throw new Error(`this model's tokenizer is "${of("model")}" with the splitting "${pre}"; this page reads "gpt2" with "smollm" or "gpt-2"`);
     }
-    this.tokens = of("tokens");
-    this.kinds = of("token_type");
-    this.end = of("eos_token_id") ?? -1;
+    this.tokens = list("tokens", "string", vocabulary);
+    this.kinds = list("token_type", "number", vocabulary);
+    const named = meta["attnlib.end_token_ids"] ?? []; // all of them, in files that attnlib wrote; elsewhere, of a text, a turn, a message
+    this.ends = [of("eos_token_id"), of("eot_token_id"), of("eom_token_id"), ...(Array.isArray(named) ? named : [])].filter(isId);
     this.first = of("add_bos_token") ? [of("bos_token_id")] : [];
+    if (!this.first.every(isId)) throw new Error("this model file is damaged: it puts a token before every text that its vocabulary does not have");
     this.digits = pre === "smollm";
     this.ids = new Map(this.tokens.map((token, id) => [token, id]));
-    this.ranks = new Map(of("merges").map((merge, rank) => [merge, rank]));
-    const whole = this.tokens.filter((_, id) => this.kinds[id] === CONTROL || this.kinds[id] === GIVEN).sort((a, b) => b.length - a.length);
+    this.ranks = new Map(list("merges", "string").map((merge, rank) => [merge, rank]));
+    for (const merge of this.ranks.keys()) {
+      const [left, right, ...more] = merge.split(" ");
+      if (more.length || ![left, right, left + right].every((token) => this.ids.has(token))) throw new Error(`this model file is damaged: it merges tokens that its vocabulary does not have (${merge.slice(0, 40)})`);
+    }
+    const whole = this.tokens.filter((token, id) => token && (this.kinds[id] === CONTROL || this.kinds[id] === GIVEN)).sort((a, b) => b.length - a.length);
     this.whole = new Set(whole);
     this.around = whole.length ? RegExp(`(${whole.map((token) => token.replace(/[^\p{L}\p{N}\s]/gu, "\\$&")).join("|")})`) : /(?!)/;
     const shown = (b) => (b > 32 && b < 127) || (b > 160 && b !== 173);
     let next = 256; // bytes without a letter of their own have those behind the 256th, in order
     this.letters = Array.from({ length: 256 }, (_, b) => String.fromCharCode(shown(b) ? b : next++));
     this.bytes = new Map(this.letters.map((letter, b) => [letter, b]));
-    const template = (meta["tokenizer.chat_template"] ?? "").replaceAll("\\n", "\n");
+    const template = String(meta["tokenizer.chat_template"] ?? "").replaceAll("\\n", "\n");
     this.chat = template.includes("<|im_start|>assistant") && this.whole.has("<|im_start|>");
     this.system = CHATML.exec(template)?.[0];
     this.known = new Map();
@@ -47,7 +60,9 @@ export class Tokenizer {
   word(word) {
     if (!this.known.has(word)) {
       const letters = Array.from(new TextEncoder().encode(word), (byte) => this.letters[byte]);
-      this.known.set(word, this.merged(letters).map((token) => this.ids.get(token)));
+      const found = this.merged(letters).map((token) => this.ids.get(token));
+      if (found.includes(undefined)) throw new Error(`this model has no tokens for "${word}"`);
+      this.known.set(word, found);
     }
     return this.known.get(word);
   }
@@ -66,22 +81,41 @@ export class Tokenizer {
       parts = fewer;
     }
   }
-  decode(ids) {
-    const bytes = Array.from(ids).flatMap((id) => {
-      const token = this.tokens[id];
-      return this.whole.has(token) ? [...new TextEncoder().encode(token)] : Array.from(token, (letter) => this.bytes.get(letter));
-    });
-    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
+  /** The bytes that a token writes. */
+  written(id) {
+    const token = this.tokens[id], plain = !this.whole.has(token) && Array.from(token, (letter) => this.bytes.get(letter));
+    if (this.kinds[id] === UNUSED) return [];
+    return plain && !plain.includes(undefined) ? plain : [...new TextEncoder().encode(token)];
   }
-  /** What each token from `from` on adds to the text; of a character spread over several, the last shows it. */
+  /** What each token from `from` on adds to the text; of a character spread over several, the last shows it: as attnlib's `pieces`. */
   texts(ids, from = 0) {
-    return Array.from(ids).slice(from).map((_, at) => {
-      const i = from + at, start = Math.max(i - NEIGHBOURS, 0), before = Array.from(this.decode(ids.slice(start, i))), text = Array.from(this.decode(ids.slice(start, i + 1)));
-      const same = before.findIndex((letter, k) => letter !== text[k]);
-      return text.slice(same < 0 ? before.length : same).join("");
-    });
+    const bytes = Array.from(ids, (id) => this.written(id)), found = [], begins = (i) => bytes[i].length && bytes[i][0] >> 6 !== 2; // a character
+    let start = from;
+    while (start > 0 && !begins(start)) start--;
+    for (let stop = start; start < ids.length; start = stop) {
+      do stop++; while (stop < ids.length && !begins(stop));
+      found.push(...pieces(bytes.slice(start, stop)));
+    }
+    return found.slice(found.length - ids.length + from);
   }
   special(ids) {
     return Array.from(ids, (id) => this.kinds[id] === CONTROL);
   }
+}
+
+const decoded = (bytes) => Array.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes.flat())));
+const shared = (one, other) => { const at = one.findIndex((letter, k) => letter !== other[k]); return at < 0 ? one.length : at; };
+
+/** What each of some tokens, as bytes, adds to their text. */
+function pieces(tokens) {
+  const read = tokens.map((_, i) => decoded(tokens.slice(0, i + 1))), whole = read.at(-1);
+  const places = read.map((now, i) => {
+    const first = i ? shared(read[i - 1], whole) : 0, stop = shared(now, whole);
+    if (stop < now.length) return [first, stop + 1]; // what is unfinished is the character there
+    return [first - Number(first === stop && now.at(-1) === UNFINISHED), stop];
+  });
+  return places.map(([first, stop], i) => {
+    const after = places[i + 1]?.[0] ?? stop;
+    return whole.slice(first, Math.min(stop, after)).join("") + (stop > after ? UNFINISHED : "");
+  });
 }

@@ -5,9 +5,10 @@
 // May be touched for: another question that a page may ask.
 
 import { readHeader, llamaOf } from "./gguf.js";
+import { sha256Of } from "./checksum.js";
 import { Tokenizer } from "./tokenizer.js";
-import { Engine, ROWS } from "./engine.js";
-import { chosen, random, surprise } from "./choosing.js";
+import { Engine, NO_NUMBER, ROWS } from "./engine.js";
+import { chosen, likeliest, random, surprise } from "./choosing.js";
 
 const TRIAL = 32, TASK = 256; // rows: to know this machine's speed; of a blank-out at once, as model.js asks
 const KEPT = 2 ** 27, FURTHER = 24; // bytes of what a blank-out keeps for words further on; how many of these
@@ -19,6 +20,11 @@ function read(rows, asked) {
   engine.read(rows, asked);
   if (rows.length >= TRIAL) told.rate = (1000 * rows.length) / (performance.now() - start);
 }
+function scores() {
+  const logits = engine.scores();
+  if (!logits.every(Number.isFinite)) throw new Error(NO_NUMBER);
+  return logits;
+}
 function checked(ids, more) {
   const { longest, sizes } = engine;
   if (!ids.length) throw new Error("the prompt is empty");
@@ -28,15 +34,19 @@ function checked(ids, more) {
 }
 
 const answers = {
-  async open({ blob, engines, id }) {
+  async open({ blob, engines, sha256, id }) {
     const header = await readHeader(blob), sizes = llamaOf(header, blob.size), wasm = engines.find((bytes) => WebAssembly.validate(bytes));
     if (!wasm) throw new Error("this browser cannot run the engine: it has no WebAssembly with SIMD (Chrome 91, Firefox 89 and Safari 16.4 have)");
-    tokenizer = new Tokenizer(header.meta);
-    engine = await Engine.load(wasm, blob, header, sizes, (share) => postMessage({ id, progress: share }));
+    tokenizer = new Tokenizer(header.meta, sizes.vocabulary);
+    const load = Engine.load(wasm, blob, header, sizes, (share) => postMessage({ id, progress: share }));
+    const [loaded, found] = await Promise.all([load, sha256 && sha256Of(blob)]);
+    if (found !== sha256) throw new Error(`this is not the file that the page was made for: its SHA-256 is ${found.slice(0, 12)}… and not ${sha256.slice(0, 12)}…. It is damaged, or another model`);
+    engine = loaded;
     engine.begin(TRIAL, false);
-    for (let i = 0; i < 2; i++) read(Array.from({ length: TRIAL }, (_, p) => [0, p, p, 0, 0])); // the second time is measured
+    for (let i = 0; i < 2; i++) read(Array.from({ length: TRIAL }, (_, p) => [0, p % engine.longest, p, 0, 0])); // the second time is measured
+    scores();
     const { layers, heads, keyHeads, context, vocabulary, name } = sizes;
-    return { name, layers, heads, keyHeads, context, vocabulary, longest: engine.longest, bytes: blob.size, chat: tokenizer.chat, end: tokenizer.end };
+    return { name, layers, heads, keyHeads, context, vocabulary, longest: engine.longest, bytes: blob.size, chat: tokenizer.chat, ends: tokenizer.ends };
   },
   encode({ words, chat }) {
     const ids = tokenizer.encode(words, chat);
@@ -67,12 +77,13 @@ const answers = {
   word({ forced }) {
     const { ids, places } = text, n = ids.length;
     while (text.read < places.length) answers.read();
-    const logits = engine.scores(), id = forced ?? chosen(logits, text.temperature, text.random), logp = -surprise(logits, id);
+    const logits = scores(), id = forced ?? chosen(logits, text.temperature, text.random), logp = -surprise(logits, id);
+    const likely = likeliest(logits).map((each) => ({ ...each, text: tokenizer.texts([...ids, each.id], n)[0] }));
     const rows = engine.rows(places.length);
     for (const name of Object.keys(rows)) rows[name] = spread(rows[name], places, n);
     ids.push(id);
     places.push(n);
-    return { id, text: tokenizer.texts(ids, n)[0], logp, n, ...rows };
+    return { id, text: tokenizer.texts(ids, n)[0], logp, n, likely, ...rows };
   },
 
   // how much less likely the token at a place is with each of some tokens left out, of the first of them that are a
@@ -89,7 +100,7 @@ const answers = {
       read(some.map((id, r) => [id, p + r, p + r, 0, 0]));
     }
     if (at > text.ids.length) text.ids = given;
-    const whole = surprise(engine.scores(), target), rows = [], found = [];
+    const whole = surprise(scores(), target), rows = [], found = [];
     let loose = text.loose;
     for (const gap of gaps) {
       let variant = text.without.get(gap) ?? { start: text.next, read: gap + 1 };
@@ -109,7 +120,7 @@ const answers = {
       const some = rows.slice(i, i + ROWS), ends = some.flatMap(([, position], r) => (position === at - 1 ? [r] : []));
       read(some, ends);
       if (!ends.length) continue;
-      const logits = engine.scores(), each = logits.length / ends.length;
+      const logits = scores(), each = logits.length / ends.length;
       ends.forEach((_, e) => found.push(surprise(logits.subarray(e * each, (e + 1) * each), target) - whole));
     }
     return found;
@@ -122,11 +133,18 @@ function spread(values, places, n) {
   return all;
 }
 
+/** What went wrong, in words: what was not foreseen, too. */
+function sentence(error, kind) {
+  if (error?.constructor === Error || error instanceof DOMException) return error.message;
+  const what = kind === "open" ? "this model file is damaged, or of a kind that this page does not know" : "the engine stopped: load the model again";
+  return `${what} (${String(error).replaceAll("\n", " ")})`;
+}
+
 self.onmessage = async ({ data }) => {
   try {
     const value = await answers[data.kind](data);
     postMessage({ id: data.id, value, rate: told.rate });
   } catch (error) {
-    postMessage({ id: data.id, error: error.message ?? String(error) });
+    postMessage({ id: data.id, error: sentence(error, data.kind) });
   }
 };

@@ -2,106 +2,242 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
-from attnlib.stats import Estimate
 from book.chapters.classification.recorded import (
     CHANCE,
     FIRST,
     PREDICTED,
+    of_one_model,
     over_models,
-    which_comes_first,
+    rises,
 )
-from book.chapters.findings.finding import Answer, Claim, Outcome, crux, one, percent, shown_in, some
-from book.chapters.records import counted, paper_verdicts
+from book.chapters.findings.finding import (
+    Answer,
+    Claim,
+    NotRunError,
+    Outcome,
+    each_of,
+    number,
+    one,
+    percent,
+    there,
+)
+from book.chapters.findings.rules import beside, every, within
+from book.chapters.records import paper_figures
 
 TABLE = "Approximating How Single Head Attention Learns Table 1"
 
-PREDICTS = "What a model that cannot attend finds relevant predicts where attention goes"
+MARGIN = 0.05
+"""So near to the authors' share a number has to be to be as large."""
+
+SHARE = 0.9
+"""Of the agreement that relevance learned with attention has: so much says "nearly as well"."""
+
+SINGLE_WORDS, WITH_ATTENTION = "A(beta_px, beta_uf)", "A(alpha, beta)"
 
 
-def relevance_predicts(table: str, units: str) -> Answer:
+def predicts_attention(units: str, learned: float = 0.0) -> Answer:
     """The rule for classification, or for translation.
 
     Args:
-        table: of the paper's figures.
         units: what the shares are of.
+        learned: so accurate models have to be, at least, for their attention to mean anything.
     """
 
     def answer(rows: pd.DataFrame) -> Outcome:
-        """By the chapter's verdicts: above chance, and against the authors' figure where there is one.
-
-        Intervals are over models that differ by their seed. The claim holds if on all data sets it is above
-        chance and not below the authors' figure, in part if it is above chance on some; else it is not
-        settled.
-        """
-        rows = over_models(rows)
-        verdicts = some(paper_verdicts(rows, table, PREDICTED, CHANCE))
-        above, lower = (verdicts["verdict"].str.contains(word) for word in ("above chance", "lower than"))
-        verdict = shown_in(above)
-        if verdict == "holds" and lower.any():
-            verdict = "in part"
-        shares, chance = (rows[rows["metric"] == name] for name in (PREDICTED, CHANCE))
-        least = one(shares.nsmallest(1, "value"))
-        by_chance = one(chance, task=least.task)
-        compared = [row for row in verdicts.itertuples() if row.original != "not found"]
-        theirs = "; ".join(
-            f"{row.task} {percent(one(shares, task=row.task))}, the authors {float(str(row.original)):.0f} %"
-            for row in compared
-        )
+        """The agreement of attention with the uniform model's relevance, over models, against chance."""
+        rows = that_learned(rows, learned)
+        cases = every(_against_chance(over_models(rows), PREDICTED), "chance")
+        least = cases.least
         return Outcome(
-            verdict,
-            f"The most attended word is in its top 5 % in {_range(shares)} of the {units} of {len(shares)} "
-            f"data sets, by chance in {_range(chance)}; more than by chance is shown in {above.sum()} of "
-            f"them. {theirs} (intervals over n = {counted(shares['n'])} models).",
-            crux=crux(f"{units} in {least.task}, the fewest, against chance", least, by_chance.value),
+            cases.verdict,
+            f"Shown in {cases.shown} of {cases.n} data sets (chance {_range(over_models(rows), CHANCE)}). "
+            f"Lowest, {least.task}",
+            number(least, "models", least.chance, unit="%"),
+            more=f"Over all sets it is so in {_range(over_models(rows), PREDICTED)} of the {units}.",
+        )
+
+    return answer
+
+
+def is_as_large_as_published(task: str, table: str = TABLE) -> Answer:
+    """The rule for a data set of which there is the authors' number."""
+
+    def answer(rows: pd.DataFrame) -> Outcome:
+        """The same agreement, over models, against the authors' number."""
+        found, theirs = one(over_models(rows), task=task, metric=PREDICTED), published(task, PREDICTED, table)
+        return Outcome(
+            within(found, theirs, MARGIN),
+            f"Agreement, where the authors report {100 * theirs:.0f} %",
+            number(found, "models", theirs - MARGIN, unit="%"),
+            beside(found, theirs),
+            paper=f"{100 * theirs:.0f} %",
+        )
+
+    return answer
+
+
+def predicts_nearly_as_well(rows: pd.DataFrame) -> Outcome:
+    """The same agreement, against so much of that with the relevance of a model that attends.
+
+    Both are of one model of each set, over its documents; their intervals add as if they were independent.
+    """
+    rows = of_one_model(rows)
+    ours, ceiling = (
+        there(rows[rows["metric"].eq(name)]).set_index("task") for name in (PREDICTED, WITH_ATTENTION)
+    )
+    both = ours.reset_index().merge(
+        ceiling[["value", "low", "high"]].add_suffix("_ceiling").reset_index(), on="task"
+    )
+    cases = every(difference(both, "_ceiling", SHARE), seeds=False)
+    least = cases.least
+    return Outcome(
+        cases.verdict,
+        f"Shown in {cases.shown} of {cases.n} data sets. Agreement on the lowest, {least.task}, beside "
+        f"{100 * least.other:.0f} %",
+        number(one(ours.reset_index(), task=least.task), "documents", SHARE * least.other, unit="%"),
+    )
+
+
+def single_words_predict_relevance(units: str, learned: float = 0.0) -> Answer:
+    """The rule for classification, or for translation: see `predicts_attention`."""
+
+    def answer(rows: pd.DataFrame) -> Outcome:
+        """The agreement of what single words tell with the uniform model's relevance, of one model a set."""
+        rows = of_one_model(that_learned(rows, learned))
+        cases = every(_against_chance(rows, SINGLE_WORDS), "chance", seeds=False)
+        least = cases.least
+        told = rows[rows["metric"].eq(SINGLE_WORDS)]
+        compared = [
+            f"{row.task} {percent(row)}, the authors {100 * theirs:.0f} %"
+            for row in each_of(told)
+            if (theirs := published(str(row.task), SINGLE_WORDS)) == theirs
+        ]
+        return Outcome(
+            cases.verdict,
+            f"Shown in {cases.shown} of {cases.n} data sets (chance {_range(rows, CHANCE)}). Lowest, "
+            f"{least.task}",
+            number(least, units, least.chance, unit="%"),
+            more="; ".join([*compared, "Agreement by itself has no direction."]),
         )
 
     return answer
 
 
 def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
-    """A data set shows it if relevance is ahead after `FIRST` steps, and has half of its rise sooner.
+    """How much more the model's own relevance has risen than its attention, since before training.
 
-    Compared are the agreements of the model's own relevance with the even model's, and of its attention with
-    that. Two curves that end at different heights can be apart at every step, so that being ahead does not
-    tell what came first. Intervals are over documents of one model; which checkpoint is the earlier has none.
-    The claim holds if all data sets show it, in part if some do; else it is not settled.
+    Both by their agreement with the uniform model's relevance. Of one model of each set, over its documents;
+    its four shares are taken as independent.
     """
-    both = some(which_comes_first(rows))
-    shown = both["ahead"] & both["sooner"]
-    least = one(both.loc[[(both["value"] - both["value_attention"]).idxmin()]])
-    imdb = one(both, task="IMDB")
-    looked = Estimate(*(getattr(imdb, f"{name}_attention") for name in Estimate._fields))
-    named = f" ({', '.join(both.loc[shown, 'task'])})" if shown.any() else ""
+    cases = every(there(rises(rows)), seeds=False)
+    least = cases.least
     return Outcome(
-        shown_in(shown),
-        f"After {FIRST} steps relevance is ahead of attention on {both['ahead'].sum()} of {len(both)} data "
-        f"sets, one model each, and on {shown.sum()} of these{named} it has half of its own rise at an "
-        "earlier checkpoint, which has no interval.",
-        f"On IMDB it then agrees with the relevance under even attention in {percent(imdb)} of the "
-        f"documents, attention in {percent(looked)}, n = {imdb.n:,}. Ahead: the intervals do not touch.",
-        crux(f"relevance in {least.task}, against attention", least, least.value_attention),
+        cases.verdict,
+        f"Shown in {cases.shown} of {cases.n} data sets. Difference of rises, lowest on {least.task}",
+        number(least, "documents", 0, unit="points", signed=True),
     )
 
 
-def _range(rows: pd.DataFrame) -> str:
-    return f"{100 * some(rows)['value'].min():.0f} to {100 * rows['value'].max():.0f} %"
+def that_learned(rows: pd.DataFrame, least: float) -> pd.DataFrame:
+    """Rows of data sets whose models get so large a share right, at their best checkpoint.
+
+    Raises:
+        NotRunError: none does.
+    """
+    right = rows[rows["metric"].eq("xi*") & rows["interval"].ne("seeds") & rows["measure"].eq("top match")]
+    right = right[right["split"].eq("test") & right["checkpoints"].eq("held out")]
+    if "accuracy" in right:
+        right = right[right["accuracy"].eq("tokens")]
+    tasks = right.loc[right["value"] >= least, "task"] if least else rows["task"]
+    if not rows["task"].isin(tasks).any():
+        raise NotRunError(f"No models get {100 * least:.0f} % right")
+    return rows[rows["task"].isin(tasks)]
 
 
-CLAIMS = (
-    Claim(
-        "snell2021approximating",
-        f"{PREDICTS}, in classification.",
-        "classification_dynamics",
-        "Paper vs here",
-        relevance_predicts(TABLE, "documents"),
-    ),
-    Claim(
-        "snell2021approximating",
-        "Models learn what words say first, and then where to look.",
-        "classification_dynamics",
-        "Which comes first",
-        relevance_comes_first,
-    ),
+def published(task: str, metric: str, table: str = TABLE) -> float:
+    """The authors' share; NaN where there is none."""
+    figures = paper_figures().query("table == @table").set_index("task")["value"]
+    return float(figures.get(f"{task}: {metric}", np.nan)) / 100
+
+
+def difference(both: pd.DataFrame, other: str, times: float = 1.0) -> pd.DataFrame:
+    """A number less so many times another of the same case, with the interval of independent ones.
+
+    Source:
+        Zou and Donner 2008, *Construction of confidence limits about effect measures*.
+    """
+    value, low, high = (times * both[f"{name}{other}"] for name in ("value", "low", "high"))
+    return both.assign(
+        other=both[f"value{other}"],
+        value=both["value"] - value,
+        low=both["value"] - value - np.hypot(both["value"] - both["low"], high - value),
+        high=both["value"] - value + np.hypot(both["high"] - both["value"], value - low),
+    )
+
+
+def _against_chance(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows of an agreement with its chance level, whose own interval is negligible."""
+    chance = rows[rows["metric"].eq(CHANCE)].set_index("task")["value"]
+    found = there(rows[rows["metric"].eq(metric)])
+    return found.assign(chance=found["task"].map(chance))
+
+
+def _range(rows: pd.DataFrame, metric: str) -> str:
+    values: Any = 100 * rows.loc[rows["metric"].eq(metric), "value"]
+    return f"{values.min():.0f} to {values.max():.0f} %"
+
+
+PAPER, FIRSTS = "Paper vs ours", "Which is learned first?"
+PREDICTS, SINGLE = "Does KTIW predict attention?", "Do single words suffice for KTIW?"
+
+CLAIMS = tuple(
+    Claim("snell2021approximating", name, words, "classification_dynamics", section, rule, answer)
+    for name, words, section, rule, answer in (
+        (
+            "relevance, classification",
+            "The words that a model with uniform attention finds relevant are those that a classifier "
+            "attends to.",
+            PREDICTS,
+            "In every data set, over models, the most attended word is among the 5 % most relevant more "
+            "often than by chance.",
+            predicts_attention("documents"),
+        ),
+        (
+            "relevance, IMDB",
+            "On IMDB reviews, relevance under uniform attention predicts attention as often as published.",
+            PAPER,
+            "The interval over models lies within 5 points of the authors' share.",
+            is_as_large_as_published("IMDB"),
+        ),
+        (
+            "relevance, uniform attention",
+            "Relevance under uniform attention predicts attention nearly as well as relevance learned with "
+            "attention.",
+            PREDICTS,
+            f"In every data set the first agrees with attention in more than {100 * SHARE:.0f} % of what "
+            "the second does.",
+            predicts_nearly_as_well,
+        ),
+        (
+            "single words, classification",
+            "What single words tell, without any context, predicts what a classifier finds relevant.",
+            SINGLE,
+            "In every data set, the most telling word is among the 5 % most relevant more often than by "
+            "chance.",
+            single_words_predict_relevance("documents"),
+        ),
+        (
+            "what first, then where",
+            "Early in training, relevance rises more than attention does, in every data set.",
+            FIRSTS,
+            "In one model of every set, agreement with the uniform model's relevance rises more by step "
+            f"{FIRST}, since step 0.",
+            relevance_comes_first,
+        ),
+    )
 )

@@ -31,7 +31,7 @@ class DynamicsRun(Run):
     """A classifier.
 
     Attributes:
-        uniform: whether its attention is forced to stay even.
+        uniform: whether its attention is held uniform.
     """
 
     uniform: bool

@@ -102,7 +102,7 @@ def largest_by_kind(
 
     Returns:
         Columns `score`, `kind`, `value`, `low`, `high` and `n`: shares of documents, with 95 % intervals by
-        drawing documents again; last the score "any token", drawn blindly.
+        drawing documents again; last the score "any token", a token drawn at random.
     """
     one_hot = (kinds[:, None] == np.arange(len(names))).astype(np.float64)
     shares = {name: one_hot[first_largest(score)] for name, score in scores.items()}

@@ -3,126 +3,196 @@
 from __future__ import annotations
 
 import pandas as pd
+from statsmodels.stats.proportion import confint_proportions_2indep
 
-from book.chapters.findings.finding import Claim, Outcome, crux, number, one, points
+from book.chapters.copying.head_results import AT_SIZE, SECOND, SIZE, of_bases
+from book.chapters.findings.finding import Claim, Outcome, each_of, fraction, number, one, there
+from book.chapters.findings.rules import above, every, within
+from book.chapters.records import paper_figures
 
 STUDY_SIZE = "length 40; 20 seeds; hidden 256"
 """Of the settings of copying, the study's own."""
 
 LONGER = "length 40; 10 seeds; hidden 256"
-"""The same, trained on."""
+"""The same, trained on: ten of the same seeds, which are not counted twice."""
 
 PAGE_SIZE = "length 20; 10 seeds; hidden 64, batch 32, learning rate 0.003"
 """The chapter's own."""
 
-HEADS_SIZE = "hidden 256, batch 128; learning rate 0.001; base 0"
-"""Of the settings of heads, the study's own, with the base of which most were drawn."""
+HARD, EASY = "permutations of 40", "40 of 60"
+
+TABLE = "Sequence copying, seeds that learn within 200 steps"
+"""What `paper_figures` calls the study's figure."""
+
+SOON, LATE = 200, 400
+"""Steps: of the study, and of models that were trained on."""
 
 CHANCE = 0.5
-"""The hint of a look that tells nothing."""
+"""The KTIW signal by chance."""
+
+MARGIN = 0.05
+"""So near to chance a signal counts as none."""
+
+HALF = 0.5
+"""So few models have to learn for it to be said that they cannot."""
+
+TELLS = "AUC of beyond place, good against not good"
 
 
-def copying_fails_without_hint(rows: pd.DataFrame) -> Outcome:
-    """By the difference of the shares of seeds that learn within 200 steps, at the study's size.
-
-    The claim holds if fewer learn permutations than sequences of 40 out of 60 symbols, its interval above 0,
-    and some do not learn them at all.
-    """
+def fewer_learn_permutations(rows: pd.DataFrame) -> Outcome:
+    """The difference of the shares of seeds that learn within 200 steps, at the study's size."""
     study = rows[rows["setting"].str.startswith(STUDY_SIZE)]
-    hard, easy = (
-        one(study, metric="learned", budget=200, task=task) for task in ("permutations of 40", "40 of 60")
+    hard, easy, both_ways, two_more = (
+        one(study, metric="learned", budget=SOON, task=task)
+        for task in (HARD, EASY, f"{HARD}, both directions", "40 of 42")
     )
-    both_ways, two_more = (
-        one(study, metric="learned", budget=200, task=task)
-        for task in ("permutations of 40, both directions", "40 of 42")
+    apart = one(study, metric=f"learned, less {HARD}", budget=SOON, task=EASY)
+    theirs = paper_figures().query("table == @TABLE").set_index("task")["value"]
+    return Outcome(
+        above(apart),
+        f"{hard.count:.0f} of {hard.n} models learn permutations, {easy.count:.0f} of {easy.n} the others; "
+        "difference",
+        number(apart, "models", 0, unit="points", signed=True),
+        more=f"With an encoder that reads in both directions, {both_ways.count:.0f} of {both_ways.n} learn "
+        f"permutations; where two of 42 symbols are not there, {two_more.count:.0f} of {two_more.n}.",
+        paper=f"{theirs[EASY] - theirs[HARD]:+.0f} points (read off a figure)",
     )
-    apart = one(study, metric="learned, less permutations of 40", budget=200, task="40 of 60")
+
+
+def none_learns_permutations(rows: pd.DataFrame) -> Outcome:
+    """The share of models that do not learn permutations, trained for twice as long, against a half."""
     longer = rows[rows["setting"].str.startswith(LONGER) & rows["metric"].eq("learned")]
-    soon, late = (one(longer, task="permutations of 40", budget=budget) for budget in (200, 400))
+    soon, late = (one(longer, task=HARD, budget=budget) for budget in (SOON, LATE))
+    fail = late._replace(value=1 - late.value, low=1 - late.high, high=1 - late.low)
     return Outcome(
-        "holds" if apart.low > 0 and hard.count < hard.n else "not settled",
-        f"Within 200 steps {hard.count:.0f} of {hard.n} models learn to copy permutations of 40 symbols, and "
-        f"{easy.count:.0f} of {easy.n} to copy 40 out of 60: a difference of {points(apart)}.",
-        f"It is later, not never: of {soon.n} models that were trained on, {soon.count:.0f} learn "
-        f"permutations within 200 steps, {late.count:.0f} within 400. With an encoder that reads in both "
-        f"directions, {both_ways.count:.0f} of {both_ways.n} do within 200; where two of 42 symbols are not "
-        f"there, {two_more.count:.0f} of {two_more.n}.",
-        crux("difference of models that learn, against none", apart, 0.0),
+        above(fail, HALF),
+        f"Share of models that still fail at step {LATE}",
+        number(fail, "models", HALF, unit="%"),
+        more=f"By step {SOON}, {soon.count:.0f} of {soon.n} have learned them, by step {LATE} "
+        f"{late.count:.0f}.",
     )
 
 
-def hint_is_missing(rows: pd.DataFrame) -> Outcome:
-    """The claim holds if at step 20 the hint's interval is lower in permutations than in 40 out of 60.
-
-    And in part if the one of permutations, too, is above chance.
-    """
+def no_ktiw_signal(rows: pd.DataFrame) -> Outcome:
+    """The KTIW signal at step 20 in permutations, at the study's size, against chance."""
     hints = rows[rows["setting"].str.startswith(STUDY_SIZE) & rows["metric"].eq("hint (AUC)")]
-    hard, easy = (one(hints, step=20, task=task) for task in ("permutations of 40", "40 of 60"))
-    late = one(hints, step=200, task="permutations of 40")
-    start = one(_of_the_page(rows), task="permutations of 20, after 20 steps of 20 of 30", budget=100)
+    hard, easy = (one(hints, step=20, task=task) for task in (HARD, EASY))
+    late = one(hints, step=SOON, task=HARD)
+    start = rows[rows["setting"].str.startswith(PAGE_SIZE) & ~rows["setting"].str.contains("bf16")]
+    start = start[
+        start["metric"].eq("learned") & start["task"].eq("permutations of 20, after 20 steps of 20 of 30")
+    ]
+    started = start[start["budget"].eq(100)].drop_duplicates("task")
     return Outcome(
-        "not settled" if hard.high >= easy.low else "in part" if hard.low > CHANCE else "holds",
-        f"At step 20, even attention tells the symbol to copy from another in {number(hard)} of the cases in "
-        f"permutations, in {number(easy)} in 40 out of 60 (chance: {CHANCE:.2f}; n = {hard.n} each).",
-        f"At step 200, in {late.value:.2f} in permutations, too. With 20 steps of the easy task as a start, "
-        f"{start.count:.0f} of {start.n} small models learn permutations within 100 more.",
-        crux("hint in permutations, against 40 out of 60", hard, easy.value),
+        within(hard, CHANCE, MARGIN),
+        f"KTIW signal at step 20 (by chance {CHANCE:.2f})",
+        number(hard, "models", CHANCE + MARGIN),
+        more=f"In {EASY} it is {fraction(easy)}; at step {SOON}, {late.value:.2f} in permutations, too."
+        + "".join(
+            f" With 20 steps of an easy task as a start, {row.count:.0f} of {row.n} small models learn "
+            "permutations within 100 more."
+            for row in each_of(started)
+        ),
     )
 
 
-def luck_is_in_the_head(rows: pd.DataFrame) -> Outcome:
-    """By the heads of the study's size: how often a second run is good, after a good first one and a bad one.
+def good_heads_stay_good(rows: pd.DataFrame) -> Outcome:
+    """How much more often a second run is good after a good first one than after a bad one, on every base.
 
-    The claim holds if the first share's interval is above that of the second, and the interval of the AUC
-    with which attention before training tells good heads from others is above 0.5; in part, if one is.
+    The runs are of different heads; Newcombe's interval of the difference of their shares.
     """
-    heads = rows[rows["setting"].str.contains(HEADS_SIZE)]
+    found = _of_bases(rows)
     good, bad = (
-        one(heads, metric=f"good, share of second runs after a {first} first") for first in ("good", "bad")
+        found[found["asked"].eq(AT_SIZE[SECOND.format(first)])].set_index("base") for first in ("good", "bad")
     )
-    told = one(heads, metric="AUC of beyond place, good against not good")
-    all_bad = one(heads, metric="bad, share of heads")
-    several = one(heads, metric="learned, several heads")
-    shown = [good.low > bad.high, told.low > CHANCE]
+    both = there(good.join(bad.add_suffix("_bad"), how="inner").reset_index())
+    counts = [
+        (round(row.value * row.n), row.n, round(row.value_bad * row.n_bad), row.n_bad)
+        for row in each_of(both)
+    ]
+    ends = [confint_proportions_2indep(*each, method="newcomb", compare="diff") for each in counts]
+    apart = both.assign(
+        value=both["value"] - both["value_bad"],
+        low=[low for low, _ in ends],
+        high=[high for _, high in ends],
+        n=both["n"] + both["n_bad"],
+    )
+    cases = every(apart, seeds=False)
+    told = ", ".join(f"{a} of {n} and {b} of {m}" for a, n, b, m in counts)
     return Outcome(
-        "holds" if all(shown) else "in part" if any(shown) else "not settled",
-        f"At the study's size, on one base, {good.count:.0f} of {good.n} second runs are good after a good "
-        f"first one, and {bad.count:.0f} of {bad.n} after a bad one. There, a head's attention before "
-        f"training tells good heads from all others with an AUC of {number(told)} (chance: {CHANCE:.2f}; n = "
-        f"{told.n} heads).",
-        f"Only {all_bad.count:.0f} of {all_bad.n} heads are bad in all their runs, so that models of bad "
-        "heads, with one good one or none, could not be had; of models of eight heads that nobody graded, "
-        f"{several.count:.0f} of {several.n} learn. In small models, that attention is not shown to tell.",
-        crux("second runs that are good after a good first one, against after a bad one", good, bad.value),
+        cases.verdict,
+        f"Shown on {cases.shown} of {cases.n} bases. Smaller difference between good and bad heads",
+        number(cases.least, "runs", 0, unit="points", signed=True),
+        more=f"Second runs that are good after a good first one, and after a bad one, base by base: {told}.",
     )
 
 
-def _of_the_page(rows: pd.DataFrame) -> pd.DataFrame:
-    """How many models learned at the chapter's own size, in single precision; what was run twice, once."""
-    rows = rows[rows["setting"].str.startswith(PAGE_SIZE) & ~rows["setting"].str.contains("bf16")]
-    return rows[rows["metric"] == "learned"].drop_duplicates(["task", "budget"])
+def attention_predicts_good_heads(rows: pd.DataFrame) -> Outcome:
+    """The AUC with which a head's attention before training tells good heads from others, on every base."""
+    found = _of_bases(rows)
+    told = there(found[found["asked"].eq(AT_SIZE[TELLS])])
+    cases = every(told, CHANCE, seeds=False)
+    small = of_bases(rows, asked={TELLS: TELLS})
+    there_too = (small["low"] > CHANCE).sum()
+    several = rows[
+        rows["metric"].eq("learned, several heads") & rows["setting"].str.contains(f"hidden {SIZE}")
+    ]
+    learned = f"{several['count'].sum():.0f} of {several['n'].sum():.0f}"
+    return Outcome(
+        cases.verdict,
+        f"Shown on {cases.shown} of {cases.n} bases. Less certain AUC (by chance {CHANCE:.2f})",
+        number(cases.least, "heads", CHANCE),
+        more="By attention on the symbol to copy, less what it gets anyway: one measure of seven, found in "
+        f"small models, of which it is shown on {there_too} of {len(small)} bases. Of models of eight "
+        f"heads that nobody graded, {learned} learn.",
+    )
 
 
-CLAIMS = (
-    Claim(
-        "snell2021approximating",
-        "Where every symbol is in every input, learning to copy frequently fails.",
-        "sequence_copying",
-        "Paper vs here",
-        copying_fails_without_hint,
-    ),
-    Claim(
-        "snell2021approximating",
-        "Early in training, nothing hints there at where to look.",
-        "sequence_copying",
-        "Why: the hint",
-        hint_is_missing,
-    ),
-    Claim(
-        "snell2021approximating",
-        "Whether a head learns is luck of its initial weights: a good head stays good.",
-        "sequence_copying",
-        "At the study's own size",
-        luck_is_in_the_head,
-    ),
+def _of_bases(rows: pd.DataFrame) -> pd.DataFrame:
+    return there(of_bases(rows, SIZE, AT_SIZE))
+
+
+CLAIMS = tuple(
+    Claim("snell2021approximating", name, words, "sequence_copying", section, rule, answer)
+    for name, words, section, rule, answer in (
+        (
+            "copying, fewer learn",
+            "Where every symbol is in every input, fewer models learn to copy within 200 steps than where "
+            "not.",
+            "Do models fail to learn permutations?",
+            "At the study's size, fewer seeds learn permutations of 40 symbols than sequences of 40 out of "
+            "60.",
+            fewer_learn_permutations,
+        ),
+        (
+            "copying, none learns",
+            "Where every symbol is in every input, models cannot learn to copy.",
+            "Do models fail to learn permutations?",
+            f"At the study's size, more than half of the models have not learned it by step {LATE}.",
+            none_learns_permutations,
+        ),
+        (
+            "copying, the hint",
+            "Where every symbol is in every input, early models have no knowledge to translate individual "
+            "words (KTIW).",
+            "Is KTIW what permutations lack?",
+            f"At step 20 the KTIW signal, an AUC under uniform attention, is at chance within {MARGIN:g}.",
+            no_ktiw_signal,
+        ),
+        (
+            "heads, a good one stays good",
+            "A head that learned to copy once learns it again with other data, and a bad one does not.",
+            "What makes a head good?",
+            "At the study's size, on every base: second runs are good more often after a good first one "
+            "than after a bad one.",
+            good_heads_stay_good,
+        ),
+        (
+            "heads, told before training",
+            "A head's attention before training predicts whether it will learn to copy.",
+            "What makes a head good?",
+            "At the study's size, on every base: it separates good heads from all others better than chance.",
+            attention_predicts_good_heads,
+        ),
+    )
 )

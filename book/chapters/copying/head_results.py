@@ -62,12 +62,12 @@ SECOND = "good, share of second runs after a {} first"
 """The metrics of a record that say whether a head stays good."""
 
 OF_BASES = {
-    SECOND.format("good"): "good again, after a good first run",
-    SECOND.format("bad"): "good, after a bad first run",
-    "AUC of on it, good against bad": "told by attention on the symbol",
-    "AUC of beyond place, good against bad": "the same, less what the symbol gets anyway",
-    "learned, several heads, less 4 bad": "one good of four learns more than four bad",
-    "the good head leads": "where it learns, the good head leads",
+    SECOND.format("good"): "second run good, after a good first one",
+    SECOND.format("bad"): "second run good, after a bad first one",
+    "AUC of on it, good against bad": "AUC: attention on the symbol",
+    "AUC of beyond place, good against bad": "AUC: content-specific attention",
+    "learned, several heads, less 4 bad": "learned: 1 good of 4, minus 4 bad",
+    "the good head leads": "the good head leads",
 }
 """What is asked of every base, by the metric of a record."""
 
@@ -76,12 +76,12 @@ AT_SIZE = {
     "bad, share of heads": "bad heads",
     SECOND.format("good"): OF_BASES[SECOND.format("good")],
     SECOND.format("bad"): OF_BASES[SECOND.format("bad")],
-    "AUC of beyond place, good against not good": "good told from all others by initial attention",
+    "AUC of beyond place, good against not good": "AUC: good against all others",
 }
-"""What is asked of bases of the study's own size, where next to no head is bad."""
+"""What is asked of bases of the study's own size, where hardly any head is bad."""
 
 SIZE = 256
-"""Numbers in a state of the study's own models."""
+"""Size of the hidden states of the study's own models."""
 
 
 STAYS_GOOD = "stays good"
@@ -96,7 +96,7 @@ def of_bases(rows: pd.DataFrame, hidden: int = 32, asked: Mapping[str, str] = OF
 
     Args:
         rows: of the chapter's records.
-        hidden: numbers in a state of the models.
+        hidden: size of the models' hidden states.
         asked: by the metric of a record.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The chapter on copying: what attention has to be told first."""
+"""The chapter on copying: permutations, where KTIW is hard to learn."""
 
 from __future__ import annotations
 
@@ -230,13 +230,13 @@ class SequenceCopying(CopyingHeads):
         return pd.concat(tables, ignore_index=True)
 
     def learning(self, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """When seeds learn (see `learned_at`), how many in time (see `shares_learned`), and the hint.
+        """When seeds learn (see `learned_at`), how many in time (see `shares_learned`), and the KTIW signal.
 
         Args:
             curves: of all groups; see `curves`.
 
         Returns:
-            The third: of models with even attention, the mean `auc` and `largest` by task and step, with
+            The third: of models with uniform attention, the mean `auc` and `largest` by task and step, with
             intervals over seeds.
         """
         times = learning.learned_at(curves, self.learned)
@@ -272,16 +272,16 @@ class SequenceCopying(CopyingHeads):
         return there.assign(step=there["step"] + there["task"].map(before).astype(int))
 
     def dose_response(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
-        """What each number of symbols gives as a hint, early on, and how many seeds learn it in time.
+        """The KTIW signal of each number of symbols, early on, and how many seeds learn it in time.
 
         Args:
             shares: see `learning.shares_learned`.
             times: see `learning.learned_at`.
-            hints: the mean `auc` of models with even attention by task and step, with intervals.
+            hints: the mean `auc` of models with uniform attention by task and step, with intervals.
 
         Returns:
-            Columns `name`; `x`, `x_low`, `x_high` (the hint at step `early`); `y`, `y_low`, `y_high` (the
-            share that learns within the first budget); and `median` (steps until half have learned).
+            Columns `name`; `x`, `x_low`, `x_high` (the KTIW signal at step `early`); `y`, `y_low`, `y_high`
+            (the share that learns within the first budget); and `median` (steps until half have learned).
         """
         at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
         within = shares[shares["budget"] == self.budgets[0]].set_index("task")
@@ -296,7 +296,7 @@ class SequenceCopying(CopyingHeads):
     def quoted(
         self, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
     ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows of a task that the text quotes, by `name`: of seeds that learn, and of hints."""
+        """The rows of a task that the text quotes, by `name`: of seeds that learn, and of KTIW signals."""
         mine, ends = shares[shares["task"] == task.name], [self.budgets[0], self.budgets[-1]]
         of_seeds = [mine[mine["budget"] == end].assign(name=f"budget {i}") for i, end in enumerate(ends, 1)]
         called = hints.replace({"metric": {"auc": "hint"}})
@@ -307,7 +307,7 @@ class SequenceCopying(CopyingHeads):
         return pd.concat(of_seeds), found
 
     def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
-        """What is recorded: shares that learn, their differences, median steps (where there are), hints."""
+        """What is recorded: shares that learn, their differences, median steps, KTIW signals."""
         main = [self.hard.name, self.easy.name, self.repeated.name]
         counts = shares.assign(metric="learned")
         apart = learning.differences_learned(shares[shares["task"].isin(main)], self.hard.name)

@@ -1,22 +1,23 @@
-"""`python -m book.chapters.findings` prints what came of claims; `--readme` puts the gist into README.md."""
+"""`python -m book.chapters.findings` prints what came of claims; `--readme` renews README and CITATION."""
 
 import argparse
 from pathlib import Path
 
 from book.chapters.findings.claims import findings
-from book.chapters.findings.readme import filled, table
+from book.chapters.findings.readme import cited, filled, table
 
 
 def main() -> None:
-    """Print the table, with what else is to be known, or renew the README's."""
+    """Print the table of all claims, or renew what README.md and CITATION.cff say."""
     parser = argparse.ArgumentParser(description="What the studies claimed, and what came out in results/.")
-    parser.add_argument("--readme", action="store_true", help="write it into README.md, between its markers")
+    parser.add_argument("--readme", action="store_true", help="renew README.md and CITATION.cff")
     args = parser.parse_args()
     if args.readme:
-        path = Path("README.md")
-        path.write_text(filled(path.read_text(), table(findings())))
+        for path, renewed in ((Path("README.md"), filled), (Path("CITATION.cff"), cited)):
+            text = renewed(path.read_text(encoding="utf-8"), findings())
+            path.write_text(text, encoding="utf-8")
     else:
-        print(table(findings(), whole=True))
+        print(table(findings()))
 
 
 if __name__ == "__main__":

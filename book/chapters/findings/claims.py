@@ -8,6 +8,7 @@ from book.chapters.findings.finding import Finding, find
 from book.chapters.flow import claims as flow
 from book.chapters.generative import claims as generative
 from book.chapters.judging import claims as judging
+from book.chapters.lens import claims as lens
 from book.chapters.rasp import claims as rasp
 from book.chapters.reasoning import claims as reasoning
 from book.chapters.tells import claims as tells
@@ -20,7 +21,8 @@ STUDIES = {
     "spiegel2025attend": "Spiegel et al. 2025, *Attend or Perish*",
     "lens": "*Attention Lens*, a repository without a paper",
     "snell2021approximating": "Snell et al. 2021, *Approximating How Single Head Attention Learns*",
-    "all": "All of them, together",
+    "all": "All of them: attribution methods and faithfulness metrics, against ground truth",
+    "book": "Predictions of this book about such metrics, committed before the first run",
 }
 """What is called a study here, in the order of the chapters."""
 
@@ -29,11 +31,13 @@ CLAIMS = (
     *generative.CLAIMS,
     *flow.CLAIMS,
     *reasoning.CLAIMS,
+    *lens.CLAIMS,
     *classification.CLAIMS,
     *translation.CLAIMS,
     *copying.CLAIMS,
-    *tells.CLAIMS,
     *judging.CLAIMS,
+    *tells.CLAIMS,
+    *judging.PREDICTED,
 )
 """What is judged, in the same order."""
 

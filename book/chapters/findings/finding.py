@@ -3,35 +3,59 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from attnlib.stats import with_interval
-from book.chapters.records import one_number, records
+from book.chapters.records import came_with_the_book
 
-VERDICTS = ("holds", "in part", "does not", "not settled", "not run")
+VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not run")
 """What can become of a claim."""
 
+REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = VERDICTS
 
-class Crux(NamedTuple):
+WEAKER, STRONGER = "weaker than published", "stronger than published"
+"""Remarks on an effect whose size the study gives."""
+
+
+class Number(NamedTuple):
     """The number that a claim stands or falls by: of many cases, of the one that speaks most against it.
 
     Attributes:
-        of: what it is, in a few words, "against" what.
         value: a share, a correlation, or a difference of such.
-        low: of its interval.
+        low: of its 95 % interval.
         high: of its interval.
-        bound: that.
+        n: how many units the interval is over.
+        units: what these are, "seeds".
+        bound: where the verdict turns: between what would reproduce the claim, and what would not.
+        unit: of `with_interval`: "%", "points", or "".
+        digits: behind the point; by default those of `with_interval`.
+        signed: whether a plus is said: of differences.
     """
 
-    of: str
     value: float
     low: float
     high: float
+    n: int
+    units: str
     bound: float
+    unit: str = ""
+    digits: int | None = None
+    signed: bool = False
+
+    @property
+    def words(self) -> str:
+        """It in words: "+41 points [+23, +59; n = 3 seeds]"."""
+        counted = f"n = {self.n:,} {self.units}"
+        return with_interval(self, self.unit, self.digits, signed=self.signed, beside=[counted])
+
+    @property
+    def short(self) -> str:
+        """The same without n: "+41 points [+23, +59]"."""
+        return with_interval(self, self.unit, self.digits, signed=self.signed)
 
 
 class Outcome(NamedTuple):
@@ -39,15 +63,24 @@ class Outcome(NamedTuple):
 
     Attributes:
         verdict: one of `VERDICTS`.
-        found: what came out in a sentence, with number, interval and n; "" where nothing was run.
+        result: what the number is, in at most 15 words; "" where nothing was run.
+        number: the one that decides.
+        remark: `WEAKER`, `STRONGER` or "".
         more: what else is to be known of it, or "".
-        crux: the number that decides.
+        paper: the study's own number of the same thing, or "".
     """
 
     verdict: str
-    found: str
+    result: str = ""
+    number: Number | None = None
+    remark: str = ""
     more: str = ""
-    crux: Crux | None = None
+    paper: str = ""
+
+    @property
+    def words(self) -> str:
+        """The result with its number: "Tokens lost: +0.3 points [+0.1, +0.6; n = 3 seeds]"."""
+        return f"{self.result}: {self.number.words}" if self.number else self.result
 
 
 Answer = Callable[[pd.DataFrame], Outcome]
@@ -64,19 +97,25 @@ class Claim:
 
     Attributes:
         study: a key of `STUDIES`.
-        words: the claim, a sentence.
+        name: what it is called where there is no room for a sentence: a few words, its own.
+        words: the claim, a sentence that could be false.
         chapter: the notebook with the account, whose records decide.
         section: the heading in it under which the account stands.
-        answer: the rule of the verdict; its docstring says it.
+        rule: what reproduces the claim, with its margin, in words.
+        answer: the same in code.
         of: the notebook whose records decide, where it is another.
+        before: whether sentence and rule were committed before the first run.
     """
 
     study: str
+    name: str
     words: str
     chapter: str
     section: str
+    rule: str
     answer: Answer
     of: str = ""
+    before: bool = False
 
     @property
     def anchor(self) -> str:
@@ -91,7 +130,7 @@ class Finding:
     Attributes:
         claim: what was claimed.
         outcome: what the records say of it.
-        caveat: what is to be said against these records ("other code", say), or "".
+        caveat: what is to be said against these records ("uncommitted changes", say), or "".
     """
 
     claim: Claim
@@ -100,13 +139,13 @@ class Finding:
 
 
 def find(claim: Claim) -> Finding:
-    """Judge a claim by its chapter's records; without them, it is "not run".
+    """Judge a claim by its chapter's records that came with the book; without them, it is "not run".
 
     What is to be said against a record counts if the claim would be judged otherwise without that record.
     """
-    rows = records(claim.of or claim.chapter)
+    rows = came_with_the_book(claim.of or claim.chapter)
     outcome = judged(claim, rows)
-    if outcome.verdict == "not run":
+    if outcome.verdict == NOT_RUN:
         return Finding(claim, outcome)
     against = rows["record"].str.extract(r" \[(.*)\]$")[0]
     same = against.isna().all() or judged(claim, rows[against.isna()]) == outcome
@@ -116,9 +155,9 @@ def find(claim: Claim) -> Finding:
 def judged(claim: Claim, rows: pd.DataFrame) -> Outcome:
     """What these records say of a claim."""
     try:
-        return claim.answer(some(rows))
-    except NotRunError:
-        return Outcome("not run", "")
+        return claim.answer(there(rows))
+    except NotRunError as error:
+        return Outcome(NOT_RUN, str(error))
 
 
 def slug(heading: str) -> str:
@@ -126,7 +165,7 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def some(rows: pd.DataFrame) -> pd.DataFrame:
+def there(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows.
 
     Raises:
@@ -138,54 +177,30 @@ def some(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def one(rows: pd.DataFrame, **where: object) -> Any:
-    """The row that has these values in these columns.
+    """The row that has these values in these columns: of several records, that over the most units.
 
     Raises:
         NotRunError: there is none.
-        ValueError: there are several, so that it is not said which is meant.
+        ValueError: several are over as many, so that a rule has to say which is meant, or take them together.
     """
     for name, value in where.items():
         rows = rows[rows[name] == value]
-    if len(some(rows)) > 1:
-        raise ValueError(f"{len(rows)} rows have {where}: say which is meant")
+    if len(there(rows)) > 1 and "record" in rows and not rows["record"].duplicated().any():
+        rows = rows[rows["n"].eq(rows["n"].max())]
+    if len(rows) > 1:
+        raise ValueError(f"{len(rows)} rows have {where}: say which is meant, or take them together")
     return next(rows.itertuples())
 
 
-def of_largest(rows: pd.DataFrame, **where: object) -> pd.DataFrame:
-    """The rows of the record whose such number rests on the most units, of equals the latest: as on pages.
-
-    Raises:
-        NotRunError: no record has such a number.
-    """
-    found = one_number(rows, **where)
-    if found is None:
-        raise NotRunError
-    return rows[rows["record"] == found["record"]]
+def each_of(rows: pd.DataFrame) -> Iterator[Any]:
+    """The rows, one by one."""
+    return rows.itertuples()
 
 
-def how_many(hold: pd.Series) -> str:
-    """The verdict of a claim about many cases: "holds" in all of them, "in part" in some, else "does not"."""
-    return "holds" if hold.all() else "in part" if hold.any() else "does not"
-
-
-def shown_in(shown: pd.Series) -> str:
-    """The same where intervals have to show it: what they show in no case is "not settled"."""
-    return how_many(shown) if shown.any() else "not settled"
-
-
-def against(low: float, high: float, bound: float = 0.0) -> str:
-    """The verdict of a claim that a number is above a bound, by its interval."""
-    return "holds" if low > bound else "does not" if high < bound else "not settled"
-
-
-def partly(low: float, high: float) -> str:
-    """The verdict of a claim of which a number above 0 would show no more than a part, by its interval."""
-    return "in part" if low > 0 else against(low, high)
-
-
-def crux(of: str, row: Any, bound: float) -> Crux:
-    """A row's number and interval, held against a bound."""
-    return Crux(of, float(row.value), float(row.low), float(row.high), float(bound))
+def number(row: Any, units: str, bound: float, **how: Any) -> Number:
+    """A row's number and interval, held against a bound; see `Number`."""
+    value, low, high = (float(getattr(row, name)) for name in ("value", "low", "high"))
+    return Number(value, low, high, int(row.n), units, float(bound), **how)
 
 
 def percent(row: Any, digits: int = 0) -> str:
@@ -193,7 +208,7 @@ def percent(row: Any, digits: int = 0) -> str:
     return with_interval(row, "%", digits)
 
 
-def number(row: Any, digits: int = 2) -> str:
+def fraction(row: Any, digits: int = 2) -> str:
     """A number and its interval: "0.47 [0.44, 0.50]"."""
     return with_interval(row, digits=digits)
 

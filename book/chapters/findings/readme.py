@@ -1,35 +1,55 @@
-"""The findings as the README has them: a table in Markdown, between two markers."""
+"""The findings as the README and CITATION.cff have them, between markers; and as a table of all claims."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from textwrap import fill
 
+from book.chapters.findings.abstract import abstract
 from book.chapters.findings.claims import STUDIES
-from book.chapters.findings.finding import Finding
+from book.chapters.findings.finding import VERDICTS, Finding
 
 BEGIN, END = "<!-- findings: python -m book.chapters.findings --readme -->", "<!-- end of findings -->"
-"""What stands before the table, and behind it."""
+"""What stands before the findings in README.md, and behind them."""
+
+CITED = "abstract: >-\n"
+"""How the abstract begins in CITATION.cff; it ends where the next key does."""
 
 
-def table(found: Iterable[Finding], whole: bool = False) -> str:
-    """A row per finding: the study where it begins, the claim with a link, the verdict, and what came out.
-
-    Args:
-        found: the findings.
-        whole: with what else is to be known of each.
-    """
-    lines, study = ["| study | claim | verdict | here |", "|---|---|---|---|"], ""
+def table(found: Iterable[Finding]) -> str:
+    """A row per claim: the study where it begins, claim, verdict, result, rule, and what else is known."""
+    lines = ["| study | claim | verdict | result | rule | more |", "|---|---|---|---|---|---|"]
+    study = ""
     for each in found:
-        claim = each.claim
+        claim, outcome = each.claim, each.outcome
         begins = STUDIES[claim.study] if claim.study != study else ""
         study = claim.study
-        link = f"[{claim.words}](notebooks/text/{claim.chapter}.md#{claim.anchor})"
-        verdict = f"**{each.outcome.verdict}**" + (f" [{each.caveat}]" if each.caveat else "")
-        told = f"{each.outcome.found} {each.outcome.more if whole else ''}".strip()
-        lines.append(f"| {begins} | {link} | {verdict} | {told} |")
+        verdict = ", ".join(filter(None, [f"**{outcome.verdict}**", outcome.remark])) + (
+            f" [{each.caveat}]" if each.caveat else ""
+        )
+        rule = f"{claim.rule}{' Committed before the first run.' if claim.before else ''}"
+        lines.append(
+            f"| {begins} | {_linked(each)} | {verdict} | {outcome.words} | {rule} | {outcome.more} |"
+        )
     return "\n".join(lines)
 
 
-def filled(readme: str, found: str) -> str:
-    """A README with this table between its markers.
+def by_study(found: Iterable[Finding]) -> str:
+    """A row per study: how many of its claims have which verdict, and where they are accounted for."""
+    lines = [f"| study | {' | '.join(VERDICTS)} | account |", "|---|" + "---|" * (len(VERDICTS) + 1)]
+    for study, of_study in groupby(found, key=lambda each: each.claim.study):
+        claims = list(of_study)
+        verdicts = [each.outcome.verdict for each in claims]
+        counts = " | ".join(str(verdicts.count(verdict)) for verdict in VERDICTS)
+        chapters = dict.fromkeys(each.claim.chapter for each in claims)
+        links = ", ".join(f"[{name.replace('_', ' ')}](notebooks/text/{name}.md)" for name in chapters)
+        lines.append(f"| {STUDIES[study]} | {counts} | {links} |")
+    return "\n".join(lines)
+
+
+def filled(readme: str, found: Iterable[Finding]) -> str:
+    """A README with the abstract and the table by studies between its markers.
 
     Raises:
         ValueError: a marker is missing, or stands there twice.
@@ -37,5 +57,25 @@ def filled(readme: str, found: str) -> str:
     if (readme.count(BEGIN), readme.count(END)) != (1, 1):
         raise ValueError(f"the README should hold {BEGIN!r} and {END!r}, once each")
     before, rest = readme.split(BEGIN)
-    after = rest.split(END)[1]
-    return f"{before}{BEGIN}\n{found}\n{END}{after}"
+    after, found = rest.split(END)[1], list(found)
+    return f"{before}{BEGIN}\n{abstract(found)}\n\n{by_study(found)}\n{END}{after}"
+
+
+def cited(citation: str, found: Iterable[Finding]) -> str:
+    """A CITATION.cff with the abstract under its key.
+
+    Raises:
+        ValueError: the key is missing, or stands there twice.
+    """
+    if citation.count(CITED) != 1:
+        raise ValueError(f"CITATION.cff should hold {CITED!r}, once")
+    before, rest = citation.split(CITED)
+    lines = rest.splitlines(keepends=True)
+    kept = next(place for place, line in enumerate(lines) if not line.startswith("  "))
+    text = fill(abstract(found), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return f"{before}{CITED}{text}\n{''.join(lines[kept:])}"
+
+
+def _linked(finding: Finding) -> str:
+    claim = finding.claim
+    return f"[{claim.words}](notebooks/text/{claim.chapter}.md#{claim.anchor})"

@@ -2,61 +2,101 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
 from attnlib.stats.seeds import table_over_seeds
-from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, percent, shown_in, some
+from book.chapters.findings.finding import (
+    INCONCLUSIVE,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    Claim,
+    Outcome,
+    fraction,
+    number,
+    one,
+    percent,
+    there,
+)
+from book.chapters.findings.rules import beside
 from book.chapters.flow import tables
-from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
+from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, GRADIENT, RAW, ROLLOUT, WITH_CLS, WORDS
+from book.chapters.records import paper_figures
+
+TABLES = {BLANK_OUT: "Quantifying Attention Flow Table 1", GRADIENT: "Quantifying Attention Flow Table 2"}
+"""Of the paper: what agreement is with."""
+
+SECTION = "Several seeds and natural sentences"
+
+CORPORA = {"templates": "templates", "linzen": "Wikipedia", "sst": "movie reviews"}
 
 
-def agrees_better(way: str) -> Answer:
-    """The rule for rollout, or for flow."""
+def agrees_better(way: str, data: str, relevance: str, rows: pd.DataFrame) -> Outcome:
+    """How far a way is ahead of raw attention in rank correlation, as a mean over layers from the second.
 
-    def answer(rows: pd.DataFrame) -> Outcome:
-        """By how far it is ahead of raw attention in every corpus, as a mean over layers from the second.
+    Shown is what the interval over seeds says, and p corrected for the corpora. Models look both ways.
+    """
+    rows = tables.recorded(rows)
+    there(rows[rows["metric"].eq(tables.ADVANTAGE) & rows["relevance"].eq(relevance)])
+    ahead = one(tables.over_layers(rows, relevance), way=way, data=data)
+    theirs = published_lead(way, relevance)
+    with_cls = one(tables.over_layers(rows, relevance, WITH_CLS), way=way, data=data)
+    last = rows["layer"].max()
+    models = rows[~rows["untrained"].astype(bool) & ~rows["causal"].astype(bool)]
+    agrees = models[models["metric"].eq(tables.AGREEMENT) & models["relevance"].eq(relevance)]
+    agrees = agrees[agrees["items"].eq(WORDS) & agrees["data"].eq(data) & agrees["layer"].eq(last)]
+    rank = table_over_seeds(agrees, ["way"])
+    return Outcome(
+        REPRODUCED if ahead.above else NOT_REPRODUCED if ahead.below else INCONCLUSIVE,
+        f"Lead in rank correlation, mean over layers {tables.FROM_LAYER} to {last}",
+        number(ahead, "seeds", 0, signed=True),
+        beside(with_cls, theirs) if data == "linzen" and ahead.above else "",
+        f"With all tokens ranked, as published, it is {fraction(with_cls)}; of sentences of the Wikipedia "
+        f"the paper has {theirs:.2f}. In the last layer the rank correlation is "
+        f"{fraction(one(rank, way=way))}, of raw attention "
+        f"{fraction(one(rank, way=RAW))}.{_named(models, way, last) if data == 'templates' else ''}",
+        f"{theirs:+.2f} (all tokens ranked)" if data == "linzen" else "",
+    )
 
-        The claim holds if that is shown to be above 0 in all corpora, in part if in some and to be below in
-        none, and does not if it is shown to be below in some; else it is not settled. Shown is what the
-        interval over seeds says, and p corrected for the corpora. Of models that look both ways.
-        """
-        rows = tables.recorded(rows)
-        models = rows[~rows["untrained"].astype(bool) & ~rows["causal"].astype(bool)]
-        ahead, layers, claimed = (
-            some(table[table["way"] == way])
-            for table in (tables.over_layers(rows), tables.over_corpora(rows), tables.claimed(rows))
-        )
-        least, last = one(ahead.nsmallest(1, "value")), rows["layer"].max()
-        wikipedia = models[models["metric"].eq(tables.AGREEMENT) & models["relevance"].eq(BLANK_OUT)]
-        wikipedia = wikipedia[wikipedia["items"].eq(WORDS) & wikipedia["data"].eq("linzen")]
-        rank = table_over_seeds(wikipedia[wikipedia["layer"] == last], ["way"])
-        names = table_over_seeds(models[models["metric"] == tables.SUBJECT], ["way", "layer"])
-        here, raw = (one(rank, way=each) for each in (way, RAW))
-        found, by_raw = (one(names, way=each, layer=last) for each in (way, RAW))
-        return Outcome(
-            "does not" if ahead["below"].any() else shown_in(ahead["above"]),
-            f"As a mean over layers {tables.FROM_LAYER} to {last}, that is shown in {ahead['above'].sum()} "
-            f"of {len(ahead)} corpora, the other way round in {ahead['below'].sum()} (over {here.n} seeds, "
-            f"corrected by Holm's method); in the last layer, the rank correlation is {number(here)}, of raw "
-            f"attention {number(raw)} (Wikipedia).",
-            f"Layer by layer, not corrected, it is {layers['above'].sum()} of {len(layers)}, the other way "
-            f"round {layers['below'].sum()}; model by model, every layer in "
-            f"{(claimed['verdict'] == 'holds').sum()} of {len(claimed)}. Where the subject that decides is "
-            f"known, it is named first in {percent(found)} of the sentences, by raw attention in "
-            f"{percent(by_raw)}.",
-            crux(f"ahead of raw attention in rank correlation on {least.data}, against 0", least, 0.0),
-        )
 
-    return answer
+def published_lead(way: str, relevance: str) -> float:
+    """How far the paper's way is ahead of its raw attention, as a mean over the same layers."""
+    figures = paper_figures().query("table == @TABLES[@relevance]")
+    deep = figures[figures["setting"].str.extract(r"(\d+)")[0].astype(int).ge(tables.FROM_LAYER).to_numpy()]
+    means = deep.groupby("task")["value"].mean()
+    return float(means[way] - means[RAW])
 
+
+def _named(models: pd.DataFrame, way: str, last: int) -> str:
+    """How often the subject, which decides in templates, comes first."""
+    names = table_over_seeds(models[models["metric"] == tables.SUBJECT], ["way", "layer"], share=True)
+    if names.empty:
+        return ""
+    found, by_raw = (one(names, way=each, layer=last) for each in (way, RAW))
+    return (
+        f" The subject, which decides there, is named first in {percent(found)} of the sentences, by raw "
+        f"attention in {percent(by_raw)}."
+    )
+
+
+_SENTENCES = {"linzen": "sentences from Wikipedia"}
+
+_TO = {BLANK_OUT: "occlusion", GRADIENT: "gradients"}
 
 CLAIMS = tuple(
     Claim(
         "abnar2020quantifying",
-        f"From the second layer on, {way} agrees with blank-out better than raw attention does.",
+        f"{way} and {_TO[relevance]}, {CORPORA[data]}",
+        f"On {_SENTENCES.get(data, CORPORA[data])}, {way} agrees with {_TO[relevance]} better than raw "
+        "attention does.",
         "quantifying_flow",
-        "Three seeds, and sentences that people wrote",
-        agrees_better(way),
+        SECTION,
+        "As a mean over layers from the second, the rank correlation of words is higher, over seeds, "
+        f"corrected for {len(CORPORA)} corpora.",
+        partial(agrees_better, way, data, relevance),
     )
+    for relevance, corpora in ((BLANK_OUT, CORPORA), (GRADIENT, ["linzen"]))
     for way in (ROLLOUT, FLOW)
+    for data in corpora
 )

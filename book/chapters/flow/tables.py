@@ -9,8 +9,9 @@ import pandas as pd
 
 from attnlib import plots
 from attnlib.stats import corrected, p_over_seeds, summarise, table_over_seeds
-from book.chapters.findings.finding import shown_in
+from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, OVER_NULL, RAW, ROLLOUT, WORDS
+from book.chapters.records import made_alike
 
 MODEL = ["data", "causal", "untrained", "seed"]
 """What tells models apart."""
@@ -33,6 +34,9 @@ RUNNING = "running averages"
 
 LEVEL = 0.05
 """Of what is said of all corpora together."""
+
+MAY_DIFFER = ("corpora", "seeds", "looks_back", "sentence", "slip_sentences", "device")
+"""Parameters in which runs may differ whose models are of the same kinds."""
 
 FROM_LAYER = 2
 """The layer from which rollout and flow are claimed to agree better than raw attention."""
@@ -115,15 +119,15 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A row per model, relevance, items and way: `better`, `worse` and `unsettled`, the layers from the
         second where the interval of the difference is above 0, below it, and around it; `smallest`, the
-        smallest difference; and `verdict`: "holds" where every layer is better, "in part" where some are;
-        where none is, "does not" if some are worse, else "not settled".
+        smallest difference; and `verdict`: "reproduced" where every layer is better, "not reproduced" where
+        one is worse, else "inconclusive".
     """
     deep = found[found["layer"] >= FROM_LAYER]
     table = []
     for key, group in deep.groupby(KIND, sort=False):
         better, worse = group["low"] > 0, group["high"] < 0
         sides = [_listed(group["layer"][side]) for side in (better, worse, ~better & ~worse)]
-        verdict = "does not" if worse.any() and not better.any() else shown_in(better)
+        verdict = REPRODUCED if better.all() else NOT_REPRODUCED if worse.any() else INCONCLUSIVE
         table.append((*key, *sides, group["value"].min(), verdict))
     return pd.DataFrame(table, columns=[*KIND, "better", "worse", "unsettled", "smallest", "verdict"])
 
@@ -210,7 +214,10 @@ def to_record(
 
 
 def recorded(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one with the most models; empty if there is none.
+    """Of all records of the chapter, the one with the most models, and further models of the same kinds.
+
+    Those are of records that differ in their corpora and seeds only. Every model counts once; what slips
+    change is of the first record alone. Empty if there is no record.
 
     Args:
         rows: of `book.chapters.records.records`.
@@ -218,7 +225,14 @@ def recorded(rows: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return pd.DataFrame(columns=[*RECORDED, "record"])
     models = rows.drop_duplicates(["record", *MODEL]).groupby("record").size()
-    return rows[rows["record"] == models.idxmax()]
+    order = list(models.sort_values(ascending=False, kind="stable").index)
+    kinds = made_alike(order, MAY_DIFFER)
+    rows = rows[
+        rows["record"].map(kinds).eq(order[0]) & (rows["metric"].ne(SLIP) | rows["record"].eq(order[0]))
+    ]
+    place = rows["record"].map(order.index)
+    first = place.groupby([rows[name] for name in MODEL]).transform("min")
+    return rows[place == first]
 
 
 def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
@@ -236,22 +250,23 @@ def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
     return of_all_seeds(kept, share=metric in (ACCURACY, SUBJECT))
 
 
-def told(rows: pd.DataFrame) -> dict[str, float | int]:
+def told(rows: pd.DataFrame) -> dict[str, float | int | str]:
     """The numbers of a record that the text quotes, by what they are; -1 or NaN where there is none.
 
     Args:
         rows: of `recorded`.
     """
-    found: dict[str, float | int] = {
+    found: dict[str, float | int | str] = {
         "recorded models": len(rows[~rows["untrained"].astype(bool)].drop_duplicates(MODEL)),
         "recorded n": int(rows.loc[rows["metric"] == SUBJECT, "n"].max()) if len(rows) else 0,
     }
     claims = claimed(rows)
     found["recorded: compared"] = len(claims[claims["way"] == ROLLOUT])
     for way in (ROLLOUT, FLOW):
-        for verdict in ("holds", "in part"):
-            those = claims[(claims["way"] == way) & (claims["verdict"] == verdict)]
-            found[f"recorded: {way}, {verdict}"] = len(those)
+        of_way = claims[claims["way"] == way]
+        found[f"recorded: {way}, every layer"] = int((of_way["verdict"] == REPRODUCED).sum())
+        found[f"recorded: {way}, a layer worse"] = int((of_way["worse"] != "none").sum())
+        found[f"{way} is ahead"] = where_ahead(over_layers(rows), way)
         for of, ahead in (("corpora", over_layers(rows)), ("layers", over_corpora(rows))):
             ahead = ahead[ahead["way"] == way]
             counts = {
@@ -290,28 +305,60 @@ def over_corpora(rows: pd.DataFrame) -> pd.DataFrame:
     return found.assign(above=found["low"] > 0, below=found["high"] < 0)
 
 
-def over_layers(rows: pd.DataFrame) -> pd.DataFrame:
+def over_layers(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
     """The same of the mean over those layers, a number for each model.
+
+    Args:
+        rows: of `recorded`.
+        relevance: what agreement is with.
+        items: what is ranked.
 
     Returns:
         A row per corpus (`data`) and `way`: `value`, `low`, `high` and `n` (seeds); `p_holm`, corrected for
         the corpora of a way; `above` and `below`, whether both say so.
     """
-    found = table_over_seeds(_deep(rows), ["way", "data"])
+    found = table_over_seeds(_deep(rows, relevance, items), ["way", "data"])
     by_way = found.assign(p=p_over_seeds(found)).groupby("way")["p"]
     found = found.assign(p_holm=by_way.transform(lambda p: corrected(p.to_numpy(float))))
     shown = found["p_holm"] < LEVEL
     return found.assign(above=shown & (found["low"] > 0), below=shown & (found["high"] < 0))
 
 
-def _compared(rows: pd.DataFrame) -> pd.DataFrame:
-    better = rows[(rows["metric"] == ADVANTAGE) & (rows["relevance"] == BLANK_OUT) & (rows["items"] == WORDS)]
+CORPORA = {"linzen": "sentences from Wikipedia", "sst": "movie reviews", "templates": "templates"}
+
+
+def where_ahead(found: pd.DataFrame, way: str) -> str:
+    """Where a method agrees better with occlusion than raw attention, as the end of a sentence.
+
+    Args:
+        found: of `over_layers`.
+        way: rollout or flow.
+    """
+    found = found[found["way"] == way]
+    known = found["data"].map(lambda data: CORPORA.get(data, data))
+    better, worse, unsure = (
+        " and on ".join(known[where])
+        for where in (found["above"], found["below"], ~found["above"] & ~found["below"])
+    )
+    said = [
+        better and f"agrees with occlusion better than raw attention does on {better}",
+        worse and f"agrees with occlusion less than raw attention does on {worse}",
+    ]
+    if not better and not worse:
+        return "does not agree with occlusion significantly better or less than raw attention does"
+    return " and ".join(filter(None, said)) + (
+        f"; on {unsure} the difference is not significant" if unsure else ""
+    )
+
+
+def _compared(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
+    better = rows[rows["metric"].eq(ADVANTAGE) & rows["relevance"].eq(relevance) & rows["items"].eq(items)]
     better = better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)]
     return better[[name for name in RECORDED if name != "metric"]]
 
 
-def _deep(rows: pd.DataFrame) -> pd.DataFrame:
-    return _compared(rows).query("layer >= @FROM_LAYER")
+def _deep(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
+    return _compared(rows, relevance, items).query("layer >= @FROM_LAYER")
 
 
 def _one(rows: pd.DataFrame, metric: str, **where: object) -> float:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 
 from attnlib.models.attention.forward import Mask
-from attnlib.models.pretrained import ModelUnavailable, whole
+from attnlib.models.pretrained import ModelUnavailable, at_revision, whole
+from attnlib.places import expanded
 
 
 class TextClassifier(nn.Module):
@@ -37,6 +38,9 @@ class TextClassifier(nn.Module):
         torch.Size([1, 4, 3])
     """
 
+    predicts_at = 0
+    base_model_prefix = "classifier"
+
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.classifier = model
@@ -45,6 +49,11 @@ class TextClassifier(nn.Module):
     def config(self) -> Any:
         """Its settings."""
         return self.classifier.config
+
+    @property
+    def base_model(self) -> nn.Module:
+        """The encoder without its head."""
+        return self.classifier.base_model
 
     def get_input_embeddings(self) -> nn.Module:
         """The embedding of its input tokens."""
@@ -85,9 +94,9 @@ def load_text_classifier(name: str) -> tuple[TextClassifier, Any]:
     Raises:
         ModelUnavailable: it cannot be had; says why, and what to do.
     """
-    place, _, revision = name.partition("@")
-    how = {"revision": revision} if revision else {}
     try:
+        place, revision = (name, None) if expanded(name).is_dir() else at_revision(name)
+        how = {"revision": revision} if revision else {}
         model, tokenizer = whole(place, AutoModelForSequenceClassification, "a text classifier", **how)
     except ModelUnavailable as error:
         raise ModelUnavailable(

@@ -1,51 +1,128 @@
-"""What became of the claim about rollout of language models that write."""
+"""What became of the claims about rollout of language models that write."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
-from book.chapters.findings.finding import Claim, Outcome, against, crux, of_largest, one, percent
+from book.chapters.findings.finding import Claim, NotRunError, Outcome, number, one, percent, there
+from book.chapters.findings.rules import above, every
 from book.chapters.generative.needle import MEAN_ROLLOUT
 
 NEEDLE = "needle in top 5 of the facts, filtered: "
 """The test of rollout: is a token of the right fact among the five of all facts that it ranks highest, once
 the study's uninformative tokens are filtered out?"""
 
+MODEL = "SmolLM2-135M-Instruct"
 
-def shows_sources(rows: pd.DataFrame) -> Outcome:
-    """It does if the interval of the share of needles found is above a blind draw, in the largest record.
+MODELS = 3
+"""Of how many language models a claim about language models asks for."""
 
-    Rollout is read as the study reads it: the mean over layers, of tokens that pass its filter; the draw is
-    of the same tokens.
-    """
-    rows = of_largest(rows, metric=NEEDLE + MEAN_ROLLOUT)
+
+def finds_the_needle(rows: pd.DataFrame) -> Outcome:
+    """How often rollout, read as the study does, names the fact that was asked for, against a blind draw."""
+    rows = _of(rows, MODEL)
     rollout, last, mean, chance = (
         one(rows, metric=NEEDLE + way) for way in (MEAN_ROLLOUT, "rollout", "mean attention", "chance")
     )
     sink = rows[rows["metric"].str.fullmatch(r"trained, first token, layer \d+")]
     middle = one(rows, metric=f"trained, first token, layer {(len(sink) + 1) // 2}")
     even = one(rows, metric=middle.metric.replace("trained", "uniform"))
-    named, told = (one(rows, metric=f"one name, first: {way}") for way in (MEAN_ROLLOUT, "AttnLRP"))
     return Outcome(
-        against(rollout.low, rollout.high, chance.value),
-        f"Where one fact among others holds the answer, a token of it is in the top 5 of rollout, read as in "
-        f"the study (mean over layers, filtered), in {percent(rollout)} of {rollout.n} items; by chance in "
-        f"{100 * chance.value:.0f} %.",
-        f"By rollout's last layer, in {percent(last)}; by plain mean attention, in {percent(mean)}. Of texts "
-        f"like *My name is Putin, I am from*, rollout puts the name first in {percent(named)} of {named.n}, "
-        f"AttnLRP in {percent(told)}. Half-way "
-        f"through the layers {middle.value:.2f} of rollout is on the first token; of attention that looks "
-        f"everywhere equally, {even.value:.2f}.",
-        crux("needles found, against chance", rollout, chance.value),
+        above(rollout, chance.value),
+        f"Share of facts found ({100 * chance.value:.0f} % by chance)",
+        number(rollout, "items", chance.value, unit="%"),
+        more=f"By rollout's last layer, in {percent(last)}; by plain mean attention, in {percent(mean)}. "
+        f"Half-way through the layers {middle.value:.2f} of rollout is on the first token; of "
+        f"attention that looks everywhere equally, {even.value:.2f}.",
     )
+
+
+def names_the_name(rows: pd.DataFrame) -> Outcome:
+    """How often the name that decides is what rollout puts first, against a blind draw."""
+    rows = _of(rows, MODEL)
+    named, told, chance = (
+        one(rows, metric=f"one name, first: {way}") for way in (MEAN_ROLLOUT, "AttnLRP", "chance")
+    )
+    return Outcome(
+        above(named, chance.value),
+        f"Share of names ranked first ({100 * chance.value:.0f} % by chance)",
+        number(named, "texts", chance.value, unit="%"),
+        more=f"Texts are like *My name is Putin, I am from*. AttnLRP puts the name first in {percent(told)}.",
+    )
+
+
+def finds_it_in_language_models(rows: pd.DataFrame) -> Outcome:
+    """The same as `finds_the_needle` of every recorded model that answers, of `MODELS` at least."""
+    found = [(model, _of(rows, model)) for model in _models(rows)]
+    cases = [_above_chance(part).assign(model=model) for model, part in found if _answers(part)]
+    if len(cases) < MODELS:
+        raise NotRunError(f"Recorded of {len(cases)} language model that answers, of {MODELS} needed")
+    judged = every(pd.concat(cases, ignore_index=True), "chance", seeds=False)
+    least = judged.least
+    return Outcome(
+        judged.verdict,
+        f"Shown in {judged.shown} of {judged.n} models. Share of facts found by the weakest, {least.model}",
+        number(least, "items", least.chance, unit="%"),
+    )
+
+
+def _models(rows: pd.DataFrame) -> list[str]:
+    """The language models that are recorded: a record is named after its model, and a hash."""
+    named = rows.loc[rows["metric"].eq(NEEDLE + MEAN_ROLLOUT), "record"]
+    return list(dict.fromkeys(named.map(_model_of)))
+
+
+def _model_of(record: str) -> str:
+    return record.partition(" [")[0].rpartition("-")[0]
+
+
+def _of(rows: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Rows of a model's record of most items: smaller ones ask some of these again, and are not pooled."""
+    rows = there(rows[rows["record"].map(_model_of).eq(model)])
+    items = there(rows[rows["metric"].eq(NEEDLE + MEAN_ROLLOUT)])
+    largest = items.sort_values(["n", "recorded"], kind="stable")["record"].iloc[-1]
+    return rows[rows["record"].eq(largest)]
+
+
+def _above_chance(rows: pd.DataFrame) -> pd.DataFrame:
+    chance: Any = one(rows, metric=NEEDLE + "chance")
+    return rows[rows["metric"].eq(NEEDLE + MEAN_ROLLOUT)].assign(chance=chance.value)
+
+
+def _answers(rows: pd.DataFrame) -> bool:
+    """Whether there are items that count: those that the model answers."""
+    return bool(rows.loc[rows["metric"].eq(NEEDLE + MEAN_ROLLOUT), "n"].gt(0).any())
 
 
 CLAIMS = (
     Claim(
         "rollout",
-        "The product of attention over layers shows which prompt tokens a generated token drew on.",
+        "rollout, needle",
+        f"In {MODEL}, rollout shows which of several facts an answer was taken from.",
         "generative_rollout",
-        "Does it find the needle?",
-        shows_sources,
+        "Which methods find the needle?",
+        "More often than five random tokens, the five that rollout ranks highest (mean over layers, "
+        "the study's filter) hold one of the right fact.",
+        finds_the_needle,
+    ),
+    Claim(
+        "rollout",
+        "rollout, names",
+        f"In {MODEL}, rollout shows that a country was written because of a name.",
+        "generative_rollout",
+        "Which methods find the name?",
+        "More often than a random token, the one that rollout ranks highest is of the name.",
+        names_the_name,
+    ),
+    Claim(
+        "rollout",
+        "rollout, language models",
+        "In language models that write, rollout shows which prompt tokens a word depends on.",
+        "generative_rollout",
+        "Which methods find the needle?",
+        f"As of the needle, in each of at least {MODELS} language models.",
+        finds_it_in_language_models,
     ),
 )

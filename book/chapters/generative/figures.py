@@ -20,11 +20,11 @@ FACTS = ("The code of Grace is 4821.", "The code of Hugo is 1936.", "The code of
 QUESTION = "Q: What is the code of Hugo? A: The code of Hugo is"
 
 NOTES = {
-    "Putin": "Forced, the study's words. Rollout ranks 'Putin' low for 'Russia'; ask blank-out for it, too.",
+    "Putin": "Forced, the study's words. Rollout ranks 'Putin' low for 'Russia'; compare with occlusion.",
     "Abdul": "Forced, the study's words: 'Pakistan' is not what this model would write. Empty the box "
     "'Force' to see what it would.",
     "weather": "Forced, the study's words. Blank the token 'sunny' of the context: how likely is it then?",
-    "Colosseum": "Forced, the study's words: 'David' stands in the prompt, and blank-out knows it.",
+    "Colosseum": "Forced, the study's words: 'David' stands in the prompt, and occlusion finds it.",
 }
 
 TRIALS = (
@@ -32,13 +32,15 @@ TRIALS = (
         "a needle",
         " ".join((*FACTS, QUESTION)),
         word="1",
-        note="The answer can only come from '1936', in the second fact. What do rollout and attention give "
-        "its digits? Then ask for blank-out.",
+        note="The answer can only come from '1936', in the second fact. The page computes occlusion by "
+        "itself; choose rollout or attention under Show, and compare.",
+        source="1936",
     ),
     Trial(
         "the needle moved",
         " ".join((FACTS[1], FACTS[0], FACTS[2], QUESTION)),
         word="1",
+        source="1936",
         note="The same facts, and the one that is asked for comes first. The answer stays; what follows it?",
     ),
     *(Trial(name, each.text, each.completion, each.word, note=NOTES[name]) for name, each in STUDY.items()),

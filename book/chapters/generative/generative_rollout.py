@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -135,17 +134,3 @@ def measured(
     if names is not None:
         parts.append(names.assign(metric=names["form"] + ", " + names["asked"] + ": " + names["method"]))
     return pd.concat(parts, ignore_index=True)[["metric", "value", "low", "high", "n"]]
-
-
-def places(word: str, pieces: Sequence[str]) -> list[int]:
-    """Which pieces of a text hold characters of a word, where it first stands.
-
-    Raises:
-        ValueError: it does not stand there.
-    """
-    at, ends = "".join(pieces).index(word), list(itertools.accumulate(map(len, pieces)))
-    return [
-        place
-        for place, (piece, end) in enumerate(zip(pieces, ends, strict=True))
-        if end > at and end - len(piece) < at + len(word)
-    ]

@@ -190,7 +190,7 @@ def name_rows(
         chance = {"first": even, "share": even} | ({"right": 0.5} if item.other.any() else {})
         rows.append(about | {"method": CHANCE} | chance)
         for method, scores in attributions(model, ids, measures, **asked).items():
-            scores = scores.detach().double().cpu().masked_fill(~item.candidates, 0)
+            scores = scores.detach().cpu().double().masked_fill(~item.candidates, 0)
             best = scores.masked_fill(~item.candidates, -torch.inf).argmax()
             sizes = scores.abs()
             found = {"first": bool(item.right[best]), "share": float(sizes[item.right].sum() / sizes.sum())}

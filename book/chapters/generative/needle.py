@@ -279,3 +279,17 @@ def needle_comparison(
     names = ["first", "second", "only_first", "only_second", "difference", "n", "p"]
     found = pd.DataFrame(rows, columns=names)
     return found.assign(p_holm=corrected(found["p"].to_numpy(float)))
+
+
+def chance_clause(found: Any, chance: Any) -> str:
+    """How often something is found beside a blind draw, as a part of a sentence.
+
+    Args:
+        found: a row whose `low` and `high` are the ends of its confidence interval; `None`: not run.
+        chance: a row with `value`; `None`: not run.
+    """
+    if found is None or chance is None:
+        return "(not run)"
+    if found["low"] > chance["value"]:
+        return "more often than chance"
+    return "less often than chance" if found["high"] < chance["value"] else "no more often than chance"

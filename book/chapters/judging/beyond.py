@@ -17,12 +17,13 @@ from attnlib.stats.intervals import Estimate
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.resampling import Statistic, resampled_means
 from attnlib.stats.seeds import table_over_seeds
-from book.chapters.judging.judged import DIGITS, PLAUSIBILITY, RUNGS, Judged, difference
+from book.chapters.judging.judged import BESIDE, DIGITS, PLAUSIBILITY, RUNGS, Judged, difference
 from book.chapters.judging.tables import part_table
 from book.chapters.tells.predictions import verdict
 
 TAU, BEFORE = "tau", "before the truth"
-"""Kendall's rank correlation with plausibility; the share of measures that are ranked before the truth."""
+"""Kendall's rank correlation with plausibility; the share of measures that are ranked before the truth, whose
+ties a coin breaks."""
 
 LOWEST = {TAU: -1.0, BEFORE: 0.0}
 """What they can be at least; both are 1 at most, and no interval ends beyond."""
@@ -59,7 +60,7 @@ def numbers(judged: Judged, judge: str) -> dict[str, Statistic]:
     the noisier the means are; those of a difference of two judges less so.
     """
     names = [*judged.measures]
-    measures = [m for m, name in enumerate(names) if name not in RUNGS]
+    measures = [m for m, name in enumerate(names) if name not in BESIDE]
     both = resampled_means(np.hstack([judged.numbers[PLAUSIBILITY], judged.numbers[judge]]))
     rows = np.vstack([both.value, both.draws]).round(DIGITS)
     known, found = rows[:, : len(names)], rows[:, len(names) :]

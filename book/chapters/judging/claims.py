@@ -1,87 +1,290 @@
-"""What is claimed of tests of faithfulness, and of rollout by the chosen one."""
+"""What is claimed of tests of faithfulness, and of rollout, where the sources are known."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pandas as pd
 
-from book.chapters.findings.finding import Claim, Outcome, crux, number, one, partly, some
-from book.chapters.judging.predictions import CHOOSING, HEADS_TOLD, TODAY
+from attnlib.stats import over_seeds
+from book.chapters.findings.finding import Claim, NotRunError, Outcome, fraction, number, one, percent, there
+from book.chapters.findings.rules import above, ahead
+from book.chapters.judging.judged import estimate
+from book.chapters.judging.predictions import PREDICTIONS, TODAY
 from book.chapters.judging.tables import (
     ALL,
     CHOSEN,
+    FEW,
     FREE,
+    KNOWN,
     ROLLOUT,
     UNTOLD,
+    Kept,
     ahead_of_usual,
-    beside_the_first,
+    are_free,
     of_record,
     widest,
+    with_best_truth,
+    works,
 )
+from book.chapters.tells.claims import LAST, MARGIN, as_much_as_any, more_than_raw_attention, where_told
+from book.chapters.tells.settings import were_told
 
 ENOUGH = 0.7
-"""A tau with the known answers from which on a judge is said to rank measures as they do."""
+"""A tau with the ground truth from which on a judge is said to rank measures as they do."""
 
 
-def usual_judge(rows: pd.DataFrame) -> Outcome:
-    """By tau with the known answers, the mean over settings with its interval over them.
+def truth_comes_first(rows: pd.DataFrame) -> Outcome:
+    """The share of measures that the usual judge ranks before the sources themselves, over settings.
 
-    The claim holds if the interval is above 0.7, in part if it is above 0, and does not if it is below;
-    else it is not settled.
+    Before the truth with its best completion (see `judged`), where a record has that of most settings.
     """
-    kept = of_record(widest(some(rows)))
+    complete = with_best_truth(rows)
+    kept = _kept(complete if len(complete) else rows)
+    what = "before" if len(complete) else "above"
+    before = one(kept.rows, run=ALL, metric=f"{what}: {TODAY}")
+    by_setting = kept.rows[kept.rows["metric"].eq(f"{what}: {TODAY}") & ~kept.rows["run"].eq(ALL)]
+    free = by_setting.loc[~were_told(by_setting["run"]), "value"]
+    other = one(kept.rows, run=ALL, metric=f"{what}: {kept.judges[UNTOLD]}")
+    ties = "Ties of the ground truth count in its favour" if len(complete) else "A coin breaks its ties"
+    return Outcome(
+        above(_turned(before), -FEW),
+        "Methods that it ranks before the ground truth",
+        number(before, "settings", FEW, unit="%"),
+        more=f"In the {len(free)} settings without supervised heads, {percent(estimate(free))}. "
+        f"*{kept.judges[UNTOLD]}* has {percent(other)}. {ties}.",
+    )
+
+
+def ranks_as_the_known_answers(rows: pd.DataFrame) -> Outcome:
+    """Tau of the standard metric's ranking with that by the ground truth, the mean over settings."""
+    kept = _kept(rows)
     usual = one(kept.rows, run=ALL, metric=f"tau: {TODAY}")
     other = one(kept.halves, judge=UNTOLD, settings="confirmed on")
-    ahead, free = (one(ahead_of_usual(kept), settings=name) for name in ("confirmed on", FREE))
     return Outcome(
-        "holds" if usual.low > ENOUGH else partly(usual.low, usual.high),
-        f"Its ranking and that by the known answers agree with a tau of {number(usual)}, interval over "
-        f"n = {usual.n} settings; 1 is the same order, 0 none.",
-        f"In the n = {other.n} settings that it was not chosen by, that of *{kept.judges[UNTOLD]}* is "
-        f"{number(other)}, setting by setting {number(ahead)} more; in the {free.n} of these whose heads "
-        f"nobody told where to look, {number(free)} more. It was chosen after a look at eight settings.",
-        crux("tau with the known answers, against 0.7", usual, ENOUGH),
+        above(usual, ENOUGH),
+        "Kendall's tau of both rankings",
+        number(usual, "settings", ENOUGH),
+        more=f"In the {other.n} settings that it was not chosen by, that of *{kept.judges[UNTOLD]}* is "
+        f"{fraction(other)}.",
     )
 
 
-def rollout_by_the_judge(rows: pd.DataFrame) -> Outcome:
-    """By the mean over settings, with intervals over them, from noise (0) to the truth itself (1).
+def chosen_is_better(rows: pd.DataFrame) -> Outcome:
+    """How much more tau the chosen judge has, in settings that neither chose it nor told heads."""
+    kept = _kept(rows)
+    lead, everywhere = (one(ahead_of_usual(kept), settings=name) for name in (FREE, "all"))
+    return Outcome(
+        ahead(lead, MARGIN),
+        "Gain in Kendall's tau with the ground truth",
+        number(lead, "settings", 0, signed=True),
+        more=f"Over all {everywhere.n} settings, those that chose it among them, it is "
+        f"{fraction(everywhere)}. It was chosen after a look at eight settings.",
+    )
 
-    The claim holds if rollout may be the first of all measures (the interval of its rank begins at 1), in
-    part if its mean is shown to be above 0, and does not if it is below; else it is not settled.
+
+def came_out(words: str, rows: pd.DataFrame) -> Outcome:
+    """How much more tau one judge has than another, setting by setting, as was predicted."""
+    found = one(_kept(rows).rows, run=ALL, what="expected", protocol=words)
+    return Outcome(
+        ahead(found, MARGIN),
+        "Gain in Kendall's tau with the ground truth",
+        number(found, "settings", 0, signed=True),
+    )
+
+
+def finds_what_is_needed(rows: pd.DataFrame) -> Outcome:
+    """Rollout's plausibility without supervised heads, of questions answered rightly, in distribution."""
+    told, free = _by_known_answers(rows)
+    rollout = _of(free, ROLLOUT)
+    best = there(free).groupby("method")["value"].mean().idxmax()
+    return Outcome(
+        above(rollout),
+        "Score, from 0 (chance) to 1 (perfect)",
+        number(rollout, "settings", 0),
+        more=f"The highest, {best}, gets {fraction(_of(free, str(best)))}, attention of the last layer "
+        f"{fraction(_of(free, LAST))}.{where_told(told, partial(_of, method=ROLLOUT), 'rollout gets')} "
+        "These are questions that are answered rightly and in distribution: a model that does not run "
+        "the algorithm cannot be found to.",
+    )
+
+
+def finds_more_than_raw_attention(rows: pd.DataFrame) -> Outcome:
+    """How much more plausible rollout is than the last layer's attention, of the same questions."""
+    return more_than_raw_attention(*_by_known_answers(rows))
+
+
+def finds_as_much_as_any(rows: pd.DataFrame) -> Outcome:
+    """How much more plausible than rollout the measure is that the other settings put first."""
+    _, free = _by_known_answers(rows)
+    return as_much_as_any(free)
+
+
+def used_more_than_raw_attention(rows: pd.DataFrame) -> Outcome:
+    """How much more rollout gets than the last layer's attention by the chosen judge, where that works.
+
+    In settings that neither chose it nor told heads.
     """
-    measured = some(of_record(widest(some(rows))).measured.get(CHOSEN, pd.DataFrame()))
-    places = beside_the_first(measured)
-    first, rollout, ahead = (one(places, settings="all", place=place) for place in _PLACES)
-    first_free, rollout_free, ahead_free = (one(places, settings="free", place=place) for place in _PLACES)
-    return Outcome(
-        "holds" if rollout.rank_low == 1 else partly(rollout.low, rollout.high),
-        f"{number(rollout)} of the way from noise (0) to the truth itself (1), where the best measure, "
-        f"{first.method}, gets {number(first)}; intervals over n = {first.n:.0f} settings.",
-        f"Setting by setting, the measure that the other settings put first is {number(ahead)} ahead of "
-        f"rollout. Of all these settings {len(CHOOSING)} chose the judge, and in {HEADS_TOLD} heads are a "
-        f"program's, or were told where to look; in the {rollout_free.n:.0f} that are neither, rollout gets "
-        f"{number(rollout_free)}, {first_free.method}, the first, {number(first_free)}, and that lead is "
-        f"{number(ahead_free)}.",
-        crux(f"from noise to the truth, against {first.method}", rollout, first.value),
+    free, out = _by_the_judge(rows)
+    found = more_than_raw_attention(free[:0], free)
+    return found._replace(result="Lead, on a scale from noise (0) to the ground truth (1)", more=out)
+
+
+def used_as_much_as_any(rows: pd.DataFrame) -> Outcome:
+    """How much more than rollout the measure gets that the other settings put first, by the same judge."""
+    free, out = _by_the_judge(rows)
+    gets = f"Rollout gets {fraction(_of(free, ROLLOUT))} of the way from noise to the ground truth. {out}"
+    return as_much_as_any(free)._replace(more=gets)
+
+
+def _kept(rows: pd.DataFrame) -> Kept:
+    kept = of_record(widest(there(rows)))
+    if not kept.judges:
+        raise NotRunError
+    return kept
+
+
+def _by_known_answers(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Plausibility by setting and measure: where heads were told where to look, and elsewhere."""
+    measured = there(_kept(rows).measured[KNOWN])
+    told = were_told(measured["setting"])
+    return measured[told], there(measured[~told])
+
+
+def _by_the_judge(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """What measures get by the chosen judge in free settings that it works in; and a word on others."""
+    measured = there(_kept(rows).measured.get(CHOSEN, pd.DataFrame()))
+    well = works(measured)
+    fails = measured.loc[~well, "setting"].unique()
+    out = (
+        f"The metric fails in {' and '.join(fails)}, where it ranks methods far before the ground truth."
+        if len(fails)
+        else ""
     )
+    return there(measured[are_free(measured["setting"]) & well]), out
 
 
-_PLACES = "the first", ROLLOUT, f"ahead of {ROLLOUT}"
+def _of(measured: pd.DataFrame, method: str) -> Any:
+    values = measured.loc[measured["method"].eq(method), "value"]
+    return over_seeds(there(values.to_frame())["value"].to_numpy(float))
 
 
-CLAIMS = (
+def _turned(row: Any) -> Any:
+    return row._replace(value=-row.value, low=-row.high, high=-row.low)
+
+
+AGREES, MEASURES, OUT = (
+    *("Which metric agrees with ground truth?", "Which methods are most faithful?", "Predictions vs results"),
+)
+NOBODY = "In settings without supervised heads, of questions answered rightly and in distribution"
+CHOSEN_WORKS = (
+    "In settings that neither chose the metric nor have supervised heads, and in which it puts nothing far "
+    "before the ground truth"
+)
+LESS = f"it is not reproduced if less than {MARGIN:g} of the way"
+
+SAID = {
+    "The drop of log p without the first token, replaced, agrees better than today's judge": "Replacing the "
+    "top token and reading the drop of log p agrees better than the standard metric.",
+    "log p is the better reading than p against a foil": "Reading log p is better than reading p relative to "
+    "that of another answer.",
+    "The first token alone tells more than shares of the tokens": "Removing the top token alone tells more "
+    "than removing shares of the tokens.",
+    "So does LDS": "The linear datamodeling score (LDS) tells more than removing shares of the tokens.",
+}
+"""Predictions in the words of this book; their own, as committed, stand in the chapter."""
+
+CLAIMS = tuple(
+    Claim("all", name, words, "judging_measures", section, rule, answer)
+    for name, words, section, rule, answer in (
+        (
+            "needed tokens",
+            "Rollout finds the tokens that an algorithm needs, in models without supervised heads.",
+            MEASURES,
+            f"{NOBODY}, rollout finds more than chance.",
+            finds_what_is_needed,
+        ),
+        (
+            "needed tokens, and raw attention",
+            "Rollout finds more of the tokens that an algorithm needs than raw attention does.",
+            MEASURES,
+            f"{NOBODY}, rollout is ahead of attention of the last layer; {LESS} from chance to perfect.",
+            finds_more_than_raw_attention,
+        ),
+        (
+            "needed tokens, and the best",
+            "Rollout finds as much of the tokens that an algorithm needs as any other method.",
+            MEASURES,
+            f"{NOBODY}, the method that other settings rank first is less than {MARGIN:g} of the way ahead; "
+            "it is not reproduced if it is ahead.",
+            finds_as_much_as_any,
+        ),
+        (
+            "used tokens, and raw attention",
+            "Rollout finds more of the tokens that a model uses than raw attention does.",
+            MEASURES,
+            f"{CHOSEN_WORKS}, rollout is ahead of attention of the last layer; {LESS} from noise to the "
+            "truth.",
+            used_more_than_raw_attention,
+        ),
+        (
+            "used tokens, and the best",
+            "Rollout finds as much of the tokens that a model uses as any other method.",
+            MEASURES,
+            f"{CHOSEN_WORKS}, the method that other settings rank first is less than {MARGIN:g} of the way "
+            "ahead; it is not reproduced if it is ahead.",
+            used_as_much_as_any,
+        ),
+        (
+            "standard metric, ground truth first",
+            "The standard faithfulness metric, which masks tokens, ranks ground truth before all methods.",
+            AGREES,
+            f"Over settings, it ranks fewer than {100 * FEW:.0f} % of the methods before the ground truth.",
+            truth_comes_first,
+        ),
+        (
+            "standard metric, the same order",
+            "The standard faithfulness metric ranks attribution methods as the ground truth does.",
+            AGREES,
+            f"Over settings, Kendall's tau of both rankings is above {ENOUGH:g}.",
+            ranks_as_the_known_answers,
+        ),
+        (
+            "metric chosen by ground truth",
+            "A metric chosen by ground truth ranks methods better than the standard one in settings that did "
+            "not choose it.",
+            AGREES,
+            "In settings that neither chose it nor have supervised heads, it has more tau; it is not "
+            f"reproduced if less than {MARGIN:g}.",
+            chosen_is_better,
+        ),
+    )
+)
+
+PREDICTED = tuple(
     Claim(
-        "all",
-        "The usual test of faithfulness, which masks tokens, says which measure is right.",
+        "book",
+        name,
+        SAID.get(each.words, f"{each.words}."),
         "judging_measures",
-        "Which judge agrees with the known answers?",
-        usual_judge,
-    ),
-    Claim(
-        "all",
-        "Rollout finds the tokens that the model uses, by the test that was chosen by known answers.",
-        "judging_measures",
-        "Which measure is the most faithful?",
-        rollout_by_the_judge,
-    ),
+        OUT,
+        "Over settings, the first has more tau with the ground truth; it is not reproduced if less than "
+        f"{MARGIN:g} (a margin that was named later).",
+        partial(came_out, each.words),
+        before=True,
+    )
+    for name, each in zip(
+        (
+            "expected and usual",
+            "replace or mask",
+            "replace or random",
+            "log p or p",
+            "first or shares",
+            "LDS or shares",
+            "delete or mask",
+        ),
+        PREDICTIONS,
+        strict=True,
+    )
 )

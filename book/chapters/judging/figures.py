@@ -12,6 +12,7 @@ from attnlib.plots.drawing import Drawing, Drawn, drawing
 from attnlib.plots.panels import finished
 from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
+from book.chapters.display import display_name, display_names
 from book.chapters.judging import tables
 from book.chapters.records import came_with_the_book, counted
 from book.chapters.tells.figures import measures_by_setting, numbers_in_cells, points_beside
@@ -20,6 +21,11 @@ from book.chapters.tells.figures import measures_by_setting, numbers_in_cells, p
 def kept() -> tables.Kept:
     """What the recorded run says, for this chapter's page and for others; empty where there is none."""
     return tables.of_record(came_with_the_book("judging_measures", questions=120))
+
+
+def kept_with_best_truth() -> tables.Kept:
+    """What the recorded run says in which ground truth has its best completion; empty where there is none."""
+    return tables.of_record(tables.widest(tables.with_best_truth(came_with_the_book("judging_measures"))))
 
 
 def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
@@ -35,49 +41,53 @@ def measures(measured: Mapping[str, pd.DataFrame]) -> Drawing:
     Args:
         measured: of `judged.measures_by`, by what the text calls the judge, or `KNOWN`.
     """
-    panels = {f"by {name}": each for name, each in measured.items()}
+    panels = {f"by {display_name(name)}": each for name, each in measured.items()}
     means = [tables.ranked(each, name) for name, each in measured.items()]
     return measures_by_setting(panels, dict(zip(panels, means, strict=True)))
 
 
 @drawing
-def judges(rows: pd.DataFrame, held: str = "the known answers") -> Drawn:
-    """Tau of protocols with its intervals, a colour per group of settings; dotted lines at 0 and at 0.7.
+def judges(rows: pd.DataFrame, held: str = "ground truth") -> Drawn:
+    """Tau of metrics with its intervals, a colour per group of settings; dotted lines at 0 and at 0.7.
 
     Args:
         rows: of `predictions.halves`, with the `judge` as the text calls it.
         held: what tau is with.
     """
-    names = list(rows["judge"].unique())
+    rows = display_names(rows[["judge", "settings", "value", "low", "high", "n"]])
+    names = list(rows["metric"].unique())
     groups = {
-        f"{name} (n = {counted(part['n'])})": part.set_index("judge")
+        f"{name} (n = {counted(part['n'])})": part.set_index("metric")
         for name, part in rows.groupby("settings", sort=False)
     }
     figure, axis = plt.subplots(figsize=(COLUMN, 1.3 + 0.5 * len(names)))
     for place in (0.0, 0.7):
         axis.axvline(place, color=colour("faint"), lw=0.8, ls=":")
     points_beside(axis, groups, names, 0.22)
-    axis.set_xlabel(f"Kendall's tau with {held}")
+    axis.set_xlabel(f"Kendall's τ with {held}")
     figure.legend(loc="outside lower center", ncols=len(groups), frameon=False)
-    alt = f"Points with intervals, a row per judge. {by_group(rows, 'settings', 'judge')}."
+    alt = f"Points with intervals, a row per metric. {by_group(rows, 'settings', 'metric')}."
     return finished(figure), rows, alt
 
 
 @drawing
 def protocol_grid(grid: pd.DataFrame) -> Drawn:
-    """Mean tau as coloured numbers, in hundredths: a row per form, a column per reading and operator.
+    """Mean tau in hundredths: a row per aggregation, a column per perturbation and readout.
 
     Args:
         grid: of `tables.grid`.
     """
     grid = grid.set_axis([", ".join(names) for names in grid.columns], axis=1).astype(float)
+    grid = grid.rename(index=display_name)
     figure, axis = plt.subplots(figsize=(COLUMN, 1.9 + 0.25 * len(grid)))
     numbers_in_cells(axis, grid, TwoSlopeNorm(0, vmin=-1, vmax=1))
     axis.set(yticks=range(len(grid)), yticklabels=grid.index)
     axis.invert_yaxis()
     cells = (
-        grid.rename_axis("form").reset_index().melt("form", var_name="taken away, read", value_name="value")
+        grid.rename_axis("aggregation")
+        .reset_index()
+        .melt("aggregation", var_name="perturbation, readout", value_name="value")
     )
-    seen = by_group(cells, "taken away, read", "form")
-    alt = f"Coloured numbers, a row per form and a column per way. {seen}."
+    seen = by_group(cells, "perturbation, readout", "aggregation")
+    alt = f"Coloured numbers, a row per aggregation, a column per perturbation and readout. {seen}."
     return finished(figure, axes=False), cells, alt

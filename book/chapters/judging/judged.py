@@ -5,8 +5,13 @@ among the candidates (0) and $\varepsilon$ noise of standard normal distribution
 
 $$t + \sigma \varepsilon, \qquad \sigma = 0, \tfrac12, 1, 2, 4, \infty.$$
 
-Its order is known by construction, so a protocol that does not find it cannot be trusted with any other; and
-its first rung is the truth, before which no measure should come.
+Its order is known by construction, so a protocol that does not find it cannot be trusted with any other.
+
+No measure should come before the truth. But the truth is a set: a protocol that counts more tokens than there
+are sources, or fewer, has to take some of equal score, and takes them by a coin. So beside the ladder stands
+the truth with its best *completion*: sources before all others, and among each the order of whichever does
+best by this protocol: a coin, what is lost without each token alone, or any of the measures. A protocol that
+ranks a measure even before that one rewards something else than sources.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from attnlib.stats.plausibility import average_precision, average_precision_by_c
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
 from book.chapters.judging.protocols import Numbers, Protocol, Scores
-from book.chapters.judging.removal import Case
+from book.chapters.judging.removal import OPERATORS, READINGS, Case, single_effect
 
 PLAUSIBILITY = "plausibility"
 """What the known answers say of a measure: average precision, 0 by chance and 1 at best."""
@@ -34,6 +39,15 @@ NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, np.inf)
 """Standard deviations of the rungs of the ladder; the last is noise alone."""
 
 RUNGS = ("the truth", *(f"the truth and {noise:g} of noise" for noise in NOISE[1:-1]), "noise alone")
+
+COMPLETED = "the truth, completed"
+"""The truth whose ties are broken in its favour; see the module."""
+
+BESIDE = (*RUNGS, COMPLETED)
+"""What is ranked beside the measures, and is none."""
+
+TIE = 1e-3
+"""So small against a source's score is all that breaks ties: forms that add scores up hardly see it."""
 
 DIGITS = 6
 """Numbers that are the same to so many digits have the same rank."""
@@ -48,7 +62,7 @@ class Judged(NamedTuple):
     Attributes:
         setting: whose model it is.
         seed: of the model.
-        measures: the names, the rungs of the ladder last.
+        measures: the names; last `BESIDE`, the rungs of the ladder and the completed truth.
         numbers: by protocol, and by `PLAUSIBILITY`: of every question and measure.
     """
 
@@ -74,11 +88,33 @@ def judge(
         scores: by measure.
         protocols: by name.
     """
-    every = {name: each.detach().double().cpu().numpy() for name, each in scores.items()} | ladder(case)
+    every = {name: each.detach().cpu().double().numpy() for name, each in scores.items()} | ladder(case)
     stacked = np.stack([*every.values()], 1)
-    numbers = {PLAUSIBILITY: plausibility(case, stacked)}
-    numbers |= {name: protocol(case, stacked) for name, protocol in protocols.items()}
-    return Judged(setting, seed, tuple(every), numbers)
+    numbers = {PLAUSIBILITY: plausibility(case, np.concatenate([stacked, case.truth[:, None]], 1))}
+    for name, protocol in protocols.items():
+        found = protocol(case, stacked)
+        truths = np.concatenate([found[:, [len(scores)]], *_completed(case, name, protocol, stacked)], 1)
+        best = np.nanmean(truths, axis=0).argmax()
+        numbers[name] = np.concatenate([found, truths[:, [best]]], 1)
+    return Judged(setting, seed, (*every, COMPLETED), numbers)
+
+
+def _completed(case: Case, name: str, protocol: Protocol, scores: Scores) -> list[Numbers]:
+    """What a protocol says of the truth, its ties broken by what is lost without each token, or by a score.
+
+    Nothing, if it is not named after an operator and a reading: it may train models, say.
+    """
+    *_, operator, reading = ["", *name.rsplit(", ", 2)]
+    if operator not in OPERATORS or reading not in READINGS:
+        return []
+    lost = single_effect(case, operator, reading)
+    return [protocol(case, completed(case, np.concatenate([lost[:, None], scores], 1)))]
+
+
+def completed(case: Case, scores: Scores) -> Scores:
+    """The truth whose ties are broken by scores, the highest first; NaN comes last."""
+    known = np.where(case.candidates[:, None] & ~np.isnan(scores), scores, -np.inf)
+    return case.truth[:, None] + TIE * stats.rankdata(known, axis=-1) / known.shape[-1]
 
 
 def ladder(case: Case) -> dict[str, Float[np.ndarray, "item token"]]:
@@ -108,14 +144,15 @@ def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataF
     Returns:
         A row per `setting` and `protocol`, with `tau`, Kendall's rank correlation with plausibility;
         `somers`, Somers' D over the pairs of measures that plausibility tells apart; `ladder`, Somers' D
-        with the known order of the ladder; `above`, the share of measures that it ranks before the truth;
-        `halves`, tau between its rankings by two halves of the questions, the mean over splits; and
-        `known halves`, the same of plausibility: the most that any protocol can be expected to have.
+        with the known order of the ladder; `above`, the share of measures that it ranks before the truth,
+        whose ties a coin breaks; `before`, the share of those before the completed truth; `halves`, tau
+        between its rankings by two halves of the questions, the mean over splits; and `known halves`, the
+        same of plausibility: the most that any protocol can be expected to have.
     """
     table = []
     for setting, models in _by_setting(judged).items():
         names = models[0].measures
-        measures = [m for m, name in enumerate(names) if name not in (*RUNGS, *without)]
+        measures = [m for m, name in enumerate(names) if name not in (*BESIDE, *without)]
         rungs = [names.index(name) for name in RUNGS]
         known = _means(models, PLAUSIBILITY)
         known_halves = _halves(models, PLAUSIBILITY, measures)
@@ -129,16 +166,20 @@ def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataF
                 "somers": _somers(known[measures], found[measures]),
                 "ladder": _somers(-np.arange(len(NOISE)).astype(float), found[rungs]),
                 "above": float((found[measures] > found[rungs[0]]).mean()),
+                "before": float((found[measures] > found[names.index(COMPLETED)]).mean()),
                 "halves": _halves(models, protocol, measures),
                 "known halves": known_halves,
             }
             table.append(row | numbers)
-    columns = ["setting", "protocol", "tau", "somers", "ladder", "above", "halves", "known halves"]
+    columns = ["setting", "protocol", "tau", "somers", "ladder", "above", "before", "halves", "known halves"]
     return pd.DataFrame(table, columns=columns)
 
 
 def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
-    """What a protocol says of every measure in every setting, from noise alone (0) to the truth (1).
+    """What a protocol says of every measure in every setting: 0 is noise alone, 1 the completed truth.
+
+    More than 1 says that the answer loses more by what the measure puts first than by the sources: then it is
+    not only sources that the protocol rewards.
 
     Args:
         judged: models, of which a setting may have several.
@@ -150,12 +191,10 @@ def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
     table = []
     for setting, models in _by_setting(judged).items():
         names, found = models[0].measures, _means(models, protocol)
-        noise, truth = (found[names.index(rung)] for rung in (RUNGS[-1], RUNGS[0]))
+        noise, truth = (found[names.index(rung)] for rung in (RUNGS[-1], COMPLETED))
         if truth > noise:
-            scaled = (found - noise) / (truth - noise)
-            table += [
-                (setting, name, value) for name, value in zip(names, scaled, strict=True) if name not in RUNGS
-            ]
+            scaled = zip(names, (found - noise) / (truth - noise), strict=True)
+            table += [(setting, name, value) for name, value in scaled if name not in BESIDE]
     return pd.DataFrame(table, columns=["setting", "method", "value"])
 
 

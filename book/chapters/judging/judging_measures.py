@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import Field, model_validator
 from torch import Tensor
-from tqdm.auto import tqdm
 
+from attnlib.attended import bar
 from attnlib.attribution.registry import METHODS, SIGNED
 from book.chapters.chapter import Chapter
 from book.chapters.judging import carry, needles, roar
@@ -23,7 +23,7 @@ from book.chapters.judging.hidden_keys import RETRAINED, keys_hidden
 from book.chapters.judging.judged import Judged, agreement, judge
 from book.chapters.judging.predictions import JUDGING
 from book.chapters.judging.protocols import FORMS, PROTOCOLS, Protocol, called
-from book.chapters.judging.removal import OPERATORS, READINGS, Case
+from book.chapters.judging.removal import OPERATORS, READINGS, Case, single_effect
 from book.chapters.judging.soft import SOFT
 from book.chapters.parameters import Count, Different, Text, among
 from book.chapters.tells.measured import ASKED, scored
@@ -129,19 +129,19 @@ class JudgingMeasures(Chapter):
     def cases(self, progress: bool = True) -> Cases:
         """Every model of every setting, with its questions."""
         pairs = [(name, seed) for name in self.settings for seed in SETTINGS[name].seeds(self)[: self.seeds]]
-        shown = tqdm(pairs, disable=not progress, desc="models", unit="model")
+        shown = bar(pairs, shown=progress, desc="models", unit="model")
         return {(name, seed): self._case(SETTINGS[name], seed) for name, seed in shown}
 
     def retrained_cases(self, progress: bool = True) -> Cases:
         """A model of each of the settings that is to be `retrained`, with keys hidden, with its questions."""
         both = [name for name in self.retrained if name in self.settings]
-        shown = tqdm(both, disable=not progress, desc="trained again", unit="model")
+        shown = bar(both, shown=progress, desc="trained again", unit="model")
         return {(name, 0): self._case(keys_hidden(name), 0) for name in shown}
 
     def cases_apart(self, kind: str, cases: Cases, progress: bool = True) -> Cases:
         """The questions of one kind of `APART` to the same models, where there are enough of them."""
         found = Cases()
-        for name, seed in tqdm(cases, disable=not progress, desc=kind, unit="model"):
+        for name, seed in bar(cases, shown=progress, desc=kind, unit="model"):
             _, questions = SETTINGS[name].make(self, seed, others=self.others)
             some = questions.where(APART[kind](questions))
             if len(some) >= FEWEST:
@@ -165,7 +165,7 @@ class JudgingMeasures(Chapter):
         """What every measure says; one that has to be learned, by what it learned of other questions."""
         plain = [name for name in self.measures if name != LEARNED]
         found = Scores()
-        for pair, case in tqdm(cases.items(), disable=not progress, desc="measured", unit="model"):
+        for pair, case in bar(cases.items(), shown=progress, desc="measured", unit="model"):
             found[pair] = scored(case.model, case.questions, SETTINGS[pair[0]].methods(plain)).scores
             if LEARNED in self.measures:
                 found[pair][LEARNED] = cross_fitted(case.model, case.questions)
@@ -176,7 +176,7 @@ class JudgingMeasures(Chapter):
     ) -> list[Judged]:
         """What protocols say of these scores: all that are asked for, unless some are named."""
         some = {name: PROTOCOLS[name] for name in protocols} or self.asked_for
-        shown = tqdm(cases.items(), disable=not progress, desc="judged", unit="model")
+        shown = bar(cases.items(), shown=progress, desc="judged", unit="model")
         return [judge(*pair, case, scores[pair], some) for pair, case in shown]
 
     def explored(self, cases: Cases) -> dict[str, dict[str, Any]]:
@@ -218,11 +218,7 @@ def without_sign(scores: Scores) -> Scores:
 
 def single_effects(case: Case) -> dict[str, np.ndarray]:
     """What is lost when one token is taken away, by operator and reading: a number per item and token."""
-    n = case.candidates.shape[1]
-    kept = np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)])
-    found = {}
-    for operator in OPERATORS:
-        for reading in READINGS:
-            answers = case.answers(operator, reading, np.repeat(kept[None], len(case.candidates), 0))
-            found[f"{operator}, {reading}"] = np.where(case.candidates, answers[:, :1] - answers[:, 1:], 0.0)
-    return found
+    return {
+        f"{operator}, {reading}": single_effect(case, operator, reading)
+        for operator, reading in product(OPERATORS, READINGS)
+    }

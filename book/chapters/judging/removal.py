@@ -182,7 +182,7 @@ class Case:
                 logits = self._logits(
                     ids[rows, :end], query[rows], None if seen is None else seen[rows, :end]
                 )
-                log_p = logits.double().log_softmax(-1).cpu()
+                log_p = logits.cpu().double().log_softmax(-1)
                 right, foil = (log_p.gather(1, each[which[rows], None])[:, 0] for each in (q.target, q.foil))
                 found[rows] = torch.stack([(right - foil).sigmoid(), right - foil, right], 1)
         return found.numpy()
@@ -204,3 +204,11 @@ class Case:
                 f"take another operator than {MASK!r}"
             )
         return logits[torch.arange(len(ids)), query.to(logits.device) - first]
+
+
+def single_effect(case: Case, operator: str, reading: str) -> Float[np.ndarray, "item token"]:
+    """What is lost when one candidate alone is taken away; 0 of what is no candidate."""
+    n = case.candidates.shape[1]
+    kept = np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)])
+    answers = case.answers(operator, reading, np.repeat(kept[None], len(case.candidates), 0))
+    return np.where(case.candidates, answers[:, :1] - answers[:, 1:], 0.0)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from attnlib.stats.intervals import NOTHING, Estimate
 from attnlib.stats.seeds import over_seeds
+from book.chapters.display import display_name
 from book.chapters.judging.fitted import LEARNED
 from book.chapters.judging.judged import (
     PLAUSIBILITY,
@@ -23,6 +24,7 @@ from book.chapters.judging.predictions import (
     CONFIRMING,
     EXPECTED,
     GROUPS,
+    JUDGING,
     LADDER,
     MASKING,
     TODAY,
@@ -37,11 +39,14 @@ from book.chapters.tells import method_tables
 from book.chapters.tells.settings import were_told
 from book.chapters.tells.tables import ahead_of, first_elsewhere
 
-COLUMNS = ("tau", "somers", "ladder", "above", "halves", "known halves")
+COLUMNS = ("tau", "somers", "ladder", "above", "before", "halves", "known halves")
 """What `judged.agreement` says of a protocol in a setting."""
 
 ESTIMATE = Estimate._fields
 """The columns of a number with its interval."""
+
+FEW = 0.1
+"""So large a share of the methods may score above ground truth for it to be said to come first."""
 
 ALL = "all settings"
 
@@ -252,7 +257,7 @@ def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
         ahead: above 0.
     """
     some = rows[rows["low"] > 0 if ahead else rows["high"] < 0]
-    found = [f"{row[name]} {in_words(row)}" for row in some.to_dict("records")]
+    found = [f"{display_name(row[name])} {in_words(row).brief}" for row in some.to_dict("records")]
     return "; ".join(found) or "none"
 
 
@@ -310,7 +315,7 @@ def recorded(
         columns=["run", "what", "protocol", "value", "n"],
     )
     long = table.melt(["setting", "protocol"], COLUMNS, "what", "value").rename(columns={"setting": "run"})
-    long = long[long["protocol"].isin(named.values())].assign(n=1)
+    long = long[long["protocol"].isin(named.values()) | long["what"].eq("tau")].assign(n=1)
     alone = over_settings(apart).assign(run=ALL, what=ALONE)
     alone = alone[alone["protocol"].isin(named.values())]
     best = [
@@ -404,6 +409,16 @@ def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFr
     usual = there.loc[there["metric"].str.startswith(f"{PART} {part}, usual: "), "value"].to_numpy()
     found = found.assign(usual=usual) if len(usual) else found
     return found[[name for name in columns if name in found]].reset_index(drop=True)
+
+
+FAR = 1.25
+"""A measure's number, where noise alone is 0 and the truth 1, from which on a judge has failed: one may put a
+measure that names the weightiest source first a little before the truth, which does not know it."""
+
+
+def works(measured: pd.DataFrame) -> pd.Series:
+    """Of numbers by a judge, whether they are of a setting in which it puts no measure beyond `FAR`."""
+    return measured.groupby("setting")["value"].transform("max") < FAR
 
 
 FREE = "confirmed on, heads not told"
@@ -504,6 +519,23 @@ def widest(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     sizes = rows.groupby("record")["run"].agg(["nunique", "size"])
     return rows[rows["record"] == sizes.sort_values(["nunique", "size"]).index[-1]]
+
+
+def with_best_truth(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the records that give ground truth its best completion in most settings; see `judged`."""
+    if rows.empty:
+        return rows
+    whole = rows["metric"].eq(f"before: {TODAY}") & rows["run"].eq(ALL) & (rows["n"] > len(JUDGING) / 2)
+    return rows[rows["record"].isin(rows.loc[whole, "record"])]
+
+
+def truth_clause(share: Any) -> str:
+    """What the share of methods above ground truth says of a metric; `share` has `low` and `high`."""
+    if share is None:
+        return "was not run"
+    if share["low"] > FEW:
+        return "speaks against the standard metric"
+    return f"does not {'speak' if share['high'] < FEW else 'decide'} against the standard metric"
 
 
 def of_record(rows: pd.DataFrame) -> Kept:

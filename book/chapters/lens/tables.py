@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from torch import nn
 
 from attnlib.generators.arithmetic import arithmetic, best_possible
 from attnlib.measures import generate_answers, sample_scores
-from attnlib.stats import answer_accuracy, over_seeds, summarise
+from attnlib.stats import answer_accuracy, over_seeds, pooled, summarise
 from attnlib.stats.intervals import SHARE
+from book.chapters.findings.rules import above
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
 from book.chapters.lens.measures import look_rows, pattern_rows, seen_rows
 from book.chapters.records import paper_figures
 
 Models = Mapping[str, nn.Module]
 """The trained models, by the names of their runs."""
+
+
+OVER_SEEDS = "over seeds"
+"""What the run of rows over seeds is called."""
 
 
 def accuracy(p: ArithmeticLens, models: Models) -> pd.DataFrame:
@@ -35,19 +41,15 @@ def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     return summarise(pd.concat(rows), ["seed", "layer", "kind"])
 
 
-def layer_claims(looks: pd.DataFrame) -> pd.DataFrame:
-    """Early layers look local, middle layers find the operator, late layers combine: is it so?
-
-    Each claim is a difference: the share of a kind in the layers it is claimed for, less its mean over the
-    other layers. One seed, one number; the interval is over seeds.
+def layer_differences(looks: pd.DataFrame) -> pd.DataFrame:
+    """How much more the layers look at a kind that it is claimed of, than the others do: seed by seed.
 
     Args:
         looks: the mean share of attention by `seed`, `layer` and `kind` (see `look_rows`), as
             `value`.
 
     Returns:
-        Columns `claim`, `value`, `low`, `high`, `n` (seeds) and `holds`: "yes" if the interval is above 0,
-        "no" if it is below, else "not settled". Models of two layers have no middle; of one, no claim.
+        Columns `claim`, `seed` and `value`. Models of two layers have no middle; of one, no claim.
     """
     last = int(looks["layer"].max())
     claims = {
@@ -55,16 +57,86 @@ def layer_claims(looks: pd.DataFrame) -> pd.DataFrame:
         "middle layers find the operator": ("operator", list(range(1, last))),
         "late layers combine the columns": ("either column", [last]),
     }
-    rows = []
+    rows = [pd.DataFrame(columns=["claim", "seed", "value"])]
     for claim, (kind, layers) in claims.items():
         table = looks[looks["kind"] == kind].pivot(index="seed", columns="layer", values="value")
-        if not layers or len(table.columns) < 2:
-            continue
-        difference = table[layers].mean(axis=1) - table.drop(columns=layers).mean(axis=1)
-        estimate = over_seeds(difference.to_numpy())
-        holds = "yes" if estimate.low > 0 else "no" if estimate.high < 0 else "not settled"
-        rows.append({"claim": claim} | estimate._asdict() | {"holds": holds})
-    return pd.DataFrame(rows, columns=["claim", "value", "low", "high", "n", "holds"])
+        if layers and len(table.columns) > 1:
+            apart = table[layers].mean(axis=1) - table.drop(columns=layers).mean(axis=1)
+            rows.append(apart.rename("value").reset_index().assign(claim=claim))
+    return pd.concat(rows[len(rows) > 1 :], ignore_index=True)[["claim", "seed", "value"]]
+
+
+def layer_claims(differences: pd.DataFrame) -> pd.DataFrame:
+    """Early layers look local, middle layers find the operator, late layers combine: is it so?
+
+    Args:
+        differences: of `layer_differences`: one seed, one number. The interval is over seeds.
+
+    Returns:
+        Columns `claim`, `value`, `low`, `high`, `n` (seeds) and `verdict`, by whether the interval is above
+        0, below it, or neither.
+    """
+    rows = []
+    for claim, of_seeds in differences.groupby("claim", sort=False):
+        estimate = over_seeds(of_seeds["value"].to_numpy(float))
+        rows.append({"claim": claim} | estimate._asdict() | {"verdict": above(estimate)})
+    return pd.DataFrame(rows, columns=["claim", "value", "low", "high", "n", "verdict"])
+
+
+SIZE = "3 layers, 4 heads, width 128, 15,650 steps"
+"""The original's, as the settings of its models begin."""
+
+CLAIMED = "claim: "
+
+
+def claims_at_size(rows: pd.DataFrame) -> pd.DataFrame:
+    """`layer_claims` of all recorded models of the original's size, whatever their learning rate went by.
+
+    Args:
+        rows: of `records("arithmetic_lens")`.
+    """
+    sized = rows.groupby("record")["setting"].transform(
+        lambda names: names.astype(str).str.startswith(SIZE).any()
+    )
+    found = rows[sized.astype(bool) & rows["run"].eq(OVER_SEEDS) & rows["metric"].str.startswith(CLAIMED)]
+    together = pooled(found, ["metric"])
+    together["claim"] = together["metric"].str.removeprefix(CLAIMED)
+    verdicts = [above(row) for row in together.itertuples()]
+    return together.assign(verdict=verdicts)[["claim", "value", "low", "high", "n", "verdict"]]
+
+
+def difference_clause(difference: Any) -> str:
+    """What a difference of `layer_claims`, or of its record, says of the repository's claim.
+
+    Args:
+        difference: a row whose `low` and `high` are the ends of its confidence interval; `None`: not run.
+    """
+    if difference is None:
+        return "not run"
+    if difference.low > 0:
+        return "as the repository says"
+    return "the opposite of what the repository says" if difference.high < 0 else "not significant"
+
+
+def more_clause(difference: Any) -> str:
+    """The same difference as the end of a sentence: "40 points more"; "32 points less".
+
+    Args:
+        difference: a row with `value`, and `low` and `high`, the ends of its confidence interval.
+    """
+    if difference.low <= 0 <= difference.high:
+        return "neither significantly more nor less"
+    return f"{100 * abs(difference.value):.0f} points {'more' if difference.value > 0 else 'less'}"
+
+
+def uniform_clause(share: Any) -> str:
+    """A share of attention against that of uniform attention, as the end of a sentence.
+
+    Args:
+        share: a row with `value`, and `uniform`, the share of uniform attention.
+    """
+    more = "more" if share.value > share.uniform else "no more"
+    return f"{more} than the {100 * share.uniform:.0f} % of uniform attention"
 
 
 def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
@@ -185,7 +257,7 @@ def as_published(p: ArithmeticLens) -> LensRun:
 def to_record(
     p: ArithmeticLens,
     accuracy: pd.DataFrame,
-    claims: pd.DataFrame,
+    differences: pd.DataFrame,
     patterns: pd.DataFrame,
     sampling: pd.DataFrame,
     overlapping: pd.DataFrame,
@@ -196,19 +268,22 @@ def to_record(
     Args:
         p: the chapter.
         accuracy: see `accuracy`.
-        claims: of `layer_claims`.
+        differences: of `layer_differences`: recorded seed by seed, too.
         patterns: see `patterns`.
         sampling: see `sampling`.
         overlapping: see `overlapping`.
         versus: see `beside_the_log`.
     """
     rows = [accuracy.merge(p.run_table(), on="run")]
-    rows += [claims.assign(run="over seeds", metric="claim: " + claims["claim"])]
+    claims = layer_claims(differences)
+    rows += [claims.assign(run=OVER_SEEDS, metric=CLAIMED + claims["claim"])]
+    each = differences.assign(run=[p.name(seed) for seed in differences["seed"]], n=1)
+    rows += [each.assign(metric=CLAIMED + each["claim"], low=each["value"], high=each["value"])]
     names = "share on " + patterns["kind"] + ", layer " + patterns["layer"].astype(str)
-    rows += [patterns.assign(run="over seeds", metric=names)]
+    rows += [patterns.assign(run=OVER_SEEDS, metric=names)]
     if len(sampling):
         names = "scheduled sampling, difference in " + sampling["metric"] + ", by itself"
-        rows += [sampling.assign(run="over seeds", metric=names)]
+        rows += [sampling.assign(run=OVER_SEEDS, metric=names)]
     if len(overlapping):
         rows += [overlapping.assign(metric="exact match, " + overlapping["test problems"])]
     if "n" in versus:

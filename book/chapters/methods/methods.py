@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field, model_validator
 
 from book.chapters.chapter import Chapter
@@ -40,3 +42,12 @@ class Methods(Chapter):
     def label(self) -> str:
         """The tokens."""
         return "-".join(self.tokens)
+
+
+def flow_clause(tokens: Sequence[str], flow: Sequence[float]) -> str:
+    """What flow says of the tokens of the example, as the rest of a sentence."""
+    numbers = [round(float(number), 6) for number in flow]
+    largest = [token for token, number in zip(tokens, numbers, strict=True) if number == max(numbers)]
+    if len(largest) == len(numbers):
+        return "cannot tell the tokens apart"
+    return f"is largest from {' and '.join(largest)}"

@@ -27,3 +27,30 @@ class OwnModel(Chapter):
     def label(self) -> str:
         """The model's name."""
         return self.model.split("/")[-1]
+
+
+def sink_clause(share: float) -> str:
+    """A sentence on the share of rollout that the first token has."""
+    if share >= 0.5:
+        return "This is an attention sink: a token that takes the attention that no other token needs."
+    return "An attention sink would have more than half."
+
+
+def agreement_clause(tau: float) -> str:
+    """The verb of a sentence on how one method ranks tokens against another, by their Kendall's tau."""
+    if tau >= 0.1:
+        return "ranks the tokens partly as"
+    return "ranks the tokens in reverse of" if tau <= -0.1 else "ranks the tokens nearly independently of"
+
+
+def learned_clause(probability: float, tokens: int) -> str:
+    """A sentence on how sure a model is of its next token, or that it has learned nothing yet.
+
+    Args:
+        probability: of the most likely token.
+        tokens: of how many; by chance, each has the same probability.
+    """
+    here = f"{100 * probability:.0f} %"
+    if probability < 10 / tokens:
+        return f"In this run the model has learned nothing yet: its likeliest next token has only {here}."
+    return f"The model gives its next token a probability of {here}."

@@ -22,7 +22,7 @@ def beside_controls(
     programs: Mapping[str, Bool[Tensor, "query key"]],
     tokens: Sequence[str],
 ) -> Drawn:
-    """A head's attention on one sequence, what it is compared with, and even attention, in heat maps.
+    """A head's attention on one sequence, what it is compared with, and uniform attention, in heat maps.
 
     Args:
         name: of the head.
@@ -34,7 +34,7 @@ def beside_controls(
     maps = {
         each: selected / selected.sum(-1, keepdim=True).clamp(min=1) for each, selected in programs.items()
     }
-    maps["even attention"] = torch.full_like(attention, 1 / len(tokens))
+    maps["uniform attention"] = torch.full_like(attention, 1 / len(tokens))
     shares = {each: float(agreement(attention, held)[rows].mean()) for each, held in maps.items()}
     size = (COLUMN - 0.8) / (len(maps) + 1)
     figure, axes = row_of_panels(len(maps) + 1, height=size + 0.5)

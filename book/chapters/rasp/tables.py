@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 from torch import nn
@@ -218,12 +219,12 @@ def beside_table_1(models: pd.DataFrame) -> pd.DataFrame:
         models: `trained_models`, of one scale and one alphabet.
 
     Returns:
-        Means over seeds as `beside_the_paper` takes them; `told` says whether models were told where to look.
+        Means over seeds as `beside_the_paper` takes them; `trained` says whether models were supervised.
     """
     whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
     found = _of_seeds(whole, ["language", "bos", "supervised"])
     found = found[found["bos"] | found["task"].isin(paper_figures().query(f"table == '{TABLES} 1'")["task"])]
-    return found.assign(told=found["supervised"].map({False: "told nothing", True: "told where to look"}))
+    return found.assign(trained=found["supervised"].map({False: "unsupervised", True: "supervised"}))
 
 
 def beside_table_2(models: pd.DataFrame) -> pd.DataFrame:
@@ -314,6 +315,35 @@ def lost_when_smaller(models: pd.DataFrame) -> pd.DataFrame:
     return table_over_seeds(both.assign(value=both["whole"] - both["value"]), ["language", "ablation"])
 
 
+def gained_by_supervision(models: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of supervised models less that of unsupervised ones, paired by seed.
+
+    Args:
+        models: rows of one metric; see `trained_models`. Models with an ablation are left out.
+
+    Returns:
+        Columns `language`, and the mean over seeds as `table_over_seeds` has it.
+    """
+    models = models[models["ablation"] == ""]
+    supervised = models["supervised"].astype(bool)
+    before = models[~supervised].set_index(["language", "seed"])["value"].rename("before")
+    both = models[supervised].join(before, on=["language", "seed"], how="inner")
+    return table_over_seeds(both.assign(value=both["value"] - both["before"]), ["language"])
+
+
+def change_clause(change: Any) -> str:
+    """A change in accuracy as the end of a sentence: "rises by 3.6 points".
+
+    Args:
+        change: a row of `gained_by_supervision`; `low` and `high` are the ends of its confidence interval.
+    """
+    if change.low > 0:
+        return f"rises by {100 * change.value:.1f} points"
+    if change.high < 0:
+        return f"falls by {-100 * change.value:.1f} points"
+    return "does not change significantly"
+
+
 def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
     """Accuracy against the length of test sequences: the mean over seeds with Student's interval.
 
@@ -326,7 +356,7 @@ def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
     return table_over_seeds(rows, by, share=True)
 
 
-AS_TRAINED, ITS_OWN, EVEN = "as trained", "its own program", "even attention"
+AS_TRAINED, ITS_OWN, EVEN = "as trained", "its own program", "uniform attention"
 OTHERS, BEST = "other programs, mean", "the best of them"
 """What a head is compared with, or has put in the place of its attention."""
 
@@ -340,8 +370,8 @@ def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Means with intervals over seeds, by `language` and whether its models were `supervised`, of `what`:
         "agreement" of heads with `held`, which is the language's own program, the programs of other languages
-        (the mean, and the one that agrees best) or even attention; and "tokens right" with the model's own
-        attention, the program's in its place, and even attention.
+        (the mean, and the one that agrees best) or uniform attention; and "tokens right" with the model's own
+        attention, the program's in its place, and uniform attention.
     """
     rows = each_once(rows[rows["ablation"].eq("") & rows["bos"].eq(True)])
     language = rows["task"]

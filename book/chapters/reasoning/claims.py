@@ -1,243 +1,296 @@
-"""What became of the claims of Spiegel et al. 2025, and of Attention Lens."""
+"""What became of the claims of Spiegel et al. 2025."""
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy.stats import permutation_test, rankdata, spearmanr
 
-from attnlib.stats import table_over_seeds, with_interval
+from attnlib.stats.intervals import DRAWS, interval
 from book.chapters.findings.finding import (
+    INCONCLUSIVE,
+    NOT_REPRODUCED,
+    REPRODUCED,
     Claim,
+    Number,
     Outcome,
-    against,
-    crux,
+    each_of,
+    fraction,
     number,
-    of_largest,
     one,
-    percent,
     points,
-    shown_in,
-    some,
+    there,
 )
-from book.chapters.reasoning import few_columns
+from book.chapters.findings.rules import LEVEL, above, every, paired, some
+from book.chapters.reasoning import few_columns, tables
 from book.chapters.reasoning.looking_decides import READ
-from book.chapters.reasoning.tables import correlations, extrapolation, over_seeds
-from book.chapters.reasoning.verdicts import (
-    CAUSE,
-    HALF,
-    NO_LOSS,
-    PART,
-    SOLVED,
-    apart,
-    of_seeds,
-    own_positions,
-    verdict_tables,
-)
+from book.chapters.reasoning.tables import LONGER, extrapolation, kinds_judged
+from book.chapters.reasoning.verdicts import HALF, NO_LOSS, apart, of_seeds, own_positions
 
-
-def attention_causes_failure(rows: pd.DataFrame) -> Outcome:
-    """A kind's verdict is the chapter's: does pushing attention onto the reference bring back what was lost?
-
-    Judged are kinds of model (of a task, supervised or not) with several seeds and a loss, on longer texts
-    than in training, that have the positions of a Llama; those with others, and a language model that was
-    fine-tuned, are told apart. The claim holds if attention is the cause in all, which each has to show
-    without a correction for the others; in part if it is the cause or a part of it in some, which is
-    corrected; and does not if in none half of the loss may come back by the upper end of its interval.
-    Otherwise it is not settled: a push that does not help may have been the wrong one.
-    """
-    found, other = verdict_tables(rows)
-    found = some(found[~apart(found) & found["verdict"].ne(NO_LOSS)])
-    other = other[other["kind"].str.startswith("string reversal")]
-    cause, part = (found["verdict"].eq(each) for each in (CAUSE, PART))
-    tasks = found["kind"].str.removesuffix(", supervised")
-    alone, back = found["low"] > 0, found["closed"] >= HALF
-    none = (found["high"] < HALF * found["lost"]).all()
-    verdict = "holds" if (alone & back).all() else "in part" if (cause | part).any() else "not settled"
-    taught, untaught, addition = (
-        one(found, kind=kind) for kind in ("string reversal, supervised", "string reversal", "long addition")
-    )
-    solve = other[other["ID"] >= SOLVED]
-    return Outcome(
-        "does not" if none else verdict,
-        f"Pushed there, attention takes longer reversals from {_risen(taught)} of tokens right where a head "
-        f"was taught to look there ({points(taught)}, {taught.seeds} seeds), and sums from "
-        f"{_risen(addition)} ({points(addition)}).",
-        f"Of {len(found)} kinds of model with a loss, in {tasks.nunique()} tasks, attention is shown to be "
-        f"the cause in {cause.sum()} and a part of it in {part.sum()}, corrected for all by Holm's method "
-        f"(not corrected, in {(alone & back).sum()} and {(alone & ~back).sum()}). Reversal that was "
-        f"not taught depends on the seed: {points(untaught)}; in our own Transformer attention is the cause "
-        f"with {solve['verdict'].eq(CAUSE).sum()} of the {len(solve)} kinds of positions with which it is "
-        f"right in distribution ({solve['seeds'].min():.0f} seeds each)."
-        f"{_of_a_language_model(rows)}",
-        crux("gain by the push in sums, against none", addition, 0.0),
-    )
+REVERSAL = "string reversal"
+TAUGHT = f"{REVERSAL}, supervised"
+ROTARY = f"{REVERSAL}, rotary positions"
 
 
 def fails_on_longer(rows: pd.DataFrame) -> Outcome:
-    """A task fails if the intervals of whole answers right do not touch, those of longer texts lower.
-
-    The claim holds if all do that are recorded with several seeds, in part if some.
-    """
+    """How many whole answers fewer are right of longer texts than of such as in training, model by model."""
     rows = of_seeds(rows)
-    supervised = rows["kind"].str.contains("supervised")
-    rows = rows[~apart(rows) & ~supervised & ~own_positions(rows)]
-    rows = rows[rows["metric"].str.fullmatch("teacher-forced exact match (ID|OOD)")]
-    right = table_over_seeds(some(rows), ["kind", "metric"], share=True)
-    inside, outside = (
-        right[right["metric"].str.endswith(f" {split}")].set_index("kind") for split in ("ID", "OOD")
-    )
-    fails = outside["high"].reindex(inside.index) < inside["low"]
-    none = outside["value"] == 0
-    most = one(outside.reset_index(), kind=outside["value"].idxmax())
-    listed = ", ".join(f"{kind} {100 * value:.0f} %" for kind, value in inside["value"].items())
+    rows = rows[~apart(rows) & ~rows["kind"].str.contains("supervised") & ~own_positions(rows)]
+    exact = rows["metric"].str.extract("^teacher-forced exact match (ID|OOD)$")[0]
+    lost = paired(there(rows[exact.eq("ID")]), rows[exact.eq("OOD")], ["kind"])
+    cases = every(lost)
+    least = cases.least
+    none = lost["second"].eq(0).sum()
+    listed = ", ".join(f"{row.kind} {100 * row.first:.0f} %" for row in each_of(lost))
     return Outcome(
-        shown_in(fails),
-        f"No longer text is answered rightly as a whole in {none.sum()} of {len(outside)} tasks; {most.kind} "
-        f"goes on, {percent(most)} ({most.n} seeds each).",
-        f"In distribution: {listed}.",
-        crux(f"longer texts right in {most.kind}, against as in training", most, inside["value"][most.kind]),
+        cases.verdict,
+        f"Shown in {cases.shown} of {cases.n} tasks. Smallest loss of correct answers, {least.kind}",
+        number(least, "models", 0, unit="points", signed=True),
+        more=f"No longer text is answered rightly as a whole in {none} of {cases.n} tasks. In distribution: "
+        f"{listed}.",
     )
 
 
-def one_column_is_enough(rows: pd.DataFrame) -> Outcome:
-    """With rotary positions: how much of the loss the steepest column of queries and keys brings back.
+def is_the_cause(models: str, kind: str, rows: pd.DataFrame) -> Outcome:
+    """How much of the loss redirected attention brings back in each kind of models, against half of it.
 
-    By its interval over seeds the claim holds from a half up, does not below, and is not settled if that
-    holds a half. Of reversal: longer sums are not learned in so many steps with all weights either.
+    Kinds without a loss have nothing to bring back. The loss counts as known. Texts are held out from the
+    selection of the intervention; models are not.
     """
-    back = few_columns.came_back(rows)
-    back = some(back[back["kind"].eq("string reversal, rotary positions") & back["metric"].eq("came back")])
+    found = kinds_judged(rows)
+    found = found[found["verdict"].ne(NO_LOSS) & found["kind"].str.fullmatch(kind)]
+    found = there(found[found["models"].str.fullmatch(models)])
+    cases = every(found.assign(half=HALF * found["lost"]), "half")
+    least = cases.least
+    which = (
+        "Accuracy" if cases.n == 1 else f"Shown in {cases.shown} of {cases.n} kinds. In the weakest, accuracy"
+    )
+    return Outcome(
+        cases.verdict,
+        f"{which} regained, of {100 * least.lost:.0f} points lost",
+        number(least, "models", least.half, unit="points", signed=True),
+        more=" ".join(f"{_named(row)}: {points(row)} of {100 * row.lost:.0f}." for row in each_of(found))
+        + _rescued(found),
+    )
+
+
+def who_looks_is_right(rows: pd.DataFrame) -> Outcome:
+    """Whether kinds of model that reverse stand in one order by accuracy and by attention on the reference.
+
+    Both out of distribution; one taught to look there is left out. Of equal kinds, all orders are as likely:
+    an exact test, two-sided. The interval is of the models that there are of each kind, drawn again.
+    """
+    rows = rows[rows["setting"].str.contains("from scratch")]
+    models = there(extrapolation(rows[rows["ranges"].eq(LONGER) & ~rows["supervised"].astype(bool)]))
+    kinds = tables.by_kind(models)
+    looks, right = kinds["above uniform"], kinds["accuracy"]
+    found = permutation_test(
+        (looks,),
+        partial(_spearman, right),
+        permutation_type="pairings",
+        n_resamples=math.inf,
+        vectorized=False,
+    )
+    value, (low, high) = float(found.statistic), _models_again(models)
+    shown = bool(found.pvalue < LEVEL)
+    return Outcome(
+        (REPRODUCED if value > 0 else NOT_REPRODUCED) if shown else INCONCLUSIVE,
+        f"Rank correlation of accuracy with attention there (p = {found.pvalue:.3f})",
+        Number(value, min(low, value), max(high, value), len(kinds), "kinds of model", 0),
+        more="In the other tasks all kinds are about equally right, and cannot be asked: within all tasks "
+        f"together it is {fraction(_within(rows))}.",
+    )
+
+
+def steepest_column(rows: pd.DataFrame) -> Outcome:
+    """How much of the loss the column with the largest gradient brings back, against a half."""
+    back = _came_back(rows)
     column, chance, whole, everything = (
         one(back, trained=way)
         for way in (few_columns.STEEPEST, few_columns.RANDOM, few_columns.WHOLE, few_columns.ALL)
     )
     return Outcome(
-        against(column.low - HALF, column.high - HALF),
-        f"Of what longer reversals lose, a share of {number(column)} comes back by one column "
-        f"(n = {column.n} models with rotary positions).",
-        f"By a column at random {number(chance)}, by queries and keys as a whole {number(whole)}, by all "
-        f"weights {number(everything)}.",
-        crux("share of the loss that comes back by one column, against a half", column, HALF),
+        above(column, HALF),
+        "Share of the loss that it brings back",
+        number(column, "models", HALF),
+        more=f"A column at random brings back {fraction(chance)}, queries and keys as a whole "
+        f"{fraction(whole)}, all weights {fraction(everything)}.",
     )
 
 
-def looking_goes_with_being_right(rows: pd.DataFrame) -> Outcome:
-    """By the rank correlation, within tasks, of rollout on the reference (above even attention), over kinds.
-
-    A kind of model is the mean of its seeds, which are alike: drawn one by one they make an interval that
-    leaves out 0 in one of six cases in which kinds have been exchanged at random.
-    "The ones" takes more than a tendency: the claim holds if its interval is above 0.5, in part if it is
-    above 0, and does not if it is below. A language model that was fine-tuned is left out.
-    """
-    rows = rows[~rows["setting"].str.contains("fine-tuned")]
-    here = rows[rows["setting"].str.contains("from scratch")]
-    found = correlations(extrapolation(here))
-    within, over_all = (
-        one(found, attention="above uniform", over=over) for over in ("within tasks", "all models")
+def any_column(rows: pd.DataFrame) -> Outcome:
+    """The same of the best of all columns; that none does, only all of them can show."""
+    back = _came_back(rows)
+    numbered = back["trained"].str.extract(f"^{few_columns.COLUMN}$").astype(float)
+    whole = bool(len(back) and numbered[0].nunique() == numbered[1].max())
+    tried = (
+        back[numbered[0].notna()]
+        if whole
+        else back[back["trained"].isin([few_columns.STEEPEST, few_columns.RANDOM])]
     )
-    others = here[here["task"] != "string_reversal"]
-    rest, also = (
-        one(correlations(extrapolation(some)), attention="above uniform", over="within tasks")
-        for some in (others, rows)
-    )
-    longer = one(
-        correlations(extrapolation(here[here["ranges"].eq("length 1-10; OOD length 11-20")])),
-        attention="above uniform",
-        over="string_reversal",
-    )
-    verdict = against(within.low, within.high)
+    cases = some(tried, HALF, whole=whole)
+    how_many = "" if whole else " (of more)"
     return Outcome(
-        "in part" if verdict == "holds" and within.low <= 0.5 else verdict,
-        f"Out of distribution, the rank correlation of accuracy with attention on the reference is "
-        f"{number(within)} within tasks (n = {within.n} kinds of model trained here).",
-        f"Between tasks as well: {number(over_all)}. Without reversal {number(rest)}; with a language model "
-        f"that learned none of the tasks {number(also)}, both within tasks. Of {longer.n} kinds that reverse "
-        f"longer strings it is {longer.value:.2f}.",
-        crux("rank correlation within tasks, against 0.5", within, 0.5),
+        cases.verdict,
+        f"Share of the loss regained by the best of {cases.n} columns{how_many}",
+        number(cases.least, "models", HALF),
     )
 
 
-def layers_divide_the_work(rows: pd.DataFrame) -> Outcome:
-    """Each part is a difference of attention's shares between layers, by its interval over seeds.
-
-    The claim holds if all are above 0, in part if some are, and does not if all are below; else it is
-    not settled. Of several records one counts: see `of_largest`.
-    """
-    rows = of_largest(rows, metric="claim: early layers look local")
-    parts = some(rows[rows["metric"].str.startswith("claim: ")])
-    above, below = parts["low"] > 0, parts["high"] < 0
-    exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]["value"]
-    said = parts["metric"].str.removeprefix("claim: ")
-    listed = ", ".join(
-        f"{part} {with_interval(row, signed=True)}"
-        for part, row in zip(said, parts.itertuples(), strict=True)
-    )
-    return Outcome(
-        "does not" if below.all() else shown_in(above),
-        f"Of the {len(parts)} parts, shown: {above.sum()}; the other way round: {below.sum()} (of "
-        f"{parts['n'].iloc[0]:.0f} models that add {100 * exact.min():.1f} to {100 * exact.max():.1f} % of "
-        f"unseen sums). Differences: {listed}.",
-        crux=crux("least difference between layers, against none", one(parts.nsmallest(1, "value")), 0.0),
-    )
+def _spearman(right: pd.Series, looks: Any) -> float:
+    return float(spearmanr(looks, right).statistic)
 
 
-def _of_a_language_model(rows: pd.DataFrame) -> str:
-    """What the push does to the reversals of the last one that was fine-tuned; nothing where none is."""
-    tuned = rows[rows["setting"].str.contains("fine-tuned") & rows["task"].eq("string_reversal")]
-    if tuned.empty:
+def _models_again(models: pd.DataFrame) -> tuple[float, float]:
+    """The interval of the rank correlation of kinds, where the models of each are drawn again."""
+    rng = np.random.default_rng(0)
+    parts = [
+        part.to_numpy(float) for _, part in models.groupby("model", sort=False)[["above uniform", "accuracy"]]
+    ]
+    means = np.stack([part[rng.integers(0, len(part), (DRAWS, len(part)))].mean(1) for part in parts], axis=1)
+    ranks = rankdata(means, axis=1)
+    ranks = ranks - ranks.mean(1, keepdims=True)
+    draws = (ranks[..., 0] * ranks[..., 1]).sum(1) / np.sqrt((ranks**2).sum(1).prod(-1))
+    return interval(draws)
+
+
+def _within(rows: pd.DataFrame) -> Any:
+    return one(tables.correlations(extrapolation(rows)), attention="above uniform", over="within tasks")
+
+
+def _came_back(rows: pd.DataFrame) -> pd.DataFrame:
+    back = few_columns.came_back(there(rows[rows["metric"].str.startswith(few_columns.FURTHER)]))
+    return there(back[back["kind"].eq(ROTARY) & back["metric"].eq("came back")])
+
+
+def _named(row: Any) -> str:
+    return f"{row.kind[:1].upper()}{row.kind[1:]}, {row.models}"
+
+
+def _rescued(found: pd.DataFrame) -> str:
+    if len(found) > 1:
         return ""
-    tuned = over_seeds(tuned[tuned["record"].eq(tuned["record"].iloc[-1])], ["metric"])
-    alone, pushed = (
-        one(tuned, metric=f"accuracy OOD, strength {strength} onto the reference") for strength in (0, 1)
-    )
-    return (
-        f" A fine-tuned language model goes from {percent(alone)} of the tokens of strings of 10 to 50 "
-        f"letters to {percent(pushed)} (n = {pushed.n} {pushed.of})."
-    )
+    row = found.iloc[0]
+    return f" At least half comes back in {row['closed in']:.0f} of {row['seeds']:.0f} models."
 
 
-def _risen(row: Any) -> str:
-    return f"{100 * row.OOD:.0f} to {100 * row.changed:.0f} %"
-
+CAUSE = "Does redirecting attention repair the failures?"
+HALF_BACK = (
+    "In every such kind of model that loses accuracy on longer texts, more than half of the loss comes back "
+    "(mean over models) when attention is redirected in the way that is best on other texts."
+)
+LM = tables.FINE_TUNED
 
 CLAIMS = (
     Claim(
         "spiegel2025attend",
-        "Models that solve a task fail on longer inputs than they were trained on.",
+        "longer texts",
+        "Models that solve a task answer fewer texts rightly that are longer than those in training, in all "
+        "six tasks.",
         "algorithmic_reasoning",
-        "In and out of distribution",
+        "Accuracy on longer inputs",
+        "In every task recorded with several seeds, fewer whole answers are right, model by model.",
         fails_on_longer,
     ),
+    *(
+        Claim(
+            "spiegel2025attend",
+            name,
+            words,
+            "looking_decides",
+            CAUSE,
+            HALF_BACK,
+            partial(is_the_cause, models, kind),
+            of=READ,
+        )
+        for name, words, models, kind in (
+            (
+                "cause, reversal, language model",
+                "A language model fine-tuned to reverse strings fails on longer ones because of where it "
+                "attends.",
+                LM,
+                REVERSAL,
+            ),
+            (
+                "cause, reversal, supervised head",
+                "A small Llama with a supervised head fails on longer strings because of where it attends.",
+                tables.LLAMA,
+                TAUGHT,
+            ),
+            (
+                "cause, reversal, Llama",
+                "A small Llama without supervision fails on longer strings because of where it attends.",
+                tables.LLAMA,
+                REVERSAL,
+            ),
+            (
+                "cause, reversal, positions",
+                "Transformers of our own fail on longer strings because of where they attend, whatever "
+                "their positions.",
+                tables.OWN_BLOCKS,
+                f"{REVERSAL}, .+",
+            ),
+            (
+                "cause, successor",
+                "Models that count on fail at longer texts because of where they attend.",
+                ".*",
+                "successor.*",
+            ),
+            (
+                "cause, value assignment",
+                "Models that look values up in a table fail at longer ones because of where they attend.",
+                ".*",
+                "value assignment.*",
+            ),
+            (
+                "cause, addition",
+                "Models that add fail at longer numbers because of where they attend.",
+                ".*",
+                "long addition.*",
+            ),
+            (
+                "cause, multiplication",
+                "Models that multiply fail at longer numbers because of where they attend.",
+                ".*",
+                "long multiplication.*",
+            ),
+        )
+    ),
     Claim(
         "spiegel2025attend",
-        "They fail there because attention is not where the algorithm looks.",
+        "who looks is right",
+        "In reversal, kinds of model that look where the algorithm looks are the ones that get longer "
+        "strings right.",
         "looking_decides",
-        "A verdict for every task",
-        attention_causes_failure,
+        "Do models that attend to the reference generalize better?",
+        "The rank correlation over kinds of model is above 0, by an exact test of all orders.",
+        who_looks_is_right,
         of=READ,
     ),
     Claim(
         "spiegel2025attend",
-        "Models that look where the algorithm looks are the ones that get it right.",
+        "one column, the steepest",
+        "To train one column of queries and keys further, the steepest, brings back half of what longer "
+        "reversals lose.",
         "looking_decides",
-        "Does looking at the reference tell who extrapolates?",
-        looking_goes_with_being_right,
+        "Is it enough to train one column?",
+        "In models with rotary positions, more than half, over seeds.",
+        steepest_column,
         of=READ,
     ),
     Claim(
         "spiegel2025attend",
-        "Trained further on longer texts, one column of queries and keys is enough for their lengths.",
+        "one column, any",
+        "There is a column of queries and keys that is enough for longer reversals when trained further.",
         "looking_decides",
-        "Is one column enough?",
-        one_column_is_enough,
+        "Is it enough to train one column?",
+        "In models with rotary positions some column brings back more than half, corrected for all columns; "
+        "or all are recorded, and each brings back less.",
+        any_column,
         of=READ,
-    ),
-    Claim(
-        "lens",
-        "Early layers look local, middle layers find the operator, late layers combine.",
-        "arithmetic_lens",
-        "What an answer's digits look at",
-        layers_divide_the_work,
     ),
 )

@@ -16,6 +16,7 @@ Source:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, cast
@@ -39,8 +40,12 @@ if TYPE_CHECKING:
 NOTHING, ALL, WHOLE = "nothing", "all weights", "queries and keys"
 STEEPEST, RANDOM = "one column, the steepest", "one column, at random"
 FASTEST, SLOWEST = "the fastest frequency", "the slowest frequency"
-WAYS = (ALL, WHOLE, STEEPEST, RANDOM, FASTEST, SLOWEST)
-"""What can be trained further; the last two, of rotary positions."""
+EVERY = "every column, one at a time"
+WAYS = (ALL, WHOLE, STEEPEST, RANDOM, FASTEST, SLOWEST, EVERY)
+"""What can be trained further; frequencies, of rotary positions."""
+
+COLUMN = r"column (\d+) of (\d+)"
+"""What one of `EVERY` is recorded as."""
 
 FURTHER = "further, "
 """How what is recorded of them begins."""
@@ -111,6 +116,8 @@ def columns_of(way: str, steepness: Float[Tensor, " column"], seed: int) -> list
         seed: of the one at random, which is never the steepest.
     """
     n, steepest = len(steepness), int(steepness.argmax())
+    if one := re.fullmatch(COLUMN, way):
+        return [int(one[1]) - 1]
     others = [column for column in range(n) if column != steepest]
     return {
         WHOLE: [*range(n)],
@@ -168,7 +175,9 @@ def further_rows(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd
     """
     found = list[pd.DataFrame]()
     for run in p.runs() if p.further else ():
-        for way in (NOTHING, *p.further):
+        for way in (NOTHING, *p.further, *_single_columns(p, models[run.name])):
+            if way == EVERY:
+                continue
             if way in (FASTEST, SLOWEST) and run.positions != "rotary":
                 continue
             model = models[run.name]
@@ -183,6 +192,14 @@ def further_rows(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd
                 found.append(pd.concat(tables).assign(run=run.name, metric=named))
     columns = ["run", "metric", "value", "low", "high", "n", "uniform"]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+
+
+def _single_columns(p: AlgorithmicReasoning, model: nn.Module) -> list[str]:
+    """The ways that `EVERY` stands for."""
+    if EVERY not in p.further:
+        return []
+    n = cast(Transformer, model).config.width // cast(Transformer, model).config.n_heads
+    return [f"column {column} of {n}" for column in range(1, n + 1)]
 
 
 def came_back(rows: pd.DataFrame) -> pd.DataFrame:

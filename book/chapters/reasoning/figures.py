@@ -1,4 +1,4 @@
-"""Where algorithmic answers go wrong, where attention was meanwhile, and what pushing it does."""
+"""Figures of algorithmic reasoning: attention on the reference, redirected attention, and generalization."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 
 _NUMBERS = ("value", "low", "high", "uniform")
-_MASSES = {"above uniform": "rollout above even attention", "mass": "rollout", "mass ID": "rollout, ID"}
+_MASSES = {"above uniform": "rollout above uniform attention", "mass": "rollout", "mass ID": "rollout, ID"}
 
 
 @drawing
@@ -63,8 +63,8 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
     """What models lose out of distribution, and what the best change of their attention gives back.
 
     A row per kind of model, below the name of its family. To the left the accuracy per token: in distribution
-    and out of it, the loss between them, under the best change, and under its control. To the right what the
-    change gains, with its interval, and the verdict in words.
+    and on longer inputs, the loss between them, under the best change, and under its control. To the right
+    the gain of the change, with its interval, and the verdict in words.
 
     Args:
         rows: of `tables.kinds_judged`.
@@ -78,9 +78,9 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
     change, alone = (look.colour for look in islice(looks(), 2))
     marks: dict[str, tuple[str, dict[str, Any]]] = {
         "in distribution": ("ID", {"marker": "|", "ms": 9, "color": colour("faint")}),
-        "out of it": ("OOD", {"marker": "o", "ms": 5, "color": alone, "mfc": "none"}),
-        "with the control": ("control", {"marker": "x", "ms": 5, "color": alone}),
-        "with the best change": ("changed", {"marker": "o", "ms": 5, "color": change}),
+        "longer inputs": ("OOD", {"marker": "o", "ms": 5, "color": alone, "mfc": "none"}),
+        "longer, control": ("control", {"marker": "x", "ms": 5, "color": alone}),
+        "longer, best change": ("changed", {"marker": "o", "ms": 5, "color": change}),
     }
     shares.hlines(places, rows["OOD"], rows["ID"], color=colour("faint"), lw=1)
     for label, (column, how) in marks.items():

@@ -1,4 +1,4 @@
-"""Does accuracy follow attention? What heads look at, and what comes of making them look there."""
+"""Interventions on attention: reference mass of heads, and accuracy while heads are redirected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 
 REFERENCE, RANDOM = "the reference", "random keys"
-"""What attention can be pushed onto: the keys of the algorithm; as many drawn at random, the control."""
+"""What attention is redirected to: the keys of the algorithm; as many random keys, the control."""
 
 
 def with_reference(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -57,7 +57,7 @@ def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         even = torch.ones_like(attentions[:, :1, :1]).tril()
         maps = torch.cat([attentions.flatten(1, 2), even.flatten(1, 2)], 1)
         masks = (mask[:, None].expand(maps.shape) for mask in (reference, evaluated))
-        mass = reference_mass(maps, *masks).nansum(2).double().cpu().numpy()
+        mass = reference_mass(maps, *masks).nansum(2).cpu().double().numpy()
         counts = (reference & evaluated).any(-1).sum(1).cpu().numpy()
         levels = [range(n) for n in (len(batch), *attentions.shape[1:3])]
         index = pd.MultiIndex.from_product(levels, names=["sample", "layer", "head"])
@@ -79,15 +79,15 @@ def reinforcement_rows(
     strengths: Sequence[float],
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Predictions while attention of some heads is pushed: onto the reference, and onto random keys.
+    """Predictions while attention of some heads is redirected to the reference, and to random keys.
 
     Teacher-forced, as in `evaluate_rows`. The random keys are as many per row as the reference has, the same
-    at every strength; they are what tells an effect of *where* attention goes from one of pushing it at all.
+    at every strength; they separate an effect of *where* attention goes from one of changing it at all.
 
     Args:
         model: see `reinforced`.
         batches: with `reference`.
-        heads: which (layer, head)s to push.
+        heads: which (layer, head)s to redirect.
         strengths: see `reinforced`; 0, the model as it is, is the same for both.
         seed: of the random keys.
 
@@ -143,10 +143,10 @@ def kind_shares(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, "la
     """
     total, queries = torch.zeros(()), 0
     for batch, _ in in_turn(model, batches):
-        kinds = key_kinds(batch)
-        attentions = stacked_attentions(returned(model, batch, attentions=True)).double()
+        kinds = key_kinds(batch).cpu()  # in double precision, which not every GPU has
+        attentions = stacked_attentions(returned(model, batch, attentions=True)).cpu().double()
         wanted = kinds[0].any(-1)
-        total = total + torch.einsum("blhqk,rbqk,bq->lhr", attentions, kinds.double(), wanted.double()).cpu()
+        total = total + torch.einsum("blhqk,rbqk,bq->lhr", attentions, kinds.double(), wanted.double())
         queries += int(wanted.sum())
     return total / max(queries, 1)
 

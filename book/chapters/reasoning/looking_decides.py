@@ -1,4 +1,4 @@
-"""The page that judges what `algorithmic_reasoning` recorded: its parameters, and what it reads."""
+"""The chapter on interventions, which reads the records of `algorithmic_reasoning`: its parameters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import pandas as pd
 from pydantic import Field
 
 from book.chapters.chapter import Chapter
-from book.chapters.records import came_with_the_book, records
+from book.chapters.records import came_with_the_book
+from book.chapters.records.own import with_own_runs
 
 READ = "algorithmic_reasoning"
 """The chapter whose records these are."""
 
 
 class LookingDecides(Chapter):
-    """Parameters of the page `looking_decides`; it trains nothing, and records nothing."""
+    """Parameters of the chapter `looking_decides`, which trains nothing and records nothing."""
 
     own_runs: bool
     level: float = Field(gt=0, lt=1)
@@ -24,14 +25,14 @@ class LookingDecides(Chapter):
 
     @property
     def rule(self) -> dict[str, float]:
-        """What verdicts are made by; see `verdicts.judged`."""
+        """The rule of the verdicts; see `verdicts.judged`."""
         return {"level": self.level, "enough": self.enough}
 
     def rows(self) -> pd.DataFrame:
-        """What is recorded of the chapter; runs of the reader's own only if they are to count."""
-        return records(READ) if self.own_runs else came_with_the_book(READ)
+        """The bundled records of the chapter, and with `own_runs` the reader's own runs."""
+        return with_own_runs(READ) if self.own_runs else came_with_the_book(READ)
 
     @property
     def label(self) -> str:
-        """The rule, and the attention that is held against accuracy."""
+        """The rule, and the measure of attention that accuracy is compared with."""
         return f"level-{self.level:g}-enough-{self.enough:g}-{self.attention}"

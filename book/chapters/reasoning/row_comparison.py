@@ -33,6 +33,7 @@ from jaxtyping import Float, Int
 
 from attnlib.stats.intervals import constant
 from attnlib.stats.significance import Comparison, filled, published_comparison, without
+from attnlib.stats.summaries import refuse_unsaid, truths
 
 
 def compare_rows(
@@ -71,7 +72,7 @@ def compare_rows(
     blank, kinds = _blank(kept, value, split)
     published_rows = rows
     if "evaluated" in rows:
-        published_rows = rows[rows["evaluated"].astype(bool)].fillna({value: 0.0})
+        published_rows = rows[truths(rows, "evaluated")].fillna({value: 0.0})
     counted, groups = _blank(published_rows[published_rows[value].notna()], value, split)
     blank = replace(blank, published=published_comparison(groups[0], groups[1], counted.samples, confidence))
     if min(blank.samples) < 2:
@@ -94,15 +95,15 @@ def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]
     missing = [name for name in ("sample", value, split, *adjust_for) if name not in rows]
     if missing:
         raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
-    if not rows[split].isin([True, False]).all():
-        raise ValueError(f"{split} should hold truth values; got {rows[split].unique()[:5].tolist()}")
+    truths(rows, split)
+    refuse_unsaid(rows, "sample", *adjust_for)
     if np.isinf(rows[value].to_numpy(float)).any():
         raise ValueError(f"{value} should be finite, or NaN where a row has none; got infinity")
 
 
 def _blank(rows: pd.DataFrame, value: str, split: str) -> tuple[Comparison, list[np.ndarray]]:
     """How many rows and samples there are of either kind, and their means; and the values of either."""
-    true = rows[split].astype(bool)
+    true = truths(rows, split)
     kinds = [rows[true], rows[~true]]
     (a, b), (x, y) = (
         (each["sample"].nunique() for each in kinds),

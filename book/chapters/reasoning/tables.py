@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,28 @@ from torch import nn
 
 from attnlib.generators.base import Batch
 from attnlib.plots.drawing import labelled
-from attnlib.stats import Estimate, answer_accuracy, mass_table, summarise, table_over_seeds
+from attnlib.stats import (
+    Estimate,
+    answer_accuracy,
+    mass_table,
+    rank_correlation,
+    summarise,
+    table_over_seeds,
+)
 from attnlib.stats.masses import MEAN, ROLLOUT
 from book.chapters.reasoning import verdicts
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.intervention import head_masses, reinforcement_rows
-from book.chapters.reasoning.rank_correlation import rank_correlation
 from book.chapters.records.numbers import counted as counted_units
 
 ACCURACY = "teacher-forced accuracy"
 MASS = "rollout"
 
-LLAMA, OWN_BLOCKS, FINE_TUNED = "Llama's blocks", "our own blocks", "a language model, fine-tuned"
-"""The families of models that are judged."""
+LLAMA, OWN_BLOCKS, FINE_TUNED = "small Llamas", "our own transformer", "fine-tuned language model"
+"""The families of models that get verdicts."""
+
+LONGER = "length 1-10; OOD length 11-20"
+"""The ranges of reversal that is trained on shorter strings than it is tested on."""
 
 
 def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -39,6 +48,8 @@ def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     numbers = {name: pd.to_numeric(rows[name], errors="coerce") for name in ("value", "low", "high")}
     rows = rows.assign(**numbers).dropna(subset=["value"])
     of = "seeds" if rows["seed"].nunique() > 1 else "texts"
+    if of == "seeds":
+        rows = rows.dropna(subset=["seed"])  # without what is over all seeds already
     return table_over_seeds(rows, by, share=True, of_one=True).assign(of=of)
 
 
@@ -71,8 +82,8 @@ def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         Columns `record`, `run`, `task`, `ranges` (of training and test), `model`, `seed`, `accuracy` (per
-        token, OOD), `mass` (rollout on the reference, OOD), `above uniform` (less what even attention would
-        score) and `mass ID`.
+        token, OOD), `mass` (rollout on the reference, OOD), `above uniform` (less that of uniform
+        attention) and `mass ID`.
     """
     about = ["record", "run", "task", "ranges", "model", "seed"]
     names = {"accuracy": f"{ACCURACY} OOD", "mass": f"{MASS}, OOD", "mass ID": f"{MASS}, ID"}
@@ -208,7 +219,7 @@ def best_head(p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.D
 def pushed(
     p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame | None:
-    """Accuracy while the best heads of every `changeable` model are pushed; `None` of none.
+    """Accuracy while the best heads of every `changeable` model are redirected; `None` of none.
 
     Returns:
         Rows of `answer_accuracy`, with `run`, `task` (the same), `split`, `onto` and `strength`.
@@ -259,7 +270,9 @@ def to_record(
         made += [recorded(reinforced, "{metric} {split}, strength {strength:g} onto {onto}")]
     if changed is not None:
         made += [recorded(verdicts.right_tokens(changed), "{metric}")]
-        made += [recorded(verdicts.best_gains(changed), verdicts.GAIN, *verdicts.BESIDE_GAINS)]
+        gains = verdicts.best_gains(changed)
+        made += [recorded(gains, verdicts.GAIN, *verdicts.BESIDE_GAINS)]
+        made += [recorded(verdicts.gains_by_seed(changed, gains), verdicts.GAIN_OF_ONE)]
     if further is not None:
         made += [recorded(further, "{metric}", "uniform")]
     runs = p.run_table()
@@ -267,3 +280,86 @@ def to_record(
         kinds = runs.drop_duplicates("kind")
         runs = pd.concat([runs, kinds.assign(run=kinds["kind"] + verdicts.OVER_SEEDS, seed=np.nan)])
     return pd.concat(made).merge(runs, on="run")
+
+
+def most_clause(shares: pd.Series) -> str:
+    """The largest of some shares of answers, as the middle of a sentence.
+
+    Args:
+        shares: of right answers, from 0 to 1; empty: not run.
+    """
+    if shares.empty:
+        return "(not run)"
+    most = f"{100 * shares.max():.0f}"
+    return "no answer is right" if most == "0" else f"at most {most} % of the answers are right"
+
+
+def places_clause(known: float, beyond: float) -> str:
+    """Whether longer answers go wrong only where answers in training have ended, as the end of a sentence.
+
+    Args:
+        known: the share of tokens that are right at places that answers in training have, from 0 to 1.
+        beyond: the same at places beyond. NaN: there are too few.
+    """
+    if np.isnan(known) or np.isnan(beyond):
+        return "there are too few longer answers in this run"
+    shares = f"{100 * known:.0f} % of the tokens are right at places that answers in training have, and "
+    tied = (
+        "what the model has learned is tied to places" if known > 2 * beyond else "the model fails everywhere"
+    )
+    return f"{shares}{100 * beyond:.0f} % at places beyond: {tied}"
+
+
+def rankings_clause(correlation: Any) -> str:
+    """How two rankings of the same models compare, as the end of a sentence.
+
+    Args:
+        correlation: a row with `value`, their rank correlation; `None`: not run.
+    """
+    if correlation is None:
+        return "not run"
+    if abs(correlation["value"]) > 1 - 1e-9:
+        return (
+            "the two rankings are identical" if correlation["value"] > 0 else "one ranking reverses the other"
+        )
+    return f"the two rankings have a rank correlation of {correlation['value']:.2f}"
+
+
+def signs_clause(tests: pd.DataFrame, positive: str, negative: str) -> str:
+    """Which runs differ significantly, by the sign of the difference: "lower in a and b".
+
+    Args:
+        tests: rows of `attnlib.stats.comparison_table` with a column `run`, one per run.
+        positive: what a difference above 0 means.
+        negative: what one below 0 means.
+    """
+    difference = pd.to_numeric(tests["difference"], errors="coerce")
+    found = tests["differs"].eq("yes")
+    cases = {
+        positive: found & difference.gt(0),
+        negative: found & difference.lt(0),
+        "not significantly different": tests["differs"].eq("no"),
+        "without enough data": ~tests["differs"].isin(["yes", "no"]),
+    }
+    said = [f"{words} in {in_a_row(tests['run'][case])}" for words, case in cases.items() if case.any()]
+    return "; ".join(said) or "not compared"
+
+
+def in_a_row(names: Iterable[str]) -> str:
+    """Names as a sentence lists them: "a", "a and b", "a, b, and c"."""
+    *first, last = [*names] or [""]
+    return f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
+
+
+def effect_clause(before: Any, after: Any) -> str:
+    """What a change of attention does to accuracy, as the middle of a sentence: "raises accuracy".
+
+    Args:
+        before: a row with `low` and `high`, the ends of its confidence interval; `None`: not run.
+        after: the same of the changed model. Where the intervals overlap, the change is not significant.
+    """
+    if before is None or after is None:
+        return "(not run)"
+    if after["low"] > before["high"]:
+        return "raises accuracy"
+    return "lowers accuracy" if after["high"] < before["low"] else "does not change accuracy significantly"

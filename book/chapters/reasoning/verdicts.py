@@ -1,7 +1,6 @@
-"""Is attention the cause of a failure?
+"""Is attention the cause of a failure? Effects of changed attention on answers, and verdicts.
 
-What changes of attention do to answers, and what the best one gains; and a verdict, which is made of what is
-recorded when it is read.
+Gains are recorded; a verdict is computed from the records whenever they are read.
 """
 
 from __future__ import annotations
@@ -16,20 +15,17 @@ from torch import nn
 from attnlib.generators.algorithmic import TASKS
 from attnlib.measures import evaluate_rows
 from attnlib.measures.returned import is_followed
-from attnlib.stats import corrected, p_over_seeds, summarise, table_over_seeds
+from attnlib.stats import corrected, p_over_seeds, pooled, summarise, table_over_seeds
 from book.chapters.reasoning import intervention
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 from book.chapters.reasoning.intervention import RANDOM, REFERENCE
-from book.chapters.records import learned_best
+from book.chapters.records import learned_best, made_alike
 
-CAUSE, PART, NONE, NO_LOSS = "the cause", "a part of it", "not shown", "no loss shown"
-"""What attention may be of a failure; the last where there is none to be explained."""
+CAUSE, PART, NONE, NO_LOSS = "cause", "part of the cause", "not significant", "no significant loss"
+"""What attention may be of a failure; the last where there is no failure to explain."""
 
 HALF = 0.5
 """So much of what is lost out of distribution should come back for attention to be the cause."""
-
-SOLVED = 0.95
-"""So many of the tokens should be right in distribution for a kind of models to count as solving its task."""
 
 LEVEL = 0.05
 """Of the verdicts of one table together."""
@@ -40,8 +36,8 @@ NOTHING = "no change"
 RIGHT = "right tokens {split}, {change}, {heads} heads"
 """What accuracy under changed attention is recorded as."""
 
-GAIN = "gain, by {change}"
-"""What the gain of the best change is recorded as."""
+GAIN, GAIN_OF_ONE = "gain, by {change}", "gain of one seed, by {change}"
+"""What the gain of the best change is recorded as, and what each seed adds to one over seeds."""
 
 BESIDE_GAINS = ("heads", "ID", "OOD", "changed", "control", "closed", "closed in", "seeds")
 """Numbers of `best_gains` that are recorded, too."""
@@ -50,6 +46,11 @@ OVER_SEEDS = ", over seeds"
 """Stands behind the kind of models where a row is of all seeds together."""
 
 _GAIN = r"^(?:gain|verdict: .+), by (?P<change>.+)$"  # older records froze a verdict in the name
+
+MAY_DIFFER = (
+    *("tasks", "seeds", "supervised", "positions", "strengths", "further", "text", "longest", "device"),
+)
+"""Parameters in which runs may differ whose models of one kind are trained and tested alike."""
 
 _APART = r"OOD length (?:1-10$|100-130)"
 
@@ -85,7 +86,7 @@ def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> p
     """Verdicts of one table: does attention cause the failure out of distribution?
 
     Without a loss (its interval is not above 0) there is nothing to cause. Attention is the cause if a change
-    of it is shown to gain, and enough of what was lost comes back; if less does, it is a part of it. A gain
+    of it gains significantly, and enough of what was lost comes back; if less does, it is a part. A gain
     is shown if its interval is above 0, and its p below the level, by Holm's method over all rows with a
     loss; else it is not shown, of which an experiment of more models may say more.
 
@@ -107,6 +108,9 @@ def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> p
 def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
     """What the best change of attention gains, of all that is recorded with several seeds; not judged yet.
 
+    Records of runs that differ in their seeds only are taken together. In each, the change that gains most
+    was chosen for its own seeds.
+
     Args:
         rows: of `records("algorithmic_reasoning")`.
         seeds: so many, at least.
@@ -115,14 +119,66 @@ def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
         Columns `kind`, `ranges`, `change`, `value` (the gain), `low`, `high`, `n`, those of
         `BESIDE_GAINS` and of `losses`.
     """
-    by = ["record", "kind", "ranges"]
+    by = ["way", "kind", "ranges"]
     columns = ["kind", "ranges", "change", "value", "low", "high", "n", *BESIDE_GAINS]
     if "closed in" not in rows:
         return pd.DataFrame(columns=[*columns, "lost", "lost low", "lost high"], dtype=float)
+    rows = with_ways(rows)
     gains = rows.assign(change=rows["metric"].str.extract(_GAIN)["change"])
     gains = gains[gains["change"].notna() & gains["seeds"].ge(seeds)]
     gains = gains.astype(dict.fromkeys(("n", "heads", "closed in", "seeds"), int))
-    return gains[["record", *columns]].merge(losses(rows, by), on=by).drop(columns="record")
+    return (
+        together(of_other_seeds(gains, rows, by), by)[["way", *columns]]
+        .merge(losses(rows, by), on=by)
+        .drop(columns="way")
+    )
+
+
+def with_ways(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a column `way`: the first record of runs that differ in no more than `MAY_DIFFER`."""
+    return rows.assign(way=rows["record"].map(made_alike(rows["record"].unique(), MAY_DIFFER)))
+
+
+def of_other_seeds(gains: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Of several lots of one kind, those that share no seed, the largest first: a seed counts once."""
+    of = rows.dropna(subset=["seed"]).groupby(["record", "kind"])["seed"].agg(frozenset)
+    taken: dict[tuple[Any, ...], frozenset[float]] = {}
+    kept: list[Any] = []
+    for place, row in gains.sort_values("seeds", ascending=False, kind="stable").iterrows():
+        key, seeds = tuple(row[[*by]]), of.get((row["record"], row["kind"]), frozenset())
+        before = taken.get(key, frozenset())
+        if not before & seeds:
+            taken[key] = before | seeds
+            kept.append(place)
+    return gains[gains.index.isin(kept)]
+
+
+def together(gains: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Gains of several lots of seeds of one kind as one: see `attnlib.stats.pooled`; other numbers are means.
+
+    Args:
+        gains: rows with `BESIDE_GAINS`.
+        by: what tells kinds apart.
+    """
+    weights = gains["seeds"]
+    means = {name: gains[name] * weights for name in ("ID", "OOD", "changed", "control")}
+    sums = gains.assign(**means).groupby(list(by), sort=False)
+    whole = sums[["seeds", "closed in", *means]].sum()
+    whole[[*means]] = whole[[*means]].div(whole["seeds"], axis=0)
+    whole["change"], whole["heads"] = sums["change"].agg(_listed), sums["heads"].max()
+    whole["closed"] = (whole["changed"] - whole["OOD"]) / (whole["ID"] - whole["OOD"]).replace(0, np.nan)
+    alone = gains.drop_duplicates(list(by)).set_index(list(by))
+    single = sums.size().eq(1)  # as it was recorded, bit for bit
+    names = ["value", "low", "high", "n"]
+    numbers = pooled(gains, by).set_index(list(by))
+    whole[names] = numbers[names].where(~single, alone[names], axis=0)
+    whole = whole.assign(**{name: whole[name].where(~single, alone[name]) for name in (*means, "closed")})
+    numbers_of = dict.fromkeys((*means, "closed", "value", "low", "high"), float)
+    return whole.astype(numbers_of | dict.fromkeys(("n", "heads", "closed in", "seeds"), int)).reset_index()
+
+
+def _listed(changes: pd.Series) -> str:
+    return " or ".join(dict.fromkeys(changes))
 
 
 def verdict_tables(rows: pd.DataFrame, **rule: float) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -145,9 +201,20 @@ def verdict_tables(rows: pd.DataFrame, **rule: float) -> tuple[pd.DataFrame, pd.
 
 def of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
     """Of models from random weights, of several seeds; of a kind trained in several ways, the best."""
+    if rows.empty:
+        return rows
     named = rows["run"].str.contains(rf", seed \d|{OVER_SEEDS}$")
     of_several = rows[named & rows["setting"].str.contains("from scratch")]
-    return learned_best(of_several, ["kind", "ranges"], "teacher-forced exact match ID")
+    by_way = with_ways(of_several)
+    return learned_best(by_way, ["kind", "ranges"], "teacher-forced exact match ID", "way").drop(
+        columns="way"
+    )
+
+
+def shares_of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `of_seeds` of single models that are shares: without gains, which may be below 0."""
+    found = of_seeds(rows).dropna(subset=["seed"])
+    return found[~found["metric"].str.startswith("gain")]
 
 
 def own_positions(rows: pd.DataFrame) -> pd.Series:
@@ -165,11 +232,11 @@ def apart(rows: pd.DataFrame) -> pd.Series:
 
 
 ENLARGED, OWN = "the enlarged reference", "as in distribution"
-"""Other things to do with attention: a push onto the reference with what the study leaves out of it;
-and to give each kind of key as much as the model itself does in distribution."""
+"""Other changes of attention: redirected to the reference and what the study leaves out of it; and shared
+among kinds of keys as the model itself does in distribution."""
 
 CONTROL = {REFERENCE: RANDOM, ENLARGED: f"{RANDOM}, as many", OWN: NOTHING}
-"""What each change is measured against: for a push, one onto as many keys at random."""
+"""The control of each change: redirected to as many random keys, where there is a reference."""
 
 
 def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -> pd.DataFrame:
@@ -265,6 +332,27 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
         row |= {"of": "seeds" if several else "texts", "closed": closed, "seeds": len(by_seed)}
         found.append(row | {"closed in": int((of_each >= HALF).sum())})
     return pd.DataFrame(found)
+
+
+def gains_by_seed(rows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """What the change of each gain over seeds gains in each of them.
+
+    Args:
+        rows: `changed_attention`.
+        gains: of `best_gains`; those of a single seed have no row.
+
+    Returns:
+        Columns `run`, `kind`, `seed`, `change` and `value` with its interval over `n` texts.
+    """
+    found = [pd.DataFrame(columns=["run", "kind", "seed", "change", "value", "low", "high", "n"])]
+    best: Any
+    for best in gains[gains["of"].eq("seeds")].itertuples():
+        odd = rows[rows["kind"].eq(best.kind) & (rows["sample"] % 2 == 1)]
+        gain = _gain(odd, _rival(odd, best.change, best.heads), best.change, best.heads)
+        runs = odd.drop_duplicates("seed").set_index("seed")["run"]
+        each = summarise(gain, ["seed"], bounds=(-1.0, 1.0))
+        found.append(each.assign(run=each["seed"].map(runs), kind=best.kind, change=best.change))
+    return pd.concat(found[1:] or found)
 
 
 def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:

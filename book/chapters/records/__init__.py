@@ -7,6 +7,7 @@ from book.chapters.records.numbers import (
     counted,
     in_words,
     learned_best,
+    made_alike,
     one_number,
 )
 from book.chapters.records.papers import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -35,51 +35,81 @@ class Words(str):
         """What a notebook keeps of it: the text that any other text would leave, and its source beside it."""
         return {"text/plain": repr(str(self))}, {"source": self.source}
 
+    @property
+    def brief(self) -> Words:
+        """The value alone: "43 %". Its source holds the rest under "in full", for whoever asks."""
+        value, bracket, _ = self.partition(" [")
+        record = f"; run {self.source['record']}" if "record" in self.source else ""
+        said = {"in full": f"{self}: 95 % confidence interval{record}"} if bracket else {}
+        return Words(value, self.source | said)
+
 
 def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
-    """`records` of a chapter, less those of a reader's own runs: what the page says first is the same in all.
+    """Rows of a chapter's runs that came with the book: what a page says of them is the same in every run.
+
+    See `book.chapters.records.runs.table_of` for the columns.
 
     Args:
         notebook: the chapter.
         **parameters: only of runs with these parameters, whatever the others were; by default, of all.
     """
-    rows = runs.records(notebook)
-    if rows.empty:
+    rows = runs.records(notebook, None)
+    if rows.empty or not parameters:
         return rows
-    files = {path.stem: path.with_suffix(".json") for path in (runs.RECORDED / notebook).glob("*.parquet")}
     names = rows["record"].str.partition(" [")[0]
-    rows = rows[names.isin(files)]
-    if not parameters:
-        return rows
-    told = {name: read_sealed(file)["parameters"] for name, file in files.items() if name in set(names)}
-    asked = [name for name, made in told.items() if parameters.items() <= made.items()]
-    return rows[names[rows.index].isin(asked)]
+    files = {path.stem: path.with_suffix(".json") for path in runs.paths_of(notebook)}
+    told = {name: read_sealed(files[name])["parameters"] for name in names.unique()}
+    return rows[names.isin(name for name, made in told.items() if parameters.items() <= made.items())]
 
 
-def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str) -> pd.DataFrame:
+def made_alike(names: Iterable[str], but: Collection[str]) -> dict[str, str]:
+    """Which records are of runs of one kind, that may be taken together: of further seeds, say.
+
+    Args:
+        names: of records, as `records` says them.
+        but: parameters that may differ. Of the others those count that both runs had: a newer one may have
+            parameters that there were not before.
+
+    Returns:
+        Of each record the first one of its kind.
+    """
+    told = {name: runs.provenance_of(name).get("parameters", {}) for name in names}
+    first: dict[str, str] = {}
+    for name, given in told.items():
+        kinds = dict.fromkeys(first.values())
+        same = (kind for kind in kinds if _agree(given, told[kind], but))
+        first[name] = next(same, name)
+    return first
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any], but: Collection[str]) -> bool:
+    return all(one[name] == other[name] for name in one.keys() & other.keys() - set(but))
+
+
+def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str, way: str = "record") -> pd.DataFrame:
     """Of models of one kind that were trained in several ways, those of the way that learned best.
 
     Args:
         rows: of `records`.
         kinds: columns in which models of one kind are equal.
-        metric: whose mean over the models of a record says how much was learned; the highest is the best.
+        metric: whose mean over the models of a way says how much was learned; the highest is the best.
+        way: the column that says how models were trained.
 
     Returns:
         The rows without those of other ways. Models without the metric, and those of one way, all stay.
     """
     if rows.empty:
         return rows
-    learned = rows[rows["metric"].eq(metric)].groupby([*kinds, "record"])["value"].mean()
+    learned = rows[rows["metric"].eq(metric)].groupby([*kinds, way])["value"].mean()
     less = learned[learned < learned.groupby(level=list(kinds)).transform("max")]
-    return rows[~pd.MultiIndex.from_frame(rows[[*kinds, "record"]]).isin(less.index)]
+    return rows[~pd.MultiIndex.from_frame(rows[[*kinds, way]]).isin(less.index)]
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
     """The one row of a table that has these values in these columns.
 
-    A run of a reader's own may have the same place as one that came with the book: of several rows the one
-    with the most units `n` is taken, and of these the latest. But they are of one way to make a model: which
-    is not to be left to chance.
+    Several runs may have the same number: the row with the most units `n` is taken, and of these the latest.
+    But they are of one way to make a model: which is not to be left to chance.
 
     Args:
         rows: of `records`, or a table made of them; columns `value`, `low`, `high`, `n` and those named.
@@ -112,8 +142,9 @@ def in_words(number: Any, unit: str = "", digits: int | None = None) -> Words:
     """A number with its 95 % interval and what it is a number of: "43 % [40, 47; n = 1,000]".
 
     Args:
-        number: a row with `value`, `low`, `high` and `n`, as of `one_number`; `None` is "not run". If its
-            `record` is marked (see `records`), the mark stands in the brackets, too.
+        number: a row with `value`, `low`, `high` and `n`, as of `one_number`; `None` is "not run", and a row
+            without enough data says so. If its `record` is marked (see `records`), the mark stands in the
+            brackets, too.
         unit: of `with_interval`, which says the rest.
         digits: of `with_interval`.
 
@@ -122,6 +153,8 @@ def in_words(number: Any, unit: str = "", digits: int | None = None) -> Words:
     """
     if number is None:
         return Words(NOT_RUN, {})
+    if isinstance(number["value"], str):
+        return Words(number["value"], {})
     record, _, mark = str(number.get("record", "")).partition(" [")
     words = with_interval(number, unit, digits, beside=[f"n = {int(number['n']):,}", mark.removesuffix("]")])
     own = {name: number[name] for name in ("run", "metric") if name in number}

@@ -60,10 +60,10 @@ def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
     both = paper.assign(original=as_printed(paper))[["task", "setting", "original"]]
     both = both.rename(columns={"setting": "original's setting"})
     cells = [with_interval(row, "%", 2, named=False) for row in here.itertuples()]
-    ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "here": cells}).astype(str)
+    ours = pd.DataFrame({"task": here["task"], "our setting": here["setting"], "ours": cells}).astype(str)
     ours["n"], ours["of its scale"] = here["n"].map("{:,.0f}".format), share_of_scale(here, table)
     shown = both.merge(ours, on="task", how="left").astype(object)
-    shown = shown.fillna({"here": "not run"}).fillna("")
+    shown = shown.fillna({"ours": "not run"}).fillna("")
     if not shown["of its scale"].any():
         shown = shown.drop(columns="of its scale")
     return plots.knowing(shown, _numbers(paper, here))
@@ -128,8 +128,8 @@ def paper_grid(
     Returns:
         A row for every task of the paper, then those only we ran, each in percent: the original's figures,
         marked if not simply read ("not found" where there is none), and ours with their intervals; "not run"
-        where there are none. The column `setting` says how either was come by, "of its scale" at which share
-        of the original's (`share_of_scale`).
+        where there are none. The column `setting` describes the data and training of either, "of its scale"
+        the share of the original's (`share_of_scale`).
 
     Raises:
         ValueError: if there is no such table, or two of our numbers would stand in one place of it.
@@ -150,10 +150,10 @@ def paper_grid(
             ours = {row.metric: with_interval(row, "%", 1, named=False) for row in run.itertuples()}
             cells = {name: ours.get(name, "never" if name.startswith("xi(") else "") for name in metrics}
             scale = share_of_scale(run.head(1), table)[0]
-            rows.append({"task": task, "by": "here", **cells, "setting": setting, "of its scale": scale})
+            rows.append({"task": task, "by": "ours", **cells, "setting": setting, "of its scale": scale})
         if runs.empty:
             cells = dict.fromkeys(metrics, "not run")
-            rows.append({"task": task, "by": "here", **cells, "setting": "not run"})
+            rows.append({"task": task, "by": "ours", **cells, "setting": "not run"})
     shown = pd.DataFrame(rows, columns=["task", "by", *metrics, "setting", "of its scale"]).fillna("")
     return plots.knowing(shown, _numbers(paper, here[here["metric"].isin(metrics)]))
 
@@ -169,8 +169,9 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
 
     Returns:
         Ours in percent with its interval, `n`, the share of the original's scale, chance, its figure, and the
-        verdict: "above chance" if its interval is above chance's, "not told from chance" else; and "lower
-        than" or "higher than" the original's figure, or "not told from" it, if our interval holds it.
+        verdict: "above chance" if its interval is above chance's, else "not significantly above chance"; and
+        "lower than" or "higher than" the original's figure, or "not significantly different from" it, if our
+        interval contains it.
 
     Raises:
         ValueError: as `paper_grid`.
@@ -185,14 +186,14 @@ def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> 
     row: Any
     for row in both.itertuples():
         figure = float(theirs.get(f"{row.task}: {metric}", float("nan")))
-        verdict = "above chance" if row.low > row.high_by_chance else "not told from chance"
+        verdict = "above chance" if row.low > row.high_by_chance else "not significantly above chance"
         if figure == figure:
             against = "lower than" if 100 * row.high < figure else "higher than"
             same = 100 * row.low <= figure <= 100 * row.high
-            verdict += f", {'not told from' if same else against} the original's"
-        cells = {"task": row.task, "here": with_interval(row, "%", 1, named=False), "n": int(row.n)}
+            verdict += f", {'not significantly different from' if same else against} the original's"
+        cells = {"task": row.task, "ours": with_interval(row, "%", 1, named=False), "n": int(row.n)}
         cells |= {"of its scale": share_of_scale(both.loc[[row.Index]], table)[0]}
-        cells |= {"by chance": f"{100 * row.value_by_chance:.1f}"}
+        cells |= {"chance level": f"{100 * row.value_by_chance:.1f}"}
         rows.append(
             cells | {"original": f"{figure:g}" if figure == figure else "not found", "verdict": verdict}
         )
@@ -213,7 +214,7 @@ def _paper_and_ours(
 
 def _numbers(paper: pd.DataFrame, here: pd.DataFrame) -> pd.DataFrame:
     """What a table of texts was written from: the paper's figures, in percent, and our shares."""
-    both = {"the paper, in percent": paper, "here": here}
+    both = {"the paper, in percent": paper, "ours": here}
     columns = ["by", "task", "setting", "metric", "value", "low", "high", "n"]
     return pd.concat([rows.assign(by=by) for by, rows in both.items()]).reindex(columns=columns)
 

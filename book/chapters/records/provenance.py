@@ -1,4 +1,4 @@
-"""What made a record (the code, its tree, versions), and whether that is what is here now."""
+"""What made a record: the commit, its tree, versions, the processor and its threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from book.chapters.records.code import ROOT, code_hash
+from book.chapters.records.places import ROOT
 from book.sealing import is_sealed
 
 _LIBRARIES = ("torch", "transformers", "numpy", "scipy", "pandas")
@@ -23,12 +23,13 @@ _CODE = ("attnlib", "book/chapters", "notebooks")
 _STARTED = time.time()
 
 
-def origin(notebook: str) -> dict[str, Any]:
+def origin() -> dict[str, Any]:
     """What is running now, as provenance has it.
 
     Returns:
         `commit`, and `clean`: whether package and notebooks are as that commit has them (both `None` outside
-        a git checkout); `code`: see `book.chapters.records.code`; `versions`; and `processor`.
+        a git checkout); `versions`; `processor`; and `threads` of one operation, whose
+        number decides in which order sums are formed.
     """
     changed = _git("status", "--porcelain", *_CODE)
     # A file that was edited since this process started is not the one that it runs. One of a time to come was
@@ -41,10 +42,10 @@ def origin(notebook: str) -> dict[str, Any]:
     return {
         "commit": _git("rev-parse", "--short=12", "HEAD"),
         "clean": None if changed is None else not (changed or edited),
-        "code": code_hash(notebook),
         "versions": {"attnlib": importlib.metadata.version("attnlib"), **_libraries()}
         | {"python": platform.python_version()},
         "processor": processor(),
+        "threads": torch.get_num_threads(),
     }
 
 
@@ -57,7 +58,9 @@ def processor() -> str:
     """
     try:
         told = dict(
-            line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line
+            line.split(":", 1)
+            for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+            if ":" in line
         )
         vendor = {name.strip(): value.strip() for name, value in told.items()}["vendor_id"]
     except (OSError, KeyError):  # no Linux, or not of this family
@@ -66,17 +69,15 @@ def processor() -> str:
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:
-    """What a record is marked with wherever it is shown: "other code", "uncommitted changes", "no checksum".
+    """What a record is marked with wherever it is shown: "uncommitted changes", "no checksum".
 
-    Nothing ("") is said against a record that today's code made in a clean tree, or in none, or whose numbers
-    that code found again (`book.chapters.records.stamp`), and that shows by its own checksum that it was not
-    changed since; the oldest have none.
+    Nothing ("") is said against a record that a clean tree made, or none, and that shows by its own checksum
+    that it was not changed since; the oldest have none. Whether today's code still gives its numbers is said
+    by the builds that compute them again (`book.chapters.records.reproduced`).
     """
-    of_today = {provenance["code"], *(each["code"] for each in provenance.get("found again", ()))}
-    other = code_hash(provenance["notebook"]) not in of_today
     # Older records have a + behind the commit of a tree that was not clean.
     dirty = provenance.get("clean", not str(provenance["commit"]).endswith("+")) is False
-    said = {"other code": other, "uncommitted changes": dirty, "no checksum": not is_sealed(provenance)}
+    said = {"uncommitted changes": dirty, "no checksum": not is_sealed(provenance)}
     return ", ".join(words for words, so in said.items() if so)
 
 

@@ -21,7 +21,8 @@ Every recorded row gets one of `VERDICTS`:
 * "missing": the run was done again, and left no such row;
 * "not run": this build did not do the run.
 
-The first three count as reproduced.
+The first three count as reproduced. With `--write`, `results/found_again.csv` takes what a build from a clean
+tree gave again, to rounding: a row per record, with the commit, the day, the processor and the numbers.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
+from attnlib.files import write_atomically
 from book.chapters.records.runs import RECORDED, Record, completed, read_all
 
 SAME = ("bit for bit", "to rounding")
@@ -45,6 +47,11 @@ EXPLAINED = ("within seeds", "another processor")
 
 VERDICTS = (*REPRODUCED, *EXPLAINED, "differs", "missing", "not run")
 """What can be said of a recorded row, the best first."""
+
+FOUND_AGAIN = "found_again.csv"
+"""The table, in the folder of records, that says at which commit each was last found again."""
+
+_KEY = ["notebook", "run"]
 
 NUMBERS = ["value", "low", "high", "n"]
 
@@ -190,6 +197,48 @@ def summary(table: pd.DataFrame) -> dict[tuple[str, str], str]:
     return told
 
 
+def found_again(recorded: Path = RECORDED) -> pd.DataFrame:
+    """Where each record was last found again.
+
+    Args:
+        recorded: the folder of records that holds the table `FOUND_AGAIN`.
+
+    Returns:
+        A row per record that was: `notebook`, `run`, `commit`, `date`, `processor` and `numbers` ("836 of 836
+        bit for bit"; of a long run, often the numbers of a smaller one of the same chapter, which is named).
+    """
+    path = recorded / FOUND_AGAIN
+    empty = pd.DataFrame(columns=[*_KEY, "commit", "date", "processor", "numbers"])
+    return pd.read_csv(path, keep_default_na=False) if path.exists() else empty
+
+
+def write_found_again(made: Path, recorded: Path = RECORDED) -> int:
+    """Note in `FOUND_AGAIN` which records a build gave again, bit for bit or to rounding.
+
+    Args:
+        made: the build's folder of records. What a tree with uncommitted changes made is no evidence.
+        recorded: the book's.
+
+    Returns:
+        How many records were found again.
+
+    Raises:
+        ValueError: if a record is damaged; the message names the file.
+    """
+    theirs, rows = read_all(recorded), []
+    for key, (table, origin) in twins(made, recorded).items():
+        if key in theirs and origin and origin["clean"] and set(table["verdict"]) <= {*SAME, "new"}:
+            evidence = summary(table.assign(notebook=key[0], record=key[1]))[key]
+            place = {"commit": origin["commit"], "date": origin["recorded"][:10]}
+            place |= {"processor": origin.get("processor", ""), "numbers": evidence}
+            rows.append(dict(zip(_KEY, key, strict=True)) | place)
+    if rows:
+        both = pd.concat([found_again(recorded), pd.DataFrame(rows)])
+        text = both.drop_duplicates(_KEY, keep="last").sort_values(_KEY).to_csv(index=False)
+        write_atomically(recorded / FOUND_AGAIN, text.encode())
+    return len(rows)
+
+
 def _twin(key: tuple[str, str], provenance: dict[str, Any], ours: dict[tuple[str, str], Record]) -> Any:
     """Which of a build's records is of the same run; `None` if none is."""
     if key in ours:
@@ -207,6 +256,7 @@ def folders_of_records(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """What the command line says, with the folders `made`, a build's records, and `recorded`, the book's."""
     parser.add_argument("made", type=Path, nargs="?", default=Path("build/quick/results"), help="of a build")
     parser.add_argument("--recorded", type=Path, default=RECORDED, help="the book's records")
+    parser.add_argument("--write", action="store_true", help=f"note in {FOUND_AGAIN} what was found again")
     args = parser.parse_args()
     if not args.made.is_dir():
         parser.error(f"{args.made} is no folder; make book leaves one in build/<profile>/results")
@@ -223,6 +273,9 @@ def main() -> int:
     args = folders_of_records(argparse.ArgumentParser(description=about))
     try:
         table = reproduced(args.made, args.recorded)
+        if args.write:
+            n = write_found_again(args.made, args.recorded)
+            print(f"{n} records were found again: {FOUND_AGAIN} has them")
     except ValueError as error:  # a damaged record
         sys.exit(str(error))
     if len(table):

@@ -1,7 +1,9 @@
 """Records of runs: what each found, and what made it.
 
-A record is two files in `results/<notebook>/`: `<run>.parquet`, one row per run and metric with its interval,
-and `<run>.json`, its provenance. A table of a chapter reads records; what was not run shows as not run.
+A record is two files in `<folder>/<notebook>/`: `<run>.parquet`, one row per run and metric with its
+interval, and `<run>.json`, its provenance. Tables and claims read the records that came with the book, in
+`results/`; what was not run shows as not run. A reader's own runs are in `my_runs/` (see
+`book.chapters.records.places`), and shown by `book.chapters.records.own`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +25,16 @@ import torch
 
 from attnlib.files import CheckpointError, write_atomically
 from attnlib.places import content
-from book.chapters.records.code import ROOT
+from book.chapters.records.places import RECORDED, results_folder
 from book.chapters.records.provenance import caveats, origin
 from book.sealing import read_sealed, sealed
 
 log = logging.getLogger(__name__)
 
-RECORDED = ROOT / "results"
-"""The records that came with the book."""
-
 SMOKE = "smoke"
-"""The folder in it of those of the smallest profile: small enough to be found again at every test."""
+"""The folder in `results/` of the records of the smallest profile, small enough for tests to find again."""
 
-_TOLD = {"notebook", "run", "parameters", "sha256", "commit", "code", "versions", "device", "recorded"}
+_TOLD = {"notebook", "run", "parameters", "sha256", "commit", "versions", "device", "recorded"}
 
 _ORIGIN = ("device", "commit", "recorded")
 
@@ -47,12 +47,6 @@ _WRITING = 2.0
 
 Record = tuple[pd.DataFrame, dict[str, Any]]
 """A record's rows, and its provenance."""
-
-
-def results_folder() -> Path:
-    """Where this run records: `$ATTNLIB_RESULTS` if set, else beside the records that came with the book."""
-    fallback = RECORDED if RECORDED.is_dir() else Path("results")
-    return Path(os.environ.get("ATTNLIB_RESULTS") or fallback)
 
 
 def record(
@@ -110,7 +104,7 @@ def record(
         "label": label,
         "parameters": parameters,
         "sha256": hashlib.sha256(data).hexdigest(),
-        **origin(notebook),
+        **origin(),
         "device": device,
         "steps": sum(each.steps for each in done.values()) if done else None,
         "seconds": round(sum(each.seconds for each in done.values()) if done else seconds, 1),
@@ -143,28 +137,65 @@ def record(
 
 
 def device_name(device: torch.device) -> str:
-    """The device for people: the GPU's own name, or "CPU"."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    """The device for people: the GPU's own name, or "CPU"; other kinds by torch's name, as "MPS"."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type.upper()
 
 
-def records(notebook: str) -> pd.DataFrame:
-    """Rows of all recorded runs of a chapter: those that came with the book, and those made here.
+def records(notebook: str, this: Path | None) -> pd.DataFrame:
+    """Rows of a chapter's runs that came with the book, and of the run that is under way; see `table_of`.
 
-    A run made here stands in place of one of the same name that came with the book. Columns `record` (its
-    name), `device`, `commit` and `recorded` say where a row is from; in `setting`, runs whose settings read
-    the same are told apart. What is to be said against a record (`provenance.caveats`: it is from other code
-    than today's, say) stands behind its name and its setting. A damaged record is left out, and a warning
-    names it; the run that it is of writes it anew.
+    The run under way stands in place of one of the same name that came with the book. A reader's other runs
+    are left out: what a page says must not depend on what else was run.
+
+    Args:
+        notebook: the chapter.
+        this: what `record` returned for the run under way; `None`: it recorded nothing.
     """
+    return table_of([*paths_of(notebook), *([this] if this else [])])
+
+
+def paths_of(notebook: str) -> list[Path]:
+    """Where the rows are of every record of a chapter that came with the book."""
+    return _paths(RECORDED / notebook)
+
+
+def table_of(paths: Iterable[Path]) -> pd.DataFrame:
+    """Rows of records as one table.
+
+    Columns `record` (its name), `device`, `commit` and `recorded` say where a row is from; in `setting`, runs
+    whose settings read the same are told apart. What is to be said against a record (`provenance.caveats`:
+    its tree had uncommitted changes, say) stands behind its name and its setting. A damaged record is left
+    out, and a warning names it; the run that it is of writes it anew.
+
+    Args:
+        paths: the records' parquet files; of two with the same name, the last counts.
+    """
+    files = tuple((path, *map(_stamp, (path, path.with_suffix(".json")))) for path in paths)
+    rows, provenance = _table_of(files)
+    marks = {name: f" [{caveats(made)}]".replace(" []", "") for name, made in provenance.items()}
+    mark = rows["record"].map(marks) if marks else ""
+    return rows.assign(**{name: rows[name] + mark for name in ("record", "setting") if name in rows})
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes when a file does; zeros where there is none."""
+    told = path.stat() if path.exists() else None
+    return (told.st_mtime_ns, told.st_size) if told else (0, 0)
+
+
+@lru_cache(maxsize=32)
+def _table_of(
+    files: tuple[tuple[Path, tuple[int, int], tuple[int, int]], ...],
+) -> tuple[pd.DataFrame, dict[str, Mapping[str, Any]]]:
+    """The rows without marks, and every record's provenance: a page asks for the same dozens of times."""
     found: dict[str, Record] = {}
-    for folder in (RECORDED, results_folder()):
-        for path in _paths(folder / notebook):
-            try:
-                found[path.stem] = read(path)
-            except ValueError as error:
-                log.warning("left out: %s", error)
+    for path, *_ in files:
+        try:
+            found[path.stem] = read(path)
+        except ValueError as error:
+            log.warning("left out: %s", error)
     if not found:
-        return pd.DataFrame()
+        return pd.DataFrame(), {}
     columns = dict.fromkeys(str(name) for rows, _ in found.values() for name in rows)
     tables = [
         completed(rows, columns, made["parameters"]).assign(
@@ -174,9 +205,7 @@ def records(notebook: str) -> pd.DataFrame:
     ]
     parameters = {name: made["parameters"] for name, (_, made) in found.items()}
     rows = told_apart(pd.concat(tables, ignore_index=True), parameters)
-    marks = {name: f" [{caveats(made)}]".replace(" []", "") for name, (_, made) in found.items()}
-    mark = rows["record"].map(marks)
-    return rows.assign(**{name: rows[name] + mark for name in ("record", "setting") if name in rows})
+    return rows, {name: made for name, (_, made) in found.items()}
 
 
 def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]:
@@ -248,7 +277,7 @@ def _age(path: Path) -> float:
 def provenance_of(record: str) -> dict[str, Any]:
     """What made a record, by its name as `records` says it; empty if there is no such record."""
     name = record.partition(" [")[0]
-    files = (file for folder in (results_folder(), RECORDED) for file in folder.glob(f"*/{name}.json"))
+    files = (file for folder in (RECORDED, results_folder()) for file in folder.glob(f"*/{name}.json"))
     return next(map(read_sealed, files), {})
 
 

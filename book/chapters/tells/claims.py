@@ -1,60 +1,111 @@
-"""What became of the question that none of the studies could ask: which measure tells?"""
+"""Claims on the question that none of the studies could ask: which attribution method finds the sources?"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pandas as pd
 
-from book.chapters.findings.finding import Answer, Claim, Outcome, crux, number, one, partly, some
+from book.chapters.findings.finding import Claim, Outcome, fraction, number, one, there
+from book.chapters.findings.rules import ahead, no_less
 from book.chapters.tells.method_tables import over_settings
 from book.chapters.tells.tables import ahead_of, first_elsewhere, of_record, told_or_not, widest
 
 ROLLOUT, UNTRAINED, LAST = "rollout", "rollout, untrained", "raw attention, last layer"
 
+MARGIN = 0.1
+"""Of the way from chance to perfect, or of tau: less of a lead would not matter."""
 
-def tells(question: str) -> Answer:
-    """The rule for plausibility (the algorithm's tokens), or for faithfulness (the model's)."""
+MASKED = "faithfulness"
+"""The question whose answers mask tokens."""
 
-    def answer(rows: pd.DataFrame) -> Outcome:
-        """By the mean over settings of normalised numbers, with intervals over settings: 0 is chance, 1 best.
 
-        Settings are those whose heads nobody told where the sources are. The claim holds if rollout may be
-        the first of all measures (the interval of its rank begins at 1), in part if it is ahead, setting by
-        setting, of rollout of the same models untrained, and does not if it is behind; else it is not
-        settled.
-        """
-        tables, _ = of_record(widest(rows))
-        told, free = told_or_not(some(tables.get(question, pd.DataFrame())))
-        ranking = over_settings(some(free))
-        whole = some(ranking[ranking["rank"].notna()])
-        first, rollout, last = (one(whole, method=name) for name in (whole["method"].iloc[0], ROLLOUT, LAST))
-        learned = ahead_of(free, ROLLOUT, UNTRAINED)
-        verdict = "holds" if rollout.rank_low == 1 else partly(learned.low, learned.high)
-        return Outcome(
-            verdict,
-            f"{number(rollout)} of the way from chance (0) to perfect (1) in models whose heads nobody told "
-            f"where to look; the highest of all, {first.method}, gets {number(first)}; "
-            f"intervals over n = {first.settings} settings.",
-            "Setting by setting, the measure that the other settings put first is "
-            f"{number(first_elsewhere(free, ROLLOUT))} ahead of rollout, and rollout gets {number(learned)} "
-            f"more than in untrained models; attention of the last layer alone gets {last.value:.2f}. Where "
-            "heads are a program's, or were told, rollout gets "
-            f"{number(one(over_settings(some(told)), method=ROLLOUT))} (n = {told['setting'].nunique()}).",
-            crux(f"from chance to perfect, against {first.method}", rollout, first.value),
-        )
+def beats_raw_attention(rows: pd.DataFrame) -> Outcome:
+    """How much further rollout is on the way from chance to perfect than the last layer's attention.
 
-    return answer
+    Setting by setting, without supervised heads. Tokens are masked, and questions weigh
+    by the probability of their answer, so that those that are answered wrongly hardly count.
+    """
+    return more_than_raw_attention(*_numbers(rows, MASKED))
+
+
+def is_no_worse_than_others(rows: pd.DataFrame) -> Outcome:
+    """How far the measure that the other settings put first is ahead of rollout, by masking."""
+    _, free = _numbers(rows, MASKED)
+    ranking = there(over_settings(free))
+    learned = ahead_of(free, ROLLOUT, UNTRAINED)
+    whole = ranking[ranking["rank"].notna()]
+    return as_much_as_any(free)._replace(
+        more=f"Rollout is {fraction(one(whole, method=ROLLOUT))} of the way, {fraction(learned)} more than "
+        f"in untrained models; the highest, {whole['method'].iloc[0]}, {fraction(one(whole[:1]))}."
+    )
+
+
+def more_than_raw_attention(told: pd.DataFrame, free: pd.DataFrame) -> Outcome:
+    """How far rollout is ahead of the last layer's attention, setting by setting, with a margin.
+
+    Args:
+        told: numbers by `setting` and `method` where heads were told where the sources are; a remark.
+        free: the same of the settings that decide.
+    """
+    lead = ahead_of(free, ROLLOUT, LAST)
+    return Outcome(
+        ahead(lead, MARGIN),
+        "Lead, on a scale from chance (0) to perfect (1)",
+        number(lead, "settings", 0, signed=True),
+        more=where_told(told, partial(ahead_of, first=ROLLOUT, second=LAST), "it is"),
+    )
+
+
+def as_much_as_any(free: pd.DataFrame) -> Outcome:
+    """How far the method that the other settings rank first is ahead of rollout, with the same margin."""
+    lead = first_elsewhere(free, ROLLOUT)
+    return Outcome(
+        no_less(lead, MARGIN),
+        "Lead of the method that other settings rank first",
+        number(lead, "settings", MARGIN, signed=True),
+    )
+
+
+def where_told(told: pd.DataFrame, number_of: Callable[[pd.DataFrame], Any], words: str) -> str:
+    """What the same number is where heads are a program's, or were told; nothing of no such settings."""
+    said = " With heads that are a program's, or supervised, {} {}."
+    return said.format(words, fraction(number_of(told))) if len(told) else ""
+
+
+def _numbers(rows: pd.DataFrame, question: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Numbers of settings whose heads were told where the sources are, and of the others."""
+    tables, _ = of_record(widest(there(rows[rows["metric"].str.contains(": ")])))
+    told, free = told_or_not(there(tables.get(question, pd.DataFrame())))
+    return told, there(free)
 
 
 CLAIMS = tuple(
     Claim(
         "all",
-        f"Rollout finds the tokens that {who}.",
+        name,
+        words,
         "where_attention_tells",
-        "Three models of every setting",
-        tells(question),
+        "Which methods find the tokens that a model uses?",
+        rule,
+        answer,
     )
-    for question, who in (
-        ("plausibility", "the algorithm needs"),
-        ("faithfulness", "the model misses when they are masked"),
+    for name, words, rule, answer in (
+        (
+            "masking, and raw attention",
+            "Rollout says better than raw attention which tokens a model misses when they are masked.",
+            "In settings without supervised heads, rollout is ahead; it is not reproduced if less than "
+            f"{MARGIN:g} of the way from chance to perfect.",
+            beats_raw_attention,
+        ),
+        (
+            "masking, and the best",
+            "Rollout says as well as any method which tokens a model misses when they are masked.",
+            "In settings without supervised heads, the method that other settings rank first is less than "
+            f"{MARGIN:g} ahead; it is not reproduced if it is ahead.",
+            is_no_worse_than_others,
+        ),
     )
 )

@@ -136,7 +136,9 @@ def probabilities(
     rows = torch.cat([item.flatten()[:, None], kept.flatten(0, 1)], 1)
     different, which = torch.unique(rows, dim=0, return_inverse=True)
     items, left = different[:, 0], different[:, 1:].bool()
-    found = torch.zeros(len(different), dtype=torch.float64, device=kept.device)
+    found = torch.zeros(
+        len(different), dtype=torch.float64
+    )  # on the processor: some GPUs have no such numbers
     causal = is_causal(model)
     with evaluating(model):
         lengths = asked.attention_mask.sum(1)
@@ -144,10 +146,12 @@ def probabilities(
             prompts = Prompts(asked.input_ids[items[some], :length], query)
             logits = _logits(model, prompts, left[some, :length], replacement, causal)
             foil = None if asked.foil is None else asked.foil[items[some]]
-            aimed = prompts._replace(target=asked.target[items[some]], foil=foil)
-            score = aimed.score(logits.double())
-            found[some] = score.exp() if foil is None else score.sigmoid()
-    return found[which].view(kept.shape[:2])
+            aimed = prompts._replace(
+                target=asked.target[items[some]].cpu(), foil=None if foil is None else foil.cpu()
+            )
+            score = aimed.score(logits.cpu().double())
+            found[some.cpu()] = score.exp() if foil is None else score.sigmoid()
+    return found[which.cpu()].view(kept.shape[:2])
 
 
 def faithfulness_rows(
@@ -184,7 +188,7 @@ def faithfulness_rows(
     if standard is not None and standard not in scores:
         raise ValueError(f"the standard should be among the scores, {[*scores]}; got {standard!r}")
     candidates = questions.candidates.cpu().numpy()
-    given = {name: each.detach().double().cpu().numpy() for name, each in scores.items()}
+    given = {name: each.detach().cpu().double().numpy() for name, each in scores.items()}
     rng = np.random.default_rng(seed)
     ranked = [*given.values(), *(rng.random(candidates.shape) for _ in range(orders))]
     first = np.stack([first_tokens(each, candidates, budgets, seed) for each in ranked], 1)

@@ -1,4 +1,4 @@
-"""Measures beside each other, setting by setting: one figure."""
+"""Figures of attribution methods, setting by setting."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from attnlib.plots.drawing import Drawn, drawing, labelled
 from attnlib.plots.panels import Look, finished, looks, points
 from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, signed
 from attnlib.plots.words import by_group, extremes, listed
+from book.chapters.display import display_name, display_names
 
-LEFT_OUT = "cannot be given, or not asked"
+LEFT_OUT = "not supported, or not asked"
 """What the legend calls a cell without a number."""
 
 FULL = "●"
@@ -39,9 +40,11 @@ def measures_by_setting(
         rankings: of `stats.method_ranking`, by the same names: columns `method`, `value`, `low`, `high`.
         also: measures that have a row even if they have no number.
     """
+    tables = {name: display_names(table) for name, table in tables.items()}
+    rankings = {name: display_names(ranking) for name, ranking in rankings.items()}
     names = list(tables)
     known = [name for ranking in rankings.values() for name in ranking["method"]]
-    order = list(dict.fromkeys([*known, *also]))
+    order = list(dict.fromkeys([*known, *map(display_name, also)]))
     settings = {name: list(dict.fromkeys(table["setting"])) for name, table in tables.items()}
     widths = [0.6 + 0.2 * max(map(len, settings.values())), 1.1]
     size = (COLUMN, (1.9 + 0.2 * len(order)) * len(names) + 0.3)
@@ -63,7 +66,7 @@ def measures_by_setting(
     figure.legend(handles=[full, gap], loc="outside lower center", ncols=2, frameon=False)
     means = labelled(rankings, "panel").assign(setting="mean over settings")
     cells, over = labelled(tables, "panel"), by_group(means, "panel", "method")
-    alt = f"Coloured numbers, a row per measure and a column per setting. Means over settings: {over}. "
+    alt = f"Coloured numbers, a row per method and a column per setting. Means over settings: {over}. "
     alt += f"Cells: {by_group(cells, 'panel', ['method', 'setting'])}."
     return finished(figure, axes=False), pd.concat([cells, means], ignore_index=True), alt
 
@@ -75,15 +78,16 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
     Args:
         rankings: of `stats.method_ranking`, by what the legend calls them.
     """
-    tables = {name: table[table["rank"].notna()].set_index("method") for name, table in rankings.items()}
+    rankings = {name: display_names(table[table["rank"].notna()]) for name, table in rankings.items()}
+    tables = {name: table.set_index("method") for name, table in rankings.items()}
     order = list(next(iter(tables.values())).index)
     figure, axis = plt.subplots(figsize=(COLUMN, 1 + 0.25 * len(order)))
     axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
     points_beside(axis, tables, order, 0.24)
-    axis.set_xlabel("from noise alone (0) to the truth (1), mean over settings")
+    axis.set_xlabel("from noise (0) to ground truth (1), mean over settings")
     figure.legend(loc="outside lower center", ncols=len(tables), frameon=False)
     seen = listed(f"{name}: {extremes(table.reset_index(), 'method')}" for name, table in tables.items())
-    alt = f"Points with intervals, a row per measure. {seen}."
+    alt = f"Points with intervals, a row per method. {seen}."
     return finished(figure), labelled(rankings, "question"), alt
 
 
@@ -94,6 +98,7 @@ def found_by_way(rows: pd.DataFrame) -> Drawn:
     Args:
         rows: of `hops.by_way`: columns `run`, `way`, `method`, `value`, `low`, `high`.
     """
+    rows = display_names(rows)
     measures, tasks = list(rows["method"].unique()), list(rows["run"].unique())
     size = (COLUMN, 1.2 + 0.45 * len(measures))
     figure, axes = plt.subplots(1, len(tasks), figsize=size, squeeze=False, sharex=True)
@@ -109,7 +114,7 @@ def found_by_way(rows: pd.DataFrame) -> Drawn:
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     panels = rows.assign(panel=rows["run"] + ", " + rows["way"])
-    alt = f"Points with intervals, a row per measure. {by_group(panels, 'panel', 'method')}."
+    alt = f"Points with intervals, a row per method. {by_group(panels, 'panel', 'method')}."
     return finished(figure), rows, alt
 
 

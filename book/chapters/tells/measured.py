@@ -99,7 +99,7 @@ def plausibility_rows(
     truth, candidates = (each.cpu().numpy() for each in (questions.truth, questions.candidates))
     tables = []
     for name, each in scores.items():
-        of = each.detach().double().cpu().numpy(), truth, candidates
+        of = each.detach().cpu().double().numpy(), truth, candidates
         blind = average_precision_by_chance(truth, candidates)
         numbers = {AVERAGE_PRECISION: (average_precision(*of), blind)}
         for n in k:
@@ -194,7 +194,7 @@ def untrained(model: nn.Module, seed: int = 0) -> nn.Module:
         return asked(untrained(model.model, seed)).eval()
     if not isinstance(model, Saved):
         raise ValueError(
-            f"{type(model).__name__} has no configuration that an untrained twin could be built from. Give a "
+            f"{type(model).__name__} has no configuration to build an untrained control from. Give a "
             "Hugging Face model, or one of attnlib's that can be saved."
         )
     kind: Any = type(model)

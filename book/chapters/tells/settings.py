@@ -182,7 +182,7 @@ def chapter_with(notebook: str, profile: str) -> Chapter:
     """
     if profile not in (there := profiles_of(notebook)):
         raise ValueError(f"{notebook} has the profiles {', '.join(there)}; got {profile!r}")
-    given = yaml.safe_load((NOTEBOOKS / "profiles" / notebook / f"{profile}.yaml").read_text()) or {}
+    given = yaml.safe_load((NOTEBOOKS / "profiles" / notebook / f"{profile}.yaml").read_text("utf-8")) or {}
     return chapter_of(notebook, given)
 
 

@@ -13,9 +13,12 @@ from attnlib.stats.seeds import over_seeds
 from book.chapters.tells.costs import FORWARD
 from book.chapters.tells.method_tables import SETTINGS as OVER_SETTINGS
 from book.chapters.tells.method_tables import method_ranking, normalised, over_settings
-from book.chapters.tells.predictions import ANSWERED_BY
+from book.chapters.tells.predictions import ANSWERED_BY, PLAUSIBILITY, PREDICTIONS, verdict
 from book.chapters.tells.settings import SETTINGS, were_told
 from book.chapters.tells.where_attention_tells import TOLD, Asked
+
+RAW = "raw attention, last layer"
+"""What rollout is compared with."""
 
 ALL, THESE = "all settings", "these settings"
 """The runs of a record that are means over settings: with intervals over settings, and of these settings."""
@@ -63,9 +66,9 @@ def ahead_table(comparisons: pd.DataFrame, leader: str) -> pd.DataFrame:
 
 
 LIMITS = {
-    "attention of one pass": 1.5,
-    "one pass there and back": 4.0,
-    "as many passes as it takes": float("inf"),
+    "one forward pass": 1.5,
+    "one forward and one backward pass": 4.0,
+    "any number of passes": float("inf"),
 }
 """How many forward passes a measure may cost."""
 
@@ -157,6 +160,22 @@ def recorded(found: Answers) -> pd.DataFrame:
     return rows[["run", "metric", "value", "low", "high", "n", "over", "mean", "chance", *counts, *ranks]]
 
 
+def recorded_apart(rows: pd.DataFrame) -> pd.DataFrame:
+    """What is kept of plausibility apart for right and wrong answers, in distribution and out of it.
+
+    Args:
+        rows: of `WhereAttentionTells.rows`.
+
+    Returns:
+        Rows as those of `recorded`, whose metric says which answers: "plausibility, ID, right: rollout".
+    """
+    found = normalised(rows, PLAUSIBILITY, ["setting", "split", "right", "method"]).dropna(subset=["value"])
+    answers = found["split"] + found["right"].map({True: ", right", False: ", wrong"})
+    found = found.assign(run=found["setting"], metric="plausibility, " + answers + ": " + found["method"])
+    numbers = ["value", "low", "high", "n", "over", "mean", "chance", "questions", "seeds"]
+    return found[["run", "metric", *numbers]].astype({"n": int})
+
+
 def told_or_not(numbers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Numbers of transformers whose heads were told where the sources are, and of those that were not.
 
@@ -171,6 +190,22 @@ def ahead_of(numbers: pd.DataFrame, first: str, second: str) -> Estimate:
     """How much higher a measure's number is than another's, setting by setting, with Student's interval."""
     wide = numbers.pivot(index="setting", columns="method", values="value")
     return over_seeds((wide[first] - wide[second]).dropna().to_numpy(float))
+
+
+def recorded_outcomes(tables: Mapping[str, pd.DataFrame]) -> pd.Series:
+    """What came of each prediction in a recorded run: "yes", "no", "not settled", or "not asked".
+
+    Args:
+        tables: of `of_record`: by question, a number per `setting` and `method`.
+    """
+    found = {each.words: "not asked" for each in PREDICTIONS}
+    for question, numbers in tables.items():
+        of_it = [each for each in PREDICTIONS if each.metric == ANSWERED_BY[question]]
+        for each in of_it:
+            if {each.first, each.second} <= set(numbers["method"]):
+                apart = ahead_of(numbers, each.first, each.second)
+                found[each.words] = verdict(apart.low, apart.high)
+    return pd.Series(found, dtype=object)
 
 
 def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:

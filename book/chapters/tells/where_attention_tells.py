@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
+from attnlib.attended import bar
 from attnlib.attribution.registry import METHODS
 from attnlib.models.attention.forward import context_of
 from book.chapters.chapter import Chapter
+from book.chapters.display import display_name
 from book.chapters.parameters import Amount, Count, Different, Several, Text, among
 from book.chapters.tells.costs import cost_table
 from book.chapters.tells.faithfulness import faithfulness_rows
@@ -118,7 +119,7 @@ class WhereAttentionTells(Chapter):
     def ask_all(self, progress: bool = True) -> list[Asked]:
         """What measures say of every model of every setting."""
         pairs = [(name, seed) for name in self.settings for seed in self.seeds_of(name)]
-        return [self.ask(*pair) for pair in tqdm(pairs, disable=not progress, desc="settings", unit="model")]
+        return [self.ask(*pair) for pair in bar(pairs, shown=progress, desc="settings", unit="model")]
 
     def seeds_of(self, setting: str) -> list[int]:
         """The seeds of a setting's models that are asked."""
@@ -177,7 +178,7 @@ class WhereAttentionTells(Chapter):
         pairs = [
             (name, seed) for name in self.whole_answers for seed in BUILT[name].seeds(self)[: self.seeds]
         ]
-        shown = tqdm(pairs, disable=not (progress and pairs), desc="whole answers", unit="model")
+        shown = bar(pairs, shown=progress and bool(pairs), desc="whole answers", unit="model")
         tables = [hop_rows(*pair, self, methods, self.torch_device) for pair in shown]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
@@ -212,11 +213,33 @@ def explored(p: WhereAttentionTells, asked: Sequence[Asked]) -> dict[str, dict[s
         q = each.questions.to("cpu")
         for item in first_of_each_split(q, p.shown).nonzero()[:, 0].tolist():
             split, answer = ID if q.in_distribution[item] else OOD, "right" if q.right[item] else "wrong"
-            scores = {name: score[item].nan_to_num() for name, score in each.scores.items()}
+            scores = {display_name(name): score[item].nan_to_num() for name, score in each.scores.items()}
             shown = SETTINGS[each.setting].shown(p, q, item, scores)
             name = f"{each.setting}, question {item + 1} ({split}, answered {answer})"
-            found[name] = shown | {"missing": each.missing}
+            found[name] = shown | {"missing": {display_name(name): why for name, why in each.missing.items()}}
     return found
+
+
+EXAMPLE = ("rollout", "raw attention, last layer", "AttnLRP", "blank-out")
+"""The methods that one question is drawn by."""
+
+
+def example(
+    p: WhereAttentionTells, asked: Sequence[Asked]
+) -> tuple[str, Float[Tensor, "method token"], list[str], list[str]]:
+    """The first question, and the size of some methods' scores of its candidates.
+
+    Returns:
+        What the question is called; scores in absolute value, the largest of each method 1; the methods; and
+        the tokens, with sources marked.
+    """
+    name, shown = next(iter(explored(p, asked).items()))
+    methods = [each for each in EXAMPLE if display_name(each) in shown["scores"]] or list(shown["scores"])[:4]
+    sizes = torch.stack([shown["scores"][display_name(each)].abs() for each in methods]).float()
+    sizes = sizes * shown["candidates"]
+    marked = zip(shown["tokens"], shown["truth"].tolist(), strict=True)
+    words = [word + "\xa0(source)" * source for word, source in marked]
+    return name, sizes / sizes.amax(1, keepdim=True).clamp(min=1e-12), methods, words
 
 
 def _renamed(found: dict[str, T]) -> dict[str, T]:

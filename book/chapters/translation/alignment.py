@@ -12,6 +12,7 @@ are sure ones here).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,7 @@ def alignment_rows(
         A row per score and sentence: `score`, `sentence`; `targets`, its target tokens that translate
         something; `wrong`, of |A| + |S| links those that the other side does not have, and `links`, how many
         there are; and by the names of `OFFSETS` how many target tokens have their largest score there. Beside
-        the scores stands "any token": what one drawn blindly would have on average.
+        the scores stands "any token": the mean over all tokens, as of one drawn at random.
     """
     example = next(iter(scores.values()))
     where = Ragged(true.astype(float), example.lengths)
@@ -48,7 +49,7 @@ def alignment_rows(
     truth = where.take(known)
     places = {name: first_largest(score)[known] - example.starts[known] for name, score in scores.items()}
     tables = {name: _rows(truth, place) for name, place in places.items()}
-    # A token drawn blindly: each place in turn, in rows that are so long.
+    # A token drawn at random: each place in turn, in rows that are so long.
     inside = [np.arange(truth.lengths.max()) < length for length in truth.lengths]
     each = [
         _rows(truth, np.minimum(place, truth.lengths - 1)).mul(there / truth.lengths, axis=0)
@@ -73,6 +74,22 @@ def alignment_table(rows: pd.DataFrame) -> pd.DataFrame:
     shares = [summarise(rows, ["score"], name, whole="targets").assign(metric=name) for name in OFFSETS]
     columns = ["score", "metric", "value", "low", "high", "n"]
     return pd.concat([error, *shares], ignore_index=True)[columns]
+
+
+def error_clause(ours: Any, other: Any) -> str:
+    """How one score aligns compared with attention, by the intervals of their alignment error rates.
+
+    Args:
+        ours: a row with `low` and `high`; `None` if it was not run.
+        other: the same of attention.
+    """
+    if ours is None or other is None:
+        return "was not run"
+    if ours["high"] < other["low"]:
+        return "aligns better than attention"
+    return (
+        "aligns worse than attention" if ours["low"] > other["high"] else "aligns about as well as attention"
+    )
 
 
 def _rows(truth: Ragged, place: Integer[np.ndarray, " row"]) -> pd.DataFrame:

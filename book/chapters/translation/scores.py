@@ -8,7 +8,7 @@ Of a target token $y_t$, which the model is to predict, and a source token $s$:
   $\beta^{\mathrm{uf}}$. Where context is added, the original leaves the decoder's state out, and so do we;
 * `delta`, gradient influence: $\Delta_{ts} = \partial \log p(y_t) / \partial g_s$ at $g_s = 1$, where $g_s$
   multiplies the source token's vector. Positive if more of it makes the target token more likely. (The sign
-  is the original's: the slip that turns it round is in its half on classification.)
+  is the original's: the bug that reverses it is in its half on classification.)
 
 Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, and the
 authors' code.

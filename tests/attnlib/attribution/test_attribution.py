@@ -129,6 +129,7 @@ def test_padding_changes_nothing_and_scores_nothing_and_many_at_once_are_each_al
 
 def test_what_watches_attention_takes_one_pass(model):
     passes = []
+    attributions(model, IDS, "rollout")  # what a model is like is found out first
     getattr(model, "base_model", model).register_forward_hook(lambda *args: passes.append(1))
     together = [name for name, method in METHODS.items() if shares_a_pass(method)]
     found = attributions(model, IDS, together)
@@ -288,7 +289,7 @@ def test_a_method_says_why_a_model_cannot_give_it():
         attributions(bert, IDS, ["rollout", "rollout over null"])
     size = {"vocab_size": 97, "hidden_size": 32, "num_hidden_layers": 2}
     mamba = hf.MambaForCausalLM(hf.MambaConfig(**size)).eval()
-    with pytest.raises(ValueError, match="MambaForCausalLM also mixes tokens by recurrence"):
+    with pytest.raises(ValueError, match="attention of MambaForCausalLM, if it has any, does not go"):
         attribute(mamba, IDS[0])
     assert attribute(mamba, IDS[0], method="blank-out")[:-1].isfinite().all()
     body = hf.LlamaModel(hf.LlamaConfig(**SIZE)).eval()
@@ -366,8 +367,8 @@ for asks, given, how in ((rollout_of, ids[0], {}), (attribute, [1, 2], {}), (rol
         "foil must be a token, or one for each of 2 prompts. Got [1, 2, 3].",
         "input_ids must be whole numbers. Got torch.float32 instead.",
         "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got a list instead.",
-        "query should be whole positions; got [1.5]",
-        "query should be a list of whole positions; got [None]",
+        "query should be a whole number; got 1.5",
+        "query should be a whole number; got None",
         "target must be a token, or one for each of 2 prompts. Got 'ball'.",
         *[f"counterfactual must be a tensor {form} Got a {kind} instead." for kind in ("list", "ndarray")],
         "counterfactual must be whole numbers. Got torch.float32 instead.",
@@ -382,6 +383,38 @@ for asks, given, how in ((rollout_of, ids[0], {}), (attribute, [1, 2], {}), (rol
         "name should be a text, of a language model or its folder; got a Transformer. A model that is loaded "
         "already is shown by GenerationExplorer (attnlib.widgets)",
     ]
+
+
+SHAPES = """
+import torch
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+from attnlib.attribution import attribute, attributions, span_attributions
+from attnlib.models import Transformer, TransformerConfig
+from attnlib.rollout import generate_with_rollout, rollout_of
+gpt2 = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=1)).eval()
+bert = BertForMaskedLM(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
+own = Transformer(TransformerConfig(9, causal=True))
+ids = torch.arange(1, 6)
+for model in (gpt2, bert.eval(), own):
+    for shaped in (ids.expand(2, 1, 5), ids.expand(1, 2, 5), ids.view(1, 1, 5), ids[0], torch.tensor(3)):
+        for verb in (attribute, lambda *given: attributions(*given, "blank-out"), rollout_of,
+                     lambda *given: attributions(*given, ["rollout", "gradient norm"]),
+                     lambda *given: generate_with_rollout(*given, 2),
+                     lambda *given: span_attributions(*given, (2, 3), "rollout")):
+            try:
+                verb(model, shaped)
+            except ValueError as error:
+                print(str(error).endswith(f"Got shape {tuple(shaped.shape)} instead."), error)
+            else:
+                print(False, tuple(shaped.shape), verb)
+"""
+
+
+def test_ids_of_three_dimensions_or_none_are_not_flattened():
+    """As a reader meets them, of three kinds of models and by every verb."""
+    done = subprocess.run([sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True)
+    said = done.stdout.splitlines()
+    assert len(said) == 3 * 5 * 6 and [line for line in said if not line.startswith("True")] == []
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -9,13 +9,13 @@ from threading import Thread
 import pytest
 import torch
 import transformers as hf
-from test_attribution import IDS, MODELS, QUERY, SIZE, N, _gpt2, _own, close
 
 from attnlib.attribution import METHODS, attribute, lrp
 from attnlib.attribution.gradients import integrated_gradients
 from attnlib.attribution.lrp import attention_constant_lrp, attn_lrp
 from attnlib.attribution.stream import stream_of
 from attnlib.models import Transformer, TransformerConfig
+from tests.attnlib.attribution.test_attribution import IDS, MODELS, QUERY, SIZE, N, _gpt2, _own, close
 
 
 def llama(**more):
@@ -214,29 +214,13 @@ def test_other_threads_see_nothing_of_the_rules(monkeypatch):
         thread = Thread(target=contextvars.Context().run, args=(other,))
         thread.start()
         thread.join()
-        return slope(*asked, **options)
+        return slopes(*asked, **options)
 
-    slope = lrp.slope
-    monkeypatch.setattr(lrp, "slope", meanwhile)
+    slopes = lrp.slopes
+    monkeypatch.setattr(lrp, "slopes", meanwhile)
     close(attribute(model, IDS[0], method="AttnLRP"), relevance, atol=0)
     close(found[0], expected, atol=0)
     close(attribute(model, IDS[0], method="gradient x embedding"), expected, atol=0)
-
-
-def test_relevance_needs_to_know_activations():
-    torch.manual_seed(0)
-    model = llama()
-    for layer in model.model.layers:
-        layer.mlp.act_fn = torch.nn.Softplus()
-    with pytest.raises(ValueError, match=r"3 layers, but 0 activation functions"):
-        attribute(model, IDS[0], method="AttnLRP")
-
-
-def test_relevance_needs_to_know_gates():
-    torch.manual_seed(0)
-    config = hf.MixtralConfig(**SIZE, num_key_value_heads=2, num_local_experts=2)
-    with pytest.raises(ValueError, match="MixtralExperts multiplies with"):
-        attribute(hf.MixtralForCausalLM(config).eval(), IDS[0], method="AttnLRP")
 
 
 def test_places_in_the_stream():

@@ -10,7 +10,6 @@ import torch
 import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_attribution import IDS, MODELS, OTHER, QUERY, SIZE, N, _gpt2, _llama, _own, _scaled, close
 
 from attnlib.attribution import METHODS, again, attribute, attributions
 from attnlib.attribution.disturbing import (
@@ -24,6 +23,19 @@ from attnlib.attribution.gradients import integrated_gradients
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention.inputs import inputs_changed, keys_hidden
 from attnlib.models.causal import is_causal
+from tests.attnlib.attribution.test_attribution import (
+    IDS,
+    MODELS,
+    OTHER,
+    QUERY,
+    SIZE,
+    N,
+    _gpt2,
+    _llama,
+    _own,
+    _scaled,
+    close,
+)
 
 DISTURBING = ["AtMan", "attention knockout", "activation patching"]
 
@@ -121,7 +133,7 @@ def test_going_on_from_what_is_remembered_is_starting_again(model, name, monkeyp
     aim = {"query": 9, "target": 3, "counterfactual": OTHER}
     found = METHODS[name](model, IDS, **aim)
 
-    def nothing(model, ids, query):
+    def nothing(model, ids, query, *_):
         return None, remembered(model, ids, query)[1]
 
     remembered = again.remembered
@@ -259,15 +271,16 @@ def test_options_that_cannot_be():
             ValueError, match=f"baseline should be a token id from 0 to {size - 1}; got {token}"
         ):
             integrated_gradients(_own(), IDS, baseline=token)
-    for size, name in itertools.product((0, 2.5), ("blank-out", "AtMan", "KernelSHAP", "ReAGent")):
-        with pytest.raises(ValueError, match=f"batch_size should be a whole number, at least 1; got {size}"):
+    wanted = {0: "at least 1", 2.5: "a whole number"}
+    for size, name in itertools.product(wanted, ("blank-out", "AtMan", "KernelSHAP", "ReAGent")):
+        with pytest.raises(ValueError, match=f"batch_size should be {wanted[size]}; got {size}"):
             METHODS[name](_own(), IDS, batch_size=size)
 
 
 def test_a_model_without_attention_can_be_patched_but_has_no_eyes_to_turn():
     torch.manual_seed(0)
     mamba = hf.MambaForCausalLM(hf.MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2)).eval()
-    with pytest.raises(ValueError, match="also mixes tokens by recurrence"):
+    with pytest.raises(ValueError, match="attention of MambaForCausalLM, if it has any, does not go"):
         attribute(mamba, IDS[0], method="AtMan")
     found = attribute(mamba, IDS[0], target=3, method="activation patching", counterfactual=OTHER[0])
     changed = IDS[0].clone()

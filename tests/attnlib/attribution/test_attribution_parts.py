@@ -254,8 +254,9 @@ def rolled_out(matrices, residual=False):
 
 def frozen(norm, at, part):
     """A part of what a norm is given, in its output: all but the bias, with the number that it divides by."""
-    if isinstance(norm, torch.nn.LayerNorm):
-        return norm.weight * (part - part.mean(-1, keepdim=True)) / (at.var(correction=0) + norm.eps).sqrt()
+    if "LayerNorm" in type(norm).__name__:
+        gain = getattr(norm, "weight", 1) + ("1P" in type(norm).__name__)
+        return gain * (part - part.mean(-1, keepdim=True)) / (at.var(correction=0) + 1e-5).sqrt()
     return part if norm is None or isinstance(norm, torch.nn.Identity) else part * norm(at) / at
 
 
@@ -276,7 +277,8 @@ def up_to_the_margin(model, layers, number, part, after_attention=True):
     last = layers[-1].output[0, QUERY]
     weight, cap = head.weight[[7, 9]], getattr(model.config, "final_logit_softcapping", None)
     if cap:
-        weight = weight * (1 - (norm(last) @ weight.T / cap).tanh().square())[:, None]
+        logits = norm(last) @ weight.T
+        weight = weight * (cap * (logits / cap).tanh() / logits)[:, None]
     return frozen(norm, last, part) @ (weight[0] - weight[1])
 
 
@@ -293,9 +295,20 @@ def test_alti_logit_is_what_attention_adds_to_the_logit_followed_down(model):
     close(found, expected, atol=1e-4)
 
 
+def olmo():
+    torch.manual_seed(0)
+    return wild(hf.OlmoForCausalLM(hf.OlmoConfig(**SIZE, num_key_value_heads=2)))
+
+
+def nemotron():
+    torch.manual_seed(0)
+    return wild(hf.NemotronForCausalLM(hf.NemotronConfig(**SIZE, num_key_value_heads=2, head_dim=6)))
+
+
+@pytest.mark.parametrize("make", [llama, olmo, nemotron, gemma2])
 @torch.no_grad()
-def test_alti_logit_and_what_is_not_shared_out_are_the_logit():
-    model = llama()
+def test_alti_logit_and_what_is_not_shared_out_are_the_logit(make):
+    model = make()
     for name, bias in model.named_parameters():  # which no part would bring
         bias.mul_("bias" not in name)
     layers = parts_of(model, IDS[:1])
@@ -474,7 +487,10 @@ def test_a_projection_of_another_kind():
     model = llama()
     for layer in model.model.layers:
         layer.self_attn.o_proj = torch.nn.Sequential(layer.self_attn.o_proj)
-    with pytest.raises(ValueError, match=r"output projection .* of type Sequential, is not understood"):
+    with pytest.raises(
+        ValueError,
+        match=r"output projection .* of type torch\.nn\.modules\.container\.Sequential, is not understood",
+    ):
         attribute(model, IDS[0], method="value zeroing")
 
 

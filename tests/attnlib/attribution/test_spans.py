@@ -9,7 +9,8 @@ from attnlib.attribution import attribute, attributions, span_attributions
 from attnlib.attribution.spans import through_hops
 from attnlib.models import Transformer, TransformerConfig
 
-METHODS = ["rollout", "rollout over null", "mean attention", "gradient x embedding", "blank-out", "ALTI"]
+METHODS = ["rollout", "rollout over null", "mean attention", "gradient x embedding", "AttnLRP", "blank-out"]
+METHODS += ["ALTI"]
 IDS = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5])
 
 

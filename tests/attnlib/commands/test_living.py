@@ -9,8 +9,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from attnlib.commands import main
 from attnlib.generators.prompts import encode
+from attnlib.pieces import pieces
 from attnlib.rollout import generate_with_rollout
-from attnlib.widgets.generation_explorer import pieces
 from attnlib.widgets.live import packing
 from tests.browser import open_browser, watched_page
 from tests.explorers import HOSTILE
@@ -118,6 +118,29 @@ def test_a_file_of_another_kind_says_which(add, said, tmp_path, capsys):
     writer.write_tensors_to_file()
     writer.close()
     assert said in refusal(capsys, tmp_path / "other.gguf", TEXT)
+
+
+def test_a_model_that_a_page_cannot_compute_is_refused_before_it_is_written(tmp_path, capsys):
+    there, page = small_llama(), tmp_path / "page.html"
+    there.model.layers[1].mlp.up_proj.weight.data[0, 0] = torch.nan
+    folder = saved(there, tmp_path / "nan")
+    for live in (["--live"], []):  # in the same words
+        assert main(["look", folder, TEXT, *live, "-o", str(page)]) == 1
+        assert "computes what is no number: a weight of it is none" in capsys.readouterr().err
+    there = small_llama()
+    packing.pack(there, small_tokenizer(), tmp_path / "whole.gguf")
+    data = (tmp_path / "whole.gguf").read_bytes()
+    layers = b"llama.block_count\x04\0\0\0\x03\0"
+    assert data.count(layers) == 1
+    (tmp_path / "layers.gguf").write_bytes(data.replace(layers, layers[:-2] + b"\xff\xff"))
+    (tmp_path / "nan.gguf").write_bytes(data[:-4] + b"\xff" * 4)
+    assert "claims to have 65535 layers" in refusal(capsys, tmp_path / "layers.gguf", TEXT)
+    assert "computes what is no number" in refusal(capsys, tmp_path / "nan.gguf", TEXT)
+    plain = small_tokenizer()
+    plain.chat_template = "{{ messages }}"
+    folder = saved(there, tmp_path / "plain", plain)
+    assert "no chat template that a page knows" in refusal(capsys, folder, TEXT, "--chat", "-o", page)
+    assert not page.exists()
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, capsys):

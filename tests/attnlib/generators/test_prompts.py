@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from attnlib.generators import char_tokenizer
 from attnlib.generators.prompts import EXAMPLES, continued, encode
@@ -84,3 +85,28 @@ def test_a_continuation_that_changes_the_prompts_last_token_is_refused(stories):
         continued("Lily had a", "nd", stories)
     with pytest.raises(ValueError, match="continuation should have at least one character"):
         continued("Lily had a", "", stories)
+
+
+def ending_tokenizer(template: str) -> PreTrainedTokenizerFast:
+    """One that puts special tokens round every text, as T5's and many of sentences do."""
+    names = ["<pad>", "<s>", "</s>", *"abc ", "[b", "b c"]
+    made = Tokenizer(models.WordLevel({name: place for place, name in enumerate(names)}, unk_token="<pad>"))
+    made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    ends = [("<s>", 1), ("</s>", 2)]
+    made.post_processor = processors.TemplateProcessing(single=template, special_tokens=ends)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "begin"),
+    [("<s> $A </s>", [1]), ("$A </s>", []), ("<s> $A </s> </s>", [1]), ("<s> $A", [1]), ("$A", [])],
+)
+def test_what_a_tokenizer_puts_behind_every_text_is_not_behind_a_prompt(template, begin):
+    tokenizer = ending_tokenizer(template)
+    assert encode("ab", tokenizer).tolist() == [[*begin, 3, 4]]
+    prompt, more = continued("ab", " c", tokenizer)
+    assert (prompt.tolist(), more.tolist()) == ([[*begin, 3, 4]], [6, 5])
+    assert encode("ab</s>", tokenizer).tolist() == [[*begin, 3, 4, 2]], "what was typed stays"
+    assert continued("ab", "c</s>", tokenizer)[1].tolist() == [5, 2]

@@ -21,7 +21,7 @@ from attnlib.models.attention import Wanted, heads_ablated, interface, reinforce
 from attnlib.models.attention.call import Affine
 from attnlib.rollout import generate_with_rollout, rollout, rollout_of, stream_with_rollout
 from tests.attnlib.rollout.test_rollout_value_slot import N, eager_attentions
-from tests.attnlib.small_models import GROUPED, build, tokens
+from tests.attnlib.small_models import GROUPED, build, padding, tokens
 
 KINDS = ("own", "llama", "llama, eager", "gpt2", "gemma2")
 KEYS = (None, [3], [0, 5, -1])
@@ -140,11 +140,11 @@ def test_any_number_of_watchers_see_the_same_pass(kind):
     original = interface.EagerCall.rows
     interface.EagerCall.rows = lambda self, *block: calls.append(block) or original(self, *block)
     try:
-        with torch.no_grad(), watching(model, watch, watch), watching(model, watch) as block:
+        with torch.no_grad(), watching(model, watch, watch), watching(model, watch):
             model(ids)
     finally:
         interface.EagerCall.rows = original
-    assert len(found) == 9 and block.calls == 3
+    assert len(found) == 9
     assert len(calls) == (3 if kind in ("llama, eager", "gemma2") else 0), "formed once per layer"
     for place, (mean, _) in enumerate(found):
         torch.testing.assert_close(mean, expected[:, place // 3], atol=1e-6, rtol=0)
@@ -212,11 +212,32 @@ def test_a_kernel_whose_mask_is_no_tensor(names):
     torch.testing.assert_close(rollout_of(model, ids), expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("options", [{}, {"rows": [-1]}, {"keys": [5]}, {"sink": [6]}], ids=str)
+@pytest.mark.parametrize(("kind", "side"), [("llama", "left"), ("bert", "left"), ("bert", "right")])
+def test_a_kernel_that_looks_at_padding_is_refused(names, kind, side, options):
+    """Without a mask of its own, a kernel is given none."""
+    model, ids = build(kind), tokens()
+    sdpa, plain = AttentionInterface._global_mapping["sdpa"], rollout_of(model, ids, **options)
+    AttentionInterface.register("without a mask", lambda *call, **how: sdpa(*call, **how))
+    model.set_attn_implementation("without a mask")
+    torch.testing.assert_close(rollout_of(model, ids, **options), plain, atol=1e-5, rtol=0)
+    with pytest.raises(ValueError, match="kernel does not leave out padding: a token gives it up to 0"):
+        rollout_of(model, ids, padding(side), **options)
+
+
+def test_padding_that_a_kernel_cannot_see_is_no_matter(names):
+    model, ids, mask = build("llama"), tokens(), padding("right")
+    sdpa, plain = AttentionInterface._global_mapping["sdpa"], rollout_of(model, ids, mask, sink=[0])
+    AttentionInterface.register("without a mask", lambda *call, **how: sdpa(*call, **how))
+    model.set_attn_implementation("without a mask")
+    torch.testing.assert_close(rollout_of(model, ids, mask, sink=[0]), plain, atol=1e-5, rtol=0)
+
+
 def test_attention_beside_recurrence_is_refused():
     sizes = {"mamba_d_ssm": 32, "mamba_n_heads": 4}
     sizes |= {"mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk_size": 8}
     model = hf.FalconH1ForCausalLM(hf.FalconH1Config(**GROUPED | sizes)).eval()
-    with pytest.raises(ValueError, match="FalconH1ForCausalLM also mixes tokens by recurrence"):
+    with pytest.raises(ValueError, match="FalconH1ForCausalLM mixes tokens by more than the attention"):
         rollout_of(model, tokens())
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import accelerate
 import pytest
 import torch
 
@@ -10,6 +11,7 @@ from attnlib.models import Classifier, ClassifierConfig
 from attnlib.models.base import seeded
 from attnlib.models.causal import CausalSizes
 from attnlib.models.copier import Copier, CopierConfig
+from attnlib.models.devices import device_of, pick_device
 from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.training import Plan, fit
 from book.chapters.copying.heads import initial_head
@@ -59,3 +61,39 @@ def test_a_seed_gives_the_numbers_of_torchs_own() -> None:
 
 def test_recurrent_layers_keep_float32() -> None:
     assert not torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize(
+    ("gpus", "apple", "expected"),
+    [(2, True, "cuda"), (0, True, "mps"), (0, False, "cpu")],
+)
+def test_auto_takes_the_first_gpu_that_is_there(
+    gpus: int, apple: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: apple)
+    assert pick_device("auto") == torch.device(expected)
+    assert Plan(steps=1).torch_device() == torch.device(expected)
+
+
+@pytest.mark.parametrize("name", ["cuda:7", "mps", "meta", "gpu", "cuda:", ""])
+def test_a_device_that_is_not_here_is_refused_with_those_that_are(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    for ask in (pick_device, lambda device: load_language_model("tiny-random", device=device)):
+        with pytest.raises(ValueError, match=r"device should be auto, or one that is here \(cpu\); got"):
+            ask(name)
+
+
+def test_a_device_may_be_one_of_torchs() -> None:
+    assert pick_device(torch.device("cpu")) == pick_device("cpu") == torch.device("cpu")
+    assert Plan(steps=1, device="cpu:0").settings()["device"] == "cpu"
+
+
+def test_where_a_model_takes_its_tokens() -> None:
+    model = load_language_model("tiny-random", device="cpu")[0]
+    assert device_of(model) == torch.device("cpu") and device_of(torch.nn.Identity()) is None
+    offloaded = accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+    assert next(offloaded.parameters()).device.type == "meta" and device_of(offloaded) == torch.device("cpu")

@@ -290,6 +290,24 @@ def test_code_of_a_folder_is_never_run_and_nobody_is_asked(with_code, load, monk
     assert not ran.exists()
 
 
+@pytest.mark.parametrize("load", [load_language_model, load_text_classifier])
+def test_a_folder_has_no_revisions(load, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clf").mkdir()
+    with pytest.raises(ModelUnavailable, match="'clf' is a folder, which has no revision 'v2'"):
+        load("clf@v2")
+
+
+def test_a_folder_may_have_a_name_with_a_revision_in_it(tmp_path, monkeypatch):
+    model, tokenizer = load_language_model("tiny-random", device="cpu")
+    for saved in (model, tokenizer):
+        saved.save_pretrained(tmp_path / "clf@v2")
+    monkeypatch.chdir(tmp_path)
+    assert load_language_model("clf@v2")[0].loaded_from == "the folder clf@v2"
+    with pytest.raises(ModelUnavailable, match=r"as a text classifier: it lacks score\.weight"):
+        load_text_classifier("clf@v2")
+
+
 def test_a_folder_that_lacks_a_weight_is_refused(original, tmp_path):
     model, tokenizer = load_language_model("tiny-random", device="cpu")
     kept = model.state_dict()

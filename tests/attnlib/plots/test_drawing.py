@@ -126,6 +126,14 @@ def test_numbers_in_texts_are_plain_numbers_in_the_csv():
     assert list(rows) == ["x", "x, low", "x, high", "y"]
 
 
+@pytest.mark.parametrize("text", ["=1+cmd|'/C calc'!A0", '=HYPERLINK("x")', "@SUM(1)", "-2+3+f(1)", "\t=f()"])
+def test_a_text_is_no_formula_in_a_spreadsheet(text):
+    rows = pd.DataFrame({text: [text, "=", "-", "+3 points", "a (b)"], "y": [-1.5, 2, 3, 4, 5]})
+    read = pd.read_csv(io.StringIO(as_csv(rows)), dtype={"y": float})
+    assert list(read) == [f"'{text}", "y"] and read["y"].tolist() == [-1.5, 2, 3, 4, 5]
+    assert read[f"'{text}"].tolist() == [f"'{text}", "=", "-", "+3 points", "a (b)"]
+
+
 def test_names_of_columns_with_several_levels_are_joined():
     rows = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("run", ""), ("top", 5)]))
     assert as_csv(rows) == 'run,"top, 5"\n1,2\n'

@@ -117,3 +117,11 @@ def test_refuses(attention, message):
 
 def test_flows_of_one_call_stay_in_int32():
     assert np.iinfo(np.int32).max > (flow.TOGETHER + 1) * flow.SCALE
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_no_rows_or_keys_are_none(layers):
+    attention = torch.rand(2, layers, 3, 5, 5).softmax(-1)
+    assert attention_flow(attention, rows=[]).shape == (2, 0, 5)
+    assert attention_flow(attention, keys=[]).shape == (2, 5, 0)
+    assert attention_flow(attention, rows=[], keys=[1], normalise=False).shape == (2, 0, 1)

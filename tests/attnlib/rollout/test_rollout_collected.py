@@ -14,7 +14,9 @@ def passes(monkeypatch):
     """Second passes that were taken."""
     taken, watched_pass = [], generative.watched_pass
     monkeypatch.setattr(
-        generative, "watched_pass", lambda *given: taken.append(given) or watched_pass(*given)
+        generative,
+        "watched_pass",
+        lambda *given, **beside: taken.append(given) or watched_pass(*given, **beside),
     )
     return taken
 

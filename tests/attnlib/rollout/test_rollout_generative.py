@@ -224,7 +224,10 @@ def test_even_attention_is_1_over_null_whatever_the_options(sink, residual, scal
 
 
 def test_text_of_the_prompt():
-    tokenizer = SimpleNamespace(all_special_ids=[5], decode=lambda ids: f"w{ids[0]}")
+    def decode(ids, **_):
+        return "".join(f"w{i}" for i in ids)
+
+    tokenizer = SimpleNamespace(all_special_ids=[5], decode=decode)
     result = generate_with_rollout(build("llama"), PROMPT, 2, tokenizer=tokenizer)
     assert result.words[:3] == ("w5", "w17", "w3")
     assert result.special == (True,) + (False,) * 8

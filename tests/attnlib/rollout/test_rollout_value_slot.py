@@ -60,6 +60,8 @@ def test_equals_eager_attention_and_dense_rollout(name, side):
         got = rollout_of(model, ids, mask, kernel=kernel, cumulative=True)
         assert_equal_where_real(got, rollout(attentions, cumulative=True), mask)
     assert rollout_of(model, ids, mask, rows=[]).shape == (len(ids), 0, ids.shape[1])
+    assert rollout_of(model, ids, mask, keys=[]).shape == (len(ids), ids.shape[1], 0)
+    assert rollout_of(model, ids, mask, keys=[], rows=[-1], cumulative=True).shape[-2:] == (1, 0)
     sink = rollout_of(model, ids, mask, sink=[4])
     assert_equal_where_real(sink, rollout(attentions, sink=[4]), mask)
     assert model.config._attn_implementation == own
@@ -96,6 +98,7 @@ def test_eager_models_run_in_blocks(name, monkeypatch):
     mask[1, :5] = 0
     attentions = eager_attentions(model, ids, mask)
     model.set_attn_implementation("eager")
+    rollout_of(model, ids)  # what a model is like is found out first
     calls = []
     output = EagerCall.output
     monkeypatch.setattr(EagerCall, "output", lambda self: calls.append(self) or output(self))
@@ -255,6 +258,7 @@ class OwnAttention(hf.PreTrainedModel):
             "65 tokens are more than the model's context of 64",
         ),
         ("llama", {"attention_mask": torch.zeros(2, N, dtype=torch.long)}, "only padding"),
+        ("llama", {"attention_mask": torch.arange(2 * N).view(2, N) != N + 3}, r"gaps .* elements \[1\]"),
         ("llama", {"keys": [N]}, f"keys must be positions from -{N} to {N - 1}"),
         ("llama", {"rows": [-N - 1]}, "rows must be positions"),
         ("llama", {"sink": [99]}, "sink must be positions"),
@@ -320,6 +324,26 @@ def test_a_mask_is_a_tensor(llama):
 
 def test_what_padding_holds_need_be_no_token(llama):
     check_prompt(llama, torch.tensor([[1, -100]]), torch.tensor([[1, 0]]))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "mistral", "modernbert"])
+def test_a_row_of_a_batch_is_what_it_is_alone(name):
+    model, ids, mask = build(name), tokens(4), torch.ones(4, N, dtype=torch.long)
+    mask[0, :4] = mask[1, -3:] = mask[2, :2] = mask[2, -5:] = 0
+    together = rollout_of(model, ids, mask)
+    for row, real in enumerate(mask.bool()):
+        alone = rollout_of(model, ids[row, None, real])[0]
+        torch.testing.assert_close(together[row][real][:, real], alone, atol=1e-5, rtol=0)
+        assert not together[row][~real].any() and not together[row][:, ~real].any()
+
+
+@pytest.mark.parametrize("n", [N, 140])  # below and above the length from which attention is formed once
+@pytest.mark.parametrize("none", [[], (), torch.zeros(0, dtype=torch.long)], ids=str)
+def test_no_rows_or_keys_are_none(n, none):
+    model, ids = build("llama", max_position_embeddings=140), tokens(2, n)
+    assert rollout_of(model, ids, rows=none).shape == (2, 0, n)
+    assert rollout_of(model, ids, keys=none, sink=[0]).shape == (2, n, 0)
+    assert rollout_of(model, ids, keys=none, rows=none, cumulative=True).shape == (2, 3, 0, 0)
 
 
 def test_layers_that_do_not_attend_are_refused():

@@ -413,6 +413,15 @@ def test_scores_that_do_not_fit_are_refused(runs, fields, message):
         replace(runs["normal_A"], **fields)
 
 
+def test_an_interval_over_seeds_can_be_made_again_of_each():
+    made = Agreements.of(classification("val", "test_acc"), classification("train", "train_acc"))
+    each, over = made.each_seed(), made.over_seeds().set_index("metric")
+    assert set(each["metric"]) == set(over.index) and set(each["seed"]) == set(made.runs.seeds)
+    shares = each[each["metric"].isin(["A(alpha, beta_uf)", "A(delta, beta_uf)"])]
+    means = shares.groupby("metric")["value"].mean()
+    pd.testing.assert_series_equal(means, over.loc[means.index, "value"])
+
+
 def test_all_tables_are_of_their_splits_and_ways():
     test, validation = classification("val", "test_acc"), classification("train", "train_acc")
     tables = agreement_tables({"train": validation, "validation": validation, "test": test})

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy
 
-from attnlib.stats import over_left_out, over_seeds, p_over_seeds, table_over_seeds
+from attnlib.stats import over_left_out, over_seeds, p_over_seeds, pooled, table_over_seeds
 
 TRIALS = 400
 
@@ -82,3 +82,17 @@ def test_shares_are_from_0_to_1(given, got):
 
 def test_what_a_seed_adds_to_a_share_may_be_beyond_it():
     assert over_left_out([0.5, 1.0, 1.0], share=True).value == pytest.approx(2.5 / 3)
+
+
+def test_lots_of_seeds_pooled_are_all_seeds_together() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"of": list("aabbbaab"), "seed": range(8), "value": rng.normal(size=8)})
+    rows["lot"] = [0, 0, 0, 1, 1, 1, 1, 2]
+    lots = table_over_seeds(rows, ["of", "lot"])
+    found, expected = pooled(lots, ["of"]), table_over_seeds(rows, ["of"])
+    pd.testing.assert_frame_equal(found, expected, check_exact=False, rtol=1e-9)
+    assert found["n"].tolist() == [4, 4] and lots["n"].min() == 1
+    with pytest.raises(ValueError, match="by should"):
+        pooled(lots, [])
+    with pytest.raises(ValueError, match=r"rows should have the columns \['high'\]"):
+        pooled(lots.drop(columns="high"), ["of"])

@@ -159,3 +159,25 @@ def test_two_pairs_have_a_test_and_no_effect():
 def test_half_precision_is_compared_as_it_is():
     first, second = torch.rand(5, 4).bfloat16(), torch.rand(5, 4).bfloat16()
     assert compare(first, second) == compare(first.float(), second.float())
+
+
+def test_numbers_whose_squares_are_none_are_refused():
+    for scale in (1e200, 1e-200):
+        with pytest.raises(ValueError, match="the largest is between 1e-100 and 1e\\+100; got"):
+            compare(scale * np.arange(1.0, 4), [1.0, 2.0, 3.0])
+    small, large = (compare(scale * np.arange(1.0, 4), scale * np.arange(2.0, 6)) for scale in (1e-90, 1e90))
+    assert small.p == pytest.approx(large.p) and 0 < small.p < 1
+    assert compare([0.0, 0.0], [0.0, 0.0]).problem
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_numbers_that_nearly_agree_are_not_called_equal(paired):
+    offset = 1e6
+    first, second = np.array([0.1, 0.2, 0.4]), np.array([0.5, 0.8, 0.7])
+    found = compare(offset + first, offset + second, paired=paired)
+    assert (
+        found.p is None and "up to rounding" in found.problem and "subtract what all share" in found.problem
+    )
+    assert compare(first, second, paired=paired).p is not None, "as the problem says"
+    equal = compare([1.0, 1.0], [2.0, 2.0], paired=paired).problem
+    assert "rounding" not in equal

@@ -43,6 +43,14 @@ def test_the_same_arguments_are_the_same_in_every_process():
     assert done.stdout.strip() == digest(parts()) == digest(parts())
 
 
+def test_what_code_says_is_the_same_in_every_locale():
+    """Files of Python are in UTF-8 unless they say otherwise; readers' machines may read texts as ASCII."""
+    plain = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", SCRIPT, os.path.dirname(__file__)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | plain)
+    assert done.returncode == 0 and done.stdout.strip() == digest(parts()), done.stderr[-500:]
+
+
 def frozen():
     model = build()
     model.embedding.weight.requires_grad_(False)

@@ -516,6 +516,7 @@ def test_tensorboard_log_and_console(tmp_path, capsys, monkeypatch):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     monkeypatch.setattr(logging.Logger, "hasHandlers", lambda self: False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     settings = plan(tensorboard=True, log_every=2)
     train(the_plan=settings, folder=tmp_path, hooks=[killer(13)], progress=True)
     train(the_plan=settings, folder=tmp_path, progress=True)

@@ -14,9 +14,7 @@ import attnlib.widgets.generation_explorer as module
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
 from attnlib.widgets import GenerationExplorer
 from attnlib.widgets.encoding import dequantise
-from attnlib.widgets.generation_explorer import pieces
 from tests.explorers import press, raw
-from tests.pretrained import trained_model
 
 WORDS, NEW = ["The", " sky", " of", " Rome"], [" is", " blue"]
 
@@ -192,26 +190,6 @@ def test_of_several_results_that_is_shown_first_in_which_no_one_token_has_most()
     flat.matrix[:, :2] = 9  # of tokens that the filter hides
     assert GenerationExplorer.of({"dark": dark, "flat": flat}, tokenizer).item == 1
     assert GenerationExplorer.of({"dark": dark, "flat": flat}, tokenizer, item=0).item == 0
-
-
-class Bytes:
-    """A tokenizer whose tokens are the bytes of the text."""
-
-    def decode(self, ids, **settings):
-        return bytes(ids).decode(errors="replace")
-
-
-def test_pieces_join_to_the_text_and_show_a_split_character_once():
-    text = "naïve  words\nof €"
-    whole = pieces(list(text.encode()), Bytes())
-    assert "".join(whole).replace("\ufffd", "") == text
-    assert len(whole) == len(text.encode()) and whole[2:4] == ["\ufffd", "ï"]
-
-
-def test_pieces_of_a_real_vocabulary_keep_the_blanks():
-    tokenizer = hf.AutoTokenizer.from_pretrained(trained_model())
-    text = "Once upon a time, Lily said: it's\na big, red ball"
-    assert "".join(pieces(tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer)) == text
 
 
 # ---- the page

@@ -149,6 +149,15 @@ def test_two_files_can_be_asked_for_at_once(opened) -> None:
     assert looks(page) == before and not page.locator(".attnx").get_attribute("style")
 
 
+def test_a_token_that_is_saved_is_no_formula_in_a_spreadsheet(opened, tmp_path: Path) -> None:
+    tokens = ['=HYPERLINK("x")', "=1+cmd|'/C_calc'!A0", "-", "=", "f(x)"]
+    page = opened(AttentionExplorer(tokens, torch.full((1, 1, 5, 5), 0.2)))
+    downloaded(page, "Save as CSV", tmp_path / "numbers.csv")
+    with (tmp_path / "numbers.csv").open(newline="") as file:
+        _, *rows = csv.reader(file)
+    assert [row[3] for row in rows[:5]] == [f"'{tokens[0]}", f"'{tokens[1]}", *tokens[2:]]
+
+
 def test_the_numbers_saved_are_those_shown_with_all_digits_live_and_as_a_png(opened, tmp_path: Path) -> None:
     weights = torch.softmax(torch.randn(1, 2, 3, 3, generator=torch.Generator().manual_seed(0)), -1)
     widget = AttentionExplorer(
@@ -297,7 +306,7 @@ def test_two_measures_have_one_way_from_numbers_to_colours(opened) -> None:
     signed, share = torch.tensor([1.0, 0.25, -0.1, 0.0, 0.0]), torch.tensor([1.0, 0.25, 0.1, 0.0, 0.0])
     asked = measure.question(scores={"rollout": share, "blank-out": signed})
     page = opened(MeasureExplorer({"one": asked}, first="rollout", second="blank-out"))
-    tints = page.locator(".attnm-text").evaluate_all(
+    tints = page.locator(".attnm-sides .attnm-text").evaluate_all(
         "all => all.map(row => getComputedStyle(row.children[1]).backgroundColor.match(/\\d+/g).map(Number))"
     )
     assert np.abs(np.subtract(*tints)).max() <= 3, tints  # they are stored in steps of their own
@@ -563,7 +572,7 @@ def test_another_measure_and_a_step_back_write_no_word_anew(opened) -> None:
     shown = looks(page)
     tinted = page.locator(".attnm-token").first.evaluate("node => node.style.backgroundColor")
     page.evaluate(COUNTED)
-    page.get_by_label("Measure on the left").select_option("gradient norm")
+    page.get_by_label("Method on the left").select_option("gradient norm")
     other = page.locator(".attnm-token").first.evaluate("node => node.style.backgroundColor")
     assert other != tinted
     page.get_by_text("undo").click()

@@ -67,6 +67,12 @@ def test_what_is_not_valid_is_named(changes, message):
         MeasureExplorer({"one": question(**changes)})
 
 
+def test_there_is_a_word_for_every_question_or_for_none():
+    assert explorer(written=["", " a"]).written == ["", " a"] and explorer().written == []
+    with pytest.raises(ValueError, match="a word for each of 2 questions; got 1"):
+        explorer(written=["a"])
+
+
 def test_a_measure_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="there is no measure 'x'; the questions have rollout, blank-out"):
         MeasureExplorer({"one": question()}, first="x")

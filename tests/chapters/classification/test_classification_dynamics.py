@@ -246,12 +246,12 @@ def test_the_grid_puts_ours_under_theirs():
     grid = paper_grid(pd.concat([here, mine]), TABLE, columns, ["Yelp"]).set_index(["task", "by"])
     assert not grid.pop("of its scale").any()  # which nothing says of rows without a record
     assert grid.loc[("IMDB", "original"), "A(alpha, beta_uf)"] == "52.55"
-    assert grid.loc[("IMDB", "here"), "A(alpha, beta_uf)"] == "50.0 [40.0, 60.0]"
-    assert grid.loc[("IMDB", "here"), "xi(x)"] == "80.0 [70.0, never]"
-    assert grid.loc[("IMDB", "here"), "xi(alpha, beta_uf)"] == "never"
-    assert (grid.loc[("Furd", "here")] == "not run").all()
+    assert grid.loc[("IMDB", "ours"), "A(alpha, beta_uf)"] == "50.0 [40.0, 60.0]"
+    assert grid.loc[("IMDB", "ours"), "xi(x)"] == "80.0 [70.0, never]"
+    assert grid.loc[("IMDB", "ours"), "xi(alpha, beta_uf)"] == "never"
+    assert (grid.loc[("Furd", "ours")] == "not run").all()
     assert (grid.loc[("Yelp", "original")] == "not found").all()
-    assert ("mine", "here") in grid.index and ("mine", "original") not in grid.index
+    assert ("mine", "ours") in grid.index and ("mine", "original") not in grid.index
     assert not grid.isna().any().any()
     with pytest.raises(ValueError, match="table should be one of"):
         paper_grid(here, "Table 9", columns)

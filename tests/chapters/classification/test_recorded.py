@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from book.chapters.classification.recorded import over_models, which_comes_first
+from book.chapters.classification.recorded import over_models, paper_clause, rises, sets_clause
 
 SHARED = {"measure": "top match", "split": "test", "checkpoints": "held out", "record": "r", "setting": "s"}
 
@@ -20,23 +20,17 @@ def rows(beta: dict[int, float], alpha: dict[int, float], width: float = 0.02, *
 
 
 @pytest.mark.parametrize(
-    ("beta", "alpha", "ahead", "sooner"),
+    ("beta", "alpha", "more"),
     [
-        ({0: 0.0, 50: 0.4, 100: 0.5}, {0: 0.0, 50: 0.1, 100: 0.5}, True, True),
-        ({0: 0.0, 50: 0.4, 100: 0.5}, {0: 0.0, 50: 0.2, 100: 0.25}, True, False),  # ahead at every step
-        ({0: 0.0, 50: 0.3, 100: 0.5}, {0: 0.0, 50: 0.29, 100: 0.8}, False, True),
-        ({0: 0.0, 50: 0.1, 100: 0.5}, {0: 0.0, 50: 0.3, 100: 0.5}, False, False),
+        ({0: 0.0, 50: 0.4}, {0: 0.0, 50: 0.1}, 0.3),
+        ({0: 0.2, 50: 0.4}, {0: 0.0, 50: 0.1}, 0.1),  # higher before training already
+        ({50: 0.1, 0: 0.0}, {50: 0.3, 0: 0.0}, -0.2),
     ],
 )
-def test_being_ahead_is_not_being_first(beta, alpha, ahead, sooner):
-    (found,) = which_comes_first(rows(beta, alpha)).itertuples()
-    assert (found.ahead, found.sooner) == (ahead, sooner)
-
-
-def test_halves_are_of_each_curves_own_rise_in_order_of_steps():
-    later = rows({100: 0.6, 0: 0.2, 50: 0.3}, {100: 0.2, 50: 0.2, 0: 0.0})
-    (found,) = which_comes_first(later).itertuples()
-    assert (found.half, found.half_attention, found.sooner) == (100, 50, False)
+def test_rises_are_compared_and_not_heights(beta, alpha, more):
+    (found,) = rises(rows(beta, alpha, width=0.02)).itertuples()
+    assert found.value == pytest.approx(more) and found.n == 100
+    assert (found.high - found.low) / 2 == pytest.approx(0.04)  # four independent intervals
 
 
 def test_a_claim_about_models_has_intervals_over_models_and_a_set_counts_once():
@@ -51,3 +45,26 @@ def test_a_claim_about_models_has_intervals_over_models_and_a_set_counts_once():
     made["record"] = made["setting"]
     found = over_models(made)
     assert found[["metric", "n"]].to_numpy().tolist() == [["A(alpha, beta_uf)", 3], ["A_hat", 900]]
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"), [(8, "all 8 data sets"), (4, "4 of 8 data sets"), (0, "none of 8 data sets")]
+)
+def test_a_count_of_data_sets_is_said_in_words(shown, said):
+    assert sets_clause(shown, 8) == said
+
+
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        (0.3, "significantly higher than"),
+        (0.5, "not significantly different from"),
+        (0.7, "significantly lower than"),
+    ],
+)
+def test_a_number_is_compared_with_the_papers_by_its_interval(theirs, said):
+    assert paper_clause(pd.Series({"low": 0.4, "high": 0.6}), theirs) == said
+
+
+def test_a_number_that_was_not_run_is_compared_with_nothing():
+    assert paper_clause(None, 0.5) == "not run"

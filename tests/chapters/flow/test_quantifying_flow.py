@@ -121,10 +121,10 @@ def test_the_verdict_is_by_layer_from_the_second():
     assert found[(found["way"] == ROLLOUT) & (found["layer"] == 1)]["high"].item() < 0
     verdict = tables.verdicts(found).set_index("way")
     assert verdict.loc[ROLLOUT, ["better", "worse", "unsettled", "verdict"]].tolist() == [
-        *("2, 3", "none", "none", "holds"),
+        *("2, 3", "none", "none", "reproduced"),
     ]
     assert verdict.loc[FLOW, ["better", "worse", "unsettled", "verdict"]].tolist() == [
-        *("2", "3", "none", "in part"),
+        *("2", "3", "none", "not reproduced"),
     ]
     assert verdict.loc[FLOW, "smallest"] == pytest.approx(-0.1, abs=0.02)
 
@@ -147,6 +147,48 @@ def test_a_claim_goes_by_the_mean_over_layers_corrected_for_the_corpora():
     assert found["above"].tolist() == [True, False, False] and found.loc["linzen", "low"] > 0
     layers = tables.over_corpora(recorded).query("way == @ROLLOUT")
     assert len(layers) == 6 and not layers["below"].any()
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "said"),
+    [
+        ("ab", "", "agrees with occlusion better than raw attention does on a and on b; on c the difference "
+         "is not significant"),
+        ("abc", "", "agrees with occlusion better than raw attention does on a and on b and on c"),
+        ("a", "bc", "agrees with occlusion better than raw attention does on a and agrees with occlusion "
+         "less than raw attention does on b and on c"),
+        ("", "c", "agrees with occlusion less than raw attention does on c; on a and on b the difference is "
+         "not significant"),
+        ("", "", "does not agree with occlusion significantly better or less than raw attention does"),
+    ],
+)  # fmt: skip
+def test_where_rollout_is_ahead_is_said_as_it_is(above, below, said):
+    found = pd.DataFrame(
+        {"data": [*"abc"], "way": ROLLOUT, "above": [name in above for name in "abc"],
+         "below": [name in below for name in "abc"]}
+    )  # fmt: skip
+    assert tables.where_ahead(found, ROLLOUT) == said
+
+
+def test_further_seeds_are_taken_together_and_each_model_counts_once(monkeypatch):
+    """Those of the same parameters; a model that is in two records is of the one with more models."""
+    made = {"a": [0, 1, 2], "b": [2, 3], "other": [7]}
+    rows = pd.concat(
+        rows_of(BETTER, seed).assign(record=name, metric=tables.AGREEMENT, slip="", value=place)
+        for place, (name, seeds) in enumerate(made.items())
+        for seed in seeds
+    )
+    rows = pd.concat([rows, rows.query("record == 'b'").assign(metric=tables.SLIP)])
+    kinds = {"a": "a", "b": "a", "other": "other"}
+    monkeypatch.setattr(tables, "made_alike", lambda names, but: {name: kinds[name] for name in names})
+    found = tables.recorded(rows)
+    assert found.groupby("seed")["record"].unique().map(list).to_dict() == {
+        0: ["a"],
+        1: ["a"],
+        2: ["a"],
+        3: ["b"],
+    }
+    assert set(found["metric"]) == {tables.AGREEMENT}, "what slips change is of the first record"
 
 
 def test_means_have_a_spread_and_seeds_an_interval_of_their_own():
@@ -217,7 +259,10 @@ def test_the_record_with_the_most_models_is_shown():
     rows = pd.DataFrame(columns=["record", *tables.RECORDED])
     assert tables.recorded(rows).empty
     made = [dict(zip(tables.MODEL, ["templates", False, False, seed], strict=True)) for seed in (0, 0, 1)]
-    made = [each | {"record": name} for each, name in zip(made, ("a", "b", "b"), strict=True)]
+    made = [
+        each | {"record": name, "metric": tables.AGREEMENT}
+        for each, name in zip(made, ("a", "b", "b"), strict=True)
+    ]
     assert set(tables.recorded(pd.DataFrame(made))["record"]) == {"b"}
 
 

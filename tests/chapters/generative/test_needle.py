@@ -20,8 +20,15 @@ from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.rollout import generate_with_rollout, rollout_of, uniform_causal_rollout
 from attnlib.rollout.generative import informative
 from attnlib.stats import summarise
-from book.chapters.generative.generative_rollout import measured, needle_shares, places
-from book.chapters.generative.needle import COMPARED, NeedleRun, needle_comparison, needle_ranks, needle_table
+from book.chapters.generative.generative_rollout import measured, needle_shares
+from book.chapters.generative.needle import (
+    COMPARED,
+    NeedleRun,
+    chance_clause,
+    needle_comparison,
+    needle_ranks,
+    needle_table,
+)
 from book.chapters.generative.study import filtered_by_study
 from book.chapters.generative.word_kinds import KINDS, kinds_of, mass_by_kind
 from tests.pretrained import trained_model
@@ -333,7 +340,16 @@ def test_what_the_chapter_records(tiny):
         needle_shares(run)
 
 
-def test_where_a_word_stands_in_pieces():
-    assert places("sunny", ["It", " is", " sun", "ny", ", sunny"]) == [2, 3]
-    with pytest.raises(ValueError, match="substring not found"):
-        places("rain", ["sun"])
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.5, 0.6, "more often than chance"),
+        (0.1, 0.2, "less often than chance"),
+        (0.3, 0.5, "no more often than chance"),
+    ],
+)
+def test_a_share_beside_chance_is_said_in_words(low, high, said):
+    assert chance_clause({"low": low, "high": high}, {"value": 0.4}) == said
+    assert (
+        chance_clause(None, {"value": 0.4}) == chance_clause({"low": low, "high": high}, None) == "(not run)"
+    )

@@ -18,7 +18,7 @@ from attnlib.models import Transformer, TransformerConfig
 from book.chapters.judging import beyond, carry, needles, roar
 from book.chapters.judging.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
 from book.chapters.judging.fitted import prompts_of
-from book.chapters.judging.judged import PLAUSIBILITY, RUNGS, Judged, agreement, judge
+from book.chapters.judging.judged import BESIDE, PLAUSIBILITY, RUNGS, Judged, agreement, judge
 from book.chapters.judging.predictions import EXPECTED, TODAY
 from book.chapters.judging.protocols import PROTOCOLS
 from book.chapters.judging.removal import Case
@@ -107,13 +107,13 @@ def test_a_model_trained_without_its_source_loses_the_answer_and_without_another
 
 def made_up(setting: str, seed: int, before: float) -> Judged:
     """Numbers of three measures and the ladder, of eight questions; so much is the first before the truth."""
-    measures = ("a", "b", "c", *RUNGS)
+    measures = ("a", "b", "c", *BESIDE)
     rng = np.random.default_rng(seed)
-    known = np.array([0.9, 0.6, 0.3, 1, 0.8, 0.6, 0.4, 0.2, 0])
+    known = np.array([0.9, 0.6, 0.3, 1, 0.8, 0.6, 0.4, 0.2, 0, 1])
     noise = rng.normal(size=(8, len(known))) * 0.05
     first = known + noise
     first[:, 0] += before
-    second = known[::-1] + noise
+    second = np.append(known[-2::-1], 0.3) + noise
     return Judged(setting, seed, measures, {PLAUSIBILITY: known + 0 * noise, "one": first, "two": second})
 
 

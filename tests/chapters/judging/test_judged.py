@@ -1,6 +1,7 @@
 """How judges are judged: on numbers whose answers are known, and on a program."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,13 +9,16 @@ import pytest
 import torch
 from scipy import stats
 
-from book.chapters.judging.claims import rollout_by_the_judge
+from book.chapters.judging import figures, tables
+from book.chapters.judging.claims import truth_comes_first
 from book.chapters.judging.judged import (
-    NOISE,
+    BESIDE,
+    COMPLETED,
     PLAUSIBILITY,
     RUNGS,
     Judged,
     agreement,
+    completed,
     judge,
     measures_by,
     over_settings,
@@ -32,6 +36,7 @@ from book.chapters.judging.predictions import (
     halves,
     prediction_table,
 )
+from book.chapters.judging.protocols import PROTOCOLS
 from book.chapters.judging.tables import (
     AS_EVER,
     FREE,
@@ -55,20 +60,22 @@ from book.chapters.judging.tables import (
     same_as_a_judge,
     sign_table,
     widest,
+    works,
 )
 from book.chapters.records import came_with_the_book
 from book.chapters.refusals import ParameterError
+from tests.chapters.findings.made_up import CASES
 from tests.parameters import smallest
 
-MEASURES = ("a", "b", "c", "d", *RUNGS)
+MEASURES = ("a", "b", "c", "d", *BESIDE)
 
 
 chapter = partial(smallest, "judging_measures")
 
 
-def made_up(setting, **protocols):
+def made_up(setting, completed=1.0, **protocols):
     """A model whose numbers are the same for each of ten questions."""
-    rungs = [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
+    rungs = [1.0, 0.8, 0.6, 0.4, 0.2, 0.0, completed]
     known = {PLAUSIBILITY: [0.9, 0.5, 0.5, 0.1], **protocols}
     return Judged(
         setting, 0, MEASURES, {name: np.tile([*each, *rungs], (10, 1)) for name, each in known.items()}
@@ -92,6 +99,7 @@ def test_agreement_is_kendalls_tau_and_somers_d():
 def test_measures_before_the_truth_are_counted_and_a_ladder_upside_down_is_seen():
     wrong = made_up("s", mine=[2.0, 1.5, 0.2, 0.3])
     assert agreement([wrong])["above"].item() == 0.5
+    assert agreement([made_up("s", completed=1.7, mine=[2.0, 1.5, 0.2, 0.3])])["before"].item() == 0.25
     upside = wrong._replace(numbers=wrong.numbers | {"mine": -wrong.numbers["mine"]})
     assert agreement([upside])["ladder"].item() == -1
 
@@ -108,7 +116,7 @@ def test_from_noise_to_the_truth():
     assert found["method"].tolist() == ["a", "b", "c", "d"]
     assert found["value"].tolist() == [2.0, 1.0, 0.5, -1.0]
     blind = made_up("s", mine=[2.0, 1.0, 0.5, -1.0])
-    blind.numbers["mine"][:, len(MEASURES) - len(RUNGS) :] = 0.3  # the truth is not told from noise
+    blind.numbers["mine"][:, len(MEASURES) - len(BESIDE) :] = 0.3  # the truth is not told from noise
     assert measures_by([blind], "mine").empty
 
 
@@ -251,9 +259,64 @@ def test_the_truth_and_the_ladder_are_found_by_the_judge_that_was_expected(asked
     table = table.set_index(["setting", "protocol"])
     assert (table.xs(EXPECTED, level="protocol")["ladder"] > 0.7).all()
     assert table.loc[("reverse, compiled", EXPECTED), "tau"] > table.loc[("reverse, compiled", TODAY), "tau"]
-    assert judged[0].measures[-len(NOISE) :] == RUNGS
-    truth = judged[0].numbers[PLAUSIBILITY][:, len(judged[0].measures) - len(RUNGS)]
-    np.testing.assert_allclose(truth, 1)
+    assert judged[0].measures[-len(BESIDE) :] == BESIDE
+    both = [judged[0].measures.index(name) for name in (RUNGS[0], COMPLETED)]
+    np.testing.assert_allclose(judged[0].numbers[PLAUSIBILITY][:, both], 1)
+
+
+@pytest.fixture
+def four():
+    """A case of four candidates, two of them sources, whose answer is the sum of what is left of weights."""
+    weights = np.array([[1.0, 4.0, 3.0, 2.0]])
+    return SimpleNamespace(
+        candidates=np.ones((1, 4), bool),
+        truth=np.array([[True, True, False, False]]),
+        seed=0,
+        answers=lambda operator, reading, kept: (kept * weights[:, None]).sum(-1),
+    )
+
+
+def test_ties_of_the_truth_are_broken_by_scores(four):
+    found = completed(four, np.array([[[0.1, 0.4, np.nan, 0.3], [0.0, -1.0, 5.0, 6.0]]]))
+    assert (-found[0]).argsort(1).tolist() == [[1, 0, 3, 2], [0, 1, 3, 2]]
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"no source first": [0, 0, 2.0, 1.0]}, {"the best order": [3.0, 4, 2, 1]}]
+)
+def test_the_truth_gets_its_best_completion(four, given):
+    """Weights that add up, by hand: without the first 10, 20 and 50 % (1, 1 and 2 of four) 4, 4 and 5."""
+    scores = {name: torch.tensor([each]) for name, each in ({"flat": [0.0] * 4} | given).items()}
+    found = judge("s", 0, four, scores, {TODAY: PROTOCOLS[TODAY]})
+    numbers = dict(zip(found.measures, found.numbers[TODAY][0], strict=True))
+    assert numbers[COMPLETED] == pytest.approx((4 + 4 + 5) / 3)
+    assert numbers[RUNGS[0]] <= numbers[COMPLETED]
+    assert numbers.get("no source first", 11 / 3) == pytest.approx((3 + 3 + 5) / 3)
+
+
+def test_where_no_token_alone_is_missed_the_truth_is_completed_by_a_measure(four):
+    """The second and third of five candidates do the same: only both together are missed."""
+    four.candidates, four.truth = np.ones((1, 5), bool), np.array([[True, False, False, False, False]])
+    four.answers = lambda operator, reading, kept: kept[..., 0] + (kept[..., 1] | kept[..., 2]) * 1.0
+    protocol = "without the first 3, mask, p"
+    knows = torch.tensor([[0.0, 2, 1, 0, 0]])
+    found = judge("s", 0, four, {"knows": knows, "flat": 0 * knows}, {protocol: PROTOCOLS[protocol]})
+    assert found.numbers[protocol][0, found.measures.index(COMPLETED)] == 2
+
+
+def test_a_judge_that_is_named_after_no_operator_is_asked_once(four):
+    asked = []
+    judge("s", 0, four, {}, {"mine": lambda case, scores: asked.append(1) or scores.sum(-1)})
+    assert asked == [1]
+
+
+def test_where_as_many_tokens_are_taken_as_there_are_sources_completion_changes_nothing(asked):
+    _, cases, *_ = asked
+    (setting, seed), case = next(iter(cases.items()))
+    name = "without the first R, replace, log p"
+    found = judge(setting, seed, case, {"flat": torch.zeros(case.truth.shape)}, {name: PROTOCOLS[name]})
+    truth, best = (found.numbers[name][:, found.measures.index(each)] for each in (RUNGS[0], COMPLETED))
+    np.testing.assert_array_equal(truth, best)
 
 
 def test_a_judge_of_a_readers_own_is_as_good(asked):
@@ -328,25 +391,14 @@ def test_rollout_is_held_against_the_first_setting_by_setting_and_where_nobody_t
     assert set(none["place"]) == set(found.reset_index()["place"]) and none["value"].isna().all()
 
 
-def test_the_claim_of_rollout_holds_only_where_it_may_be_the_first():
-    def verdict(rollout):
-        rng = np.random.default_rng(0)
-        rows = [("all settings", f"chosen is: {EXPECTED}", 1.0)]
-        for method, value in {"AttnLRP": 0.9, ROLLOUT: rollout}.items():
-            numbers = value + 0.05 * rng.standard_normal(len(JUDGING))
-            rows += [
-                (name, f"{EXPECTED} ranks: {method}", number)
-                for name, number in zip(JUDGING, numbers, strict=True)
-            ]
-        table = pd.DataFrame(rows, columns=["run", "metric", "value"])
-        return rollout_by_the_judge(table.assign(low=None, high=None, n=1, record="a")).verdict
-
-    assert [verdict(value) for value in (0.9, 0.5, 0.0, -0.5)] == [
-        "holds",
-        "in part",
-        "not settled",
-        "does not",
-    ]
+def test_a_judge_that_puts_a_measure_far_before_the_truth_has_failed_there():
+    numbers = {"sort": [0.9, 1.1], "successor": [1.6, 0.2]}
+    measured = pd.DataFrame(
+        {"setting": setting, "method": method, "value": value}
+        for setting, values in numbers.items()
+        for method, value in zip(("AttnLRP", ROLLOUT), values, strict=True)
+    )
+    assert measured[works(measured)]["setting"].unique().tolist() == ["sort"]
 
 
 def test_what_acts_through_the_denominator_carries_no_value():
@@ -373,3 +425,28 @@ def test_one_question_is_shown_under_every_operator_and_reading(asked):
     assert {"mask, p", "replace, log p"} <= set(first["scores"]) and len(first["scores"]) == 15
     best = first["scores"]["replace, log p"].argmax()
     assert first["truth"][best]
+
+
+def test_a_record_in_which_the_truth_is_completed_decides_whether_it_comes_first():
+    completed_too = CASES["standard metric, ground truth first"].support
+    bare = completed_too[~completed_too["metric"].str.startswith("before: ")]
+    larger = pd.concat([bare, bare.assign(run=bare["run"] + " again")]).assign(record="b")
+    few = completed_too.assign(n=len(JUDGING) // 2)
+    found = [truth_comes_first(rows) for rows in (bare, pd.concat([completed_too, larger]), few)]
+    assert [each.number.value for each in found] == [0.5, 0.02, 0.5]
+    assert found[0].more.endswith("A coin breaks its ties.") and "in its favour" in found[1].more
+
+
+def test_what_the_share_above_ground_truth_says_follows_its_interval() -> None:
+    said = [
+        tables.truth_clause({"low": low, "high": high}) for low, high in ((0.4, 0.7), (0, 0.05), (0.02, 0.2))
+    ]
+    verbs = ["speaks against", "does not speak against", "does not decide against"]
+    assert said == [f"{verb} the standard metric" for verb in verbs]
+    assert tables.truth_clause(None) == "was not run"
+
+
+def test_the_share_with_the_best_completion_is_of_a_record_that_has_it() -> None:
+    best = figures.kept_with_best_truth().rows
+    assert best["metric"].str.startswith("before: ").any()
+    assert tables.with_best_truth(best.assign(record="few", n=3)).empty

@@ -122,5 +122,5 @@ def test_what_was_asked_later_is_recorded_and_read_again():
 def test_what_is_told_apart_is_plain_text() -> None:
     """A glued text is shown as it is: stars of Markdown would stand in the page."""
     rows = pd.DataFrame({"method": ["a", "b"], "value": 0.2, "low": [0.1, -0.1], "high": 0.3, "n": 7})
-    assert tables.told_apart(rows, "method") == "a 0.20 [0.10, 0.30; n = 7]"
+    assert tables.told_apart(rows, "method") == "a 0.20"
     assert tables.told_apart(rows, "method", ahead=False) == "none"

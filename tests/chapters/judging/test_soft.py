@@ -5,12 +5,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_removal import model, questions
 
 from attnlib.attribution.stream import passing
 from book.chapters.judging import soft
 from book.chapters.judging.removal import Case
 from book.chapters.judging.soft import SOFT, at_share, from_0_to_1, softly
+from tests.chapters.judging.test_removal import model, questions
 from tests.parameters import smallest
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from book.chapters.lens.tables import layer_claims, paired_over_seeds
+from book.chapters.lens.tables import claims_at_size, layer_claims, layer_differences, paired_over_seeds
 
 
 def looks_of(values):
@@ -19,17 +19,33 @@ def test_claims_are_judged_over_seeds():
             rows += [(seed, layer, "local", (0.8 if layer == 0 else 0.2) + noise)]
             rows += [(seed, layer, "operator", 0.3 if layer == 1 else 0.6 + noise)]
             rows += [(seed, layer, "either column", 0.5 + 0.2 * (-1) ** seed * (layer == 2))]
-    claims = layer_claims(looks_of(rows)).set_index("claim")
-    assert claims["holds"].tolist() == ["yes", "no", "not settled"]
+    claims = layer_claims(layer_differences(looks_of(rows))).set_index("claim")
+    assert claims["verdict"].tolist() == ["reproduced", "not reproduced", "inconclusive"]
     assert claims["value"].iloc[0] == pytest.approx(0.6) and (claims["n"] == 5).all()
     two = looks_of([row for row in rows if row[1] < 2])
-    assert layer_claims(two)["claim"].tolist() == [
+    assert layer_claims(layer_differences(two))["claim"].tolist() == [
         "early layers look local",
         "late layers combine the columns",
     ]
-    assert layer_claims(looks_of([row for row in rows if row[1] < 1])).empty
-    one = layer_claims(looks_of([row for row in rows if row[0] == 0]))
-    assert (one["holds"] == "not settled").all() and one["low"].isna().all()  # one seed has no interval
+    assert layer_claims(layer_differences(looks_of([row for row in rows if row[1] < 1]))).empty
+    one = layer_claims(layer_differences(looks_of([row for row in rows if row[0] == 0])))
+    assert (one["verdict"] == "inconclusive").all() and one["low"].isna().all()  # one seed has no interval
+
+
+def test_models_of_several_records_count_alike_if_they_are_of_the_originals_size():
+    """Of one record alone the interval holds 0."""
+    numbers = {"a": (0.2, -0.1, 0.5), "b": (0.25, 0.15, 0.35), "small": (-0.9, -1.0, -0.8)}
+    about = {"metric": "claim: early layers look local", "run": "over seeds", "setting": None, "n": 3}
+    rows = [
+        about | {"record": name} | dict(zip(("value", "low", "high"), ends, strict=True))
+        for name, ends in numbers.items()
+    ]
+    rows += [about | {"record": name, "run": "addition, seed 0", "value": 0.2, "low": 0.2, "high": 0.2,
+                      "n": 1, "setting": f"3 layers, 4 heads, width {width}, 15,650 steps; also []"}
+             for name, width in {"a": 128, "b": 128, "small": 64}.items()]  # fmt: skip
+    (found,) = claims_at_size(pd.DataFrame(rows)).to_dict("records")
+    assert (found["claim"], found["n"], found["verdict"]) == ("early layers look local", 6, "reproduced")
+    assert found["value"] == pytest.approx(0.225) and found["low"] > 0
 
 
 def test_changes_are_judged_seed_by_seed():

@@ -28,7 +28,7 @@ from book.chapters.rasp.measures import (
     target_masses,
 )
 from book.chapters.rasp.rasp_languages import with_attention_of
-from book.chapters.rasp.tables import lost_when_smaller, program_rows
+from book.chapters.rasp.tables import change_clause, gained_by_supervision, lost_when_smaller, program_rows
 from tests.parameters import quick
 
 SORT = language("sort", 10, bos=True)
@@ -253,3 +253,22 @@ def test_what_an_ablation_costs_is_counted_seed_by_seed():
     (lost,) = lost_when_smaller(models).itertuples()
     assert (lost.ablation, lost.n) == ("one layer fewer", 2)
     assert (lost.value, lost.high - lost.low) == (pytest.approx(0.1), pytest.approx(0)), "both lose as much"
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (0.03, "rises by 3.0 points"),
+        (-0.02, "falls by 2.0 points"),
+        (0.0, "does not change significantly"),
+    ],
+)
+def test_what_supervision_changes_is_said_for_either_sign(gain, said):
+    noise = [-0.001, 0.0, 0.001]
+    rows = [
+        {"language": "sort", "seed": seed, "supervised": supervised, "ablation": "", "value": value}
+        for seed in range(3)
+        for supervised, value in ((False, 0.9), (True, 0.9 + gain + noise[seed]))
+    ]
+    (row,) = gained_by_supervision(pd.DataFrame(rows)).itertuples()
+    assert row.value == pytest.approx(gain) and change_clause(row) == said

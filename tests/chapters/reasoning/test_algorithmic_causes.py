@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, task
@@ -14,6 +15,7 @@ from book.chapters.reasoning.verdicts import (
     CONTROL,
     ENLARGED,
     GAIN,
+    GAIN_OF_ONE,
     NO_LOSS,
     NONE,
     NOTHING,
@@ -21,6 +23,7 @@ from book.chapters.reasoning.verdicts import (
     PART,
     best_gains,
     changed_attention,
+    gains_by_seed,
     judged,
     losses,
     recorded_gains,
@@ -136,6 +139,24 @@ def test_over_seeds_the_interval_is_students():
     assert (row["n"], row["of"], row["change"]) == (3, "seeds", OWN)
     assert row["value"] == pytest.approx(0.3, abs=0.02) and row["control"] == row["OOD"]
     assert (row["seeds"], row["closed in"]) == (3, 0)
+
+
+def test_each_seed_of_a_gain_is_kept():
+    rows = found({(OWN, 2): 0.5}, seeds=(0, 1, 2))
+    rows.loc[rows["seed"].eq(1) & rows["change"].eq(OWN), "value"] += 0.3
+    rows["run"] = "a, seed " + rows["seed"].astype(str)
+    gains = best_gains(rows)
+    each = gains_by_seed(rows, gains)
+    assert each["run"].tolist() == ["a, seed 0", "a, seed 1", "a, seed 2"]
+    assert each["value"].tolist() == pytest.approx([0.3, 0.6, 0.3], abs=0.02)
+    mean, reach = each["value"].mean(), stats.t.ppf(0.975, 2) * each["value"].std() / np.sqrt(3)
+    assert gains[["value", "low", "high"]].iloc[0].tolist() == pytest.approx(
+        [mean, mean - reach, mean + reach]
+    )
+    kept = recorded(each, GAIN_OF_ONE).assign(kind="a task", ranges="", record="r", seed=each["seed"])
+    assert recorded_gains(kept.assign(**dict.fromkeys(BESIDE_GAINS, 3.0))).empty, "it is no gain over seeds"
+    alone = found({(OWN, 2): 0.5})
+    assert gains_by_seed(alone, best_gains(alone)).empty
 
 
 def test_a_change_that_only_beats_a_harmful_control_gains_nothing():

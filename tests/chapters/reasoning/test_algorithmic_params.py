@@ -20,7 +20,7 @@ QUICK = quick("algorithmic_reasoning")
 @pytest.fixture(autouse=True)
 def a_large_machine(monkeypatch):
     """What fits into a machine does not depend on the one that the tests run on."""
-    monkeypatch.setattr(demands, "memory_here", lambda: 64 * 10**9)
+    monkeypatch.setattr(demands, "memory_here", lambda _: 64 * 10**9)
 
 
 def params(**change):

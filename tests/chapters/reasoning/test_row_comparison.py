@@ -105,7 +105,7 @@ def test_rows_that_tell_nothing_say_so(change, options, says):
     ("change", "options", "says"),
     [
         ({}, {"value": "flow"}, "should have the columns"),
-        ({"correct": 0.5}, {}, "truth values"),
+        ({"correct": 0.5}, {}, "True or False"),
         ({"rollout": np.inf}, {}, "finite"),
         ({}, {"adjust_for": "position"}, "list of columns"),
     ],

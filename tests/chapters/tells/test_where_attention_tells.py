@@ -14,6 +14,7 @@ from book.chapters.tells.method_tables import method_comparisons
 from book.chapters.tells.predictions import (
     FAITHFULNESS,
     PLAUSIBILITY,
+    PREDICTIONS,
     Prediction,
     prediction_table,
 )
@@ -29,11 +30,13 @@ from book.chapters.tells.tables import (
     missing_table,
     of_record,
     recorded,
+    recorded_apart,
+    recorded_outcomes,
     setting_table,
     told_or_not,
     widest,
 )
-from book.chapters.tells.where_attention_tells import NOT_ASKED, explored, first_of_each_split
+from book.chapters.tells.where_attention_tells import NOT_ASKED, example, explored, first_of_each_split
 from tests.parameters import smallest
 
 chapter = partial(smallest, "where_attention_tells")
@@ -121,8 +124,17 @@ def test_the_explorer_gets_the_first_questions_of_every_setting(asked):
     question = explorer.items[0]
     length = len(question["tokens"])
     assert question["tokens"][0] == "<bos>" and question["truth"] == [length - question["query"]]
-    assert question["found"]["rollout"] == [1] and question["found"]["even attention"] == [length - 2]
-    assert "rollout over null" in question["missing"] and "rollout over null" in explorer.names
+    assert question["found"]["rollout"] == [1] and question["found"]["uniform attention"] == [length - 2]
+    assert "normalized rollout" in question["missing"] and "normalized rollout" in explorer.names
+
+
+def test_one_question_is_drawn_with_its_sources_marked(asked):
+    name, sizes, methods, words = example(chapter(), asked)
+    assert name == "reverse, compiled, question 1 (ID, answered right)"
+    assert "rollout" in methods and sizes.shape == (len(methods), len(words))
+    assert [word.endswith("(source)") for word in words].count(True) == 1
+    place = [word.endswith("(source)") for word in words].index(True)
+    assert (sizes.amax(1) == 1).all() and sizes[methods.index("rollout"), place] == 1
 
 
 def test_costs_are_of_a_prompt_that_the_model_takes(asked):
@@ -201,6 +213,21 @@ def test_what_is_recorded_is_finite_and_has_a_row_per_number(rows):
     assert of_record(widest(pd.DataFrame())) == ({}, {})
 
 
+def test_right_answers_in_distribution_are_kept_apart():
+    """By hand: of one model .5, .7 and .9 are (.3 + .5 + .7) / 3 / .8 of the way from .2 to 1."""
+    given = {"ID": [0.5, 0.7, 0.9], "OOD": [0.2, 0.2, 0.6]}
+    table = pd.concat(
+        pd.DataFrame({"split": split, "value": values, "item": range(3), "right": [split == "ID"] * 3})
+        for split, values in given.items()
+    ).assign(setting="sort", seed=0, method="rollout", metric=PLAUSIBILITY, chance=0.2, perfect=1.0)
+    found = recorded_apart(table).set_index("metric")
+    assert found["value"].to_dict() == {
+        "plausibility, ID, right: rollout": pytest.approx(0.5 / 0.8),
+        "plausibility, OOD, wrong: rollout": pytest.approx(0.4 / 3 / 0.8),
+    }
+    assert (found["run"] == "sort").all() and (found["n"] == 3).all()
+
+
 def test_a_record_has_both_intervals_and_says_over_what():
     table = invented(np.random.default_rng(0), {"rollout": 0.6, "also": 0.5})
     table = table.assign(value=table["value"] + 0.2 * table["setting"], setting=table["setting"].map(str))
@@ -267,3 +294,16 @@ def test_the_lead_of_a_measure_that_other_settings_chose_owes_nothing_to_luck():
     found = first_elsewhere(numbers, "rollout")
     assert found.value == pytest.approx((0.4 - 0.5 - 0.5) / 3) and found.n == 3
     assert np.isnan(first_elsewhere(numbers[numbers["setting"] == "setting 0"], "rollout").value)
+
+
+def test_recorded_outcomes_are_those_of_differences_between_settings():
+    first, second = PREDICTIONS[0].first, PREDICTIONS[0].second
+    for ahead, said in ((0.1, "yes"), (-0.1, "no")):
+        rows = [
+            {"setting": str(setting), "method": method, "value": value + 0.01 * setting * (method == first)}
+            for setting in range(3)
+            for method, value in {first: 0.5 + ahead, second: 0.5}.items()
+        ]
+        found = recorded_outcomes({"plausibility": pd.DataFrame(rows)})
+        assert found[PREDICTIONS[0].words] == said
+        assert set(found.drop(PREDICTIONS[0].words)) == {"not asked"}

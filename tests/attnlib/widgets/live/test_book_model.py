@@ -6,8 +6,8 @@ import torch
 from attnlib.attribution.disturbing import blank_out
 from attnlib.generators.prompts import EXAMPLES, encode
 from attnlib.models.pretrained import DEFAULT, load_language_model
+from attnlib.pieces import pieces
 from attnlib.rollout import generate_with_rollout
-from attnlib.widgets.generation_explorer import pieces
 from book.chapters.generative.study import STUDY
 from tests.browser import open_browser
 from tests.live_page import FILE, live_page, rows_of

@@ -11,10 +11,11 @@ from gguf import GGMLQuantizationType as Kind
 from attnlib.attribution.disturbing import blank_out
 from attnlib.generators.prompts import encode
 from attnlib.models.attention.changes import heads_ablated, reinforced
+from attnlib.pieces import pieces
 from attnlib.rollout import generate_with_rollout
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.generation_explorer import pieces
-from attnlib.widgets.live import LIVE, packing
+from attnlib.widgets.live import LIVE, checking, packing
+from tests.attnlib.test_pieces import SCRIPTS
 from tests.browser import open_browser
 from tests.explorers import HOSTILE
 from tests.live_page import FILE, live_page, rows_of, small_llama, small_tokenizer
@@ -40,7 +41,7 @@ def page(browser, small, tmp_path_factory):
     """A page in which the small model is open."""
     folder = tmp_path_factory.mktemp("live")
     packing.pack(*small, folder / "small.gguf")
-    packing.check(folder / "small.gguf")
+    checking.check(folder / "small.gguf")
     with live_page(browser, folder / "small.gguf", folder) as (page, problems):
         page.evaluate(f"opened({FILE})")
         yield page
@@ -210,6 +211,7 @@ def texts():
         "Zoë's 3,142 naïve 🦙s — isn't it?\n\n  x\t12",
         " <|im_start|>a<|im_end|> ",
         "a" * 300,
+        *SCRIPTS.values(),
     ]
 
 
@@ -232,6 +234,16 @@ def test_tokens_are_those_of_python(page, browser, small, digits, tmp_path):
         assert chat == encode(TEXT, tokenizer, True)[0].tolist()
 
 
+def test_what_tokens_write_in_any_order_is_what_python_says(page, small):
+    draw = random.Random(0)
+    for _ in range(60):
+        ids = draw.choices(
+            range(400), k=draw.randint(1, 12)
+        )  # bytes that are no characters, and tokens of none
+        expected = pieces(ids, small[1])
+        assert page.evaluate("(ids) => live.texts(ids)", ids) == expected, ids
+
+
 @pytest.mark.parametrize(
     "kind", [Kind.F32, Kind.BF16, Kind.Q4_0, Kind.Q4_1, Kind.Q8_0], ids=lambda kind: kind.name
 )
@@ -245,7 +257,7 @@ def test_every_type_of_weights_and_both_engines(browser, kind, engine, tmp_path,
 
     monkeypatch.setattr(packing, "_narrowest", stored)
     packing.pack(model, tokenizer, tmp_path / "small.gguf")
-    packing.check(tmp_path / "small.gguf")
+    checking.check(tmp_path / "small.gguf")
     model.load_state_dict(
         {
             name: torch.tensor(gguf.quants.dequantize(*stored(weight)))
@@ -325,7 +337,7 @@ def damaged(data: bytes) -> dict[str, tuple[bytes, str]]:
         ),
         "a size": (
             data.replace(b"llama.block_count\x04\x00\x00\x00\x03", b"llama.block_count\x04\x00\x00\x00\x04"),
-            "lacks blk.3",
+            "claims to have 4 layers, and has 29 weights",
         ),
     }
 

@@ -1,0 +1,234 @@
+r"""Passes of a model that are differentiated by the rules of `attnlib.attribution.lrp`.
+
+Operations are found while they are computed, by what they are, not by the names of modules: what is divided
+by is a norm's deviation, and where two things made of tokens are multiplied, one of them is a gate. So it is
+all the same whether a model writes them as modules, as functions, or as one projection that it cuts in two.
+
+A module that multiplies each channel by something of its own is one operation, whatever it is made of: an
+RMSNorm, or an activation of several steps. It is found by trying it on one vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+
+from attnlib.attribution.stream import Hook, hooked
+from attnlib.undoing import scope, undone
+
+PRODUCTS = {"mul", "multiply", "mul_", "__imul__"}
+QUOTIENTS = {"div", "true_divide", "divide", "div_", "__itruediv__"}
+
+IN_PROPORTION = {
+    "relu",
+    "relu_",
+    "leaky_relu",
+    "relu6",
+    "gelu",
+    "silu",
+    "tanh",
+    "elu",
+    "selu",
+    "celu",
+    "mish",
+}
+IN_PROPORTION |= {"hardswish", "hardtanh", "softsign", "square", "rms_norm", "normalize"}
+"""What is taken as `y = c x`, and is 0 at 0; so are positive powers."""
+
+CONSTANT = {"rsqrt", "reciprocal", "__rdiv__", "__rtruediv__", "sigmoid", "topk"}
+"""What only says how much of the rest there is: a deviation, an open gate, the weight of an expert; so do
+negative powers."""
+
+ADDED: dict[str, tuple[int, ...]] = dict.fromkeys(
+    ("add", "add_", "__iadd__", "sub", "sub_", "__isub__", "rsub", "__rsub__"), (0, 1)
+)
+ADDED |= {"addmm": (0,), "baddbmm": (0,), "linear": (2,), "conv1d": (2,), "layer_norm": (3,)}
+"""Which inputs of an operation are added to the others."""
+
+
+@scope
+def linearised(model: nn.Module, constants: list[Tensor] | None = None) -> Iterator[None]:
+    """This thread's passes of the model are differentiated by the rules, inside a `with` block.
+
+    Args:
+        model: any.
+        constants: a list that is filled with all that is added on the way and is not made of tokens, such as
+            biases, to differentiate by; without it, nothing is kept.
+    """
+    hooks = [Hook(module, _as_one) for module in model.modules() if not any(module.children())]
+    operations = _Operations(constants)
+    with hooked(hooks), undone(partial(_end, operations)):
+        _push_mode(operations)  # as entering it does, where no interrupt can come between
+        yield
+
+
+def _end(mode: TorchFunctionMode) -> None:
+    while mode in _get_current_function_mode_stack():
+        _pop_mode()
+
+
+class _Operations(TorchFunctionMode):
+    """The rules of single operations."""
+
+    def __init__(self, constants: list[Tensor] | None) -> None:
+        super().__init__()
+        self.constants, self._known = constants, dict[Any, bool]()
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name, given, named = getattr(function, "__name__", ""), [*args], {**(kwargs or {})}
+        if self.constants is not None and name in ADDED:
+            self._keep_added(name, given, named)
+        if name in PRODUCTS and all(map(self.depends, given[:2])):
+            x = given[0].clone() if name.endswith("_") else given[0]
+            product = torch.mul(scaled(x, 1 / 2), scaled(given[1], 1 / 2))
+            return given[0].copy_(product) if name.endswith("_") else product
+        if name in QUOTIENTS and len(given) > 1 and self.depends(given[1]):
+            given[1] = given[1].detach()
+        elif name == "layer_norm" and self.depends(given[0]):
+            return _layer_norm(*given, **named)
+        elif name == "pow":
+            power = named.get("exponent", given[-1])
+            name = "square" if isinstance(power, int | float) and power > 0 else "rsqrt"
+        result = function(*given, **named)
+        if name in IN_PROPORTION and self.depends(given[0]):
+            return InProportion.apply(given[0], result.detach())
+        if name == "topk":
+            return type(result)((result[0].detach(), result[1]))
+        return result.detach() if name in CONSTANT else result
+
+    def depends(self, x: Any) -> bool:
+        """Whether something is made of tokens: whether gradients lead from it to what is no parameter."""
+        if not isinstance(x, Tensor) or not x.requires_grad:
+            return False
+        if x.grad_fn is None:
+            return not isinstance(x, nn.Parameter)
+        known, left = self._known, [x.grad_fn]
+        while left:
+            node = left[-1]
+            if hasattr(node, "variable"):
+                known[node] = not isinstance(node.variable, nn.Parameter)
+            if node not in known:
+                below = [each for each, _ in node.next_functions if each is not None]
+                unknown = [each for each in below if each not in known]
+                if unknown and not any(map(known.get, below)):
+                    left += unknown
+                    continue
+                known[node] = any(map(known.get, below))
+            left.pop()
+        return known[x.grad_fn]
+
+    def _keep_added(self, name: str, given: list[Any], named: dict[str, Any]) -> None:
+        """Put leaves in the place of what is added to something made of tokens, and is not itself."""
+        assert self.constants is not None
+        made = [x for x in (*given, *named.values()) if self.depends(x)]
+        places: list[tuple[Any, Any]] = [(given, at) for at in ADDED[name] if at < len(given)]
+        for inputs, at in [*places, (named, "bias")] if made else ():
+            in_place = at == 0 and (name.endswith("_") and not name.startswith("__r"))
+            added = inputs[at] if at != "bias" else inputs.get(at)
+            if added is None or in_place or self.depends(added):
+                continue
+            if not isinstance(added, Tensor):
+                added = torch.tensor(added, dtype=made[0].dtype, device=made[0].device)
+            if added.is_floating_point():
+                inputs[at] = added.detach().clone().requires_grad_()
+                self.constants.append(inputs[at])
+
+
+def scaled(x: Tensor, share: float) -> Tensor:
+    """`x`, to which a share of the gradient goes back from here."""
+    if x.requires_grad:
+        x = x.view_as(x)  # what else `x` is used for gets its own
+        x.register_hook(lambda gradient: None if gradient is None else share * gradient)
+    return x
+
+
+class InProportion(Function):
+    """`y`, as a constant times `x`, element by element."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        """`y`."""
+        ctx.save_for_backward((y / x).nan_to_num_())  # f(0) = 0: what is 0 has no relevance to hand on
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
+        """The gradient to `x`."""
+        return gradient[0] * ctx.saved_tensors[0], None
+
+
+class _LayerNorm(Function):
+    """`y = w (x - mean x) / c + b`, with `c` a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, shape: Any, weight: Any, bias: Any, eps: float) -> Tensor:
+        y, _, inverse = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(inverse if weight is None else inverse * weight.detach())
+        ctx.width = len(shape)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor | None, ...]:
+        over = tuple(range(-ctx.width, 0))
+        x = gradient[0] * ctx.saved_tensors[0]
+        bias = gradient[0].flatten(0, -1 - ctx.width).sum(0) if ctx.needs_input_grad[3] else None
+        return x - x.mean(over, keepdim=True), None, None, bias, None
+
+
+def _layer_norm(
+    x: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *_: bool,
+) -> Tensor:
+    if bias is not None and isinstance(bias, nn.Parameter):
+        bias = bias.detach()
+    return _LayerNorm.apply(x, normalized_shape, weight, bias, eps)
+
+
+_kinds: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+"""Of each module that was met, whether it multiplies each channel by something of its own."""
+
+
+def _as_one(module: nn.Module, given: tuple[Any, ...], output: Any) -> Tensor | None:
+    """The hook of a module: its output in proportion to its input, if it is of that kind."""
+    tensors = [x for x in (*given, output) if isinstance(x, Tensor) and x.is_floating_point()]
+    if len(given) != 1 or len(tensors) != 2 or given[0].shape != output.shape:
+        return None
+    if module not in _kinds:
+        _kinds[module] = _multiplies_channels(module, given[0])
+    return InProportion.apply(given[0], output.detach()) if _kinds[module] else None
+
+
+@torch.no_grad()
+def _multiplies_channels(module: nn.Module, like: Tensor) -> bool:
+    """Whether a module is an RMSNorm, or an activation of several steps; linear maps are neither."""
+    width = like.shape[-1]
+    x = torch.linspace(-7, 9, width, dtype=like.dtype, device=like.device).view(*[1] * (like.ndim - 1), width)
+
+    def same(given: Tensor, expected: Tensor) -> bool:
+        found = module.forward(given)
+        return found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-2, atol=1e-2)
+
+    try:
+        y = module.forward(x)
+        if not same(0 * x, 0 * x):
+            return False
+        if same(-x, -y) and (same(2 * x, y) or same(2 * x, 2 * y)):
+            return same(2 * x, y) and not same(x + 4, y)  # a norm that takes no mean off
+        other, y[..., 0] = x.clone(), 0
+        other[..., 0] = 0
+        return same(other, y)  # one channel at a time
+    except (RuntimeError, TypeError, ValueError):
+        return False

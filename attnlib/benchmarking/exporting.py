@@ -1,0 +1,72 @@
+"""A compiled causal program as a GPT-2 of transformers, so that any library can be asked about it."""
+
+from __future__ import annotations
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from attnlib.models.transformer import Layer, Transformer
+
+
+@torch.no_grad()
+def as_gpt2(model: Transformer) -> GPT2LMHeadModel:
+    """The same computation as a `GPT2LMHeadModel` in the same precision, in evaluation mode.
+
+    GPT-2 is pre-norm with learned positions, as compiled programs are; its activation is set to ReLU.
+
+    Args:
+        model: a causal transformer with `norm="pre"`, learned positions and ReLU, as
+            `attnlib.benchmarking.compiling.compiled` gives it.
+
+    Returns:
+        A model whose first `n_classes` logits are those of `model`, to rounding. Where the vocabulary is
+        larger than the number of classes, the others are 0.
+
+    Raises:
+        ValueError: the model is not causal, or GPT-2 has no such architecture.
+    """
+    config = model.config
+    wanted = {"causal": True, "norm": "pre", "positions": "learned", "activation": "relu"}
+    for name, value in wanted.items():
+        if getattr(config, name) != value:
+            raise ValueError(f"{name} must be {value!r} to become a GPT-2; got {getattr(config, name)!r}")
+    if model.classify.bias.any():
+        raise ValueError("classify.bias must be 0 to become a GPT-2, whose output layer has no bias")
+    assert isinstance(model.norm, torch.nn.LayerNorm) and config.n_classes is not None
+    gpt2 = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=max(config.vocabulary, config.n_classes),
+            n_positions=config.max_length,
+            n_embd=config.width,
+            n_layer=config.n_layers,
+            n_head=config.n_heads,
+            n_inner=config.ff_width,
+            activation_function="relu",
+            layer_norm_epsilon=model.norm.eps,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            tie_word_embeddings=False,
+            bos_token_id=config.vocabulary - 1,
+            eos_token_id=None,
+        )
+    ).to(model.embedding.weight)
+    body = gpt2.transformer
+    body.wte.weight.zero_()[: config.vocabulary] = model.embedding.weight
+    body.wpe.weight.copy_(model.positions)
+    gpt2.lm_head.weight.zero_()[: config.n_classes] = model.classify.weight
+    body.ln_f.load_state_dict(model.norm.state_dict())
+    for block, layer in zip(body.h, model.layers, strict=True):
+        assert isinstance(layer, Layer)
+        block.ln_1.load_state_dict(layer.attention_norm.state_dict())
+        block.ln_2.load_state_dict(layer.ff_norm.state_dict())
+        linear = (
+            (block.attn.c_attn, layer.attention.qkv),
+            (block.attn.c_proj, layer.attention.out),
+            (block.mlp.c_fc, layer.up),
+            (block.mlp.c_proj, layer.down),
+        )
+        for theirs, own in linear:  # GPT-2 keeps the transpose of a linear layer's weight
+            theirs.weight.copy_(own.weight.T)
+            theirs.bias.copy_(own.bias)
+    return gpt2.eval()

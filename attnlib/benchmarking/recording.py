@@ -1,0 +1,102 @@
+"""Record the scores of the methods of `METHODS` on the programs of the population.
+
+    python -m attnlib.benchmarking.recording --seeds 0:2000 build/benchmark
+
+A file for each hundred seeds is written into the folder as soon as it is done, so that a run that was killed
+goes on where it was. With `--learned 1`, transformers that are trained on the programs are asked in place of
+compiled ones (`attnlib.benchmarking.learned`); with `--plain`, compiled ones without a disguise. With
+`--gather FILE`, the rows of all files of the folder are written as one. With `--publish`, they become the
+recorded scores that come with the package (`attnlib.benchmarking.scoring.PUBLISHED`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from attnlib.attribution.registry import METHODS
+from attnlib.benchmarking.compiling import Disguise
+from attnlib.benchmarking.learned import asked_of_learned
+from attnlib.benchmarking.population import draw
+from attnlib.benchmarking.questions import TRUTHS
+from attnlib.benchmarking.scoring import COMPARED, FEATURES, PUBLISHED, asked, features_of, rows_of
+from attnlib.files import write_atomically
+
+CHUNK, LEARNED_CHUNK = 100, 10
+"""Seeds of a file; of transformers that are trained, which takes a minute a program."""
+
+
+def seeds_of(text: str) -> range:
+    """Seeds as a command line names them: "1000:1200" are 1000 to 1199.
+
+    Raises:
+        ValueError: the text names none.
+    """
+    first, colon, last = text.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise ValueError(f"seeds must be FIRST:LAST, whole numbers with FIRST below LAST; got {text!r}")
+    return range(int(first), int(last))
+
+
+def in_chunks(seeds: range, folder: Path, rows: Callable[[range], pd.DataFrame], chunk: int = CHUNK) -> None:
+    """Write the rows of `seeds`, a file for each `chunk` of them that is not there yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for start in range(seeds.start, seeds.stop, chunk):
+        part = range(start, min(start + chunk, seeds.stop))
+        path = folder / f"{part.start:05d}-{part.stop - 1:05d}.parquet"
+        if not path.exists():
+            found = rows(part)
+            write_atomically(path, found.to_parquet(index=False))
+            print(f"{path.name}: {found['seed'].nunique()} programs", file=sys.stderr, flush=True)
+
+
+def gathered(folder: Path) -> pd.DataFrame:
+    """The rows of all files of a folder, in the order of seeds."""
+    return pd.concat([pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))], ignore_index=True)
+
+
+def small(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `rows_of` in types that take little room in a file."""
+    kinds = {"method": [*COMPARED], "truth": [*TRUTHS], "sign": ["as given", "absolute"]}
+    rows = rows.astype({name: pd.CategoricalDtype(values) for name, values in kinds.items()})
+    return rows.astype({"seed": "int32", "value": "float32", "n": "int8"})
+
+
+def main() -> int:
+    """Record, and gather or publish if asked to; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Record the scores of all methods on programs.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=seeds_of, default=range(2000), help="FIRST:LAST")
+    weights = parser.add_mutually_exclusive_group()
+    weights.add_argument(
+        "--learned", type=int, metavar="SIZE", help="train transformers of this relative size"
+    )
+    weights.add_argument("--plain", action="store_true", help="compile the programs without a disguise")
+    parser.add_argument("--gather", type=Path, metavar="FILE", help="write the rows of all files as one")
+    parser.add_argument("--publish", action="store_true", help="make them the scores of the package")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    made: Any = partial(asked, disguise=Disguise()) if args.plain else asked
+    if args.learned:
+        made = partial(asked_of_learned, size=args.learned)
+    rows = partial(rows_of, methods={name: METHODS[name] for name in COMPARED}, made=made)
+    in_chunks(args.seeds, args.folder, rows, LEARNED_CHUNK if args.learned else CHUNK)
+    for path in [args.gather] * bool(args.gather) + [PUBLISHED] * args.publish:
+        write_atomically(path, small(gathered(args.folder)).to_parquet(index=False, compression="zstd"))
+        print(path)
+    if args.publish:
+        seeds = sorted(set(pd.read_parquet(PUBLISHED)["seed"].tolist()))
+        told = pd.DataFrame([features_of(draw(seed)) for seed in seeds])
+        write_atomically(FEATURES, told.to_parquet(index=False, compression="zstd"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+r"""Methods of attribution on programs of the population: a number per program, and statistics over programs.
+
+The unit is the program: the questions of one are averaged, and every interval is Student's 95 % confidence
+interval over programs. Two methods are compared by their difference on each program (a paired t-test), with
+Holm's correction over the comparisons of one table.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+import torch
+from torch import Tensor, nn
+
+from attnlib.attribution.prompts import Method
+from attnlib.attribution.registry import METHODS, SIGNED
+from attnlib.benchmarking.compiling import Disguise, InexactError, compiled
+from attnlib.benchmarking.population import POPULATION, draw
+from attnlib.benchmarking.programs import COPY, COUNT, LOOKUP, Program
+from attnlib.benchmarking.questions import TRUTHS, Questions, ask, precision, questions_of
+from attnlib.models.base import seeded
+from attnlib.models.transformer import Transformer
+from attnlib.stats.comparisons import corrected
+from attnlib.stats.seeds import over_seeds
+
+SELECTION, CONFIRMATION = range(0, 1000), range(1000, 2000)
+"""Seeds to look at while a method is made, and seeds that confirm what was found."""
+
+PUBLISHED = Path(__file__).with_name(f"{POPULATION}.parquet")
+"""The recorded scores of the methods of `METHODS`: rows of `rows_of`."""
+
+FEATURES = Path(__file__).with_name(f"{POPULATION}-features.parquet")
+"""The recorded rows of `features`, of the same programs: drawing a thousand programs takes minutes."""
+
+KEY = ["method", "truth", "sign"]
+
+_LEFT_OUT = ("rollout over null", "sink-free over null", "KernelSHAP", "ReAGent")
+
+COMPARED = tuple(name for name in METHODS if name not in _LEFT_OUT)
+"""The methods of the table. Left out are those that need a causal model, and two that take many passes."""
+
+SEED = 0
+"""The seed of methods that draw at random; it is set before each method is asked."""
+
+
+def asked(seed: int, disguise: Disguise | None = None) -> tuple[Transformer, Questions] | None:
+    """The transformer and the questions of a program; `None` if either cannot be had."""
+    program = draw(seed)
+    questions = questions_of(program)
+    if questions is None:
+        return None
+    try:
+        return compiled(program, disguise), questions
+    except InexactError:
+        return None
+
+
+def rows_of(
+    seeds: Iterable[int],
+    methods: Mapping[str, Method],
+    made: Callable[[int], tuple[Transformer, Questions] | None] = asked,
+    tick: Callable[[int], Any] = lambda seed: None,
+) -> pd.DataFrame:
+    """The mean score of each method on each program.
+
+    Args:
+        seeds: of the programs. Those with too few questions, and those whose transformer is not exact, have
+            no rows.
+        methods: by name, with the signature of `attnlib.attribution.prompts`.
+        made: the transformer and the questions of a seed; by default `asked`, a compiled program.
+        tick: called after each program.
+
+    Returns:
+        A row per program, method, truth ("reads", "causes") and sign ("as given"; of methods in `SIGNED`,
+        "absolute" too): columns `seed`, `method`, `truth`, `sign`, `value` and `n`, the questions that the
+        value is the mean of.
+    """
+    found: list[dict[str, Any]] = []
+    for seed in seeds:
+        program = made(seed)
+        if program is not None:
+            model, questions = program
+            for name, method in methods.items():
+                with seeded(SEED):
+                    scores = ask(model, questions, {name: method})[name]
+                found += _rows(seed, name, scores, questions)
+        tick(seed)
+    return pd.DataFrame(found, columns=["seed", *KEY, "value", "n"])
+
+
+def _rows(seed: int, name: str, scores: np.ndarray, questions: Questions) -> Iterator[dict[str, Any]]:
+    signs = {"as given": scores} | (
+        {"absolute": np.abs(scores)} if name in SIGNED or (scores < 0).any() else {}
+    )
+    for truth in TRUTHS:
+        for sign, each in signs.items():
+            values = precision(each, questions.truth(truth), questions.candidates)
+            n = int(np.isfinite(values).sum())
+            if n:
+                value = round(float(np.nanmean(values)), 5)
+                yield {"seed": seed, "method": name, "truth": truth, "sign": sign, "value": value, "n": n}
+
+
+def features(seeds: Iterable[int]) -> pd.DataFrame:
+    """What tells programs apart, a row per seed.
+
+    Returns:
+        Columns `seed`, `layers` (as many as the heads on the longest chain to the output), `counts`, `copies`
+        and `lookups` (variables that the output is computed from), `distractors` (heads that it is not
+        computed from), `causal`, `length`, `alphabet`, and the fields of `Disguise`.
+    """
+    wanted = [*seeds]
+    known = _recorded_features() if FEATURES.exists() else pd.DataFrame()
+    there = [seed for seed in wanted if seed in known.index]
+    drawn = [features_of(draw(seed)) for seed in wanted if seed not in known.index]
+    parts = [known.loc[there].reset_index()] * bool(there) + [pd.DataFrame(drawn)] * bool(drawn)
+    return pd.concat(parts, ignore_index=True)
+
+
+@functools.cache
+def _recorded_features() -> pd.DataFrame:
+    return pd.read_parquet(FEATURES).set_index("seed")
+
+
+def features_of(program: Program) -> dict[str, Any]:
+    """What tells a program apart; see `features`."""
+    used = [program.variables[number] for number in program.used()]
+    kinds = {name: sum(each.operation == name for each in used) for name in (COUNT, COPY, LOOKUP)}
+    heads = sum(each.is_head for each in program.variables)
+    return {
+        "seed": program.seed,
+        "layers": program.n_layers,
+        "counts": kinds[COUNT],
+        "copies": kinds[COPY],
+        "lookups": kinds[LOOKUP],
+        "distractors": heads - kinds[COUNT] - kinds[COPY],
+        "causal": program.causal,
+        "length": program.length,
+        "alphabet": program.alphabet,
+        **vars(Disguise.of(program.seed)),
+    }
+
+
+def published(seeds: Iterable[int] | None = None) -> pd.DataFrame:
+    """The recorded rows of the methods of `METHODS`, of some seeds or of all."""
+    rows = pd.read_parquet(PUBLISHED)
+    return rows if seeds is None else rows[rows["seed"].isin([*seeds])].reset_index(drop=True)
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """The mean of each method over programs, with its interval and rank.
+
+    Args:
+        rows: of `rows_of`.
+
+    Returns:
+        A row per method, truth and sign, the highest mean first: `value`, `low`, `high`, `n` (programs), and
+        `rank` among the rows of one truth and sign.
+    """
+    found = []
+    for key, part in rows.groupby(KEY, sort=False):
+        found.append((*key, *over_seeds(part["value"].to_numpy())))
+    table = pd.DataFrame(found, columns=[*KEY, "value", "low", "high", "n"])
+    table["rank"] = table.groupby(["truth", "sign"])["value"].rank(ascending=False, method="min").astype(int)
+    return table.sort_values(["truth", "sign", "rank"], ignore_index=True)
+
+
+def differences(rows: pd.DataFrame, pairs: Iterable[tuple[str, str]] | None = None) -> pd.DataFrame:
+    """Pairs of methods compared on the same programs.
+
+    Args:
+        rows: of `rows_of`; of one truth and sign, or of several, which are corrected apart.
+        pairs: of names of methods; by default all.
+
+    Returns:
+        A row per pair, truth and sign: `first`, `second`, `value` (first minus second), `low`, `high`, `n`
+        (programs), `p` of the paired t-test, and `p_holm`, corrected over the pairs of one truth and sign.
+    """
+    tables = []
+    for (truth, sign), part in rows.groupby(["truth", "sign"], sort=False):
+        wide = part.pivot(index="seed", columns="method", values="value")
+        those = [*combinations(wide.columns, 2)] if pairs is None else pairs
+        compared = [(a, b, (wide[a] - wide[b]).dropna()) for a, b in those if a in wide and b in wide]
+        table = pd.DataFrame(
+            [
+                (a, b, *over_seeds(each.to_numpy()), _p(each.to_numpy()))
+                for a, b, each in compared
+                if len(each)
+            ],
+            columns=["first", "second", "value", "low", "high", "n", "p"],
+        )
+        tables.append(
+            table.assign(truth=str(truth), sign=str(sign), p_holm=corrected(table["p"].to_numpy(float)))
+        )
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def _p(difference: np.ndarray) -> float:
+    """Of Student's test that the mean is 0; 1 where all are equal to 0."""
+    if len(difference) < 2:
+        return float("nan")
+    if not difference.any():
+        return 1.0
+    return float(scipy.stats.ttest_1samp(difference, 0).pvalue)
+
+
+class Checked:
+    """A method that is asked with care: what it returns and what it leaves behind is looked at.
+
+    Attributes:
+        passes: rows that the model was called with, in `forward`.
+        questions: how many questions were asked.
+    """
+
+    def __init__(self, method: Method, name: str) -> None:
+        self.__signature__ = inspect.signature(method)  # whether it takes a counterfactual
+        self.method, self.name = method, name
+        self.passes = self.questions = 0
+        self._known = False
+
+    def __call__(self, model: nn.Module, input_ids: Tensor, *given: Any, **how: Any) -> Tensor:
+        """The method's scores.
+
+        Raises:
+            ValueError: the method fails, returns what are no scores, changes the model, or returns other
+                scores when it is asked again.
+        """
+        before = state_of(model)
+        with _counting(model) as calls:
+            scores = self._scores(model, input_ids, given, how)
+        self.passes, self.questions = self.passes + sum(calls), self.questions + len(input_ids)
+        if state_of(model) != before:
+            raise ValueError(
+                f"{self.name} must leave the model as it was; its weights, mode or hooks have changed"
+            )
+        if not self._known:
+            with seeded(SEED + 1):
+                again = self._scores(model, input_ids, given, how)
+            if not torch.allclose(scores, again, equal_nan=True):
+                raise ValueError(
+                    f"{self.name} must give the same scores when it is asked again; draw from a generator "
+                    "with a seed of its own"
+                )
+            self._known = True
+        return scores
+
+    def _scores(
+        self, model: nn.Module, input_ids: Tensor, given: tuple[Any, ...], how: dict[str, Any]
+    ) -> Tensor:
+        try:
+            scores = torch.as_tensor(self.method(model, input_ids, *given, **how))
+        except Exception as error:
+            raise ValueError(
+                f"{self.name} must explain an attnlib Transformer in float64; it ends with "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if scores.shape != input_ids.shape:
+            raise ValueError(
+                f"{self.name} must return a score per token, of shape {tuple(input_ids.shape)}; got "
+                f"{tuple(scores.shape)}"
+            )
+        query = int(how.get("query", -1))
+        own = torch.arange(scores.shape[1]) == query % scores.shape[1]
+        if not bool(torch.isfinite(scores.detach().double()[:, ~own]).all()):
+            raise ValueError(f"{self.name} must return finite scores but at the query; got NaN or infinity")
+        return scores.detach()
+
+
+def state_of(model: nn.Module) -> tuple[Any, ...]:
+    """What a method has to leave alone: weights (by their versions), mode, and hooks."""
+    hooks = sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())
+    weights = tuple((id(each), each._version) for each in model.parameters())
+    return weights, tuple(each.training for each in model.modules()), hooks
+
+
+class _counting:
+    """Counts the rows that a model is called with."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.calls = model, list[int]()
+
+    def __enter__(self) -> list[int]:
+        def count(module: nn.Module, given: tuple[Any, ...], how: dict[str, Any]) -> None:
+            ids = given[0] if given else how.get("input_ids")
+            self.calls.append(len(ids) if isinstance(ids, Tensor) else 1)
+
+        self.hook = self.model.register_forward_pre_hook(count, with_kwargs=True)
+        return self.calls
+
+    def __exit__(self, *_: Any) -> None:
+        self.hook.remove()

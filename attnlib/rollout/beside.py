@@ -1,0 +1,92 @@
+"""What a model is given beside tokens when it writes (`pixel_values`, `token_type_ids`), for a second pass.
+
+`generate` hands it to the model's forward in its first step, and lengthens what is of each token with every
+token that it writes. A pass over prompt and written tokens together has to be given the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from attnlib.models.attention.forward import first_position, form_of, read_names
+
+OF_EACH_TOKEN = ("token_type_ids", "mm_token_type_ids", "moe_mm_token_type_ids", "position_ids")
+"""What `generate` lengthens, `[... prompt]`."""
+
+OF_A_CALL = (
+    "attention_mask",
+    "cache_position",
+    "inputs_embeds",
+    "labels",
+    "logits_to_keep",
+    "past_key_values",
+    "return_dict",
+)
+"""What forwards name, and is nothing beside the tokens."""
+
+
+def beside_tokens(model: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """What of the options of `generate` is no option, but for the model's forward."""
+    settings = getattr(model, "generation_config", None)
+    rest = {
+        name: value
+        for name, value in given.items()
+        if value is not None and name not in OF_A_CALL and not hasattr(settings, name)
+    }
+    read = read_names(model) if rest else []
+    return {name: value for name, value in rest.items() if name in read}
+
+
+def of_prompt(
+    inputs: dict[str, Any],
+    input_ids: Int[Tensor, "1 prompt"],
+    attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None,
+) -> dict[str, Any]:
+    """The same without what is of padding.
+
+    Raises:
+        ValueError: something is of each token, but not of these; or it is not known how it goes on.
+    """
+    n, found = input_ids.shape[1], dict(inputs)
+    for name, value in inputs.items():
+        if name not in OF_EACH_TOKEN:
+            if isinstance(value, Tensor) and value.shape == input_ids.shape:
+                raise ValueError(
+                    f"{name} cannot be followed: it says something of each token of the prompt, and nothing "
+                    "of those that are written. Leave it out."
+                )
+        elif not isinstance(value, Tensor) or value.ndim < 2 or value.shape[-1] != n:
+            raise ValueError(
+                f"{name} must be a tensor [1 prompt], with a number for each of {n} tokens. Got "
+                f"{form_of(value)} instead."
+            )
+        elif attention_mask is not None:
+            found[name] = value[..., attention_mask[0].bool().to(value.device)]
+    return found
+
+
+def of_all(
+    model: Any, inputs: dict[str, Any], read: Int[Tensor, "1 token"], prompt: int, *, cached: bool
+) -> dict[str, Any]:
+    """The same of prompt and written tokens: as the model itself lengthens it, and what `generate` adds.
+
+    Args:
+        model: that writes.
+        inputs: of the prompt.
+        read: prompt and written tokens.
+        prompt: how many are the prompt's.
+        cached: whether `generate` has a cache. Without one, it gives no mask, and the model takes positions
+            that jump for the beginning of another text.
+    """
+    from transformers.utils import ModelOutput
+
+    each = {name: value for name, value in inputs.items() if name in OF_EACH_TOKEN}
+    for _ in range(read.shape[1] - prompt if each else 0):
+        each = model._update_model_kwargs_for_generation(ModelOutput(), each, is_encoder_decoder=False)
+    if first_position(model) and "position_ids" in read_names(model) and "position_ids" not in each:
+        each["position_ids"] = torch.arange(read.shape[1], device=read.device)[None]  # it counts from 0
+    return inputs | each | ({"attention_mask": torch.ones_like(read)} if cached else {})

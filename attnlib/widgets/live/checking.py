@@ -1,0 +1,189 @@
+"""Whether a page can compute a GGUF file, asked before the page is written.
+
+What is asked is what the page's own readers ask (`gguf.js`, `tokenizer.js`, `worker.js`), which ask again: a
+reader may choose another file there.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnlib.models.causal import NO_NUMBER
+
+TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
+"""How weights may be stored in a file that a page computes."""
+
+SPLITTINGS: dict[str, list[dict[str, Any]]] = {
+    "gpt-2": [{"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}],
+    "smollm": [
+        {"type": "Digits", "individual_digits": True},
+        {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+    ],
+}
+"""How a page splits text before it merges bytes: what GGUF calls it, and the steps of `tokenizers`."""
+
+MOST = 330_000_000
+"""Bytes of the largest file that goes into a page: 150 million weights of 16 bits, and a little more."""
+
+
+def check(path: Path) -> str:
+    """Refuse a GGUF file that a page cannot compute.
+
+    Returns:
+        The licence that the file names.
+
+    Raises:
+        ValueError: it is none, is damaged, holds another kind of model, of tokenizer or of weights, has a
+            weight that is not finite, or is too large, with what is allowed.
+    """
+    from gguf import GGUFReader
+
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if path.stat().st_size > MOST:
+        raise ValueError(
+            f"{path.name} has {path.stat().st_size / 1e6:.0f} MB; a page can hold {MOST / 1e6:.0f} MB, about "
+            "150 million weights of 16 bits. Take a smaller model, or weights of 4 or 8 bits"
+        )
+    try:
+        reader = GGUFReader(path)
+        tensors = {tensor.name: tensor for tensor in reader.tensors}
+        given = {key: field.contents() for key, field in reader.fields.items()}
+    except Exception as error:  # the reader raises what numpy raises
+        raise ValueError(f"{path.name} is no whole GGUF file ({type(error).__name__}: {error})") from error
+    if (kind := given.get("general.architecture")) != "llama":
+        raise ValueError(
+            f"{path.name} holds a model of the architecture {kind}; a page computes those of Llama's shape"
+        )
+    if unknown := sorted({tensor.tensor_type.name for tensor in tensors.values()} - {*TYPES}):
+        raise ValueError(
+            f"{path.name} stores weights as {', '.join(unknown)}; a page reads {', '.join(TYPES)}. Take a "
+            "file quantised so"
+        )
+    tokenizer, splitting = given.get("tokenizer.ggml.model"), given.get("tokenizer.ggml.pre")
+    if tokenizer != "gpt2" or splitting not in SPLITTINGS:
+        raise ValueError(
+            f"{path.name} has the tokenizer {tokenizer!r} with the splitting {splitting!r}; a page reads "
+            f"'gpt2' with {' or '.join(map(repr, SPLITTINGS))}"
+        )
+    try:
+        _check_tokens(given, _check_shapes(given, tensors))
+    except ValueError as error:
+        raise ValueError(f"{path.name} cannot be computed by a page: {error}") from error
+    for tensor in tensors.values():
+        if not _is_finite(tensor):
+            raise ValueError(f"{path.name} {NO_NUMBER} ({tensor.name})")
+    return given.get("general.license") or "see where the model is from"
+
+
+def knows_chat(path: Path) -> bool:
+    """Whether a file's chat template is the one that pages know, ChatML."""
+    from gguf import GGUFReader
+
+    fields = GGUFReader(path).fields
+    template = fields.get("tokenizer.chat_template")
+    written = template is not None and "<|im_start|>assistant" in str(template.contents())
+    return written and "<|im_start|>" in fields["tokenizer.ggml.tokens"].contents()
+
+
+def _check_shapes(given: dict[str, Any], tensors: dict[str, Any]) -> int:
+    """The size of the vocabulary; a `ValueError` for sizes that are none, or not those of the weights."""
+
+    def of(name: str, otherwise: Any = None) -> Any:
+        return given.get(f"llama.{name}", otherwise)
+
+    width, heads = of("embedding_length"), of("attention.head_count")
+    for name, value in {"embedding_length": width, "head_count": heads}.items():
+        _check_whole(name, value)
+    embedding = tensors.get("token_embd.weight")
+    vocabulary = int(embedding.shape[1]) if embedding is not None and len(embedding.shape) == 2 else None
+    sizes = {
+        "block_count": of("block_count"),
+        "head_count_kv": of("attention.head_count_kv", heads),
+        "key_length": of("attention.key_length", width / heads if width % heads else width // heads),
+        "feed_forward_length": of("feed_forward_length"),
+        "context_length": of("context_length"),
+        "number of tokens": vocabulary,
+    }
+    for name, value in sizes.items():
+        _check_whole(name, value)
+    layers, kept, size, hidden, *_ = sizes.values()
+    for name, value in {
+        "layer_norm_rms_epsilon": of("attention.layer_norm_rms_epsilon"),
+        "rope.freq_base": of("rope.freq_base", 10000.0),
+    }.items():
+        if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+            raise ValueError(f"its {name} should be a number above 0; got {value!r}")
+    if 9 * layers > len(tensors):
+        raise ValueError(f"it claims to have {layers} layers, and has {len(tensors)} weights, 9 for each")
+    if any(each % 8 for each in (width, size, hidden)) or heads % kept:
+        raise ValueError(
+            f"its sizes should be multiples of 8, and its heads of its key heads; they are {width}, {hidden} "
+            f"and {size}, and {heads} of {kept}"
+        )
+    stretched = of("rope.dimension_count", size) != size or of("rope.scaling.type", "none") != "none"
+    if stretched or "rope_freqs.weight" in tensors or of("expert_count", 0):
+        raise ValueError("it has stretched or partial rotary positions, or experts")
+    expected = {"token_embd.weight": [width, vocabulary], "output_norm.weight": [width]}
+    if "output.weight" in tensors:
+        expected["output.weight"] = [width, vocabulary]
+    queries, keys = heads * size, kept * size
+    for layer in range(layers):
+        for name, shape in {
+            "attn_q": [width, queries],
+            "attn_k": [width, keys],
+            "attn_v": [width, keys],
+            "attn_output": [queries, width],
+            "ffn_gate": [width, hidden],
+            "ffn_up": [width, hidden],
+            "ffn_down": [hidden, width],
+            "attn_norm": [width],
+            "ffn_norm": [width],
+        }.items():
+            expected[f"blk.{layer}.{name}.weight"] = shape
+    if strange := sorted({*tensors} - {*expected}):
+        raise ValueError(f"it has weights that a page knows nothing of: {', '.join(strange[:3])}")
+    for name, shape in expected.items():
+        if name not in tensors:
+            raise ValueError(f"it lacks {name}")
+        if (found := [*map(int, tensors[name].shape)]) != shape:
+            raise ValueError(f"{name} should have the shape {shape}; it has {found}")
+        if len(shape) == 1 and tensors[name].tensor_type.name != "F32":
+            raise ValueError(f"{name} should be stored as F32; it is {tensors[name].tensor_type.name}")
+    assert vocabulary is not None
+    return vocabulary
+
+
+def _check_whole(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**53:
+        raise ValueError(f"its {name} should be a whole number from 1 on; got {value!r}")
+
+
+def _check_tokens(given: dict[str, Any], vocabulary: int) -> None:
+    """A `ValueError` for a tokenizer that is not whole."""
+    lists = dict[str, list[Any]]()
+    for name, kind in {"tokens": str, "token_type": int, "merges": str}.items():
+        found = given.get(f"tokenizer.ggml.{name}")
+        if not isinstance(found, list) or not all(isinstance(each, kind) for each in found):
+            raise ValueError(f"its tokenizer's {name} should be a list of {kind.__name__}; it is none")
+        if name != "merges" and len(found) != vocabulary:
+            raise ValueError(f"its {name} should be {vocabulary}, one for each token; there are {len(found)}")
+        lists[name] = found
+    known = {*lists["tokens"]}
+    for merge in lists["merges"]:
+        pair = merge.split(" ")
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= known:
+            raise ValueError(f"its tokenizer merges tokens that it does not have: {merge!r}")
+    first = given.get("tokenizer.ggml.bos_token_id")
+    if given.get("tokenizer.ggml.add_bos_token") and not (isinstance(first, int) and 0 <= first < vocabulary):
+        raise ValueError(f"the token that it puts before a text should be below {vocabulary}; got {first}")
+
+
+def _is_finite(tensor: Any) -> bool:
+    from gguf.quants import dequantize
+
+    return bool(np.isfinite(dequantize(tensor.data, tensor.tensor_type)).all())

@@ -1,0 +1,121 @@
+"""A Sphinx extension: a number stands in the text by its value; the rest opens on demand.
+
+What `book.chapters.telling.tell_in_words` tells has two forms: the value ("43 %"), and the same with its 95 %
+confidence interval, what it is a number of, and its record. `` {glue:text}`name` `` shows the value as an
+abbreviation whose title is the rest: a pointer that rests on it shows the title, and so does the focus, by
+the keyboard or a touch. `` {glue:text}`name, in full` `` prints all of it.
+
+A number of the build's own run (`origins`), which another profile changes, is underlined, and its title says
+so; a line below the box that opens a chapter explains the underline.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from myst_nb.core.variables import RetrievalError
+from myst_nb.ext.glue.roles import PasteTextRole
+from myst_nb.ext.glue.utils import retrieve_glue_data
+from origins import of_this_run
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms import SphinxTransform
+from sphinx.writers.html5 import HTML5Translator
+
+HERE = "of-this-build"
+LEGEND = " numbers were computed by {build}. All others are recorded, or the same in every build."
+
+
+class Brief(nodes.inline):
+    """A number in the text, with its interval, or where it is from, in `title`."""
+
+
+class BriefRole(PasteTextRole):
+    """The role ``glue:text``, which gives a number its interval and its origin as a title."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """The nodes that stand for the role."""
+        pasted, messages = super().run()
+        if not pasted or not isinstance(pasted[0], nodes.inline):
+            return pasted, messages
+        name = self.text
+        try:
+            found = retrieve_glue_data(self.document, name)
+        except RetrievalError:  # behind the name is a format
+            name = name.rpartition(":")[0]
+            found = retrieve_glue_data(self.document, name)
+        source = found.metadata.get("source", {})
+        env = self.document.settings.env
+        text = pasted[0].astext()
+        here = not is_recorded(source["record"]) if "record" in source else name in told_here(env)
+        here = here and any(map(str.isdigit, text))
+        titles = [source["in full"]] if "in full" in source else []
+        titles += [f"computed by {this_build(env.config)}"] if here else []
+        if not titles:
+            return pasted, messages
+        classes = ["pasted-text", *["brief"] * ("in full" in source), *[HERE] * here]
+        brief = Brief(text, text, classes=classes, title="; ".join(titles))
+        self.set_source_info(brief)
+        return [brief], messages
+
+
+def told_here(env: BuildEnvironment) -> set[str]:
+    """The names of the page's numbers that depend on its run."""
+    if "told here" not in env.temp_data:
+        notebook = Path(env.doc2path(env.docname))
+        cells = (
+            json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.suffix == ".ipynb" else []
+        )
+        env.temp_data["told here"] = of_this_run(cells)
+    told: set[str] = env.temp_data["told here"]
+    return told
+
+
+def is_recorded(record: str) -> bool:
+    """Whether a record is among those in `results/`, by its name, behind which there may be a remark."""
+    return any(Path("results").glob(f"*/{glob.escape(record.partition(' [')[0])}.json"))
+
+
+def this_build(config: Config) -> str:
+    """The build in words."""
+    return f"this build (profile {config.profile})" if config.profile else "this build"
+
+
+class Legend(SphinxTransform):
+    """A line below the box "In one minute" that says what the underline of a number means."""
+
+    default_priority = 500
+
+    def apply(self, **_: Any) -> None:
+        """Put it there."""
+        for box in list(self.document.findall(nodes.admonition)):
+            if "one-minute" in box["classes"]:
+                line = nodes.paragraph(classes=["origins"])
+                line += nodes.inline("", "Underlined", classes=[HERE])
+                line += nodes.Text(LEGEND.format(build=this_build(self.config)))
+                box.parent.insert(box.parent.index(box) + 1, line)
+
+
+def visit(self: HTML5Translator, node: Brief) -> None:
+    """Open the abbreviation, which the keyboard reaches."""
+    self.body.append(self.starttag(node, "abbr", "", title=node["title"], tabindex="0"))
+
+
+def depart(self: HTML5Translator, node: Brief) -> None:
+    """Close it."""
+    self.body.append("</abbr>")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx calls this."""
+    app.setup_extension("myst_nb")
+    app.add_config_value("profile", "", "env", [str])
+    app.add_node(Brief, override=True, html=(visit, depart))
+    app.add_role_to_domain("glue", "text", BriefRole(), override=True)
+    app.add_transform(Legend)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,119 @@
+"""What pages call things that registries and records spell in their own way.
+
+Recorded strings stay as they are. `display_name` gives the words of the field for one of them, and
+`display_names` for a whole table; a name without other words stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+
+NAMES = {
+    "the known answers": "ground truth",
+    "known answers, by halves": "ground truth, split halves",
+    "chosen": "oracle",
+    "chosen, not told R": "selected",
+    "the chosen judge": "the oracle metric",
+    "expected": "pre-registered",
+    "usual": "standard",
+    "best here": "best on this page",
+    "chosen on": "selection",
+    "confirmed on": "confirmation",
+    "the truth": "ground truth",
+    "the truth, completed": "ground truth, completed",
+    "noise alone": "noise",
+    "before the truth": "methods above ground truth",
+    "tau": "τ",
+    "as it was": "not retrained",
+    "random places": "retrained, random positions",
+    "trained as ever": "ordinary training",
+    "trained with keys hidden": "trained with masked keys",
+    "gained by keys hidden": "difference",
+    "the judge": "the selected metric",
+    "tokens that such prompts have": "the vocabulary of the task",
+    "even attention": "uniform attention",
+    "blank-out": "occlusion",
+    "gradient x embedding": "input × gradient",
+    "rollout over null": "normalized rollout",
+    "sink-free over null": "normalized sink-free rollout",
+    "through hops": "multi-hop, without own token",
+    "through hops, own token too": "multi-hop",
+    "walks": "pointer chasing",
+    "yes": "confirmed",
+    "no": "refuted",
+    "not settled": "inconclusive",
+    "protocol": "metric",
+    "judge": "metric",
+    "came out": "outcome",
+    "somers": "Somers' D",
+    "ladder": "sanity check",
+    "above": "above ground truth",
+    "halves": "split halves",
+    "known halves": "ground truth, split halves",
+    "out": "fails the check",
+    "there": "available",
+}
+"""Name -> what pages call it."""
+
+_UNTRAINED = ", untrained"
+_NOISED = re.compile(r"the truth and ([\d.]+) of noise")
+_FIRST = re.compile(r"without the first( R| \d+)?(?=, |$)")
+
+
+def display_name(name: str) -> str:
+    """The words of the field for a recorded name.
+
+    Examples:
+        >>> display_name("blank-out"), display_name("without the first R, replace, log p")
+        ('occlusion', 'top k, replace, log p')
+    """
+    if " = " in name:
+        return " = ".join(map(display_name, name.split(" = ")))
+    if name.endswith(_UNTRAINED):
+        return display_name(name.removesuffix(_UNTRAINED)) + _UNTRAINED
+    name = _NOISED.sub(r"ground truth, noise \1", NAMES.get(name, name))
+    return _FIRST.sub(lambda found: f"top {(found[1] or ' 1').strip().replace('R', 'k')}", name)
+
+
+def display_names(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with `display_name` of its columns, and of all words in them."""
+    said = table.apply(lambda column: column.map(_shown))
+    return said.rename(columns=_shown)
+
+
+def _shown(value: Any) -> Any:
+    return display_name(value) if isinstance(value, str) else value
+
+
+def standing(difference: Any) -> str:
+    """How a difference to something is said: by which side of 0 its interval lies on.
+
+    Args:
+        difference: with `low` and `high`; `None` or NaN: not run.
+    """
+    if difference is None or difference["low"] != difference["low"]:
+        return "not run"
+    if difference["low"] > 0:
+        return "significantly ahead of"
+    return "significantly behind" if difference["high"] < 0 else "not significantly different from"
+
+
+def significance(difference: Any) -> str:
+    """Whether the interval of a difference leaves out 0, in words."""
+    said = standing(difference)
+    return said if said == "not run" else "not significant" if said.startswith("not") else "significant"
+
+
+def tally_clause(outcomes: pd.Series) -> str:
+    """What came of the predictions of the run of a page, or that it decides none of them.
+
+    Args:
+        outcomes: of each prediction "yes", "no", or that it is open.
+    """
+    yes, no = (int((outcomes == said).sum()) for said in ("yes", "no"))
+    if not yes + no:
+        return f"This page's run is too small to decide any of the {len(outcomes)}; see the recorded run"
+    return f"In this page's run, {yes} of {len(outcomes)} were confirmed and {no} refuted"

@@ -1,0 +1,163 @@
+"""What makes verdicts of numbers: one way to ask each kind of question, for all claims.
+
+A number is a row with `value` and the ends `low` and `high` of its 95 % interval; where there is no interval
+(NaN), nothing is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from attnlib.stats import corrected, table_over_seeds
+from book.chapters.findings.finding import (
+    INCONCLUSIVE,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    STRONGER,
+    WEAKER,
+    NotRunError,
+)
+
+LEVEL = 0.05
+
+
+def above(number: Any, bound: float = 0.0) -> str:
+    """The verdict of a claim that a number is above a bound: its whole interval has to be, or below."""
+    return _verdict(number.low > bound, number.high < bound)
+
+
+def ahead(number: Any, margin: float) -> str:
+    """The verdict of a claim that one thing is better than another; less than a margin would not matter.
+
+    It is reproduced if the difference is shown to be above 0, and not if it is shown to be below the margin.
+    """
+    return _verdict(number.low > 0, number.high < margin)
+
+
+def no_less(lead: Any, margin: float) -> str:
+    """The verdict of a claim that nothing is better than one thing; less than a margin would not matter.
+
+    It is reproduced if the best other's lead is shown to be below the margin, and not if it is shown to be
+    above 0.
+    """
+    return _verdict(lead.high < margin, lead.low > 0)
+
+
+def within(number: Any, centre: float, margin: float) -> str:
+    """The verdict of a claim that a number is no further from another than a margin.
+
+    Two one-sided tests, each at 2.5 %: the whole interval has to lie within the margin, or beyond one of its
+    ends.
+    """
+    inside = centre - margin < number.low and number.high < centre + margin
+    return _verdict(inside, number.high < centre - margin or number.low > centre + margin)
+
+
+def beside(number: Any, published: float) -> str:
+    """A remark, if a number is shown to be lower or higher than the study's."""
+    return WEAKER if number.high < published else STRONGER if number.low > published else ""
+
+
+class Cases(NamedTuple):
+    """A claim about each of several cases.
+
+    Attributes:
+        verdict: of the claim.
+        shown: how many cases are shown to be as claimed.
+        refuted: how many are shown not to be, corrected for all by Holm's method.
+        n: how many there are.
+        least: the case that speaks most against the claim.
+    """
+
+    verdict: str
+    shown: int
+    refuted: int
+    n: int
+    least: Any
+
+
+def every(cases: pd.DataFrame, bound: float | str = 0.0, *, seeds: bool = True) -> Cases:
+    """The verdict of a claim that a number is above a bound in every case.
+
+    It is reproduced if every case is shown to be: an intersection of tests, which needs no correction. It is
+    not if some case is shown to be below, corrected for all cases by Holm's method.
+
+    Args:
+        cases: a number each, with `n`.
+        bound: of all, or the column that has it.
+        seeds: whether intervals are Student's over n units, or of so many that they are normal.
+
+    Raises:
+        NotRunError: there are no cases.
+    """
+    if cases.empty:
+        raise NotRunError
+    bounds = cases[bound] if isinstance(bound, str) else pd.Series(float(bound), cases.index)
+    cases = cases.assign(bound=bounds.astype(float))
+    shown = cases["low"] > cases["bound"]
+    refuted = (cases["high"] < cases["bound"]) & (corrected(_p(cases, seeds)) < LEVEL)
+    verdict = _verdict(bool(shown.all()), bool(refuted.any()))
+    end = cases.loc[refuted, "high"] if verdict == NOT_REPRODUCED else cases["low"].fillna(-np.inf)
+    least = (end - cases["bound"]).idxmin()
+    return Cases(verdict, int(shown.sum()), int(refuted.sum()), len(cases), _row(cases.loc[[least]]))
+
+
+def some(cases: pd.DataFrame, bound: float = 0.0, *, whole: bool, seeds: bool = True) -> Cases:
+    """The verdict of a claim that a number is above a bound in at least one case.
+
+    It is reproduced if some case is shown to be, corrected for all by Holm's method; and not if every case
+    that there can be is recorded (`whole`), and each is shown to be below. `least` is the case that speaks
+    most for the claim.
+
+    Raises:
+        NotRunError: there are no cases.
+    """
+    if cases.empty:
+        raise NotRunError
+    cases = cases.assign(bound=float(bound))
+    shown = (cases["low"] > bound) & (corrected(_p(cases, seeds)) < LEVEL)
+    refuted = cases["high"] < bound
+    verdict = _verdict(bool(shown.any()), whole and bool(refuted.all()))
+    best = _row(cases.loc[[cases["value"].idxmax()]])
+    return Cases(verdict, int(shown.sum()), int(refuted.sum()), len(cases), best)
+
+
+def paired(first: pd.DataFrame, second: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """How much more the first is than the second, seed by seed: the mean with Student's interval over seeds.
+
+    Args:
+        first: columns `by`, `seed` and `value`; several of a seed are averaged.
+        second: the same.
+        by: what tells cases apart.
+
+    Returns:
+        Columns `by`, `value`, `low`, `high` and `n`, of the cases and seeds that both have; and the means of
+        these, `first` and `second`.
+    """
+    of_seeds = [rows.groupby([*by, "seed"], sort=False)["value"].mean() for rows in (first, second)]
+    both = pd.concat(of_seeds, axis=1, keys=["first", "second"]).dropna().reset_index()
+    found = table_over_seeds(both.assign(value=both["first"] - both["second"]), by)
+    return found.merge(both.groupby(by, sort=False)[["first", "second"]].mean().reset_index(), on=by)
+
+
+def _verdict(shown: bool, refuted: bool) -> str:
+    return REPRODUCED if shown else NOT_REPRODUCED if refuted else INCONCLUSIVE
+
+
+def _p(cases: pd.DataFrame, seeds: bool) -> np.ndarray:
+    """Two-sided p of each case against its bound, from the end of its interval on the bound's side."""
+    value, bound = cases["value"].to_numpy(float), cases["bound"].to_numpy(float)
+    reach = np.where(value < bound, cases["high"] - value, value - cases["low"])
+    spare = np.maximum(cases["n"].to_numpy(float) - 1, 1) if seeds else np.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.abs(value - bound) / reach * scipy.stats.t.ppf(0.975, spare)
+    p = 2 * scipy.stats.t.sf(ratio, spare)
+    return np.where(np.isnan(ratio) & (reach == 0), 1.0, p)
+
+
+def _row(rows: pd.DataFrame) -> Any:
+    return next(rows.itertuples())

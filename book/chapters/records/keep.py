@@ -1,0 +1,65 @@
+"""Keeps a run of one's own among the records of the book.
+
+`python -m book.chapters.records.keep my_runs/rasp_languages/sort-3172a868.parquet` checks the record and
+copies its two files to `results/rasp_languages/`, for git.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from attnlib.files import CheckpointError, write_atomically
+from book.chapters.records.places import RECORDED
+from book.chapters.records.provenance import caveats
+from book.chapters.records.runs import read
+
+
+def keep(path: Path, recorded: Path = RECORDED) -> Path:
+    """Copy a record, rows and provenance, to the records of the book.
+
+    Args:
+        path: either of its two files.
+        recorded: the folder of the book's records.
+
+    Returns:
+        The new parquet file.
+
+    Raises:
+        ValueError: the record is damaged or marked (see `provenance.caveats`), or there is one of its name.
+        CheckpointError: it cannot be written.
+    """
+    rows = path.with_suffix(".parquet")
+    _, made = read(rows)
+    if against := caveats(made):
+        raise ValueError(
+            f"{rows} is marked [{against}], and every table would say so. Commit the code, and run the "
+            "chapter again with the same parameters"
+        )
+    kept = recorded / made["notebook"] / rows.name
+    if kept.exists():
+        raise ValueError(f"{kept} is recorded already. To replace it, remove that file and its .json first")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    for suffix in (".json", ".parquet"):
+        write_atomically(kept.with_suffix(suffix), rows.with_suffix(suffix).read_bytes())
+    return kept
+
+
+def main() -> int:
+    """Keep the records that are named, and say where; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Keep runs of your own among the records of the book.")
+    parser.add_argument(
+        "records", type=Path, nargs="+", help="a file of each: my_runs/<chapter>/<run>.parquet"
+    )
+    try:
+        for path in parser.parse_args().records:
+            print(f"{keep(path)}, and its .json: commit both")
+    except (ValueError, CheckpointError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The first picture of the book: a prompt with one fact among others, and what two methods say of its answer.
+
+`python -m book.front.needle` asks the language model, in a minute, and writes `needle.json`: the page is made
+from that file, and loads nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from book.sealing import read_sealed, sealed
+
+RECORD = Path(__file__).with_name("needle.json")
+"""The prompt, its tokens, which of them are the fact's, what the model answers, and each method's scores."""
+
+ROLLOUT, OCCLUSION, LRP = "rollout", "occlusion", "AttnLRP"
+"""Left (the mean over layers), and right; and a method of one backward pass, which only the verdict names."""
+
+DARKEST = 45
+"""Of the colour of links, in percent: words stay readable on it."""
+
+NAMED = 3
+"""How many tokens of each side are also named in words."""
+
+ALL = 5
+"""Digits of recorded scores."""
+
+HALF = """\
+<div role="group" aria-label="{heading}">
+<p><strong>{heading}</strong><br>{about}</p>
+<p class="prompt">{text}<b>{answer}</b></p>
+</div>"""
+
+SHOWN = """\
+:::{{container}} needle
+```{{raw}} html
+{left}
+{right}
+```
+:::
+
+:::{{container}} needle-verdict
+**Rollout ranks the fact {rollout} of {n} tokens; {others}.**
+[Type your own prompt](/notebooks/generative_rollout.ipynb#try-your-own-prompt)
+:::"""
+
+
+def needle(stage: Path) -> str:
+    """The prompt twice, shaded by the scores of each method, the fact outlined; and the ranks of the fact."""
+    kept = read_sealed(RECORD)
+    ranks = {name: ordinal(rank(kept, name)) for name in kept["scores"]}
+    if ranks[OCCLUSION] == ranks[LRP]:
+        others = f"{OCCLUSION} and {LRP} rank it {ranks[LRP]}"
+    else:
+        others = f"{OCCLUSION} ranks it {ranks[OCCLUSION]}, {LRP} {ranks[LRP]}"
+    return SHOWN.format(
+        left=half(kept, ROLLOUT, "What rollout says", "Attention, multiplied through all layers: most is on"),
+        right=half(
+            kept, OCCLUSION, "What the answer needs", "Each token left out in turn: most is lost without"
+        ),
+        rollout=ranks[ROLLOUT],
+        others=others,
+        n=len(kept["scores"][ROLLOUT]),
+    )
+
+
+def rank(kept: dict[str, Any], method: str) -> int:
+    """The place of the fact's first token among those that can be named: all but the last of the prompt."""
+    scores, fact = np.array(kept["scores"][method]), np.isin(np.arange(len(kept["tokens"]) - 1), kept["fact"])
+    return 1 + int(((scores >= scores[fact].max()) & ~fact).sum())
+
+
+def half(kept: dict[str, Any], method: str, heading: str, about: str) -> str:
+    """The prompt as HTML, each token as dark as the root of its share of the largest score."""
+    scores = np.clip(kept["scores"][method], 0, None)
+    shades = [*np.sqrt(scores / scores.max()), 0.0]
+    spans, fact = [], kept["fact"]
+    for place, (token, shade) in enumerate(zip(kept["tokens"], shades, strict=True)):
+        word = escape(token.strip()) or "&nbsp;"
+        blank = " " if token[0] == " " and token.strip() else ""
+        span = f'{blank}<span style="--share: {DARKEST * shade:.0f}%">{word}</span>'
+        spans.append("<mark>" * (place == fact[0]) + span + "</mark>" * (place == fact[-1]))
+    order = np.argsort(-scores, kind="stable")[:NAMED]
+    most = ", ".join(f"<i>{escape(kept['tokens'][place].strip() or 'a blank')}</i>" for place in order)
+    return HALF.format(
+        heading=heading, about=f"{about} {most}.", text="".join(spans), answer=escape(kept["answer"])
+    )
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    end = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{end}"
+
+
+def asked() -> dict[str, Any]:
+    """What the book's language model answers, and what each method scores its prompt's tokens."""
+    from attnlib.attribution.attention import from_attention, mean_rolled
+    from attnlib.attribution.registry import attributions
+    from attnlib.generators.needle import NeedleGenerator
+    from attnlib.generators.prompts import encode
+    from attnlib.models.pretrained import DEFAULT, load_language_model
+    from book.chapters.generative.figures import TRIALS
+    from book.chapters.records.provenance import origin
+
+    model, tokenizer = load_language_model(DEFAULT, device="cpu")
+    prompt = TRIALS[0].text
+    written = model.generate(encode(prompt, tokenizer), max_new_tokens=6, do_sample=False)
+    (answer,) = re.findall(r"\d+", tokenizer.decode(written[0]).removeprefix(prompt))
+    sample = NeedleGenerator(tokenizer).annotate(f"{prompt} {answer}")
+    n = sample.n_prompt
+    assert sample.reference is not None
+    methods: dict[str, Any] = {ROLLOUT: from_attention(mean_rolled), OCCLUSION: "blank-out", LRP: LRP}
+    scores = attributions(model, sample.input_ids[:n], methods, target=int(sample.input_ids[n]))
+    return {
+        "prompt": prompt,
+        "answer": answer,
+        "tokens": [tokenizer.decode(each) for each in sample.input_ids[:n]],
+        "fact": sample.reference[n - 1, : n - 1].nonzero().flatten().tolist(),
+        "scores": {
+            name: [round(each, ALL) for each in row[: n - 1].tolist()] for name, row in scores.items()
+        },
+        "model": f"{DEFAULT}, {model.loaded_from}",
+        **origin(),
+        "recorded": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+if __name__ == "__main__":
+    RECORD.write_text(json.dumps(sealed(asked()), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,71 @@
+"""What to use when: the method that the chapters recommend for each cost, with what the records say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from attnlib.stats import with_interval
+from book.chapters.display import display_name
+from book.chapters.judging import tables
+from book.chapters.judging.figures import kept
+from book.chapters.tells.settings import were_told
+
+RECOMMENDED = {
+    "one forward pass": "information flow routes",
+    "one forward and one backward pass": "AttnLRP",
+    "a pass per token, and a second input": "activation patching",
+}
+"""By what one can afford."""
+
+COMPARED = {"(for comparison, one forward pass)": "rollout"}
+
+PASSES = Path(__file__).parents[1] / "performance/measures.csv"
+"""The recorded cost of each method on one prompt."""
+
+CAPTION = """\
+:::{{container}} caption
+By recorded runs without supervised heads: how much of the tokens that an algorithm needs a method finds, by \
+[ground truth](/notebooks/judging_measures.ipynb) over {needs} settings, and how much of those that a model \
+uses, by the faithfulness metric that ground truth selected, over {uses}. Chance is 0 and perfect is 1; \
+brackets are 95 % confidence intervals over settings. Passes are matrix products in units of one pass \
+([how they are counted](/book/performance.md)).
+:::"""
+
+
+def using(stage: Path) -> str:
+    """A row per method; a line where the run was not done."""
+    found = measured()
+    if found.empty:
+        return "*Not run yet*: `papermill` with the profile `paper` of `judging_measures`."
+    lines = [
+        "::::{container} using",
+        "| you can afford | use | finds what is needed | finds what is used | passes |",
+        "|---|---|---|---|---|",
+    ]
+    of: Any
+    for afford, name in (RECOMMENDED | COMPARED).items():
+        of = found.loc[name]
+        needs, uses = (with_interval(of[by]) for by in ("needs", "uses"))
+        use = f"**{display_name(name)}**" if afford in RECOMMENDED else display_name(name)
+        lines.append(f"| {afford} | {use} | {needs} | {uses} | {of['cost', 'passes']:.2g} |")
+    counts = {by: int(found[by]["n"].max()) for by in ("needs", "uses")}
+    return "\n".join([*lines, "", CAPTION.format(**counts), "::::"])
+
+
+def measured() -> pd.DataFrame:
+    """By method: `value`, `low`, `high` and `n` of `needs` and of `uses`, and the `passes` of its `cost`."""
+    known, chosen = (kept().measured.get(by) for by in (tables.KNOWN, tables.CHOSEN))
+    if known is None or chosen is None or chosen.empty:
+        return pd.DataFrame()
+    free = {
+        "needs": tables.ranked(known[~were_told(known["setting"])], tables.KNOWN),
+        "uses": tables.ranked(
+            chosen[tables.are_free(chosen["setting"]) & tables.works(chosen)], tables.CHOSEN
+        ),
+    }
+    by = {name: each.set_index("method").rename(columns={"settings": "n"}) for name, each in free.items()}
+    cost = pd.read_csv(PASSES, index_col="method").rename(columns={"products, times": "passes"})
+    return pd.concat(by | {"cost": cost}, axis=1)

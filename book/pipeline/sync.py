@@ -1,0 +1,117 @@
+"""`python -m book.pipeline.sync`: bring every chapter's notebook and text together; `make sync` runs it.
+
+Jupytext takes the newer of the two files whole, so an edit of the older one is lost. Here nothing is changed
+where both were edited and say different things; both are named. What each said before is known from the last
+commit, and from the last time that the two were brought together.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+from jupytext.cli import jupytext as run_jupytext
+
+from .colab import see_to_texts
+from .execute import write_whole
+
+TOGETHER = Path("build/synced.json")
+"""What each pair said when it was last brought together, as a hash."""
+
+TODO = """\
+Nothing was changed. Move one file of each pair that is named out of the project, and run `make sync` again:
+it is made anew from the other. Then make its edits there by hand."""
+
+
+class Unreadable(Exception):
+    """A file is no notebook: the message names it."""
+
+
+def pairs() -> list[tuple[Path, Path]]:
+    """The notebook and the text of every chapter; one of them may be missing."""
+    folder = Path("notebooks")
+    names = {path.stem for path in [*folder.glob("*.ipynb"), *folder.glob("text/*.md")]}
+    return [(folder / f"{name}.ipynb", folder / f"text/{name}.md") for name in sorted(names)]
+
+
+def said_by(path: Path, content: bytes | None = None) -> str:
+    """What a notebook or a text says: a hash of its cells and settings, not of its outputs.
+
+    Args:
+        path: of the file.
+        content: of the file at another time; that of now if left out.
+
+    Raises:
+        Unreadable: it is no notebook.
+    """
+    read = path.read_bytes() if content is None else content
+    try:
+        notebook = jupytext.reads(read.decode(), fmt="ipynb" if path.suffix == ".ipynb" else "md:myst")
+        text = jupytext.writes(notebook, fmt="md:myst")
+    except Exception as error:  # of whichever library came upon the broken part
+        raise Unreadable(f"{path} cannot be read as a notebook: {error}") from None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def committed(path: Path) -> bytes | None:
+    """A file as it was last committed; `None` if it was not, or there is no git."""
+    try:
+        return subprocess.run(["git", "show", f"HEAD:./{path}"], capture_output=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return None
+
+
+def was_edited(path: Path, together: str | None) -> bool:
+    """Whether a file says something else than in the last commit, and than when its pair last agreed."""
+    before = committed(path)
+    return said_by(path) not in (together, before and said_by(path, before))
+
+
+def sync() -> int:
+    """Bring all pairs together, or none; returns the exit status."""
+    together = json.loads(TOGETHER.read_text("utf-8")) if TOGETHER.exists() else {}
+    ahead, refused = list[Path](), list[str]()
+    for pair in pairs():
+        notebook, text = pair
+        try:
+            if not (notebook.exists() and text.exists()) or said_by(notebook) == said_by(text):
+                continue
+            edited = [path for path in pair if was_edited(path, together.get(text.stem))]
+        except Unreadable as error:
+            refused.append(str(error))
+            continue
+        if len(edited) == 2:
+            refused.append(f"{notebook} and {text} differ, and both were edited")
+        ahead += edited
+    if refused:
+        print(*refused, TODO, sep="\n", file=sys.stderr)
+        return 1
+    for path in ahead:
+        os.utime(path)  # the one that was edited counts, whichever was touched later
+    # Twice: what was edited in either is in both before a line of the texts is written here.
+    if status := _jupytext():
+        return status
+    see_to_texts()
+    if status := _jupytext():
+        return status
+    write_whole(TOGETHER, json.dumps({text.stem: said_by(text) for _, text in pairs()}))
+    return 0
+
+
+def _jupytext() -> int:
+    files = [str(text if text.exists() else notebook) for notebook, text in pairs()]
+    return int(run_jupytext(["--sync", *files]) or 0)
+
+
+def main() -> int:
+    """What the command line does; returns the exit status."""
+    argparse.ArgumentParser(description="Bring every chapter's notebook and text together.").parse_args()
+    return sync()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

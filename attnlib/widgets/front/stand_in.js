@@ -59,8 +59,8 @@
     send() {},
     link() { tell(); return location.href; },
   };
-  const read = () => {
-    const told = new URLSearchParams(location.hash.slice(1));
+  const read = (hash) => {
+    const told = new URLSearchParams(hash.slice(1));
     if (told.get("explorer") !== own) return false;
     for (const [name, kind] of Object.entries(addressed)) {
       const older = name === "item" ? told.get("example") ?? told.get("document") : null; // its names
@@ -69,9 +69,10 @@
     }
     return true;
   };
-  const sent = read();
+  const sent = read(location.hash);
   render({ model, el });
   el.nextElementSibling.remove(); // the line for pages whose scripts do not run
   if (sent) addEventListener("load", () => el.scrollIntoView({ block: "center" }));
-  addEventListener("hashchange", read);
+  // By now `tell` may have written an older choice over the address that was typed: the event has what was typed.
+  addEventListener("hashchange", (event) => read(new URL(event.newURL).hash));
 })();

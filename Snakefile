@@ -7,11 +7,9 @@
 import sys
 from pathlib import Path
 
-import yaml
-
 sys.path.insert(0, workflow.basedir)
 
-from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached, own_records
+from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached, needed_by, own_records
 
 PROFILE = config.get("profile", "quick")
 # What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
@@ -39,10 +37,8 @@ def files(folder: str, *suffixes: str) -> list[str]:
 
 def needed(wildcards) -> list[str]:
     """How the runs of those chapters went whose models this one takes: they come first."""
-    declared = Path("notebooks/needs.yaml")
-    needs = yaml.safe_load(declared.read_text(encoding="utf-8")) if declared.exists() else {}
-    both = set(needs.get(wildcards.notebook, [])) & set(chapters_of(wildcards.profile))
-    return expand("build/{profile}/runs/{notebook}.json", profile=wildcards.profile, notebook=sorted(both))
+    before = needed_by(wildcards.notebook, wildcards.profile)
+    return expand("build/{profile}/runs/{notebook}.json", profile=wildcards.profile, notebook=before)
 
 
 def executed(profile: str) -> list[str]:

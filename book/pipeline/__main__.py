@@ -18,7 +18,7 @@ from typing import IO
 import psutil  # type: ignore[import-untyped]
 
 from .kept import discard_others, say_damaged
-from .reached import chapters_of
+from .reached import chapters_of, waits_longest
 
 PROFILES = ("smoke", "quick", "paper")
 READ = ("attnlib", "book", "notebooks", "results", "my_runs")
@@ -62,10 +62,12 @@ def take_lock(path: Path) -> IO[str]:
 
 
 def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
-    """The command line of one build."""
+    """The command line of one build, which begins with what the chapter that waits longest needs."""
     quiet = [] if is_dry(extra) else ["--quiet", "all"]
     target = f"build/{profile}/reproduced.txt"
-    return making([target], cores, *quiet, "--config", f"profile={profile}", *extra)
+    last = waits_longest(profile)
+    first = ["--prioritize", f"build/{profile}/runs/{last}.json"] if last else []
+    return making([target], cores, *quiet, *first, "--config", f"profile={profile}", *extra)
 
 
 def making(targets: Iterable[str], cores: int, *more: str) -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 CLOSURE, PLACES = "attnlib/training/closure.py", "book/chapters/records/places.py"
 """Run as files: the packages around them would take seconds to import."""
 
@@ -54,6 +56,19 @@ def own_records() -> list[str]:
 def chapters_of(profile: str) -> list[str]:
     """The chapters that have this profile."""
     return sorted(path.parent.name for path in Path("notebooks/profiles").glob(f"*/{profile}.yaml"))
+
+
+def needed_by(notebook: str, profile: str) -> list[str]:
+    """The chapters whose models a chapter takes, and that are executed before it (`notebooks/needs.yaml`)."""
+    declared = Path("notebooks/needs.yaml")
+    needs = yaml.safe_load(declared.read_text(encoding="utf-8")) if declared.exists() else {}
+    return sorted(set(needs.get(notebook, [])) & set(chapters_of(profile)))
+
+
+def waits_longest(profile: str) -> str:
+    """The chapter that needs most others, which are executed first; "" where none needs any."""
+    waits = {name: len(needed_by(name, profile)) for name in chapters_of(profile)}
+    return max((name for name in waits if waits[name]), key=waits.__getitem__, default="")
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:

@@ -70,10 +70,9 @@ def test_the_address_holds_the_choice_of_one_explorer_among_several(opened, brow
         assert "'d' (3)" in other.locator(".attnx-readout").nth(1).inner_text()
         assert other.locator("section.attnx").nth(1).bounding_box()["y"] < 720
         # An address typed into an open page, which in the same moment tells an older choice.
-        other.evaluate(
-            "typed => { const old = location.href; location.hash = typed; history.replaceState(null, '', old) }",
-            "#explorer=1&layer=0&head=-1",
-        )
+        typed = "#explorer=1&layer=0&head=-1"
+        tells = "const old = location.href; location.hash = typed; history.replaceState(null, '', old)"
+        other.evaluate(f"typed => {{ {tells} }}", typed)
         assert becomes(other, lambda: places()[1][0], lambda layer: layer == "0") == "0"
         assert problems == []
 

@@ -743,6 +743,11 @@ def test_a_dry_run_throws_nothing_away(project: Path, monkeypatch: pytest.Monkey
     assert building.main() == 0 and damaged.exists()
 
 
+def test_what_the_chapter_that_waits_longest_needs_is_executed_first() -> None:
+    command = building.snakemake("smoke", 2, [])
+    assert command[command.index("--prioritize") + 1] == "build/smoke/runs/where_attention_tells.json"
+
+
 def test_a_dry_run_says_what_it_would_do() -> None:
     assert "--quiet" in building.snakemake("smoke", 1, [])
     assert "--quiet" not in building.snakemake("smoke", 1, ["-n"])

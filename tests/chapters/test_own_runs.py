@@ -14,7 +14,7 @@ from book.chapters.records import came_with_the_book, record, records, runs
 from book.chapters.records.keep import keep
 from book.chapters.records.own import _compared, with_own_runs, your_runs
 from book.chapters.records.places import OWN, RECORDED, ROOT, own_files, results_folder
-from book.chapters.records.runs import SMOKE, read_all
+from book.chapters.records.runs import QUICK, SMOKE, read_all
 from book.sealing import sealed
 
 CHAPTERS = sorted(path.name for path in (RECORDED / SMOKE).iterdir())
@@ -175,7 +175,7 @@ def test_one_more_record_of_every_chapter_leaves_every_claim_judged(tmp_path: Pa
     """Of each data set one record counts, and a claim names one number where two records have it."""
     more = tmp_path / "more"
     shutil.copytree(RECORDED, more)
-    for folder in (more / SMOKE).iterdir():
+    for folder in [*(more / SMOKE).iterdir(), *(more / QUICK).iterdir()]:
         shutil.copytree(folder, more / folder.name, dirs_exist_ok=True)
     monkeypatch.setattr(runs, "RECORDED", more)
     said = {each.claim.words: each.outcome.verdict for each in findings.__wrapped__()}

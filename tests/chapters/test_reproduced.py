@@ -250,7 +250,8 @@ def test_records_that_a_clean_build_gave_again_are_noted(folders, monkeypatch):
     results, build = folders
     put(results, ROWS, monkeypatch)
     put(results, ROWS, monkeypatch, steps=200)
-    put(results / runs.SMOKE, ROWS, monkeypatch, steps=1)
+    for steps, folder in enumerate((runs.SMOKE, runs.QUICK), 1):
+        put(results / folder, ROWS, monkeypatch, steps=steps)
     monkeypatch.setattr(runs, "origin", lambda: ORIGIN | {"clean": False})
     put(build, ROWS, monkeypatch)
     assert write_found_again(build, results) == 0 and found_again(results).empty  # uncommitted changes
@@ -258,12 +259,13 @@ def test_records_that_a_clean_build_gave_again_are_noted(folders, monkeypatch):
     put(build, ROWS, monkeypatch)
     put(build, ROWS.assign(value=[0.9, 0.3, 0.1], low=0.0), monkeypatch, steps=200)  # a number moved
     put(build, ROWS, monkeypatch, steps=1)
+    put(build, ROWS, monkeypatch, steps=2)
     monkeypatch.setattr("sys.argv", ["", str(build), "--recorded", str(results), "--write"])
     assert main() == 1
-    assert found_again(results)["numbers"].tolist() == ["3 of 3 bit for bit"] * 2
+    assert found_again(results)["numbers"].tolist() == ["3 of 3 bit for bit"] * 3
     before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
     monkeypatch.setattr(runs, "origin", lambda: ORIGIN | {"commit": "now"})
     put(build, ROWS, monkeypatch, steps=200)
-    assert write_found_again(build, results) == 3
-    assert len(found_again(results)) == 3 and "now" in set(found_again(results)["commit"])
+    assert write_found_again(build, results) == 4
+    assert len(found_again(results)) == 4 and "now" in set(found_again(results)["commit"])
     assert {path: path.read_bytes() for path in before} == before

@@ -13,7 +13,7 @@ from pathlib import Path
 from attnlib.files import CheckpointError, write_atomically
 from book.chapters.records.places import RECORDED
 from book.chapters.records.provenance import caveats
-from book.chapters.records.runs import read
+from book.chapters.records.runs import QUICK, SMOKE, read
 
 
 def keep(path: Path, recorded: Path = RECORDED) -> Path:
@@ -50,11 +50,17 @@ def main() -> int:
     """Keep the records that are named, and say where; returns the exit status."""
     parser = argparse.ArgumentParser(description="Keep runs of your own among the records of the book.")
     parser.add_argument(
+        "--profile",
+        choices=(SMOKE, QUICK),
+        help="the records are of a build with this profile, for later builds to be compared with",
+    )
+    parser.add_argument(
         "records", type=Path, nargs="+", help="a file of each: my_runs/<chapter>/<run>.parquet"
     )
     try:
-        for path in parser.parse_args().records:
-            print(f"{keep(path)}, and its .json: commit both")
+        given = parser.parse_args()
+        for path in given.records:
+            print(f"{keep(path, RECORDED / (given.profile or ''))}, and its .json: commit both")
     except (ValueError, CheckpointError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

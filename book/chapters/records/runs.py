@@ -31,8 +31,8 @@ from book.sealing import read_sealed, sealed
 
 log = logging.getLogger(__name__)
 
-SMOKE = "smoke"
-"""The folder in `results/` of the records of the smallest profile, small enough for tests to find again."""
+SMOKE, QUICK = "smoke", "quick"
+"""Folders in `results/` of records that builds with these profiles are compared with; no page shows them."""
 
 _TOLD = {"notebook", "run", "parameters", "sha256", "commit", "versions", "device", "recorded"}
 
@@ -211,8 +211,8 @@ def _table_of(
 def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]:
     """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance.
 
-    A folder in it without any provenance holds something else than a chapter's records. Those of the smoke
-    profile, which no page shows, stand in a folder of their own, `SMOKE`.
+    A folder in it without any provenance holds something else than a chapter's records. `SMOKE` and `QUICK`
+    are folders in it with a folder per chapter, too.
 
     Args:
         folder: the one with a folder per chapter.
@@ -226,7 +226,7 @@ def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]
 
 def files_of(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Path]:
     """The parquet file of every record that `read_all` reads."""
-    places = (folder, folder / SMOKE)
+    places = (folder, folder / SMOKE, folder / QUICK)
     chapters = sorted({path.parent for place in places for path in place.glob(f"{notebook}/*.json")})
     return {(chapter.name, path.stem): path for chapter in chapters for path in _paths(chapter)}
 

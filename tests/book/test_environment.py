@@ -1,39 +1,25 @@
-"""The environment is one thing said once: requirements, pins and conda's file agree, and layers hold."""
+"""Conda installs what pip does, and the layers of the house hold."""
 
 import ast
-import importlib
-import itertools
 import json
 import os
-import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-from packaging.version import Version
 
-import attnlib
 from attnlib.training.closure import modules_reached
 from book.chapters import CHAPTERS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-PINS = {
-    canonicalize_name(pin.name): pin
-    for pin in map(
-        Requirement, re.findall(r"^[^#\s].*$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    )
-}
-FOUND = list(pkgutil.walk_packages(attnlib.__path__, "attnlib."))
-MODULES = sorted(module.name for module in FOUND)
+
 # From the bottom up: a module imports from its own room, those before it, and those that stand alone.
 ROOMS = [
     "generators",
@@ -64,13 +50,6 @@ ALONE = [
 BESIDE = ["plots", "widgets"]  # do not import each other
 
 
-def pinned(name: str) -> Version:
-    """The version constraints.txt names."""
-    (specifier,) = PINS[canonicalize_name(name)].specifier
-    assert specifier.operator == "=="
-    return Version(specifier.version)
-
-
 def imports(path: Path) -> set[str]:
     """Every module that a file imports, at the top or inside a function."""
     found = set()
@@ -82,43 +61,6 @@ def imports(path: Path) -> set[str]:
             base = ".".join(part for part in (package, node.module) if part)
             found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
     return found
-
-
-def is_public(name: str) -> bool:
-    """Whether readers import from it: a package that names what it offers, or a module beside those."""
-    if name == "attnlib.__main__":
-        return False  # run, never imported from
-    return name.count(".") == 1 or hasattr(importlib.import_module(name), "__all__")
-
-
-@pytest.mark.parametrize("text", [*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())])
-def test_every_requirement_has_a_pin_that_satisfies_it(text: str) -> None:
-    requirement = Requirement(text)
-    assert canonicalize_name(requirement.name) in PINS, (
-        f"{requirement.name} is not in constraints.txt: make lock"
-    )
-    assert requirement.specifier.contains(pinned(requirement.name)), f"constraints.txt breaks {text}"
-
-
-def test_pins_are_exact_sorted_and_free_of_this_machine() -> None:
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
-    assert lines == sorted(lines, key=lambda line: line.split("==")[0].lower()), "make lock sorts them"
-    for line in lines:
-        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line), (
-            f"not an exact, portable version: {line}"
-        )
-
-
-def test_what_is_installed_is_what_is_pinned() -> None:
-    wrong = {}
-    for name in PINS:
-        try:
-            installed = Version(version(name))
-        except PackageNotFoundError:
-            continue  # of an extra that is not installed here, such as `cluster`
-        if Version(installed.public) != pinned(name):
-            wrong[name] = (str(installed), str(pinned(name)))
-    assert wrong == {}, "installed, pinned: run make, or make lock if the new version is meant"
 
 
 def test_conda_installs_the_same() -> None:
@@ -133,36 +75,9 @@ def test_conda_installs_the_same() -> None:
     assert extras <= set(EXTRAS)
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if is_public(name)])
-def test_every_public_module_is_in_the_api_reference(name: str) -> None:
-    pages = [page.read_text() for page in (ROOT / "book/api").glob("*.md")]
-    assert any(re.search(rf"automodule:: {re.escape(name)}$", page, re.MULTILINE) for page in pages), (
-        f"add {name} to a page of book/api"
-    )
-
-
 def room_of(path: Path) -> str:
     """The room that a file of the package is in: its folder, or itself where it stands alone."""
     return path.relative_to(ROOT / "attnlib").with_suffix("").parts[0]
-
-
-def test_every_file_is_in_a_room_that_has_a_place() -> None:
-    rooms = {room_of(path) for path in (ROOT / "attnlib").rglob("*.py")} - {"__init__"}
-    assert rooms == {*ROOMS, *ALONE}, "give each room its place in ROOMS or ALONE"
-
-
-@pytest.mark.parametrize("where", ["README.md", "CONTRIBUTING.md", "attnlib/__init__.py"])
-def test_every_room_is_named_in_its_order(where: str) -> None:
-    """From the bottom up: in a table's or a list's first column, or between arrows."""
-    text = (ROOT / where).read_text()
-    if where == "CONTRIBUTING.md":
-        lines = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
-    elif where == "README.md":
-        lines = re.findall(r"`generators` →[^;]*", text)
-    else:
-        lines = re.findall(r"^    ([a-z]+)  +", text.partition("Its rooms")[2], re.MULTILINE)
-    rooms = [room for room in re.findall(r"[a-z]+", " ".join(lines)) if room != "stats"]
-    assert rooms == [room for room in ROOMS if room != "__main__"]
 
 
 def test_dependencies_point_downwards_only() -> None:

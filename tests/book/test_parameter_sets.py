@@ -21,11 +21,6 @@ BUILDS = range(max(map(len, FAR.values())))
 ELSEWHERE = re.compile(r"\{(doc|func|class|data|mod)\}(?=`)")  # links to pages that these builds leave out
 
 
-def test_every_chapter_has_three_sets() -> None:
-    chapters = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-    assert FAR.keys() == chapters and min(map(len, FAR.values())) >= 3
-
-
 @pytest.mark.parametrize(("chapter", "far"), [(chapter, far) for chapter in FAR for far in FAR[chapter]])
 def test_every_set_is_one_that_its_chapter_accepts(chapter, far) -> None:
     assert smallest(chapter, **far)

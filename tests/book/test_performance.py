@@ -1,6 +1,5 @@
 """The page on speed shows what the benchmarks recorded, and a ratio is one of the best turns."""
 
-import importlib
 import re
 import shutil
 from pathlib import Path
@@ -14,48 +13,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "performance_details.md").read_text()
 TABLES = sorted((ROOT / "book" / "performance").glob("*.csv"))
 OTHERS = ("the plain way", "the original", "as published")
-
-
-@pytest.fixture
-def timing(monkeypatch):
-    """What the benchmarks share; they import it as programs do, from their own folder."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return importlib.import_module("timing")
-
-
-def clock(monkeypatch, timing):
-    """A processor clock that only moves when told to."""
-    now = [0.0]
-    monkeypatch.setattr(timing.time, "process_time", lambda: now[0])
-
-    def work(*seconds):
-        turns = iter(seconds)
-        return lambda: now.__setitem__(0, now[0] + next(turns))
-
-    return work
-
-
-def test_the_page_shows_every_table_once():
-    named = re.findall(r"^:file: performance/(\w+\.csv)$", PAGE, re.MULTILINE)
-    assert sorted(named) == [path.name for path in TABLES]
-
-
-def test_as_many_tables_are_open_as_can_be_read():
-    unfolded = re.sub(r"```\{dropdown\}.*?^```$", "", PAGE, flags=re.DOTALL | re.MULTILINE)
-    assert 0 < unfolded.count("{csv-table}") <= 7
-
-
-def test_every_table_of_measurements_names_its_program():
-    captions = dict(
-        re.findall(
-            r"(?:```|~~~)\{csv-table\} (.+)\n:name: .+\n:file: performance/(\w+)\.csv$", PAGE, re.MULTILINE
-        )
-    )
-    for caption, name in captions.items():
-        programs = re.findall(r"`python benchmarks/(\w+\.py)", caption)
-        assert len(programs) == (name != "machine") and all(
-            (ROOT / "benchmarks" / each).exists() for each in programs
-        )
 
 
 def test_the_page_opens_with_eight_lines_of_its_tables():
@@ -115,40 +72,3 @@ def test_a_recorded_table_is_whole_and_its_ratios_are_its_own(path):
         if f"times {other}" in table:
             ratios = table["per second"] / table[f"{other}, per second"]
             assert (ratios / table[f"times {other}"]).between(0.98, 1.02).all()  # three digits each
-
-
-def test_every_benchmark_is_recorded():
-    programs = {path.stem.replace("_", " ") for path in (ROOT / "benchmarks").glob("*.py")} - {"timing"}
-    measured = set(pd.read_csv(ROOT / "book" / "performance" / "machine.csv")["measured"])
-    assert programs <= measured
-
-
-def test_the_best_turn_of_each_way_counts(timing, monkeypatch):
-    work = clock(monkeypatch, timing)
-    ours = timing.Way(100, work(4.0, 2.0, 8.0))
-    plain = timing.Way(10, work(5.0, 10.0, 2.5))
-    line = timing.compared("sort", ours, {timing.PLAIN: plain}, rounds=3)
-    assert line == {
-        "what": "sort",
-        "per second": 50.0,
-        "the plain way, per second": 4.0,
-        "times the plain way": 12.5,
-    }
-
-
-def test_numbers_are_shown_with_three_digits(timing):
-    assert [timing.shown(value) for value in (123456.0, 12.345, 0.0012345, 2.0)] == [
-        "123000",
-        "12.3",
-        "0.00123",
-        "2",
-    ]
-
-
-def test_a_benchmark_run_again_replaces_its_own_line(timing, tmp_path):
-    timing.write_machine("rollout", threads=2, folder=tmp_path)
-    timing.write_machine("longest_context", threads=1, folder=tmp_path)
-    timing.write_machine("rollout", threads=1, folder=tmp_path)
-    table = pd.read_csv(tmp_path / "machine.csv").set_index("measured")
-    assert list(table.index) == ["longest context", "rollout"]
-    assert list(table["on"]) == ["1 CPU thread"] * 2

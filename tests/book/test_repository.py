@@ -1,10 +1,8 @@
 """One setting names the public repository: buttons and Colab's cell come with it, and go with it."""
 
-import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,34 +16,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from book._ext.launch import add_buttons
 from book.pipeline import colab
 from book.pipeline.colab import TAG, with_first_cell
-from tests.browser import chromium_path
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "https://github.com/somebody/some-book"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text())
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-
-def test_ci_fails_where_no_browser_can_be_had(tmp_path: Path) -> None:
-    """At once, and in words: 352 tests that skip look like tests that pass."""
-    for name, does in {"apt-get": "exit 100", "make": "echo called"}.items():
-        (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
-        (tmp_path / name).chmod(0o755)
-    for name in ("bash", "dirname", "env"):
-        (tmp_path / name).symlink_to(str(shutil.which(name)))
-    done = subprocess.run([ROOT / ".ci/run"], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith("Chromium is not here and could not be installed")
-
-
-def test_a_browser_test_fails_in_ci_and_skips_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CHROMIUM", "/nowhere")
-    monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="no Chromium at /nowhere"):
-        chromium_path()
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="no Chromium at /nowhere; install it"):
-        chromium_path()
 
 
 def pages(folder: Path) -> dict[str, BeautifulSoup]:
@@ -153,28 +127,3 @@ def test_the_cell_does_nothing_elsewhere_and_fetches_the_book_on_colab(monkeypat
         and "where-attention-looks[book,lm]" in said[1]
     )
     assert sys.path[0] == "where-attention-looks"
-
-
-@pytest.mark.parametrize("name", ["test", "book"])
-def test_a_workflow_may_do_no_more_than_it_says(name: str) -> None:
-    """Without a word on it, some repositories let every step write."""
-    workflow = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
-    more = {"pages": "write", "id-token": "write"} if name == "book" else {}
-    assert workflow["permissions"] == {"contents": "read", **more}
-
-
-def test_the_library_is_built_by_one_version_of_its_back_end() -> None:
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    assert asked and all(re.fullmatch(r"[\w-]+==[\d.]+", each) for each in asked)
-
-
-@pytest.mark.parametrize("name", ["test", "book"])
-def test_every_step_of_a_workflow_is_a_make_target(name: str) -> None:
-    workflow = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    said = [step["run"] for step in steps if "run" in step]
-    assert said and {line.removeprefix("make ") for line in said} <= TARGETS
-    assert all("uses" in step or "run" in step for step in steps)
-    if name == "book":
-        (folder,) = (step["with"]["path"] for step in steps if "upload-pages" in step.get("uses", ""))
-        assert folder == "build/quick/html", "where `make book` puts the pages"

@@ -126,34 +126,6 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_what_was_killed_in_two_processes_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
-    """Both models are in the middle of their training when all processes are killed at once."""
-    long = SMALL | {"steps": 400, "every": 50, "head_starts": []}
-    script = tmp_path / "train.py"
-    script.write_text(f"""
-from book.chapters.copying import SequenceCopying
-if __name__ == "__main__":
-    SequenceCopying.checked({long!r}).train_all()
-""")
-    environment = {VARIABLE: "2", "ATTNLIB_CACHE": str(tmp_path / "killed"), "PYTHONPATH": str(ROOT)}
-    parent = subprocess.Popen(
-        [sys.executable, str(script)], env=os.environ | environment, start_new_session=True
-    )
-    while parent.poll() is None and len([*(tmp_path / "killed").rglob("last.safetensors")]) < 2:
-        time.sleep(0.05)
-    os.killpg(parent.pid, signal.SIGKILL)
-    parent.wait()
-    assert [*(tmp_path / "killed").rglob("last.safetensors")], "a model should be in the middle of training"
-    weights = {}
-    for cache in ("killed", "whole"):
-        monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / cache))
-        models, _ = SequenceCopying.checked(long).train_all()
-        weights[cache] = {name: model.state_dict() for name, model in models.items()}
-    for name, model in weights["whole"].items():
-        assert all(torch.equal(weights["killed"][name][part], weight) for part, weight in model.items()), name
-
-
-@pytest.mark.slow
 def test_ctrl_c_ends_all_processes(training):
     training.send_signal(signal.SIGINT)
     _, said = training.communicate(timeout=60)  # which also waits for the children to let go of stderr

@@ -1,4 +1,4 @@
-"""What holds on a machine with GPUs, as far as one without can tell; see also `test_pretended_gpu`."""
+"""What holds on a machine with GPUs, as far as one without can tell; see also `test_gpu`."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -58,6 +58,51 @@ NAMES = {
 }
 """Name -> what pages call it."""
 
+PREDICTIONS = {
+    "The drop of log p without the first token, replaced, agrees better than today's judge": (
+        "Replacing the top token and reading the drop of log p agrees better than the standard metric"
+    ),
+    "log p is the better reading than p against a foil": (
+        "Reading log p is better than reading p relative to that of another answer"
+    ),
+    "The first token alone tells more than shares of the tokens": (
+        "Removing the top token alone tells more than removing shares of the tokens"
+    ),
+    "So does LDS": "The linear datamodeling score (LDS) tells more than removing shares of the tokens",
+    "The judge that masks the first token and reads log p agrees better with the known answers about "
+    "models that were trained with keys hidden": (
+        "Masking the top token and reading log p agrees better with ground truth in models that were "
+        "trained with masked keys"
+    ),
+    "The confirmed judge agrees better with the place of the needle than the usual one": (
+        "The selected metric agrees better with the position of the needle than the standard metric"
+    ),
+    "It puts fewer measures before the needle": (
+        "The selected metric scores fewer methods higher than the needle"
+    ),
+    "Trained again measure by measure, the truth loses less than random places where symbols are counted": (
+        "Where symbols are counted, ROAR loses fewer answers without sources than without random symbols"
+    ),
+    "Random places, trained once, agree better with the known answers than ROAR does": (
+        "The control with random positions agrees better with ground truth than ROAR"
+    ),
+    "They put fewer measures before the truth than ROAR does": (
+        "The control scores fewer methods higher than ground truth than ROAR does"
+    ),
+    "Weights that were learned in distribution find the sources of longer inputs better than even ones": (
+        "Weights that were learned in distribution find the sources of longer inputs better than equal "
+        "weights"
+    ),
+    "Those that were learned from the like find them better": (
+        "Weights that were learned on longer inputs find these sources better than weights that were "
+        "learned in distribution"
+    ),
+    "Weights of another seed find them worse than the model's own": (
+        "Weights of another seed find these sources worse than the model's own"
+    ),
+}
+"""Prediction, as it was committed before its run -> in the words of pages."""
+
 _UNTRAINED = ", untrained"
 _NOISED = re.compile(r"the truth and ([\d.]+) of noise")
 _FIRST = re.compile(r"without the first( R| \d+)?(?=, |$)")
@@ -74,6 +119,8 @@ def display_name(name: str) -> str:
         return " = ".join(map(display_name, name.split(" = ")))
     if name.endswith(_UNTRAINED):
         return display_name(name.removesuffix(_UNTRAINED)) + _UNTRAINED
+    if name in PREDICTIONS:
+        return PREDICTIONS[name]
     name = _NOISED.sub(r"ground truth, noise \1", NAMES.get(name, name))
     return _FIRST.sub(lambda found: f"top {(found[1] or ' 1').strip().replace('R', 'k')}", name)
 

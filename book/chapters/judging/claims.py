@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from attnlib.stats import over_seeds
+from book.chapters.display import display_name
 from book.chapters.findings.finding import Claim, NotRunError, Outcome, fraction, number, one, percent, there
 from book.chapters.findings.rules import above, ahead
 from book.chapters.judging.judged import estimate
@@ -184,17 +185,6 @@ CHOSEN_WORKS = (
 )
 LESS = f"it is not reproduced if less than {MARGIN:g} of the way"
 
-SAID = {
-    "The drop of log p without the first token, replaced, agrees better than today's judge": "Replacing the "
-    "top token and reading the drop of log p agrees better than the standard metric.",
-    "log p is the better reading than p against a foil": "Reading log p is better than reading p relative to "
-    "that of another answer.",
-    "The first token alone tells more than shares of the tokens": "Removing the top token alone tells more "
-    "than removing shares of the tokens.",
-    "So does LDS": "The linear datamodeling score (LDS) tells more than removing shares of the tokens.",
-}
-"""Predictions in the words of this book; their own, as committed, stand in the chapter."""
-
 CLAIMS = tuple(
     Claim("all", name, words, "judging_measures", section, rule, answer)
     for name, words, section, rule, answer in (
@@ -266,7 +256,7 @@ PREDICTED = tuple(
     Claim(
         "book",
         name,
-        SAID.get(each.words, f"{each.words}."),
+        f"{display_name(each.words)}.",
         "judging_measures",
         OUT,
         "Over settings, the first has more tau with the ground truth; it is not reproduced if less than "

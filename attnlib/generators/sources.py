@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from attnlib.files import write_atomically
 from attnlib.naming import hint
@@ -94,7 +95,7 @@ def found_set(
         allowed = [made, *recipes]
         raise ValueError(
             f"a data set should be one of {', '.join(allowed)}, or any other name with folder=..., a folder "
-            f"of TSV files {columns}; got {name!r}{hint(name, allowed)}"
+            f"of TSV or CSV files {columns}; got {name!r}{hint(name, allowed)}"
         )
     return name, recipe, place
 
@@ -134,12 +135,14 @@ def with_ending(files: Sequence[Path], ending: str) -> list[Path]:
 
 
 def tables_in(files: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
-    """The TSV file of each split that has one.
+    """The table, TSV or CSV, of each split that has one.
 
     Raises:
         ValueError: two files are of the same split.
     """
-    tables = {split: with_ending(mine, ".tsv") for split, mine in files.items()}
+    tables = {
+        split: [*with_ending(mine, ".tsv"), *with_ending(mine, ".csv")] for split, mine in files.items()
+    }
     for split, mine in tables.items():
         if len(mine) > 1:
             raise ValueError(
@@ -190,6 +193,32 @@ def read_tsv(path: Path) -> dict[str, list[str]]:
                 f"line has {len(header)}"
             )
     return {name: [fields[place] for fields in lines[1:]] for place, name in enumerate(header)}
+
+
+def read_columns(path: Path) -> dict[str, list[str]]:
+    """The columns of a table of text, as `read_tsv` reads it or, where its name says so, as CSV.
+
+    CSV has commas between fields, and quotes around those with commas, quotes or line ends in them.
+
+    Raises:
+        ValueError: it cannot be read, is empty, two columns have one name, or a line has more fields than the
+            first.
+    """
+    if not with_ending([path], ".csv"):
+        return read_tsv(path)
+    try:
+        table = pd.read_csv(
+            path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, header=None
+        )
+    except (OSError, EOFError, ValueError) as error:  # pandas' own errors are ValueErrors
+        raise ValueError(f"{path} should be a table in UTF-8 CSV; {type(error).__name__}: {error}") from error
+    header = table.iloc[0].tolist()
+    if len({*header}) < len(header):
+        raise ValueError(
+            f"{path} should be a table whose first line names each column once; it names "
+            f"{', '.join(map(repr, header))}"
+        )
+    return {name: table[place].tolist()[1:] for place, name in enumerate(header)}
 
 
 @dataclass(frozen=True)

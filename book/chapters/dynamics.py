@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -162,21 +162,27 @@ class DynamicsResults:
     def _named(self, measure: str, ways: Tables) -> Tables:
         return {(measure, *way, *self.BESIDE): table for way, table in ways.items()}
 
-    def write_scores(self, folder: str | Path) -> None:
-        """Every score of every token, to `<folder>/<split>/<run>/<step>.parquet`.
+    def write_scores(self, folder: str | Path, words: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
+        """Every score of every token, to `<folder>/split=<split>/run=<run>/step=<step>/scores.parquet`.
 
-        Columns `row` and `token`, both counted from 0, `group`, if rows have one, and the scores that the run
-        has of `alpha`, `beta` and `delta`.
+        `pandas.read_parquet(folder)` reads them as one table, with the columns `split`, `run` and `step`.
+        A file has the columns `row` and `token`, both counted from 0, `group`, if rows have one, the words,
+        and the scores that the run has of `alpha`, `beta` and `delta`.
+
+        Args:
+            folder: made if it is not there.
+            words: of each split, columns of what its tokens are called.
 
         Raises:
             CheckpointError: a file cannot be written.
         """
         for split, runs in self.scores.items():
             for name, run in runs.items():
-                place = Path(folder, split, name)
-                place.mkdir(parents=True, exist_ok=True)
                 for step, table in by_step(run):
-                    write_atomically(place / f"{step}.parquet", table.to_parquet(index=False))
+                    place = Path(folder, f"split={split}", f"run={name}", f"step={step}")
+                    place.mkdir(parents=True, exist_ok=True)
+                    named = table.assign(**words[split])
+                    write_atomically(place / "scores.parquet", named.to_parquet(index=False))
 
     def _further(self) -> list[pd.DataFrame]:
         """What else there is on test, with checkpoints chosen on validation."""

@@ -54,6 +54,7 @@ NAMES = {"attnlib look", "attnlib look: ...", "make sweep", "papermill -f"}
 
 DATA = {
     "furd/all.tsv": "text\tlabel\na good film\t1\na bad film\t0\n",
+    "reviews.csv": "review,sentiment\na good film,1\na bad film,0\n",
     "folder/train.de": "ein Haus\n",
     "folder/train.en": "a house\n",
 }

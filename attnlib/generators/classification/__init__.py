@@ -4,13 +4,14 @@ r"""Texts of two classes: the data sets of the study, folders of your own, and o
 into `$ATTNLIB_DATA/classification`, if that is set; else it reads the public source (`DATASETS`) at a pinned
 revision, which needs a network and Hugging Face's `datasets`. `corpus("planted")` needs neither.
 
-A folder holds tab-separated files with a header line and no quotes::
+A folder holds tab-separated files with a header line and no quotes, or CSV files::
 
     sms_spam/all.tsv.gz          label  text            one file, split here
     imdb/train.tsv               label  text
     imdb/test.tsv                label  text            validation is drawn from train
     yelp_reviews/train.tsv       stars  text            1-2 against 4-5 stars
     furd/train.tsv, furd/test.tsv                       any other name: corpus("furd", folder="furd")
+    reviews.csv                  sentiment  review      a single file: corpus("reviews", folder="reviews.csv")
 
 `corpus("planted")` makes documents like these, of words whose strengths are known (keywords are in capitals
 here only, and documents shorter); the sign of the sum is the label. *summer* and *wolf* go along with a label

@@ -20,7 +20,7 @@ from attnlib.generators.sources import (
     SPLITS,
     files_of,
     found_set,
-    read_tsv,
+    read_columns,
     refuse_below_one,
     split_in_three,
     tables_in,
@@ -161,10 +161,11 @@ def corpus(
     test_documents: int | None = None,
     seed: int = 0,
 ) -> Corpus:
-    """A data set of the study by its name, or any other from a folder of TSV files.
+    """A data set of the study by its name, or any other from a folder of TSV or CSV files, or from one file.
 
-    A folder holds files `train*.tsv`, `validation*.tsv` and `test*.tsv` (or `.tsv.gz`), or one `all*.tsv`;
-    a header line names the columns, of which `text` and `label` (or `stars`, 1 to 5) are read. Where there
+    A folder holds files `train*.tsv`, `validation*.tsv` and `test*.tsv` (or `.csv`, or with `.gz` behind), or
+    one `all*.tsv`; a header line names the columns, of which `text` and `label` (or `stars`, 1 to 5) are
+    read. A table of two columns may call them as it likes (see `read_table`). Where there
     is no test set, a fifth of the documents, drawn at random, becomes it; where there is no validation set,
     a tenth of the training documents. Stars are made binary as 1-2 against 4-5.
 
@@ -175,7 +176,7 @@ def corpus(
 
     Args:
         name: one of `DATASETS`, in capitals or not; or "planted", made by `planted`; or, with `folder`, any.
-        folder: the folder with the files, or one with a subfolder of that name. Without it,
+        folder: the folder with the files, one with a subfolder of that name, or a single file. Without it,
             `$ATTNLIB_DATA/classification` is looked into, and else the public source is read.
         classes: labels of class 0 and class 1, where a folder of your own has more than two; documents with
             others are left out. Otherwise the two labels in order.
@@ -200,8 +201,8 @@ def corpus(
     if name.lower() == "planted":
         if folder is not None or classes is not None or max_length is not None:
             raise ValueError(
-                "planted is made, not read: folder, classes and max_length are not for it. Call planted() to "
-                "choose how it is made."
+                "planted is made, not read: folder, classes and max_length are not for it. Give another name "
+                "to read a folder; call planted() to choose how planted is made."
             )
         n_train, n_test = train_documents or 4000, test_documents or 1000
         return planted(train_documents=n_train, test_documents=n_test, seed=seed)
@@ -212,7 +213,8 @@ def corpus(
     else:
         files = _tables(place)
         tables = {split: read_table(file) for split, file in files.items()}
-        source = f"{place.name}/: " + ", ".join(file.name for file in files.values())
+        names_of = ", ".join(file.name for file in files.values())
+        source = names_of if place.is_file() else f"{place.name}/: {names_of}"
     about: dict[str, Any] = {"source": source, "differs": recipe.differs[place is not None] if recipe else ""}
     allowed = _allowed_labels(tables, classes, recipe.classes if recipe else None, source)
     names = recipe.names if recipe and classes is None else tuple("|".join(sorted(c)) for c in allowed)
@@ -246,27 +248,33 @@ def find(name: str, folder: str | Path | None = None) -> tuple[str, Recipe | Non
         columns="with the columns label and text",
         kind="classification",
         holds=_tables,
-        files=f"files named {', '.join(f'{split}*.tsv[.gz]' for split in SPLITS)}",
+        files=f"files named {', '.join(f'{split}*.tsv[.gz]' for split in SPLITS)}, or the same with csv",
     )
 
 
 def _tables(folder: Path) -> dict[str, Path]:
-    return tables_in(files_of(folder))
+    return {"all": folder} if folder.is_file() else tables_in(files_of(folder))
 
 
 def read_table(path: Path) -> Table:
-    """A TSV file as columns `label` and `text`; `stars` instead of `label` will do, and is kept as `stars`.
+    """A table as columns `label` and `text`; `stars` instead of `label` will do, and is kept as `stars`.
 
-    Further columns are ignored; see `read_tsv`.
+    Two columns may have any names: of two that are neither, the one with fewer different values is `label`.
+    Of more columns, others are ignored; see `read_columns`.
 
     Raises:
         ValueError: the file cannot be read, or lacks a column.
     """
-    table = read_tsv(path)
+    table = read_columns(path)
+    if len(table) == 2:
+        known = {"label": 0, "stars": 0, "text": 2}
+        few, many = sorted(table, key=lambda column: (known.get(column, 1), len({*table[column]})))
+        table = {few if few == "stars" else "label": table[few], "text": table[many]}
     label = next((column for column in ("label", "stars") if column in table), None)
     if label is None or "text" not in table:
         raise ValueError(
-            f"{path} should have the columns text, and label or stars; it has {', '.join(table)}"
+            f"{path} should have the columns text, and label or stars, or two columns of any other names; it "
+            f"has {', '.join(table)}"
         )
     return {label: table[label], "text": table["text"]}
 

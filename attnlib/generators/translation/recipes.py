@@ -19,8 +19,8 @@ from attnlib.generators.sources import (
     PublicFile,
     files_of,
     found_set,
+    read_columns,
     read_lines,
-    read_tsv,
     refuse_below_one,
     split_in_three,
     split_lines,
@@ -270,12 +270,12 @@ def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, st
 
 
 def read_table(path: Path, languages: tuple[str, str]) -> Lines:
-    """Two columns of a TSV file, named by language; see `read_tsv`.
+    """Two columns of a table, named by language; see `read_columns`.
 
     Raises:
         ValueError: it cannot be read, or lacks a language.
     """
-    table = read_tsv(path)
+    table = read_columns(path)
     if missing := [code for code in languages if code not in table]:
         raise ValueError(
             f"{path} should have the columns {' and '.join(languages)}; it has "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import pandas as pd
 import torch
@@ -80,6 +81,14 @@ class ClassificationDynamics(Chapter):
             raise ValueError(f"classes should be empty, or two different labels; got {classes}")
         return classes
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_its_folder(cls, given: Any) -> Any:
+        """Data of one's own need no name: where `data` is left as it is, they have that of their folder."""
+        if isinstance(given, dict) and given.get("folder") and given.get("data") == "planted":
+            return given | {"data": Path(str(given["folder"])).stem}
+        return given
+
     @model_validator(mode="after")
     def _possible(self) -> ClassificationDynamics:
         refuse_moments(self.checkpoints, self.steps)
@@ -139,6 +148,14 @@ class ClassificationDynamics(Chapter):
         sampled = {"train": data.train, "validation": data.validation}
         return {split: part.sample(n, self.data_seed) for split, part in sampled.items()} | {
             "test": data.test
+        }
+
+    @property
+    def words(self) -> dict[str, dict[str, list[str]]]:
+        """Of each split, the word of every token."""
+        return {
+            split: {"word": [word for row in range(len(part)) for word in part.words(row)]}
+            for split, part in self.looked_at.items()
         }
 
     @property

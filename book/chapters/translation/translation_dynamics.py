@@ -139,6 +139,18 @@ class TranslationDynamics(Chapter):
         part = data.train.sample(len(data.validation), self.data_seed)
         return {"train": part, "validation": data.validation, "test": data.test}
 
+    @property
+    def words(self) -> dict[str, dict[str, list[str]]]:
+        """Of each split, what source and target token of every pair are called."""
+        tokens = self.bitext.subwords.tokens
+        return {
+            split: {
+                "source": tokens(pairs.source_of_pair.tolist()),
+                "target": tokens(pairs.target_of_pair.tolist()),
+            }
+            for split, pairs in self.sentences.items()
+        }
+
     # ---- models --------------------------------------------------------------------------------------
 
     @property

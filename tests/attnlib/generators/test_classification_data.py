@@ -8,6 +8,7 @@ from typing import Any
 
 import datasets
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -177,6 +178,26 @@ def test_no_document_is_in_two_splits_as_a_model_reads_it(tmp_path: Path, max_le
         corpus("mine", tmp_path, max_length=2)
 
 
+@pytest.mark.parametrize("names", [("sentiment", "review"), ("sentiment", "text"), ("label", "review")])
+def test_one_csv_file_with_columns_of_any_name_is_read_as_a_folder_is(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """A comma, a quote and a line end in a text are text, and the order of columns does not matter."""
+    folder = write(tmp_path / "mine", all=rows(60))
+    file, (label, text) = tmp_path / "reviews.csv", names
+    table = pd.read_csv(folder / "all.tsv", sep="\t")
+    table["text"] = table["text"].str.replace("was", 'was, "so\nto say"')
+    table.rename(columns={"label": label, "text": text})[[text, label]].to_csv(file, index=False)
+    data, same = corpus("reviews", file), corpus("mine", folder)
+    assert data.names == same.names and data.about["source"] == "reviews.csv"
+    assert data.test.labels.tolist() == same.test.labels.tolist()
+    assert [number_of(each) for each in data.test.texts] == [number_of(each) for each in same.test.texts]
+    assert 'was, "so\nto say"' in data.test.texts[0]
+    file.write_text("a,b\nx,y,z\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"reviews\.csv should be a table in UTF-8 CSV; .*line 2"):
+        corpus("reviews", file)
+
+
 def test_ATTNLIB_DATA_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "classification/imdb", train=rows(40), test=rows(20, first=40))
     write(tmp_path / "furd", train=rows(40), test=rows(20, first=40))
@@ -243,8 +264,8 @@ def test_unknown_names_and_folders_are_refused_with_the_way_out(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train": "klass\ttext\na\tb\n"}, "the columns text, and label or stars; it has klass, text"),
-        ({"train": "label\tbody\na\tb\n"}, "it has label, body"),
+        ({"train": "klass\ttext\tid\na\tb\tc\n"}, "columns text, and label or stars, .* it has klass, text"),
+        ({"train": "label\tbody\tid\na\tb\tc\n"}, "it has label, body, id"),
         ({"train": "label\ttext\na\tb\nc\td\te\n"}, "not aligned from line 3 on: it has 3 fields"),
         ({"train": "text\ttext\na\tb\n"}, "names each column once; it names 'text', 'text'"),
         ({"train": ""}, "should be a UTF-8 table"),

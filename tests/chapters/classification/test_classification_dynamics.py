@@ -135,19 +135,21 @@ def test_other_documents_train_nothing_and_a_typed_one_is_read_at_each_checkpoin
 def test_scores_are_written_as_they_are_and_further_checkpoints_looked_at(tmp_path):
     p = ClassificationDynamics.checked(SMALL | {"steps": 10, "every": 5, "checkpoints": [3], "device": "cpu"})
     p.train_all()
-    p.results.write_scores(tmp_path)
+    p.results.write_scores(tmp_path, p.words)
     found = {split: p.results.scores[split]["seed 20"] for split in p.looked_at}
     assert p.moments == (0, 3, 5, 10)
     for split, run in found.items():
-        written = {
-            step: pd.read_parquet(tmp_path / split / "seed 20" / f"{step}.parquet") for step in p.moments
-        }
+        folder = tmp_path / f"split={split}" / "run=seed 20"
+        written = {step: pd.read_parquet(folder / f"step={step}") for step in p.moments}
         for place, table in enumerate(written.values()):
             np.testing.assert_array_equal(table["alpha"], run.alpha[place])
             np.testing.assert_array_equal(table["delta"], run.delta[place])
             assert table.groupby("row")["alpha"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
             assert (table.groupby("row")["token"].max() + 1).tolist() == run.lengths.tolist()
-    assert "delta" not in pd.read_parquet(tmp_path / "test" / "uniform" / "10.parquet")
+            assert table["word"].groupby(table["row"]).agg(list)[1] == p.looked_at[split].words(1)
+    assert "delta" not in pd.read_parquet(tmp_path / "split=test/run=uniform/step=10/scores.parquet")
+    every = pd.read_parquet(tmp_path)
+    assert set(every["run"]) == set(p.results.here) and set(p.moments) <= set(every["step"])
     with pytest.raises(ParameterError, match=r"checkpoints should be from 0 to steps = 10; got \[11\]"):
         ClassificationDynamics.checked(SMALL | {"steps": 10, "checkpoints": [11]})
 

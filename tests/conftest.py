@@ -24,3 +24,11 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Models and records of the tests go to a folder of this run: no test depends on an earlier one."""
     for name in ("ATTNLIB_CACHE", "ATTNLIB_RESULTS"):
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def legends_name_what_is_drawn() -> None:
+    """Every figure that a test draws is held against its legend."""
+    from tests.legends import watch  # behind the environment above: it loads torch
+
+    watch()

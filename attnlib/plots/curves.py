@@ -20,6 +20,7 @@ from attnlib.plots.panels import (
     name_rows,
     panels,
     row_of_panels,
+    series,
 )
 from attnlib.plots.style import lettered, plain
 from attnlib.plots.themes import colour
@@ -52,7 +53,7 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
     left.set(ylabel=f"{metric.replace('_', ' ')} (validation)", ylim=SHARES)
     right.set(ylabel="cross entropy in nats (training)", yscale="log")
     in_words(right.yaxis)
-    legend_of(right)
+    legend_of(figure)
     seen = (
         f"{column.replace('_', ' ')}: {courses(rows, 'step', 'run', column)}"
         for column in (metric, "cross_entropy")
@@ -170,9 +171,9 @@ def lines(
     if chance is not None and not isinstance(chance, Mapping):
         axes[-1].axhline(chance, color=colour("faint"), ls=":", label="chance")
     if apart:
-        axes[-1].legend(**BESIDE)
+        axes[-1].legend(*series(axes), **BESIDE)
     elif by is not None:
-        legend_of(max(axes, key=lambda axis: len(axis.lines)), title)
+        legend_of(figure, title)
     of = [each for each in (by, strokes) if each] or [panel]
     told = rows.assign(**{by: f"{title} " + rows[by].astype(str)}) if by and title else rows
     seen = listed(f"{name}: {courses(told[told[panel] == name], x, of)}" for name in names)

@@ -12,13 +12,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from attnlib.plots.drawing import Drawn, drawing
-from attnlib.plots.panels import ACROSS, BESIDE, finished, looks, points
+from attnlib.plots.panels import ACROSS, BESIDE, finished, legend_of, looks, points
 from attnlib.plots.style import lettered, plain
 from attnlib.plots.themes import COLUMN, POINTS, colour
 from attnlib.plots.words import by_group, listed, short
 
-STROKE, CROSS = ("|", 11), ("x", 7)
-"""Shape and size of marks: a stroke for what is to be beaten (`BOUNDS`), a cross for what others found."""
+STROKE, CROSSES = ("|", 11), (("x", 7), ("+", 9), ("1", 10), ("2", 10))
+"""Shape and size of marks: a stroke for what is to be beaten (`BOUNDS`), crosses for what others found."""
 
 BOUNDS = ("chance", "held against", "best possible")
 
@@ -77,6 +77,7 @@ def estimates(
     titles, ways = list(rows[panel].unique()) or list(beside[panel].unique()), list(rows[by].unique())
     beside = beside[beside[panel].isin(titles)]
     groups = list(dict.fromkeys([*rows[of], *beside[of]]))
+    others = [mark for mark in beside["mark"].unique() if mark not in BOUNDS]
     said = [(notes or {}).get(group, "") for group in groups]
     words = [plain(group) + "\n" * _lines(note) for group, note in zip(groups, said, strict=True)]
     lines = max(0.75 * len(ways) + 1, *(1.2 * word.count("\n") + 1.6 for word in words))
@@ -92,7 +93,7 @@ def estimates(
         )
         alone = len(ways) == 1 or not here["place"].duplicated().any()
         _dots(axis, here, by, ways, alone)
-        _crosses(axis, theirs, BELOW * (alone and len(here) > 0))
+        _crosses(axis, theirs, others, BELOW * (alone and len(here) > 0))
         axis.set(title=lettered(fill(str(title), WIDE // across)), xlabel=label)
         axis.set_ylim(len(groups) - 0.5, -0.5)
         axis.set_yticks(range(len(groups)), words, linespacing=SPACING)
@@ -106,9 +107,7 @@ def estimates(
         for between in range(1, len(groups)):
             axis.axhline(between - 0.5, color=colour("faint"), lw=0.3, alpha=0.5)
     if named:
-        legends = (zip(*axis.get_legend_handles_labels(), strict=True) for axis in grid.flat)
-        shown = {name: handle for legend in legends for handle, name in legend}
-        figure.legend(shown.values(), shown, loc="outside lower center", ncols=2, frameon=False)
+        legend_of(figure)
     else:
         grid.flat[0].legend(title=plain(by), **BESIDE)
     seen = by_group(rows, panel, [of, by]) if panel else by_group(rows, by, of)
@@ -157,9 +156,16 @@ def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str], alone: b
         points(axis, part, [place + apart for place in part["place"]], look, str(way))
 
 
-def _crosses(axis: Axes, marks: pd.DataFrame, below: float) -> None:
-    """Marks at the `place` of their group, crosses so far below it that they hide no point."""
+def _crosses(axis: Axes, marks: pd.DataFrame, others: Sequence[str], below: float) -> None:
+    """Marks at the `place` of their group, crosses so far below it that they hide no point.
+
+    Args:
+        axis: of the panel.
+        marks: columns `mark`, `place` and `value`.
+        others: every mark of the figure that is a cross, in the order in which they take their shapes.
+        below: how far below, in places.
+    """
     for name, part in marks.groupby("mark", sort=False):
-        sign, size = STROKE if name in BOUNDS else CROSS
+        sign, size = STROKE if name in BOUNDS else CROSSES[others.index(str(name)) % len(CROSSES)]
         places = part["place"] + below * (name not in BOUNDS)
         axis.plot(part["value"], places, sign, ms=size, mew=1.3, color=colour("ink"), label=plain(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from math import ceil
 from typing import Any, Literal, NamedTuple
@@ -11,8 +11,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from jaxtyping import Shaped
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -133,13 +135,28 @@ def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, wid
         axis.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=colour("reference"), linewidth=width))
 
 
-def legend_of(axis: Axes, title: str | None = None, **how: Any) -> None:
-    """The legend of all panels, below them, with what stands in one of them; the figure grows by its rows."""
-    handles, labels = axis.get_legend_handles_labels()
+def series(axes: Iterable[Axes]) -> tuple[list[Artist | Container], list[str]]:
+    """What a legend of these panels lists: every series that any of them draws, once, and its name."""
+    found: dict[str, Artist | Container] = {}
+    for axis in axes:
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(name, handle)
+    return [*found.values()], [*found]
+
+
+def legend_of(figure: Figure, title: str | None = None, also: Sequence[Artist] = (), **how: Any) -> None:
+    """The legend of all panels, below them, with what any of them draws; the figure grows by its rows.
+
+    Args:
+        figure: with its panels drawn.
+        title: of the legend.
+        also: what is listed behind the series: artists with labels.
+        **how: of `Figure.legend`.
+    """
+    handles, labels = series(figure.axes)
+    handles, labels = [*handles, *also], [*labels, *(str(each.get_label()) for each in also)]
     columns = max(1, min(len(labels), int(100 / (8 + max(map(len, labels), default=0)))))
     how = {"title": title, "ncols": columns, "loc": "outside lower center", "frameon": False} | how
-    figure = axis.get_figure(root=True)
-    assert figure is not None
     figure.set_figheight(figure.get_figheight() + 0.18 * (ceil(len(labels) / columns) - 1))
     figure.legend(handles, labels, **how)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from attnlib.plots.drawing import Drawing, Drawn, drawing
-from attnlib.plots.panels import finished, in_words, looks, row_of_panels
+from attnlib.plots.panels import finished, in_words, legend_of, looks, row_of_panels
 from attnlib.plots.themes import colour
 
 from .drawn import write_drawing
@@ -175,8 +175,7 @@ def over_tokens(table: pd.DataFrame) -> Drawn:
         axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axis.set(yscale="log", xlabel="tokens", ylabel=label)
         in_words(axis.yaxis)
-    handles = time.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
+    legend_of(figure)
     return finished(figure), table, f"Lines over tokens. Times the first: {'; '.join(said)}."
 
 

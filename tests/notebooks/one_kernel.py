@@ -15,6 +15,7 @@ from papermill.parameterize import parameterize_notebook
 from tests.conftest import ROOT
 
 BEGIN = "%reset -f\n%cd -q {folder}\n__import__('os').environ.update({environment})\n"
+BEGIN += "__import__('sys').path.append({root!r})\n__import__('tests.legends').legends.watch()\n"
 
 Execute = Callable[[nbformat.NotebookNode, Path], None]
 
@@ -34,7 +35,7 @@ def one_kernel() -> Iterator[Execute]:
     def execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
         first = next(cell for cell in notebook.cells if cell.cell_type == "code")
         environment = {"ATTNLIB_CACHE": str(folder), "ATTNLIB_RESULTS": str(folder / "results")}
-        begin = BEGIN.format(folder=folder, environment=environment)
+        begin = BEGIN.format(folder=folder, environment=environment, root=str(ROOT))
         first.source = begin + first.source
         try:
             patience = {"timeout": 600, "startup_timeout": 300, "iopub_timeout": 60}  # both cores may be busy

@@ -54,7 +54,7 @@ def relevance_scatter(
         sns.scatterplot(x=beta[some], y=alpha[some], ax=axis, **look, **dots)
         axis.set(yscale="log", xlabel=f"relevance {lettered(name)}", ylabel="attention α")
     if hue is not None:
-        legend_of(axes[-1], markerscale=2)
+        legend_of(figure, markerscale=2)
         axes[-1].legend().remove()
     drawn = pd.DataFrame({"alpha": alpha[some], **{name: beta[some] for name, beta in betas.items()}})
     ranks = drawn.rank().corr()["alpha"]

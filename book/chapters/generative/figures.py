@@ -82,7 +82,7 @@ def shares_by_layer(rows: pd.DataFrame) -> Drawn:
             title=plain(model), xlabel="layer", xlim=(shares.index.min(), shares.index.max()), ylim=(0, 1)
         )
     axes[0].set_ylabel("share of the rollout")
-    legend_of(axes[0])
+    legend_of(figure)
     ends = {
         f"layer {layer}": rows[rows["layer"] == layer] for layer in (rows["layer"].min(), rows["layer"].max())
     }

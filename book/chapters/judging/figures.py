@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.colors import TwoSlopeNorm
 
 from attnlib.plots.drawing import Drawing, Drawn, drawing
-from attnlib.plots.panels import finished
+from attnlib.plots.panels import finished, legend_of
 from attnlib.plots.themes import COLUMN, colour
 from attnlib.plots.words import by_group
 from book.chapters.display import display_name, display_names
@@ -65,7 +65,7 @@ def judges(rows: pd.DataFrame, held: str = "ground truth") -> Drawn:
         axis.axvline(place, color=colour("faint"), lw=0.8, ls=":")
     points_beside(axis, groups, names, 0.22)
     axis.set_xlabel(f"Kendall's τ with {held}")
-    figure.legend(loc="outside lower center", ncols=len(groups), frameon=False)
+    legend_of(figure)
     alt = f"Points with intervals, a row per metric. {by_group(rows, 'settings', 'metric')}."
     return finished(figure), rows, alt
 

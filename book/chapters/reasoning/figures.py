@@ -53,7 +53,7 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
         for place in lacking.to_numpy().nonzero()[0]:
             axis.annotate("too few", (0, place), (4, 0), textcoords="offset points", va="center")
     axes[0].invert_yaxis()  # shared: all of them
-    legend_of(axes[-1])
+    legend_of(figure)
     seen = by_group(rows, "task", ["measure", groups])
     return finished(figure), rows, f"Points of reference mass with intervals, a panel per task. {seen}."
 
@@ -86,7 +86,7 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
     for label, (column, how) in marks.items():
         shares.plot(rows[column], places, ls="", label=label, **how)
     gains.axvline(0, color=colour("faint"), lw=0.8, ls=":")
-    points(gains, rows, places.tolist(), next(looks()), "gain")
+    points(gains, rows, places.tolist(), next(looks()), "")
     for place, verdict in zip(places, rows["verdict"], strict=True):
         gains.text(1.03, place, verdict, transform=gains.get_yaxis_transform(), va="center")
     shares.set_yticks(names, [*map(plain, rows["kind"]), *rows.loc[first, "models"]])
@@ -97,7 +97,7 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
     for axis in (shares, gains):
         axis.tick_params("y", length=0)
         axis.grid(axis="x", alpha=0.3)
-    legend_of(shares)
+    legend_of(figure)
     seen = by_group(rows, "verdict", ["models", "kind"])
     return finished(figure), rows, f"A row per kind of model: accuracies, and the gain. Gains: {seen}."
 
@@ -119,14 +119,14 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
     for axis, (name, some) in zip(axes, models.groupby("name"), strict=True):
         for model, look in look_of.items():
             part = some[some["model"] == model]
-            label = plain(model) if axis is axes[0] else None
-            axis.plot(part[mass], part["accuracy"], look.shape, ms=5, color=look.colour, label=label)
+            how: dict[str, Any] = {"ms": 5, "color": look.colour, "label": plain(model)}
+            axis.plot(part[mass], part["accuracy"], look.shape, **how)
         axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
         title = f"{plain(name)}, n = {len(some)}".replace(", ", "\n", 1)
         axis.set(title=title, xlabel=_MASSES[mass], ylim=SHARES)
         axis.locator_params("x", nbins=4)
     name_rows(axes, "accuracy per token", IN_A_ROW)
-    legend_of(axes[0])
+    legend_of(figure)
     seen = by_group(models, "name", "model", "accuracy")
     alt = (
         f"{len(models)} points, attention on the reference to the right, accuracy upwards, a panel per test. "

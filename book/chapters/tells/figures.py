@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from attnlib.plots.drawing import Drawn, drawing, labelled
-from attnlib.plots.panels import Look, finished, looks, points
+from attnlib.plots.panels import Look, finished, legend_of, looks, points
 from attnlib.plots.themes import COLUMN, POINTS, colour, ink_on, signed
 from attnlib.plots.words import by_group, extremes, listed
 from book.chapters.display import display_name, display_names
@@ -23,8 +23,9 @@ from book.chapters.display import display_name, display_names
 LEFT_OUT = "not supported, or not asked"
 """What the legend calls a cell without a number."""
 
-FULL = "●"
-"""In the place of 100, which is wider than a cell."""
+FULL, ABOVE, BELOW = "●", "▲", "▼"
+LONG = {FULL: ("o", 1.0, "100, perfect"), ABOVE: ("^", 1.0, "above 100"), BELOW: ("v", 0.0, "below -99")}
+"""In the place of numbers that are wider than a cell: a marker, its cell's place on the scale, its name."""
 
 
 @drawing
@@ -61,9 +62,8 @@ def measures_by_setting(
         for axis in (cells, means):
             axis.set_ylim(len(order) - 0.5, -0.5)
     gap = Patch(facecolor=colour("field"), hatch="////", edgecolor=colour("faint"), lw=0, label=LEFT_OUT)
-    cell = signed()(1.0)
-    full = Line2D([], [], marker="o", ls="", ms=7, mec=cell, mew=2.5, mfc=ink_on(cell), label="100, perfect")
-    figure.legend(handles=[full, gap], loc="outside lower center", ncols=2, frameon=False)
+    shown = {text.get_text() for axis in axes[:, 0] for text in axis.texts}
+    legend_of(figure, also=[*(_sign(sign) for sign in LONG if sign in shown), gap])
     means = labelled(rankings, "panel").assign(setting="mean over settings")
     cells, over = labelled(tables, "panel"), by_group(means, "panel", "method")
     alt = f"Coloured numbers, a row per method and a column per setting. Means over settings: {over}. "
@@ -85,7 +85,7 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
     axis.axvline(0, color=colour("faint"), lw=0.8, ls=":")
     points_beside(axis, tables, order, 0.24)
     axis.set_xlabel("from noise (0) to ground truth (1), mean over settings")
-    figure.legend(loc="outside lower center", ncols=len(tables), frameon=False)
+    legend_of(figure)
     seen = listed(f"{name}: {extremes(table.reset_index(), 'method')}" for name, table in tables.items())
     alt = f"Points with intervals, a row per method. {seen}."
     return finished(figure), labelled(rankings, "question"), alt
@@ -111,8 +111,7 @@ def found_by_way(rows: pd.DataFrame) -> Drawn:
     for axis in axes[0, 1:]:
         axis.set_yticklabels([])
     axes[0, len(tasks) // 2].set_xlabel("from chance (0) to perfect (1)")  # a legend stands on a supxlabel
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    legend_of(figure)
     panels = rows.assign(panel=rows["run"] + ", " + rows["way"])
     alt = f"Points with intervals, a row per method. {by_group(panels, 'panel', 'method')}."
     return finished(figure), rows, alt
@@ -129,9 +128,9 @@ def points_beside(axis: Axes, tables: Mapping[str, pd.DataFrame], rows: list[str
 
 
 def numbers_in_cells(
-    axis: Axes, values: pd.DataFrame, norm: Normalize, full: str = "100", **how: Any
+    axis: Axes, values: pd.DataFrame, norm: Normalize, narrow: bool = False, **how: Any
 ) -> None:
-    """Coloured cells with their numbers in hundredths, and what stands in the place of 100."""
+    """Coloured cells with their numbers in hundredths; in narrow ones, `LONG` for the widest numbers."""
     scale, (n_rows, n_columns) = signed(), values.shape
     axis.pcolormesh(
         np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5, values, norm=norm, cmap=scale, **how
@@ -139,7 +138,8 @@ def numbers_in_cells(
     for (row, column), value in np.ndenumerate(values.to_numpy()):
         if not np.isnan(value):
             text, ink = f"{100 * value:z.0f}", ink_on(scale(norm(value)))
-            text = full if text == "100" else text
+            if narrow and len(text.lstrip("-")) > 2:
+                text = FULL if text == "100" else ABOVE if value > 0 else BELOW
             axis.text(column, row, text, ha="center", va="center", fontsize=POINTS, color=ink)
     axis.set(xticks=range(n_columns), xticklabels=values.columns)
     axis.tick_params("x", labelrotation=60)
@@ -148,14 +148,20 @@ def numbers_in_cells(
     axis.spines[:].set_visible(False)
 
 
+def _sign(sign: str) -> Line2D:
+    """One of `LONG` in a legend, on the colour of its cell."""
+    marker, place, name = LONG[sign]
+    cell = signed()(place)
+    return Line2D([], [], marker=marker, ls="", ms=7, mec=cell, mew=2.5, mfc=ink_on(cell), label=name)
+
+
 def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str]) -> None:
     values = table.pivot(index="method", columns="setting", values="value")
     values = values.reindex(index=order, columns=settings).astype(float)
-    numbers = table["value"].dropna().tolist()
-    norm: Normalize = TwoSlopeNorm(0, vmin=min([-0.5, *numbers]), vmax=max([1.0, *numbers]))
+    norm: Normalize = TwoSlopeNorm(0, vmin=-1, vmax=1)  # what is beyond has the last colour
     axis.set_facecolor(colour("field"))
     axis.patch.set(hatch="////", edgecolor=colour("faint"), lw=0)
-    numbers_in_cells(axis, values, norm, FULL, rasterized=True)
+    numbers_in_cells(axis, values, norm, narrow=True, rasterized=True)
 
 
 def _means(axis: Axes, ranking: pd.DataFrame, order: list[str]) -> None:

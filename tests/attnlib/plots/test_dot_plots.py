@@ -87,3 +87,15 @@ def test_numbers_that_crowd_below_the_best_are_drawn_apart():
     assert near > 5 * far
     assert {60, 80, 90, 95, 99, 100} <= {round(tick) for tick in axis.get_xticks()}
     assert axis.get_xlim()[1] > 100  # a mark at the best is whole
+
+
+def test_two_kinds_of_crosses_are_told_apart_in_every_panel():
+    marks = pd.DataFrame({"task": "SST", "value": [0.2, 0.3]})
+    marks = marks.assign(metric=["A(alpha, beta_uf)", "A(delta, beta_uf)"])
+    marks["mark"] = ["the authors'", "the authors' (uncertain)"]
+    left, right = drawn(marks=marks).axes
+    sure, unsure = (
+        next(line.get_marker() for line in axis.lines if str(line.get_label()).startswith("the authors'"))
+        for axis in (left, right)
+    )
+    assert sure != unsure

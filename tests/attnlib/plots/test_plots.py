@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 
 from attnlib import plots
+from attnlib.plots.drawing import drawing
 
 
 def test_the_grid_draws_every_head_and_outlines_every_target():
@@ -224,3 +226,21 @@ def test_a_heat_map_says_what_its_colours_are_of():
     )
     assert named.axes[0].child_axes[0].get_title(loc="left") == "flow\n(square-root scale)"
     assert not bare.axes[0].child_axes
+
+
+def test_a_legend_names_every_series_of_panels_that_have_different_ones():
+    rows = some_lines(2).query("onto == 'aimed'")
+    rows["split"] = rows["split"].where(rows["task"] == "t0", rows["split"] + ", long")
+    how = {"x": "strength", "by": "split", "panel": "task", "label": "accuracy"}
+    figure = plots.lines(rows, **how).figure
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert named == ["ID", "OOD", "ID, long", "OOD, long"]
+    with pytest.raises(AssertionError, match="'OOD, long' is drawn and not named"):
+        drawing(partial(without_its_last_name, rows, how))()
+
+
+def without_its_last_name(rows, how):
+    drawn = plots.lines.__wrapped__(rows, **how)
+    drawn[0].legends[0].texts.pop()
+    drawn[0].legends[0].legend_handles.pop()
+    return drawn

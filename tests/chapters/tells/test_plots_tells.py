@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from book.chapters.tells.figures import FULL, LEFT_OUT, measures_by_setting, measures_ranked
+from book.chapters.tells.figures import ABOVE, BELOW, FULL, LEFT_OUT, measures_by_setting, measures_ranked
 
 TABLE = pd.DataFrame(
     {
@@ -32,9 +32,20 @@ def test_every_cell_with_a_number_shows_it_and_what_is_missing_is_named():
     assert [label.get_text() for label in cells.get_yticklabels()] == ["rollout", "flow", "ALTI"]
     assert [label.get_text() for label in other.get_xticklabels()] == ["s", "t"]
     assert sorted(text.get_text() for text in cells.texts) == ["-25", "50", FULL]
-    assert [title.get_text() for title in figure.legends[0].get_texts()] == ["100, perfect", LEFT_OUT]
+    named = [title.get_text() for title in figure.legends[0].get_texts()]
+    assert named == ["all settings", "some settings", "100, perfect", LEFT_OUT]
     assert len(means.containers) == 2  # those with a rank, and those without
     assert cells.get_title(loc="left") == "plausibility"
+
+
+def test_a_number_too_wide_for_its_cell_is_a_sign_that_the_legend_names_and_perfect_has_the_last_colour():
+    table = TABLE.assign(value=[1.0, 1.55, -1.2, 0.99])
+    figure = measures_by_setting({"known": table}, {"known": RANKING}).figure
+    cells = figure.axes[0]
+    assert sorted(text.get_text() for text in cells.texts) == sorted(["99", FULL, ABOVE, BELOW])
+    assert cells.collections[0].norm(1.0) == 1
+    named = [title.get_text() for title in figure.legends[0].get_texts()]
+    assert named[2:] == ["100, perfect", "above 100", "below -99", LEFT_OUT]
 
 
 def test_measures_that_all_settings_have_are_ranked_by_the_first_question():

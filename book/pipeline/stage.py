@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -137,18 +139,28 @@ def assemble(build: Path, stage: Path) -> str:
     }
     for page in stage.rglob("*.md"):
         text = EXECUTION_TABLE.sub(lambda _: status_table(runs, status), page.read_text(encoding="utf-8"))
-        page.write_text(PART.sub(lambda part: made(part, of_the_build, stage), text), encoding="utf-8")
+        page.write_text(PART.sub(partial(made, page, of_the_build, stage), text), encoding="utf-8")
     return line(found)
 
 
-def made(part: re.Match[str], of_the_build: Mapping[str, Callable[[], str]], stage: Path) -> str:
-    """A part of a page, of the build or of the records; a comment that names none stays one."""
-    if part[1] in of_the_build:
-        return of_the_build[part[1]]()
-    # It loads every measure and every explorer: a book without such parts needs none.
-    from book.front import PARTS
+def made(page: Path, of_the_build: Mapping[str, Callable[[], str]], stage: Path, part: re.Match[str]) -> str:
+    """A part of a page, of the build or of the records; a comment that names none stays one.
 
-    return PARTS[part[1]](stage) if part[1] in PARTS else part[0]
+    Raises:
+        BookError: it could not be made: the message names the page, the part and what makes it again.
+    """
+    try:
+        if part[1] in of_the_build:
+            return of_the_build[part[1]]()
+        # It loads every measure and every explorer: a book without such parts needs none.
+        from book.front import PARTS
+
+        return PARTS[part[1]](stage) if part[1] in PARTS else part[0]
+    except Exception as error:  # a record, or the code of any chapter
+        raise BookError(
+            f"{page.relative_to(stage)}: its part '{part[1]}' could not be made: {error}\n"
+            f"`make book PROFILE={stage.parent.name}` makes it again.\n\n{traceback.format_exc()}"
+        ) from error
 
 
 def render(stage: Path, output: Path, builder: str = "html") -> Path:

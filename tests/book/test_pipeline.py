@@ -301,6 +301,19 @@ def test_pages_are_replaced_by_whole_ones_only(tmp_path: Path, monkeypatch: pyte
     assert sorted(path.name for path in tmp_path.iterdir()) == ["html", "log.txt", "reproduced.txt"]
 
 
+def test_a_part_of_a_page_that_fails_names_page_part_and_command(tmp_path: Path) -> None:
+    page, folder = tmp_path / "smoke/stage/book/status.md", tmp_path / "smoke/stage"
+
+    def times() -> str:
+        raise KeyError("no such record")
+
+    with pytest.raises(BookError) as failed:
+        stage.made(page, {"times": times}, folder, stage.PART.fullmatch("% times"))
+    headline, _, whole = str(failed.value).partition("\n\n")
+    assert headline.startswith("book/status.md: its part 'times' could not be made: 'no such record'")
+    assert "make book PROFILE=smoke" in headline and "Traceback" in whole
+
+
 @pytest.mark.book
 def test_a_run_of_ones_own_is_shown_and_runs_no_chapter_again(built: Path, plain: str) -> None:
     shutil.copytree(built / "record", built / "my_runs")

@@ -153,11 +153,20 @@ def find(claim: Claim) -> Finding:
 
 
 def judged(claim: Claim, rows: pd.DataFrame) -> Outcome:
-    """What these records say of a claim."""
+    """What these records say of a claim.
+
+    Raises:
+        ValueError: its rule cannot read them: the message names claim, chapter and folder.
+    """
     try:
         return claim.answer(there(rows))
     except NotRunError as error:
         return Outcome(NOT_RUN, str(error))
+    except ValueError as error:
+        raise ValueError(
+            f"the claim '{claim.name}' of {claim.chapter} cannot be judged by the records in "
+            f"results/{claim.of or claim.chapter}: {error}. `python -m book.chapters.findings` judges all"
+        ) from error
 
 
 def slug(heading: str) -> str:

@@ -3,15 +3,17 @@
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 from book.chapters.findings.__main__ import main
 from book.chapters.findings.abstract import MOST, SENTENCES, abstract, copying_clause
 from book.chapters.findings.claims import CLAIMS, STUDIES, findings
-from book.chapters.findings.finding import NOT_RUN, VERDICTS, Finding, Number, Outcome, find
+from book.chapters.findings.finding import NOT_RUN, VERDICTS, Finding, Number, Outcome, find, judged
 from book.chapters.findings.readme import BEGIN, END, by_study, cited, filled
 from book.chapters.records import runs
 
@@ -69,6 +71,15 @@ def test_without_records_nothing_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     read_anew = findings.__wrapped__()
     assert {(each.outcome.verdict, each.outcome.number) for each in read_anew} == {(NOT_RUN, None)}
     assert "{}" not in abstract(read_anew)
+
+
+def test_a_record_that_a_rule_cannot_read_names_claim_chapter_and_folder() -> None:
+    def two_rows(rows: pd.DataFrame) -> Outcome:
+        raise ValueError("2 rows have {'task': 'invented'}: say which is meant")
+
+    claim = replace(CLAIMS[0], name="mine", chapter="methods", of="flow", answer=two_rows)
+    with pytest.raises(ValueError, match=r"claim 'mine' of methods .* results/flow: 2 rows have"):
+        judged(claim, pd.DataFrame({"value": [1.0]}))
 
 
 def test_a_record_with_something_against_it_marks_what_rests_on_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,6 @@ NAMES = {"attnlib look", "attnlib look: ...", "make sweep", "papermill -f"}
 
 
 DATA = {
-    "furd/all.tsv": "text\tlabel\na good film\t1\na bad film\t0\n",
     "reviews.csv": "review,sentiment\na good film,1\na bad film,0\n",
     "folder/train.de": "ein Haus\n",
     "folder/train.en": "a house\n",
@@ -67,7 +66,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for each in ROOT.iterdir():
         if not each.name.startswith("."):
             (tmp_path / each.name).symlink_to(each)
-    for folder in ("my/folder", "my/furd", "path/to/agreement", "path/to/your/model", "path/to/model"):
+    for folder in ("my/folder", "my", "path/to/agreement", "path/to/your/model", "path/to/model"):
         (tmp_path / folder).mkdir(parents=True)
     for folder in ("path/to/your/model", "path/to/model"):
         (tmp_path / folder / "config.json").write_text("{}")

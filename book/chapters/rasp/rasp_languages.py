@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -100,6 +101,11 @@ class RaspRun(Run):
     gamma: float = 0.0
 
 
+ORIGINAL_NAME = re.compile(
+    r"(?P<language>sort|reverse|hist2?|sort_by_freq|dyck[1-8]_ptf)(_(?P<symbols>10|26|52|100))?(?P<bos>_bos)?(_with_attns)?"
+)
+"""What the original's command line calls a language: with its alphabet, and whether a token stands in front."""
+
 TO_PAIR = 200
 """How many sequences the model's heads are paired with a program's by."""
 
@@ -145,6 +151,17 @@ class RaspLanguages(Chapter):
     precision: Literal["float32", "bf16"]
     sequence: Text
     seeds: Seeds
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_the_originals_name(cls, given: Any) -> Any:
+        """`reverse_100` or `sort_26_bos`, as the original has it: that language, and no other."""
+        name = str(given.get("language")) if isinstance(given, dict) else ""
+        found = ORIGINAL_NAME.fullmatch(name)
+        if found is None or name == found["language"]:
+            return given
+        said = {"language": found["language"], "bos": found["bos"] is not None, "also": []}
+        return given | said | ({"alphabet_size": int(found["symbols"])} if found["symbols"] else {})
 
     @field_validator("ablations")
     @classmethod

@@ -32,6 +32,21 @@ def test_the_runs_of_the_default_parameters_and_of_several_seeds():
     assert [run.name for run in p.runs()] == list(p.run_table()["run"]) == names
 
 
+@pytest.mark.parametrize(
+    ("name", "language", "symbols", "bos"),
+    [
+        ("reverse_100", "reverse", 100, False),
+        ("sort_26_bos_with_attns", "sort", 26, True),
+        ("dyck2_ptf_bos", "dyck2_ptf", QUICK["alphabet_size"], True),
+    ],
+)
+def test_the_originals_name_of_a_language_asks_for_that_one_alone(name, language, symbols, bos):
+    p = RaspLanguages.checked(QUICK | {"language": name})
+    assert (p.language, p.alphabet_size, p.bos, p.languages) == (language, symbols, bos, [language])
+    with pytest.raises(ParameterError, match="got 'reverse_11'"):
+        RaspLanguages.checked(QUICK | {"language": "reverse_11"})
+
+
 def test_a_model_without_room_for_the_program_is_trained_unsupervised():
     p = RaspLanguages.checked(QUICK | {"n_layers": 1})
     assert p.size(p.lang("sort")) == Size(1, 1, 64)

@@ -104,7 +104,7 @@ class RaspRun(Run):
 ORIGINAL_NAME = re.compile(
     r"(?P<language>sort|reverse|hist2?|sort_by_freq|dyck[1-8]_ptf)(_(?P<symbols>10|26|52|100))?(?P<bos>_bos)?(_with_attns)?"
 )
-"""What the original's command line calls a language: with its alphabet, and whether a token stands in front."""
+"""What the original calls a language: with the size of its alphabet, and whether a token stands in front."""
 
 TO_PAIR = 200
 """How many sequences the model's heads are paired with a program's by."""

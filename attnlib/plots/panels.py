@@ -154,11 +154,12 @@ def legend_of(figure: Figure, title: str | None = None, also: Sequence[Artist] =
         **how: of `Figure.legend`.
     """
     handles, labels = series(figure.axes)
-    handles, labels = [*handles, *also], [*labels, *(str(each.get_label()) for each in also)]
+    drawn: list[Any] = [*handles, *also]  # matplotlib's annotation leaves out containers, as of error bars
+    labels = [*labels, *(str(each.get_label()) for each in also)]
     columns = max(1, min(len(labels), int(100 / (8 + max(map(len, labels), default=0)))))
     how = {"title": title, "ncols": columns, "loc": "outside lower center", "frameon": False} | how
     figure.set_figheight(figure.get_figheight() + 0.18 * (ceil(len(labels) / columns) - 1))
-    figure.legend(handles, labels, **how)
+    figure.legend(drawn, labels, **how)
 
 
 def in_words(axis: Axis) -> None:

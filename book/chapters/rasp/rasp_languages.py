@@ -160,7 +160,7 @@ class RaspLanguages(Chapter):
         found = ORIGINAL_NAME.fullmatch(name)
         if found is None or name == found["language"]:
             return given
-        said = {"language": found["language"], "bos": found["bos"] is not None, "also": []}
+        said: dict[str, Any] = {"language": found["language"], "bos": found["bos"] is not None, "also": []}
         return given | said | ({"alphabet_size": int(found["symbols"])} if found["symbols"] else {})
 
     @field_validator("ablations")

@@ -25,6 +25,7 @@ PAGES = {
         ROOT / "README.md",
         ROOT / "index.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "attnlib/README.md",
         *(ROOT / "book").glob("*.md"),
     ]
 }

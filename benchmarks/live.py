@@ -19,7 +19,7 @@ import psutil
 import torch
 from timing import Line, common_options, open_browser, report, shown
 
-from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.perturbation import blank_out
 from attnlib.commands.living import look_live
 from attnlib.generators.prompts import EXAMPLES, encode
 from attnlib.models.pretrained import DEFAULT, gguf_of_default, load_language_model

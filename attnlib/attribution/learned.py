@@ -4,7 +4,7 @@ With `A_h[q, k]` the attention of head `h` (of any layer) from the query and `w_
 
     score of k = sum_h w_h A_h[q, k],        w = argmin  sum_i mean_S (v_i(S) - 1_S . A_i w)^2 + r |w|^2
 
-over questions `i` and random halves `S` of their tokens (`attnlib.attribution.ablating`). Answers `v_i` and
+over questions `i` and random halves `S` of their tokens (`attnlib.attribution.surrogate`). Answers `v_i` and
 sums `1_S . A_i w` are taken from their means over `S`, and answers divided by their deviation, so that every
 question counts the same: up to the penalty, that is the linear prediction which correlates best with what was
 answered. Some 32 passes per question to learn from; then one per question, as for plain attention.
@@ -24,8 +24,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from attnlib.attribution.ablating import answers, halves, players
 from attnlib.attribution.prompts import Method, Prompts, measure
+from attnlib.attribution.surrogate import answers, halves, players
 from attnlib.models.attention import AttentionCall
 from attnlib.models.attention.forward import check_prompt, watched_pass
 from attnlib.models.devices import brought

@@ -40,7 +40,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.again import Copies, falls, places
+from attnlib.attribution.perturbation_engine import PerturbedBatch, Run, places, score_drops, scores_under
 from attnlib.attribution.promises import (
     alike,
     hands_gradients_on,
@@ -101,35 +101,37 @@ def blank_out(
         aimed = prompts._replace(ids=ids).aimed(logits)
         whole = aimed.score(logits)
         cached = causal and _goes_on_from_its_cache(model, ids[:1], prompts.query, logits[:1])
+        run, n = _without(model, cached, aimed, replacement), ids.shape[1]
+        left_out = [place for place in range(n) if replacement is not None or place != prompts.query]
+        changes = [torch.tensor(left_out, device=ids.device)] * len(ids)
         scores = whole.new_zeros(prompts.ids.shape)
-        for one in range(len(ids)):
-            without = _without_each(model, cached, aimed.rows([one]), replacement, batch_size)
-            scores[one, : ids.shape[1]] = whole[one] - without
+        scores[:, :n] = torch.nan
+        scores[:, left_out] = whole[:, None] - torch.stack(scores_under(aimed, changes, run, batch_size))
     return scores
 
 
-def _without_each(
-    model: Any, cached: bool, prompt: Prompts, replacement: int | None, batch_size: int
-) -> Float[Tensor, " token"]:
-    """The score of one prompt without each of its tokens."""
+def _without(model: Any, cached: bool, prompts: Prompts, replacement: int | None) -> Run:
+    """Runs prompts without some of their tokens, in the order of these."""
     known = inspect.signature(model.forward).parameters
-    n, device = prompt.ids.shape[1], prompt.ids.device
-    places = torch.arange(n, device=device)
+    n, device = prompts.ids.shape[1], prompts.ids.device
     # where nothing is left out, nor computed before, the model's own positions are right
     first = first_position(model) if "position_ids" in known and (cached or replacement is None) else None
-    left_out = places if replacement is not None else places[places != prompt.query]
-    past, shared, parts = None, 0, list[Tensor]()  # the cache of the first `shared` tokens
-    for some in left_out.split(batch_size):
+    asked, past, shared = -1, None, 0  # the cache of the first `shared` tokens of the prompt that was asked
+
+    def run(one: int, some: Tensor) -> Tensor:
+        nonlocal asked, past, shared
+        if one != asked:
+            asked, past, shared = one, None, 0
         if cached and (before := int(some[0])):
-            block = prompt.ids[:, shared:before]
+            block = prompts.ids[[one], shared:before]
             past = model(input_ids=block, past_key_values=past, use_cache=True).past_key_values
             shared = before
-        given = prompt.rows([0] * len(some))
-        ids, place, at = given.ids, places.expand(len(some), -1), prompt.query - n
+        ids, place = prompts.ids[[one] * len(some)], torch.arange(n, device=device).expand(len(some), -1)
+        at: int | Tensor = prompts.query - n
         if replacement is None:
             kept = place != some[:, None]
             ids, place = (each[kept].view(len(some), -1) for each in (ids, place))
-            at = at + (some > prompt.query).long()  # what is left out behind the query moves it up
+            at = at + (some > prompts.query).long()  # what is left out behind the query moves it up
         else:
             ids = ids.scatter(1, some[:, None], replacement)
         inputs: dict[str, Any] = {} if first is None else {"position_ids": first + place[:, shared:]}
@@ -137,11 +139,10 @@ def _without_each(
             inputs["past_key_values"] = _copies(past, len(ids))
         # with a mask given, a gap in the positions is not taken for the border of two packed prompts
         mask = None if isinstance(model, Transformer) else torch.ones_like(ids)
-        logits = logits_of(model, ids[:, shared:], mask, max(0, prompt.query - 1 - shared), **inputs)
-        parts.append(given.score(logits[torch.arange(len(some), device=device), at]))
-    scores = torch.full((n,), torch.nan, dtype=parts[0].dtype, device=device)
-    scores[left_out] = torch.cat(parts)
-    return scores
+        logits = logits_of(model, ids[:, shared:], mask, max(0, prompts.query - 1 - shared), **inputs)
+        return logits[torch.arange(len(some), device=device), at]
+
+    return run
 
 
 def _copies(past: Any, count: int) -> Any:
@@ -194,14 +195,14 @@ def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch
     if not 0 <= suppression <= 1:
         raise ValueError(f"suppression should be from 0 to 1; got {suppression}")
 
-    def disturbed(copies: Copies) -> AbstractContextManager[None]:
+    def perturb(copies: PerturbedBatch) -> AbstractContextManager[None]:
         def weaker(query: Tensor, key: Tensor, value: Tensor) -> Inputs:  # q . (1 - f) k = (1 - f) q . k
             there = places(copies.tokens, key.shape[2], copies.stop).to(key)
             return query, key * (1 - suppression * there)[:, None, :, None], value
 
         return inputs_changed(model, weaker)
 
-    return falls(model, prompts, disturbed, batch_size)
+    return score_drops(model, prompts, perturb, batch_size)
 
 
 @measure
@@ -234,7 +235,7 @@ def attention_knockout(
     hold(model, hides_nothing_else)
     asking = prompts.ids.new_tensor([prompts.query])
 
-    def disturbed(copies: Copies) -> AbstractContextManager[None]:
+    def perturb(copies: PerturbedBatch) -> AbstractContextManager[None]:
         def hidden(call: AttentionCall) -> Bool[Tensor, "copy 1 query key"]:
             key = places(copies.tokens, call.key.shape[2], copies.stop)
             who = places(asking if queries == "query" else copies.tokens, call.query.shape[2], copies.stop)
@@ -244,9 +245,9 @@ def attention_knockout(
         return keys_hidden(model, hidden)
 
     if queries == "all" or not causal:
-        return falls(model, prompts, disturbed, batch_size)
+        return score_drops(model, prompts, perturb, batch_size)
     # of each copy only the query is computed again, so more of them go together
-    return falls(model, prompts, disturbed, 8 * batch_size, changes_from=prompts.query)
+    return score_drops(model, prompts, perturb, 8 * batch_size, changes_from=prompts.query)
 
 
 @measure
@@ -269,7 +270,7 @@ def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, b
     there, _ = stream_of(model, torch.cat([prompts.ids, other]), prompts.query, layer)
     clean, patch = there.chunk(2)
 
-    def disturbed(copies: Copies) -> AbstractContextManager[None]:
+    def perturb(copies: PerturbedBatch) -> AbstractContextManager[None]:
         def patched(stream: Tensor) -> Tensor:
             tokens = copies.tokens.to(stream.device)
             at = torch.arange(len(stream), device=stream.device), tokens - copies.start
@@ -277,7 +278,7 @@ def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, b
 
         return passing(model, patched, layer)
 
-    return falls(model, prompts, disturbed, batch_size, tokens=(clean != patch).any(-1))
+    return score_drops(model, prompts, perturb, batch_size, tokens=(clean != patch).any(-1))
 
 
 @measure

@@ -1,15 +1,16 @@
-"""One prompt asked again and again, with one of its tokens disturbed at a time, many at once.
+"""One loop for all perturbations: for every change of a prompt, run the model and compare.
 
-In a causal model nothing before the disturbed token changes: keys and values of the tokens before the first
-that is disturbed are those of the undisturbed prompt, computed once. That takes about half the operations
-of a forward pass per token. What is remembered is what a model's own cache holds for generation, for any
-kernel and also for our `Transformer`.
+Methods differ in what they change (`attnlib.attribution.perturbation`, `attnlib.attribution.surrogate`). In
+a causal model nothing before the perturbed token changes: keys and values of the tokens before the first
+that is perturbed are those of the prompt itself, computed once. That takes about half the operations of a
+forward pass per token. What is cached is what a model's own cache holds for generation, for any kernel and
+also for our `Transformer`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -31,13 +32,41 @@ Memory = dict[int, Any]
 """What a causal model's layers computed attention from, in a pass over some prompts: calls by module."""
 
 
-class Copies(NamedTuple):
-    """What a model is called with: copies of a prompt, a token of each to be disturbed.
+Run = Callable[[int, Tensor], Float[Tensor, "change vocabulary"]]
+"""The logits at the query of one prompt, by its place in the batch, under each of some changes."""
+
+
+def scores_under(
+    aimed: Prompts,
+    changes: Sequence[Tensor],
+    run: Run,
+    batch_size: int,
+    score: Callable[[Prompts, Tensor], Float[Tensor, " change"]] = Prompts.score,
+) -> list[Float[Tensor, " change"]]:
+    """The score of every prompt under each of its changes: run, compare, `batch_size` changes at a time.
+
+    Args:
+        aimed: prompts with their targets.
+        changes: what is changed, prompt by prompt; a row per change.
+        run: changes them.
+        batch_size: memory goes with it.
+        score: what is read off the logits.
+    """
+    found = []
+    for prompt, every in enumerate(changes):
+        some = every.split(batch_size) if len(every) else ()
+        parts = [score(aimed.rows([prompt] * len(each)), run(prompt, each)) for each in some]
+        found.append(torch.cat(parts) if parts else torch.zeros(0, device=aimed.ids.device))
+    return found
+
+
+class PerturbedBatch(NamedTuple):
+    """What a model is called with: copies of a prompt, a token of each to be perturbed.
 
     Attributes:
         prompt: which prompt of the batch.
-        tokens: of each copy, the position to be disturbed.
-        start: the position from which on the copies are read; the model remembers what is before.
+        tokens: of each copy, the position to be perturbed.
+        start: the position from which on the copies are read; the model's cache has what is before.
         stop: the one after the last.
     """
 
@@ -47,28 +76,28 @@ class Copies(NamedTuple):
     stop: int
 
 
-Disturbed = Callable[[Copies], AbstractContextManager[None]]
+Perturb = Callable[[PerturbedBatch], AbstractContextManager[None]]
 """The `with` block in which the model is called with copies."""
 
 
 @torch.no_grad()
-def falls(
+def score_drops(
     model: Any,
     prompts: Prompts,
-    disturbed: Disturbed,
+    perturb: Perturb,
     batch_size: int,
     *,
     tokens: Bool[Tensor, "batch token"] | None = None,
     changes_from: int = 0,
 ) -> Float[Tensor, "batch token"]:
-    """`s - s(token disturbed)`; 0 for tokens that the query cannot see.
+    """`s - s(token perturbed)`; 0 for tokens that the query cannot see.
 
     Args:
         model: any that scores the next token at every position.
         prompts: what is asked.
-        disturbed: what is done.
+        perturb: what is changed.
         batch_size: how many tokens at once.
-        tokens: those that a disturbance changes; all by default.
+        tokens: those that a perturbation changes; all by default.
         changes_from: the first position at which anything does.
     """
     causal = is_causal(model)
@@ -76,23 +105,25 @@ def falls(
     ids, memory = prompts.ids[:, :stop], None
     with evaluating(model):
         if causal:
-            memory, logits = remembered(model, ids, prompts.query, changes_from)
+            memory, logits = prefill_cache(model, ids, prompts.query, changes_from)
         else:
             logits = logits_of(model, ids, start=prompts.query)[:, 0]
         aimed = prompts.aimed(logits)
+
+        def run(one: int, some: Tensor) -> Tensor:
+            start = 0 if memory is None else max(int(some[0]), changes_from)
+            given = ids[one, start:].expand(len(some), -1)
+            goes_on = continued_from_cache(model, memory, one, start, len(some))
+            with goes_on as inputs, perturb(PerturbedBatch(one, some, start, stop)):
+                return logits_of(model, given, start=prompts.query - start, **inputs)[:, 0]
+
+        place = torch.arange(stop, device=ids.device)
+        chosen = [place] * len(ids) if tokens is None else [place[each[:stop]] for each in tokens]
         whole = aimed.score(logits)
-        fallen = whole.new_zeros(prompts.ids.shape)
-        for one in range(len(ids)):
-            chosen = torch.arange(stop, device=ids.device)
-            chosen = chosen if tokens is None else chosen[tokens[one, :stop]]
-            for some in chosen.split(batch_size) if len(chosen) else ():
-                start = 0 if memory is None else max(int(some[0]), changes_from)
-                given = ids[one, start:].expand(len(some), -1)
-                goes_on = going_on(model, memory, one, start, len(some))
-                with goes_on as inputs, disturbed(Copies(one, some, start, stop)):
-                    logits = logits_of(model, given, start=prompts.query - start, **inputs)
-                fallen[one, some] = whole[one] - aimed.rows([one] * len(some)).score(logits[:, 0])
-    return fallen
+        drops = whole.new_zeros(prompts.ids.shape)
+        for one, under in enumerate(scores_under(aimed, chosen, run, batch_size)):
+            drops[one, chosen[one]] = whole[one] - under
+    return drops
 
 
 def places(tokens: Int[Tensor, " copy"], length: int, stop: int) -> Bool[Tensor, "copy place"]:
@@ -101,12 +132,12 @@ def places(tokens: Int[Tensor, " copy"], length: int, stop: int) -> Bool[Tensor,
 
 
 @torch.no_grad()
-def remembered(
+def prefill_cache(
     model: Any, input_ids: Int[Tensor, "batch token"], query: int, changes_from: int = 0
 ) -> tuple[Memory | None, Float[Tensor, "batch vocabulary"]]:
     """The logits at the query, and what the pass computed them from; None of models that cannot go on.
 
-    Whether a model can is tried on these prompts, with nothing disturbed.
+    Whether a model can is tried on these prompts, with nothing perturbed.
 
     Args:
         model: causal; in evaluation mode.
@@ -136,7 +167,7 @@ def _goes_on_alike(
 ) -> bool:
     """Whether the first prompt, gone on with from a position, comes to the logits of the whole pass."""
     try:
-        with going_on(model, memory, 0, start, 1) as inputs:
+        with continued_from_cache(model, memory, 0, start, 1) as inputs:
             found = logits_of(model, input_ids[:1, start:], start=query - start, **inputs)[:, 0]
     except Exception:
         return False  # whatever a model makes of fewer queries than keys
@@ -144,7 +175,7 @@ def _goes_on_alike(
 
 
 def _looks_alike(model: Any, memory: Memory, input_ids: Int[Tensor, "batch token"]) -> bool:
-    """Whether where queries may look does not depend on the text, which a disturbance changes."""
+    """Whether where queries may look does not depend on the text, which a perturbation changes."""
     if all(map(_same_everywhere, memory.values())):
         return True
     other: Memory = {}
@@ -166,7 +197,7 @@ def _same_everywhere(call: Any) -> bool:
 
 
 @scope
-def going_on(
+def continued_from_cache(
     model: nn.Module, memory: Memory | None, row: int, start: int, copies: int
 ) -> Iterator[dict[str, Tensor]]:
     """Inside the block, the model is called with copies of what stands from position `start` on of a prompt.

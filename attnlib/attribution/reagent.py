@@ -36,6 +36,9 @@ from attnlib.models.causal import is_causal
 NEARLY = 1e-6
 """How near to 0 and 1 a number comes before its logit is taken."""
 
+ENOUGH = 0.3
+"""The share of the tokens that are to be enough."""
+
 
 @measure
 @torch.no_grad()
@@ -44,7 +47,6 @@ def reagent(
     prompts: Prompts,
     *,
     replaced: float = 0.3,
-    enough: float = 0.3,
     runs: int = 8,
     steps: int = 30,
     seed: int = 0,
@@ -56,7 +58,6 @@ def reagent(
         model: any that scores the next token at every position.
         prompts: what is asked.
         replaced: the chance of each token to be in `R`, from 0 to 1.
-        enough: the share of the tokens that are to be enough, from 0 to 1.
         runs: how many.
         steps: of a run at most, of two passes each.
         seed: of what is drawn, which is the same for all prompts of a length.
@@ -71,8 +72,8 @@ def reagent(
     """
     if runs < 1:
         raise ValueError(f"runs should be at least 1; got {runs}")
-    if not (0 <= replaced <= 1 and 0 <= enough <= 1):
-        raise ValueError(f"replaced and enough should be from 0 to 1; got {replaced} and {enough}")
+    if not 0 <= replaced <= 1:
+        raise ValueError(f"replaced should be from 0 to 1; got {replaced}")
     n = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
     if n < 2:
         raise ValueError("ReAGent needs at least 2 tokens, one to stand in the other's place. Got one.")
@@ -97,7 +98,7 @@ def reagent(
             fallen = whole[prompt] - _answer(some, logits_at(_exchanged(some.ids, gone, drawn()[run])))[0]
             update = ((1 + fallen) / 2).logit(NEARLY)[:, None]
             s[prompt, run] += torch.where(gone, update, -update)
-            first = s[prompt, run].topk(math.ceil(enough * n)).indices
+            first = s[prompt, run].topk(math.ceil(ENOUGH * n)).indices
             others = torch.ones_like(gone).scatter(1, first, False)
             now = _answer(some, logits_at(_exchanged(some.ids, others, drawn()[run])))[1]
             left = now > rank[prompt]

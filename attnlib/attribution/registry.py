@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution import ablating, attention, decomposition, disturbing, gradients, lrp, replacing
+from attnlib.attribution import attention, decomposition, gradients, lrp, perturbation, reagent, surrogate
 from attnlib.attribution.attention import ask, from_attention
 from attnlib.attribution.prompts import Counterfactual, Mask, Method, Target
 from attnlib.options import plain_options
@@ -32,14 +32,14 @@ METHODS: dict[str, Method] = {
     "integrated gradients": gradients.integrated_gradients,
     "AttnLRP": lrp.attn_lrp,
     "LRP, attention held constant": lrp.attention_constant_lrp,
-    "blank-out": disturbing.blank_out,
-    "AtMan": disturbing.atman,
-    "attention knockout": disturbing.attention_knockout,
-    "attribution patching": disturbing.attribution_patching,
-    "activation patching": disturbing.activation_patching,
-    "ContextCite": ablating.context_cite,
-    "KernelSHAP": ablating.kernel_shap,
-    "ReAGent": replacing.reagent,
+    "blank-out": perturbation.blank_out,
+    "AtMan": perturbation.atman,
+    "attention knockout": perturbation.attention_knockout,
+    "attribution patching": perturbation.attribution_patching,
+    "activation patching": perturbation.activation_patching,
+    "ContextCite": surrogate.context_cite,
+    "KernelSHAP": surrogate.kernel_shap,
+    "ReAGent": reagent.reagent,
 }
 """Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
 

@@ -33,6 +33,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attnlib.attribution.perturbation_engine import scores_under
 from attnlib.attribution.promises import hides_nothing_else
 from attnlib.attribution.prompts import Prompts, measure, refuse_no_numbers
 from attnlib.models.attention import AttentionCall, evaluating
@@ -40,6 +41,9 @@ from attnlib.models.attention.forward import logits_of
 from attnlib.models.attention.inputs import keys_hidden
 from attnlib.models.attention.interface import alone
 from attnlib.models.causal import is_causal
+
+PENALTY = 0.01
+"""ContextCite's `c`, in deviations of the answers."""
 
 Scores = Float[Tensor, "batch key"]
 
@@ -56,7 +60,6 @@ def context_cite(
     prompts: Prompts,
     *,
     ablations: int = 64,
-    penalty: float = 0.01,
     seed: int = 0,
     batch_size: int = 32,
 ) -> Scores:
@@ -66,7 +69,6 @@ def context_cite(
         model: as in `keys_hidden`.
         prompts: what is asked.
         ablations: how many random halves.
-        penalty: `c`, in deviations of the answers.
         seed: of the halves, which are the same for all prompts of a length.
         batch_size: how many at once; memory goes with it.
 
@@ -80,7 +82,7 @@ def context_cite(
     seen = players(model, prompts)
     kept = halves(ablations, len(seen), seed)
     found = answers(model, prompts, seen, kept, logit, batch_size=batch_size)
-    return _fitted(prompts, seen, found, lambda v: sparse(kept, v, penalty))
+    return _fitted(prompts, seen, found, lambda v: sparse(kept, v, PENALTY))
 
 
 @measure
@@ -154,22 +156,23 @@ def answers(
         batch_size: how many variants at once.
     """
     stop = max([*seen, prompts.query]) + 1
-    ids, found = prompts.ids[:, :stop], list[Tensor]()
+    ids = prompts.ids[:, :stop]
     gone = torch.zeros(len(kept), stop, dtype=torch.bool, device=ids.device)
     gone[:, seen] = torch.from_numpy(~kept).to(ids.device)
     texts = torch.stack([ids[0], ids[0].roll(1)])
     with alone(), evaluating(model):  # of this length: some choose where to look in long texts only
         if message := hides_nothing_else(model, texts):
             raise ValueError(message)
+
+    def run(one: int, some: Tensor) -> Tensor:
+        with keys_hidden(model, partial(_from_others, some)):
+            logits = logits_of(model, ids[one].expand(len(some), -1), start=prompts.query)[:, 0]
+        refuse_no_numbers(logits)
+        return logits
+
     with evaluating(model):
         aimed = prompts.aimed(logits_of(model, ids, start=prompts.query)[:, 0])
-        for one in range(len(ids)):
-            for some in gone.split(batch_size):
-                with keys_hidden(model, partial(_from_others, some)):
-                    logits = logits_of(model, ids[one].expand(len(some), -1), start=prompts.query)[:, 0]
-                refuse_no_numbers(logits)
-                found.append(of(aimed.rows([one] * len(some)), logits))
-    return torch.cat(found).view(len(ids), -1)
+        return torch.stack(scores_under(aimed, [gone] * len(ids), run, batch_size, of))
 
 
 def _from_others(gone: Bool[Tensor, "copy key"], call: AttentionCall) -> Bool[Tensor, "copy 1 query key"]:

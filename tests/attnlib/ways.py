@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import attnlib
 from attnlib.attribution import attributions
-from attnlib.attribution.disturbing import activation_patching, attention_knockout, blank_out
+from attnlib.attribution.perturbation import activation_patching, attention_knockout, blank_out
 from attnlib.rollout import generate_with_rollout, rollout_of, stream_with_rollout
 from tests.attnlib.references import (
     LENGTH,

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import heads_ablated
 from attnlib.rollout import generate_with_rollout

@@ -45,8 +45,8 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from attnlib.attribution.attention import ask, flow, from_attention, last_layer, mean_attention, rolled
-from attnlib.attribution.disturbing import blank_out
 from attnlib.attribution.gradients import gradient_x_embedding
+from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Method
 from attnlib.generators.base import IGNORE, Batch, Head
 from attnlib.measures.accuracy import sample_scores

@@ -28,8 +28,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from attnlib.attribution.disturbing import blank_out
 from attnlib.attribution.gradients import gradient_x_embedding
+from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.generators.tokenizer import BOS_ID, UNK_ID
 from attnlib.models.attention import evaluating

@@ -13,7 +13,7 @@ import transformers as hf
 
 from attnlib.attribution import METHODS, attribute, attributions
 from attnlib.attribution.attention import one_pass, shares_a_pass
-from attnlib.attribution.disturbing import activation_patching, attention_knockout, blank_out
+from attnlib.attribution.perturbation import activation_patching, attention_knockout, blank_out
 from attnlib.attribution.prompts import Prompts
 from attnlib.attribution.registry import SIGNED
 from attnlib.models import Transformer, TransformerConfig

@@ -11,15 +11,15 @@ import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.attribution import METHODS, again, attribute, attributions
-from attnlib.attribution.disturbing import (
+from attnlib.attribution import METHODS, attribute, attributions, perturbation_engine
+from attnlib.attribution.gradients import integrated_gradients
+from attnlib.attribution.perturbation import (
     activation_patching,
     atman,
     attention_knockout,
     attribution_patching,
     blank_out,
 )
-from attnlib.attribution.gradients import integrated_gradients
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention.inputs import inputs_changed, keys_hidden
 from attnlib.models.causal import is_causal
@@ -134,10 +134,10 @@ def test_going_on_from_what_is_remembered_is_starting_again(model, name, monkeyp
     found = METHODS[name](model, IDS, **aim)
 
     def nothing(model, ids, query, *_):
-        return None, remembered(model, ids, query)[1]
+        return None, prefilled(model, ids, query)[1]
 
-    remembered = again.remembered
-    monkeypatch.setattr(again, "remembered", nothing)
+    prefilled = perturbation_engine.prefill_cache
+    monkeypatch.setattr(perturbation_engine, "prefill_cache", nothing)
     close(found, METHODS[name](model, IDS, **aim))
     close(found, METHODS[name](model, IDS, batch_size=1, **aim))
 

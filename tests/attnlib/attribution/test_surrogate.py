@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.attribution import Prompts, attribute, learned_heads
-from attnlib.attribution.ablating import answers, coalitions, halves, logit, players, shapley, sparse
-from attnlib.attribution.disturbing import blank_out
 from attnlib.attribution.learned import attention_of_heads
+from attnlib.attribution.perturbation import blank_out
+from attnlib.attribution.surrogate import answers, coalitions, halves, logit, players, shapley, sparse
 from attnlib.models import Transformer, TransformerConfig
 
 IDS = torch.randint(11, (3, 6), generator=torch.Generator().manual_seed(2))

@@ -7,7 +7,7 @@ import torch
 import transformers as hf
 
 from attnlib.attribution import METHODS, attribute, attributions
-from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.perturbation import blank_out
 from book.chapters.flow.text_classifier import TextClassifier
 
 MASK = 1

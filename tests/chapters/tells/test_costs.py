@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.perturbation import blank_out
 from attnlib.models import Transformer, TransformerConfig
 from book.chapters.tells.costs import FORWARD, cost_table, counted
 

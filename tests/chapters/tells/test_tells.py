@@ -9,7 +9,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from attnlib.attribution import METHODS
-from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.rasp.language import language
 from attnlib.models import Transformer, TransformerConfig
 from book.chapters.tells.faithfulness import faithfulness_rows, probabilities

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.prompts import EXAMPLES, encode
 from attnlib.models.pretrained import DEFAULT, load_language_model
 from attnlib.pieces import pieces

@@ -8,7 +8,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 
-from attnlib.attribution.disturbing import blank_out
+from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.prompts import encode
 from attnlib.models.attention.changes import heads_ablated, reinforced
 from attnlib.pieces import pieces

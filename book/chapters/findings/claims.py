@@ -9,6 +9,7 @@ from book.chapters.flow import claims as flow
 from book.chapters.generative import claims as generative
 from book.chapters.judging import claims as judging
 from book.chapters.lens import claims as lens
+from book.chapters.programs import claims as programs
 from book.chapters.rasp import claims as rasp
 from book.chapters.reasoning import claims as reasoning
 from book.chapters.tells import claims as tells
@@ -23,6 +24,7 @@ STUDIES = {
     "snell2021approximating": "Snell et al. 2021, *Approximating How Single Head Attention Learns*",
     "all": "All of them: attribution methods and faithfulness metrics, against ground truth",
     "book": "Predictions of this book about such metrics, committed before the first run",
+    "programs": "Predictions of this book about random programs, committed before they were drawn",
 }
 """What is called a study here, in the order of the chapters."""
 
@@ -38,6 +40,7 @@ CLAIMS = (
     *judging.CLAIMS,
     *tells.CLAIMS,
     *judging.PREDICTED,
+    *programs.CLAIMS,
 )
 """What is judged, in the same order."""
 

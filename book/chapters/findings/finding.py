@@ -105,6 +105,7 @@ class Claim:
         answer: the same in code.
         of: the notebook whose records decide, where it is another.
         before: whether sentence and rule were committed before the first run.
+        rows: what reads the rows that decide, where they are not in `results/`.
     """
 
     study: str
@@ -116,6 +117,7 @@ class Claim:
     answer: Answer
     of: str = ""
     before: bool = False
+    rows: Callable[[], pd.DataFrame] | None = None
 
     @property
     def anchor(self) -> str:
@@ -143,7 +145,7 @@ def find(claim: Claim) -> Finding:
 
     What is to be said against a record counts if the claim would be judged otherwise without that record.
     """
-    rows = came_with_the_book(claim.of or claim.chapter)
+    rows = claim.rows() if claim.rows else came_with_the_book(claim.of or claim.chapter)
     outcome = judged(claim, rows)
     if outcome.verdict == NOT_RUN:
         return Finding(claim, outcome)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from attnlib.benchmarking.scoring import features
 from book.chapters.copying.claims import LONGER, STUDY_SIZE, TELLS
 from book.chapters.copying.head_results import SECOND
 from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
@@ -16,7 +17,9 @@ from book.chapters.flow.tables import ADVANTAGE, AGREEMENT
 from book.chapters.generative.claims import MODEL, NEEDLE
 from book.chapters.generative.needle import MEAN_ROLLOUT
 from book.chapters.judging.predictions import PREDICTIONS, TODAY
+from book.chapters.judging.protocols import called
 from book.chapters.lens.tables import SIZE
+from book.chapters.programs.predictions import SUPPORTED, USUAL
 from book.chapters.reasoning import few_columns
 from book.chapters.reasoning.claims import LONGER as LONGER_STRINGS
 from book.chapters.reasoning.claims import ROTARY
@@ -568,4 +571,102 @@ JUDGING = {
     },
 }  # fmt: skip
 
-CASES: Mapping[str, Cases] = RASP | GENERATIVE | FLOWS | REASONING | LENS | SNELL | COPYING | JUDGING
+# ---- random programs -------------------------------------------------------------------------------------
+
+READ_LOG_P = called("comprehensiveness", "mask", "log p")
+ASKED = tuple(range(1000, 1040))
+NAMES = [f"method {k}" for k in range(10)]
+
+
+def programs(
+    values: Mapping[tuple[str, str], Callable[[int, int], float]], truth: str, of: str = "compiled"
+) -> Rows:
+    """Rows of programs: by metric and sign, the value of the program of a seed, which stands at a place."""
+    return [
+        {
+            "of": of,
+            "seed": seed,
+            "metric": metric,
+            "truth": truth,
+            "sign": sign,
+            "value": value(place, seed),
+            "record": "a",
+        }
+        for (metric, sign), value in values.items()
+        for place, seed in enumerate(ASKED)
+    ]
+
+
+def spread(mean: float, reach: float = 0.01) -> Value:
+    """Values around a mean, by turns above and below."""
+    return lambda place, seed: mean + reach * (-1) ** (place // 2)
+
+
+def leading(
+    first: str,
+    second: str,
+    lead: tuple[float, float],
+    truth: str = "reads",
+    of: str = "compiled",
+    signs: tuple[str, str] = ("as given", "as given"),
+) -> Rows:
+    """One ahead of another by so much, give or take so much."""
+    values = {(first, signs[0]): spread(0.5 + lead[0], lead[1]), (second, signs[1]): spread(0.5, 0.0)}
+    rows = programs(values, truth, of)
+    return rows if of != "trained" else [*rows, *programs(values, truth)]
+
+
+def by_feature(method: str, sign: str, feature: str, drop: tuple[float, float]) -> Rows:
+    """A method that has so much less where programs have a feature."""
+    has = features(ASKED).set_index("seed")[feature].astype(bool)
+    value = spread(0.5, drop[1])
+    return programs({(method, sign): lambda place, seed: value(place, seed) - drop[0] * has[seed]}, "reads")
+
+
+def ordered(order: tuple[Sequence[int], float]) -> Rows:
+    """Methods of compiled programs in their order, and of trained ones in another, more or less clearly."""
+    places, noise = order
+    names = [ROLLOUT, "raw attention, last layer", *NAMES[2:]]
+
+    def value(rank: int, method: int) -> Value:
+        return lambda place, seed: rank / 10 + noise * ((place * (method + 3)) % 7 - 3)
+
+    compiled = {(name, "as given"): value(k, 0) for k, name in enumerate(names)}
+    learned = {(name, "as given"): value(places[k], k) for k, name in enumerate(names)}
+    return [*programs(compiled, "causes"), *programs(learned, "causes", "trained")]
+
+
+AHEAD_BY, LEVEL_BY, BEHIND_BY, UNSURE_BY = (0.3, 0.01), (0.0, 0.01), (-0.3, 0.01), (0.0, 1.0)
+AT_MARGIN = (0.1, 1.0)
+LAST_LAYER, PATCHING = "raw attention, last layer", "activation patching"
+FORWARD = (AHEAD_BY, LEVEL_BY, UNSURE_BY)
+EITHER = (AHEAD_BY, BEHIND_BY, UNSURE_BY)
+BY_CAUSES: Mapping[str, Any] = {"truth": "causes"}
+METRICS: Mapping[str, Any] = {"of": "metrics"}
+LEARNED: Mapping[str, Any] = {"truth": "causes", "of": "trained"}
+PROGRAMS = {
+    "programs: rollout, raw attention": made(partial(leading, ROLLOUT, LAST_LAYER), *FORWARD),
+    "programs: rollout, mean attention": made(
+        partial(leading, ROLLOUT, "mean attention"), LEVEL_BY, AHEAD_BY, AT_MARGIN
+    ),
+    "programs: gradient norm, rollout": made(partial(leading, "gradient norm", ROLLOUT), *FORWARD),
+    "programs: the best by causes": made(partial(leading, PATCHING, "AttnLRP", **BY_CAUSES), *EITHER),
+    "programs: sign": made(
+        partial(leading, "gradient x embedding", "gradient x embedding", signs=("absolute", "as given")),
+        *(AHEAD_BY, LEVEL_BY, AT_MARGIN),
+    ),
+    "programs: counting": made(partial(by_feature, "AttnLRP", "absolute", "counts"), *EITHER),
+    "programs: rotation": made(partial(by_feature, "ALTI", "as given", "rotated"), *EITHER),
+    "programs: metric, by causes": made(partial(leading, SUPPORTED, USUAL, **BY_CAUSES, **METRICS), *EITHER),
+    "programs: metric, by reads": made(partial(leading, SUPPORTED, USUAL, **METRICS), *EITHER),
+    "programs: log p": made(partial(leading, READ_LOG_P, USUAL, **BY_CAUSES, **METRICS), *EITHER),
+    "trained: the same order": made(
+        ordered, (range(10), 0.01), (range(9, -1, -1), 0.01), ([3, 0, 6, 1, 2, 9, 4, 5, 8, 7], 1.0)
+    ),
+    "trained: rollout, raw attention": made(partial(leading, ROLLOUT, LAST_LAYER, **LEARNED), *FORWARD),
+    "trained: the best by causes": made(partial(leading, PATCHING, "AttnLRP", **LEARNED), *EITHER),
+}
+
+CASES: Mapping[str, Cases] = (
+    RASP | GENERATIVE | FLOWS | REASONING | LENS | SNELL | COPYING | JUDGING | PROGRAMS
+)

@@ -1,0 +1,129 @@
+"""Claims on random programs, compiled and trained: what was predicted of them before they were drawn."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import NamedTuple
+
+import pandas as pd
+
+from attnlib.benchmarking.metrics import published_metrics
+from book.chapters.display import display_name
+from book.chapters.findings.finding import Claim, NotRunError, Outcome, number, there
+from book.chapters.programs.predictions import (
+    LAST,
+    MARGIN,
+    MEAN,
+    PREDICTIONS,
+    ROLLOUT,
+    SUPPORTED,
+    USUAL,
+    Prediction,
+)
+from book.chapters.programs.tables import confirming, trained
+
+LEAD = "on a scale from chance (0) to perfect (1)"
+
+SAME_ORDER = 0.5
+"""Kendall's tau above which two orders of methods are called the same."""
+
+
+class Told(NamedTuple):
+    """How a prediction is told as a claim.
+
+    Attributes:
+        name: of the claim.
+        result: what its number is.
+        needs: the methods, or metrics, without which it is not run.
+        bound: where the verdict turns.
+    """
+
+    name: str
+    result: str
+    needs: tuple[str, ...]
+    bound: float = 0.0
+
+
+PATCHING = "activation patching"
+
+TOLD = (
+    Told("programs: rollout, raw attention", f"Lead of rollout by reads, {LEAD}", (ROLLOUT, LAST)),
+    Told("programs: rollout, mean attention", f"Lead of rollout by reads, {LEAD}", (ROLLOUT, MEAN), MARGIN),
+    Told(
+        "programs: gradient norm, rollout",
+        f"Lead of gradient norm by reads, {LEAD}",
+        ("gradient norm", ROLLOUT),
+    ),
+    Told(
+        "programs: the best by causes", "Lead of activation patching over the best other method", (PATCHING,)
+    ),
+    Told("programs: sign", "What absolute values add, by reads", ("gradient x embedding",), MARGIN),
+    Told("programs: counting", "AttnLRP where programs count, minus where they do not", ("AttnLRP",)),
+    Told("programs: rotation", "ALTI where the stream is rotated, minus where it is not", ("ALTI",)),
+    Told("programs: pairs of methods", "", ()),
+    Told("programs: metric, by causes", "Gain in Kendall's tau over the standard metric", (SUPPORTED, USUAL)),
+    Told("programs: metric, by reads", "Gain in Kendall's tau over the standard metric", (SUPPORTED, USUAL)),
+    Told("programs: log p", "Gain in Kendall's tau over the standard metric", (USUAL,)),
+    Told("trained: the same order", "Kendall's tau of both orders of methods", (ROLLOUT, LAST), SAME_ORDER),
+    Told("trained: rollout, raw attention", f"Lead of rollout by causes, {LEAD}", (ROLLOUT, LAST)),
+    Told(
+        "trained: the best by causes", "Lead of activation patching over the best other method", (PATCHING,)
+    ),
+)
+"""In the order of `PREDICTIONS`. How many pairs differ has no interval, and is no claim."""
+
+
+@cache
+def recorded() -> pd.DataFrame:
+    """All recorded rows; `of` says of what: compiled programs, metrics on them, or trained transformers.
+
+    Returns:
+        Columns `of`, `seed`, `metric` (the method, where it is one), `truth`, `sign` and `value`.
+    """
+    parts = {"compiled": confirming(), "metrics": published_metrics(), "trained": trained()}
+    named = {name: rows.rename(columns={"method": "metric"}) for name, rows in parts.items()}
+    rows = pd.concat(named, names=["of"]).reset_index("of").reset_index(drop=True)
+    return rows.assign(record="random programs")
+
+
+def came_out(each: Prediction, told: Told, rows: pd.DataFrame) -> Outcome:
+    """The result of a prediction as the outcome of a claim."""
+    parts = {
+        name: there(rows[rows["of"] == name])
+        for name in ("compiled", each.of)
+        if name == each.of or each.of == "trained"
+    }
+    if not set(told.needs) <= set(parts[each.of]["metric"]):
+        raise NotRunError
+    given = [
+        part if each.of == "metrics" else part.rename(columns={"metric": "method"}) for part in parts.values()
+    ]
+    answer = each.answer(*reversed(given))  # what it is about comes first
+    bound = told.bound
+    return Outcome(
+        answer.verdict, told.result, number(answer, answer.units, bound, signed=bound != SAME_ORDER)
+    )
+
+
+RULES = {
+    "compiled": "Over programs, the 95 % confidence interval is on the side that the sentence says",
+    "metrics": "Over programs, the 95 % confidence interval of the difference of Kendall's tau is above 0",
+    "trained": "Over the programs that were learned, the 95 % confidence interval is on the side that the "
+    "sentence says",
+}
+
+CLAIMS = tuple(
+    Claim(
+        "programs",
+        told.name,
+        display_name(each.words),
+        "random_programs",
+        "Predictions vs results",
+        f"{RULES[each.of]}, by the rule that was committed with it.",
+        partial(came_out, each, told),
+        before=True,
+        rows=recorded,
+    )
+    for each, told in zip(PREDICTIONS, TOLD, strict=True)
+    if told.result
+)

@@ -36,6 +36,10 @@ $(STAMP): pyproject.toml constraints.txt
 book: $(STAMP) ## execute the notebooks and render the book [PROFILE=smoke|quick|paper]
 	@$(BIN)/python -m book.pipeline $(PROFILE) --cores $(CORES) $(FLAGS)
 
+.PHONY: page
+page: $(STAMP) ## a chapter that papermill has run, as a page like the book's [FILE=out.ipynb]
+	@$(BIN)/python -m book.pipeline.page $(or $(FILE),$(error FILE should name one: make page FILE=out.ipynb))
+
 sweep: $(STAMP) ## a chapter with every combination of some parameters, and one table [FILE=sweep.yaml, FLAGS=...]
 	@$(BIN)/python -m book.pipeline.sweep $(or $(FILE),$(error FILE should name one: make sweep FILE=sweeps/weiss-languages.yaml)) \
 	  --cores $(CORES) $(FLAGS)

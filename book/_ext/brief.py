@@ -83,7 +83,7 @@ def is_recorded(record: str) -> bool:
 
 def this_build(config: Config) -> str:
     """The build in words."""
-    return f"this build (profile {config.profile})" if config.profile else "this build"
+    return str(config.computed_by)
 
 
 class Legend(SphinxTransform):
@@ -114,7 +114,7 @@ def depart(self: HTML5Translator, node: Brief) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Sphinx calls this."""
     app.setup_extension("myst_nb")
-    app.add_config_value("profile", "", "env", [str])
+    app.add_config_value("computed_by", "this build", "env", [str])
     app.add_node(Brief, override=True, html=(visit, depart))
     app.add_role_to_domain("glue", "text", BriefRole(), override=True)
     app.add_transform(Legend)

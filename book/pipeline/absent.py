@@ -11,6 +11,8 @@ import nbformat
 from .roles import NUMBER, glued, is_word, name_and_format, written
 
 ABSENT = "(not in this run)"
+NOT_YET = "\N{EN DASH}"
+"""The same where a run has not come to the cell."""
 
 NAN = "nan"
 """What Python writes of a number that there is none of."""
@@ -18,8 +20,8 @@ NAN = "nan"
 _FIGURE = re.compile(r"\{(?:numref|ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
 
 
-def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
-    """Put `ABSENT` in place of numbers that are not there, or NaN, and of links to figures that are not.
+def fill_absent(notebook: nbformat.NotebookNode, words: str = ABSENT) -> list[str]:
+    """Put words in place of numbers that are not there, or NaN, and of links to figures that are not.
 
     A number that came out as a word ("never") is shown as that word, whatever its format. So is a word whose
     name has a colon, behind which MyST-NB would look for a format.
@@ -34,7 +36,7 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
         name, form = name_and_format(role[1], numbers)
         if numbers.get(name, NAN) == NAN:
             absent[name] = None
-            return ABSENT
+            return words
         unread = not form and ":" in name
         return written(numbers[name], form) if unread or is_word(numbers[name], form) else role[0]
 
@@ -42,7 +44,7 @@ def fill_absent(notebook: nbformat.NotebookNode) -> list[str]:
         if drawn.get(role[1], True):
             return role[0]
         absent[role[1]] = None
-        return ABSENT
+        return words
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

@@ -234,13 +234,25 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def other_than_written(notebook: nbformat.NotebookNode) -> list[str]:
     """The injected parameters whose values are not those of the notebook's own cell."""
+    own, given = own_and_given(notebook)
+    return [name for name, value in given.items() if own.get(name) != value]
+
+
+def parameters_of(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """The parameters that a notebook was run with, as syntax."""
+    own, given = own_and_given(notebook)
+    return own | given
+
+
+def own_and_given(notebook: nbformat.NotebookNode) -> tuple[dict[str, str], dict[str, str]]:
+    """The parameters of the notebook's own cell, and the injected ones, as syntax."""
     own, given = dict[str, str](), dict[str, str]()
     for cell in notebook.cells:
         if is_injected(cell):
             given |= assigned(cell.source)
         elif "parameters" in cell.metadata.get("tags", []):
             own |= assigned(cell.source)
-    return [name for name, value in given.items() if own.get(name) != value]
+    return own, given
 
 
 def assigned(source: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 import myst_nb
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
+from book.pipeline.absent import NOT_YET
 from book.pipeline.citations import cited, linked
 from book.pipeline.roles import NUMBER, name_and_format, written
 
@@ -26,7 +27,7 @@ _original = myst_nb.glue
 
 
 class Number:
-    """What a role shows: the number as the book writes it, or its name while the run has not come to it."""
+    """What a role shows: the number as the book writes it, or a dash while the run has not come to it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -39,7 +40,7 @@ def glued(role: str) -> Number:
     """The number that a role names, `name` or `name:format`."""
     name, form = name_and_format(role, _given)
     if name not in _given:
-        return Number(f"[{role}: run the cells above]")
+        return Number(NOT_YET)
     return Number(written(str(_given[name]), form))
 
 

@@ -103,7 +103,7 @@ def assemble(build: Path, stage: Path) -> str:
     config["execute"] = {"execute_notebooks": "off"}
     sphinx = config.get("sphinx", {}).get("config", {})
     if "brief" in sphinx.get("extensions", []):
-        sphinx["profile"] = build.name  # which computed the numbers that pages mark
+        sphinx["computed_by"] = f"this build (profile {build.name})"  # numbers that pages mark
 
     shutil.rmtree(stage, ignore_errors=True)
     shutil.copytree(
@@ -163,21 +163,23 @@ def made(page: Path, of_the_build: Mapping[str, Callable[[], str]], stage: Path,
         ) from error
 
 
-def render(stage: Path, output: Path, builder: str = "html") -> Path:
+def render(stage: Path, output: Path, builder: str = "html", strict: bool = True) -> Path:
     """Run Jupyter Book over `stage`; returns the folder of pages.
 
     Args:
         stage: see `assemble`.
         output: the folder it works in; what was there goes.
         builder: "html", or "singlehtml" for one long page.
+        strict: whether a warning (`-W`), or a reference that leads nowhere (`-n`), is an error.
 
     Raises:
-        BookError: Jupyter Book warned about anything (`-W`), a reference leads nowhere (`-n`), or it failed.
+        BookError: Jupyter Book failed, or warned about anything where it must not.
     """
     # There is no `python -m jupyter_book`: take the script of this very interpreter, whatever PATH says.
     script = Path(sys.executable).with_name("jupyter-book")
     # --all: without it a changed table of contents leaves stale sidebars.
-    options = ["--builder", builder, "--path-output", str(output), "--all", "-W", "-n", "--keep-going"]
+    options = ["--builder", builder, "--path-output", str(output), "--all"]
+    options += ["-W", "-n", "--keep-going"] if strict else []
     shutil.rmtree(output, ignore_errors=True)  # Jupyter Book never removes a page that is gone
     done = subprocess.run([script, "build", str(stage), *options], capture_output=True, text=True)
     if done.returncode != 0:

@@ -98,5 +98,5 @@ def test_a_kernel_knows_what_the_run_has_glued() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, *_, last = done.stdout.splitlines()
-    assert first == "[a: b:.2f: run the cells above]"
+    assert first == "\N{EN DASH}"
     assert last == "1.23 1.234567 yes [yes] 7"

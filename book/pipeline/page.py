@@ -1,0 +1,253 @@
+"""A chapter that papermill has run, as a page like the book's: `make page FILE=out.ipynb`.
+
+`python -m book.pipeline.page OUT.ipynb [-o FOLDER]`
+
+Numbers stand in the sentences. Where a built book has the same chapter, numbers that differ from it are
+marked, with the book's own struck out beside them. The page opens from disk, with no network.
+"""
+
+import argparse
+import html
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import nbformat
+import yaml
+
+from book.pipeline.absent import ABSENT, NAN, NOT_YET, fill_absent
+from book.pipeline.contents import documents
+from book.pipeline.execute import clean, parameters_of
+from book.pipeline.roles import NUMBER, glued, name_and_format, written
+
+TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
+LINK = re.compile(r"\[([^\]]+)\]\((/[^)\s]+)\)|\{doc\}`([^`<]*?)\s*(?:<)?(/[\w/]+)>?`")
+"""To another page: words and address, as MyST and as Sphinx write it."""
+
+WITH = ("book/glossary", "book/references")
+"""The pages that a chapter's words and citations lead to."""
+
+NOT_PROSE = shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
+CHANGED = '<mark class="changed">{role}<span class="sr-only"> in place of </span> <del>{old}</del></mark>'
+COMPARED = """```{{div}} origins
+<mark class="changed">Marked</mark> numbers ({changed} of the {both} in the text) differ from those of the
+book's own run, `{beside}`, which stand <del>struck out</del> beside them.
+```"""
+ALONE = """```{{div}} origins
+No number is marked: there is no built book to compare this run with. `make book` makes one.
+```"""
+
+
+class NoChapterError(Exception):
+    """A notebook of which no page can be made; the message says why."""
+
+
+class Beside(NamedTuple):
+    """A run of the same chapter that came with a built book.
+
+    Attributes:
+        path: of the executed notebook.
+        numbers: what its cells glued, by name.
+    """
+
+    path: Path
+    numbers: Mapping[str, str]
+
+
+def make_page(executed: Path, folder: Path) -> Path:
+    """Renders a chapter that was run, in a folder that is replaced by the finished pages.
+
+    Args:
+        executed: what papermill has written.
+        folder: where the pages are to be.
+
+    Returns:
+        The page.
+
+    Raises:
+        NoChapterError: it is no chapter of this book, or was never run; or the folder holds other things.
+        BookError: it could not be rendered.
+    """
+    from book.pipeline.stage import render, write_out  # seconds
+
+    notebook = read(executed)
+    chapter = chapter_of(notebook)
+    if folder.exists() and not (folder.is_dir() and (folder / f"notebooks/{chapter}.html").exists()):
+        raise NoChapterError(f"{folder} is there, and holds no such page: name another folder with -o")
+    with tempfile.TemporaryDirectory() as scratch:
+        stage = Path(scratch, "stage")
+        lay_out(notebook, chapter, stage)
+        pages = render(stage, Path(scratch, "pages"), strict=False)
+        write_out(pages)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(pages, folder, ignore=shutil.ignore_patterns("*.map", "*macros.html", ".buildinfo"))
+    return folder / f"notebooks/{chapter}.html"
+
+
+def read(executed: Path) -> nbformat.NotebookNode:
+    """A notebook with outputs.
+
+    Raises:
+        NoChapterError: it is none, or holds none.
+    """
+    try:
+        notebook = nbformat.read(executed, as_version=4)
+    except (OSError, ValueError, AttributeError) as error:
+        raise NoChapterError(f"{executed} cannot be read as a notebook: {error}") from error
+    if not any(cell.get("outputs") for cell in notebook.cells):
+        raise NoChapterError(f"{executed} holds no outputs: run it first, by papermill")
+    return notebook
+
+
+def chapter_of(notebook: nbformat.NotebookNode) -> str:
+    """The chapter that a notebook is a run of, by its title."""
+    of_chapters = {
+        title(nbformat.read(path, as_version=4)): path.stem for path in Path("notebooks").glob("*.ipynb")
+    }
+    try:
+        return of_chapters[title(notebook)]
+    except KeyError:
+        raise NoChapterError("it is no chapter of this book: none has its title") from None
+
+
+def title(notebook: nbformat.NotebookNode) -> str:
+    """The first heading of the first level."""
+    texts = (cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    return next((found[1] for text in texts if (found := TITLE.search(text))), "")
+
+
+def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path) -> None:
+    """A source tree of one chapter, and of the pages that its words lead to.
+
+    Args:
+        notebook: the run; is changed.
+        chapter: its name.
+        stage: the folder, which is made.
+    """
+    shutil.copytree("book", stage / "book", ignore=NOT_PROSE)
+    toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
+    document = f"notebooks/{chapter}"
+    own = {"format": "jb-book", "root": document, "chapters": [{"file": name} for name in WITH]}
+    (stage / "_toc.yml").write_text(yaml.safe_dump(own), encoding="utf-8")
+    (stage / "_config.yml").write_text(yaml.safe_dump(config(number_of(chapter, toc))), encoding="utf-8")
+    beside = nearest(notebook, chapter)
+    said = mark_changed(notebook, beside)
+    fill_absent(notebook, ABSENT if is_finished(notebook) else NOT_YET)
+    notebook = clean(notebook)
+    there = {document, *WITH}
+    texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    for cell in texts:
+        cell.source = LINK.sub(lambda link: without_target(link, there), cell.source)
+        if cell.get("id") == "other-parameters":  # stands behind the chapter's first cell
+            said = f"{cell.source}\n\n{said}"
+            cell.source = ""
+    headed = next(cell for cell in texts if TITLE.search(cell.source))
+    headed.source = TITLE.sub(lambda heading: f"{heading[0]}\n\n{said}", headed.source, count=1)
+    (stage / "notebooks").mkdir()
+    nbformat.write(notebook, stage / f"{document}.ipynb")
+
+
+def config(number: int | None) -> dict[str, Any]:
+    """The book's configuration, with figures counted as on the chapter's page in the book."""
+    own: dict[str, Any] = yaml.safe_load(Path("_config.yml").read_text(encoding="utf-8"))
+    own["execute"] = {"execute_notebooks": "off"}
+    sphinx = own["sphinx"]["config"]
+    sphinx["computed_by"] = "your run"
+    if number:
+        sphinx["numfig_secnum_depth"] = 0
+        sphinx["numfig_format"] = {kind.lower(): f"{kind} {number}.%s" for kind in ("Figure", "Table")}
+    return own
+
+
+def number_of(chapter: str, toc: Mapping[str, Any]) -> int | None:
+    """Which chapter of the book it is, counted over all parts whose chapters are."""
+    counted = [name for part in toc["parts"] if "numbered" in part for name in documents(part)]
+    document = f"notebooks/{chapter}"
+    return counted.index(document) + 1 if document in counted else None
+
+
+def without_target(link: re.Match[str], there: set[str]) -> str:
+    """The words of a link to a page of the book that is not beside this one."""
+    text, address, words, document = link.groups()
+    named = re.sub(r"\.(ipynb|md)(#.*)?$", "", (address or document).lstrip("/"))
+    return link[0] if named in there else text or words or f"*{named.rpartition('/')[2]}*"
+
+
+def nearest(notebook: nbformat.NotebookNode, chapter: str, builds: Path = Path("build")) -> Beside | None:
+    """The run of a built book whose parameters are most like those of a notebook; None: no book is built."""
+    own = parameters_of(notebook)
+
+    def unlike(path: Path) -> int:
+        theirs = parameters_of(nbformat.read(path, as_version=4))
+        return sum(own.get(name) != theirs.get(name) for name in own | theirs)
+
+    built = sorted(builds.glob(f"*/notebooks/{chapter}.ipynb"))
+    if not built:
+        return None
+    path = min(built, key=unlike)
+    return Beside(path, glued(nbformat.read(path, as_version=4)))
+
+
+def mark_changed(notebook: nbformat.NotebookNode, beside: Beside | None) -> str:
+    """Marks numbers in the text that are not those of another run, which they then have beside them.
+
+    Returns:
+        What the marks mean, as a cell of the page.
+    """
+    if beside is None:
+        return ALONE.format()
+    own, old, both, changed = glued(notebook), beside.numbers, 0, 0
+
+    def number(role: re.Match[str]) -> str:
+        nonlocal both, changed
+        name, form = name_and_format(role[1], own)
+        if NAN in (old.get(name, NAN), own.get(name, NAN)):
+            return role[0]
+        both += 1
+        now, before = (written(each[name], form) for each in (own, old))
+        if now == before:
+            return role[0]
+        changed += 1
+        return CHANGED.format(role=role[0], old=html.escape(before))
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = NUMBER.sub(number, cell.source)
+    return COMPARED.format(changed=changed, both=both, beside=beside.path)
+
+
+def is_finished(notebook: nbformat.NotebookNode) -> bool:
+    """Whether every cell of code was run."""
+    return all(
+        cell.execution_count is not None
+        for cell in notebook.cells
+        if cell.cell_type == "code" and cell.source.strip()
+    )
+
+
+def main() -> None:
+    """Make the page, and say where it is."""
+    from book.pipeline.stage import BookError
+
+    parser = argparse.ArgumentParser(prog="python -m book.pipeline.page", description=__doc__)
+    parser.add_argument("notebook", type=Path, help="a chapter that papermill has run")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="of the page; unless named, out_page of out.ipynb"
+    )
+    chosen = parser.parse_args()
+    folder = chosen.output or chosen.notebook.with_name(f"{chosen.notebook.stem}_page")
+    if not Path("_config.yml").exists():
+        sys.exit("A page is made in the book's own folder: there is no _config.yml here.")
+    try:
+        page = make_page(chosen.notebook, folder)
+    except (NoChapterError, BookError, OSError) as error:
+        sys.exit(f"No page was made of {chosen.notebook}: {error}")
+    print(f"The page: {page.resolve().as_uri()}")
+
+
+if __name__ == "__main__":
+    main()

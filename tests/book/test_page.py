@@ -1,0 +1,90 @@
+"""A chapter that a reader has run by papermill, as a page like the book's."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+
+from book.pipeline import page as pages
+from tests.book.built import ROOT
+from tests.browser import watched_page
+
+pytestmark = pytest.mark.book
+
+MARKED = "all => all.map(each => ['.pasted-text', 'del'].map(part => each.querySelector(part).innerText))"
+DRAWN = "all => Promise.all(all.map(img => { img.loading = 'eager'; return img.decode(); }))"
+
+
+@pytest.fixture(scope="module")
+def rerun(html: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cheapest chapter with one parameter that is another one than in the built book."""
+    out = tmp_path_factory.mktemp("rerun") / "out.ipynb"
+    papermill.execute_notebook(
+        ROOT / "notebooks/methods.ipynb",
+        out,
+        {"right": 8},
+        cwd=ROOT,
+        progress_bar=False,
+        kernel_name="python3",
+    )
+    return out
+
+
+def test_a_page_of_a_rerun_marks_the_numbers_that_are_others(rerun: Path, browser) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "book.pipeline.page", str(rerun)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    address = done.stdout.removeprefix("The page: ").strip()
+    assert address == rerun.with_name("out_page").joinpath("notebooks/methods.html").as_uri()
+    with watched_page(browser) as (page, problems):
+        page.goto(address)
+        minute = page.locator(".one-minute")
+        marked = minute.locator("mark.changed").evaluate_all(MARKED)
+        assert marked == [["8 of 21", "20 of 21"], ["38 %", "95 %"]]
+        same = minute.locator(".pasted-text", has_text="0.31 (a)")
+        assert same.count() == 1 and same.locator("xpath=ancestor::mark").count() == 0
+        assert "glue" not in page.locator("article").first.inner_text()
+        assert "right" in page.locator(".admonition.warning").inner_text()
+        assert page.locator(".caption-number").first.inner_text().strip().startswith("Figure 1.1")
+        page.locator("section.attnx").first.get_by_label("Layer", exact=True).select_option("1")
+        page.locator("figure img").evaluate_all(DRAWN)
+        assert problems == []
+
+
+def test_numbers_that_a_run_did_not_reach_are_dashes(rerun: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(ROOT)
+    notebook = nbformat.read(rerun, as_version=4)
+    for cell in notebook.cells[5:]:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    pages.lay_out(notebook, "methods", tmp_path)
+    text = nbformat.read(tmp_path / "notebooks/methods.ipynb", as_version=4).cells[0].source
+    assert "has an accuracy of \N{EN DASH}." in text and "{glue:text}" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{}", "cannot be read as a notebook"),
+        (None, "none has its title"),
+        ("", "cannot be read as a notebook"),
+    ],
+)
+def test_what_is_no_run_of_a_chapter_is_refused(
+    text: str | None, why: str, rerun: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.ipynb"
+    if text is None:
+        other = nbformat.read(rerun, as_version=4)
+        other.cells[0].source = "# A notebook of my own"
+        text = nbformat.writes(other)
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "book.pipeline.page", str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and why in done.stderr and "Traceback" not in done.stderr
+    assert not path.with_name("out_page").exists()

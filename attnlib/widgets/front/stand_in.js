@@ -69,10 +69,19 @@
     }
     return true;
   };
+  const reveal = () => { // what is taller than the window is seen from its upper edge
+    for (let fold = el.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    el.style.scrollMarginTop = "5rem"; // of a page's own bar
+    el.scrollIntoView({ block: el.offsetHeight < innerHeight - 100 ? "center" : "start" });
+  };
   const sent = read(location.hash);
   render({ model, el });
   el.nextElementSibling.remove(); // the line for pages whose scripts do not run
-  if (sent) addEventListener("load", () => el.scrollIntoView({ block: "center" }));
+  if (sent) addEventListener("load", reveal);
   // By now `tell` may have written an older choice over the address that was typed: the event has what was typed.
-  addEventListener("hashchange", (event) => read(new URL(event.newURL).hash));
+  addEventListener("hashchange", (event) => { if (read(new URL(event.newURL).hash)) reveal(); });
+  addEventListener("click", (event) => { // a link of the text to what the address has already
+    const link = event.target.closest?.('a[href^="#explorer="]');
+    if (link?.hash === location.hash && read(link.hash)) reveal();
+  });
 })();

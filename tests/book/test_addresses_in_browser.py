@@ -166,3 +166,32 @@ def test_all_that_can_be_chosen_can_be_sent(opened, browser, made):
         there = other.locator("section.attnx")
         assert becomes(other, lambda: there.evaluate(LOOKS), lambda looks: looks == after) == after
         assert problems == []
+
+
+def test_a_link_in_the_text_sets_the_explorer_of_its_page_and_shows_it(html, browser):
+    pages = [path for path in sorted(html.glob("notebooks/*.html")) if 'href="#explorer=' in path.read_text()]
+    assert len(pages) >= 6
+    for path in pages:
+        with watched_page(browser) as (page, problems), watched_page(browser) as (other, _):
+            page.goto(path.as_uri())
+            links = page.locator("article a[href^='#explorer=']").all()
+            changed = [follows(page, other, link) for link in links]
+            assert any(changed) and problems == [], path.name
+
+
+def follows(page, other, link):
+    """Whether a link changes its explorer, which then is as whoever opens the page at its address sees it."""
+    chosen = link.get_attribute("href")
+    place = int(re.search(r"explorer=(\d+)", chosen)[1])
+    card, there = (each.locator("[data-attnlib]").nth(place) for each in (page, other))
+    before = card.evaluate(LOOKS)
+    other.goto("about:blank")
+    other.goto(page.url.partition("#")[0] + chosen)
+    link.click()
+    page.mouse.move(0, 0)
+    drawn(page)
+    after = card.evaluate(LOOKS)
+    assert becomes(other, lambda: there.evaluate(LOOKS), lambda looks: looks == after) == after, chosen
+    for each in (card, there):
+        assert 0 <= each.bounding_box()["y"] < 600, chosen
+    return after != before

@@ -1,3 +1,10 @@
+/* The theme follows the reader's place in the list of a page's sections, but looks for that list by a name that it does
+   not have, and takes every link of the page for one to a section: addresses of explorers are none. */
+addEventListener("DOMContentLoaded", () => {
+  if (document.getElementById("pst-page-toc-nav")) document.body.dataset.bsTarget = "#pst-page-toc-nav";
+  else delete document.body.dataset.bsSpy;
+});
+
 /* What is wider than its column says so: its cut edge fades, and keys can move it. What fits is no stop for the tab key. */
 {
   const wide = ".bd-article :is(.pst-scrollable-table-container, .cell_output, .output, div.math > span, pre)";

@@ -20,48 +20,50 @@ OPENING = "This book repeats six studies of attention, adding models with ground
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "Rollout shows what a model uses better than raw attention: its lead is {} of the "
-        "way from noise to ground truth.",
-        NOT_REPRODUCED: "Rollout shows what a model uses no better than raw attention: its lead is {} "
-        "of the way from noise to ground truth.",
-        INCONCLUSIVE: "Whether rollout shows what a model uses better than raw attention stays open: "
-        "its lead is {} of the way from noise to ground truth.",
-        NOT_RUN: "Rollout was not compared with raw attention.",
+        REPRODUCED: "Attention rollout identifies the tokens that a model uses better than raw attention: "
+        "from noise (0) to ground truth (1), it leads by {}.",
+        NOT_REPRODUCED: "Attention rollout identifies the tokens that a model uses no better than raw "
+        "attention: from noise (0) to ground truth (1), it leads by {}.",
+        INCONCLUSIVE: "Whether attention rollout identifies the tokens that a model uses better than raw "
+        "attention is open: from noise (0) to ground truth (1), it leads by {}.",
+        NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "cause, reversal, language model": {
-        REPRODUCED: "Misplaced attention keeps a language model from reversing longer strings: moved to the "
-        "right symbol, it raises accuracy by {}.",
-        NOT_REPRODUCED: "Misplaced attention does not keep a language model from reversing longer strings: "
-        "moved to the right symbol, it changes accuracy by {}.",
-        INCONCLUSIVE: "Whether misplaced attention keeps a language model from reversing longer strings "
-        "stays open: moved to the right symbol, it changes accuracy by {}.",
+        REPRODUCED: "A language model fails to reverse longer strings because it attends to wrong letters: "
+        "redirected to the right ones, it gains {}.",
+        NOT_REPRODUCED: "A language model does not fail to reverse longer strings because it attends to "
+        "wrong letters: redirected to the right ones, it gains {}.",
+        INCONCLUSIVE: "Whether a language model fails to reverse longer strings because it attends to wrong "
+        "letters is open: redirected to the right ones, it gains {}.",
         NOT_RUN: "No language model was made to reverse strings.",
     },
     "cause, successor": {
-        REPRODUCED: "It also keeps models from counting on ({}).",
-        NOT_REPRODUCED: "It does not keep models from counting on ({}).",
-        INCONCLUSIVE: "Whether it keeps models from counting on stays open ({}).",
-        NOT_RUN: "Counting on was not run.",
+        REPRODUCED: "On number sequences, models fail for the same reason ({}).",
+        NOT_REPRODUCED: "On number sequences, models fail for another reason ({}).",
+        INCONCLUSIVE: "Whether models fail on number sequences for the same reason is open ({}).",
+        NOT_RUN: "No model was made to continue number sequences.",
     },
     "copying, none learns": {
-        REPRODUCED: "Attention without an early co-occurrence signal does not learn: after 400 steps {}.",
-        NOT_REPRODUCED: "Attention without an early co-occurrence signal learns late: after 400 steps {}.",
-        INCONCLUSIVE: "Whether attention without an early co-occurrence signal can learn stays open: after "
-        "400 steps {}.",
+        REPRODUCED: "Without an early co-occurrence signal, models do not learn to copy: after 400 steps {}.",
+        NOT_REPRODUCED: "Without an early co-occurrence signal, models learn to copy late: after 400 steps "
+        "{}.",
+        INCONCLUSIVE: "Whether models learn to copy without an early co-occurrence signal is open: after 400 "
+        "steps {}.",
         NOT_RUN: "Copying without a co-occurrence signal was not run.",
     },
     "standard metric, the same order": {
-        REPRODUCED: "The standard faithfulness metric ranks methods as ground truth does (Kendall's tau {}).",
-        NOT_REPRODUCED: "The standard faithfulness metric ranks methods otherwise than ground truth does "
+        REPRODUCED: "The standard faithfulness metric, token masking, ranks methods as ground truth does "
         "(Kendall's tau {}).",
-        INCONCLUSIVE: "Whether the standard faithfulness metric ranks methods as ground truth does stays "
-        "open (Kendall's tau {}).",
+        NOT_REPRODUCED: "The standard faithfulness metric, token masking, ranks methods unlike ground truth "
+        "(Kendall's tau {}).",
+        INCONCLUSIVE: "Whether the standard faithfulness metric, token masking, ranks methods as ground "
+        "truth does is open (Kendall's tau {}).",
         NOT_RUN: "The standard faithfulness metric was not compared with ground truth.",
     },
     "expected and usual": {
-        REPRODUCED: "Replacing tokens and reading log p raises tau by {}.",
-        NOT_REPRODUCED: "Replacing tokens and reading log p does not raise tau (by {}).",
-        INCONCLUSIVE: "Whether replacing tokens and reading log p raises tau stays open (by {}).",
+        REPRODUCED: "Token replacement agrees better ({}).",
+        NOT_REPRODUCED: "Token replacement does not agree better ({}).",
+        INCONCLUSIVE: "Whether token replacement agrees better is open ({}).",
         NOT_RUN: "Other metrics were not run.",
     },
 }
@@ -81,14 +83,19 @@ def copying_clause(number: Number) -> str:
     return f"{who} ({number.short} fail)"
 
 
-def abstract(found: Iterable[Finding]) -> str:
-    """The paragraph, from what came of all claims."""
+def found_in_short(found: Iterable[Finding]) -> list[str]:
+    """A sentence for each claim of `SENTENCES`, with its number."""
     by_name = {each.claim.name: each.outcome for each in found}
-    said = [OPENING]
+    said = []
     for name, ways in SENTENCES.items():
         outcome = by_name[name]
         clause = outcome.number.short if outcome.number else ""
         if outcome.number and name == "copying, none learns":
             clause = copying_clause(outcome.number)
         said.append(ways[outcome.verdict].format(clause))
-    return " ".join(said)
+    return said
+
+
+def abstract(found: Iterable[Finding]) -> str:
+    """The paragraph, from what came of all claims."""
+    return " ".join([OPENING, *found_in_short(found)])

@@ -17,14 +17,14 @@ from book.chapters.translation import claims as translation
 
 STUDIES = {
     "weiss2021thinking": "Weiss, Goldberg and Yahav 2021, *Thinking Like Transformers*",
-    "rollout": "Attention rollout for language models that write",
+    "rollout": "*Attention Rollout* for generated text, a web page by the authors of AtMan",
     "abnar2020quantifying": "Abnar and Zuidema 2020, *Quantifying Attention Flow in Transformers*",
     "spiegel2025attend": "Spiegel et al. 2025, *Attend or Perish*",
     "lens": "*Attention Lens*, a repository without a paper",
     "snell2021approximating": "Snell et al. 2021, *Approximating How Single Head Attention Learns*",
-    "all": "All of them: attribution methods and faithfulness metrics, against ground truth",
-    "book": "Predictions of this book about such metrics, committed before the first run",
-    "programs": "Predictions of this book about random programs, committed before they were drawn",
+    "all": "All studies together: attribution methods and faithfulness metrics against ground truth",
+    "book": "Our own predictions about faithfulness metrics, committed before the first run",
+    "programs": "Our own predictions about random programs, committed before they were drawn",
 }
 """What is called a study here, in the order of the chapters."""
 

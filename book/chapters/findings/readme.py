@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from textwrap import fill
 
-from book.chapters.findings.abstract import abstract
+from book.chapters.findings.abstract import abstract, found_in_short
 from book.chapters.findings.claims import STUDIES
 from book.chapters.findings.finding import VERDICTS, Finding
 
@@ -49,7 +49,7 @@ def by_study(found: Iterable[Finding]) -> str:
 
 
 def filled(readme: str, found: Iterable[Finding]) -> str:
-    """A README with the abstract and the table by studies between its markers.
+    """A README with the sentences of the abstract, a line each, and the table by studies between its markers.
 
     Raises:
         ValueError: a marker is missing, or stands there twice.
@@ -58,7 +58,8 @@ def filled(readme: str, found: Iterable[Finding]) -> str:
         raise ValueError(f"the README should hold {BEGIN!r} and {END!r}, once each")
     before, rest = readme.split(BEGIN)
     after, found = rest.split(END)[1], list(found)
-    return f"{before}{BEGIN}\n{abstract(found)}\n\n{by_study(found)}\n{END}{after}"
+    listed = "\n".join(f"- {sentence}" for sentence in found_in_short(found))
+    return f"{before}{BEGIN}\n{listed}\n\n{by_study(found)}\n{END}{after}"
 
 
 def cited(citation: str, found: Iterable[Finding]) -> str:

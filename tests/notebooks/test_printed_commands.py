@@ -66,7 +66,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for each in ROOT.iterdir():
         if not each.name.startswith("."):
             (tmp_path / each.name).symlink_to(each)
-    for folder in ("my/folder", "my", "path/to/agreement", "path/to/your/model", "path/to/model"):
+    for folder in ("my/folder", "path/to/agreement", "path/to/your/model", "path/to/model"):
         (tmp_path / folder).mkdir(parents=True)
     for folder in ("path/to/your/model", "path/to/model"):
         (tmp_path / folder / "config.json").write_text("{}")

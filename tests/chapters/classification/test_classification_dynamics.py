@@ -43,7 +43,8 @@ def test_the_corpus_is_as_the_parameters_say(corpus):
     [
         ({"data": "plantd"}, "got 'plantd'; did you mean 'planted'"),
         ({"data": "furd"}, "any other name with folder"),
-        ({"folder": "somewhere", "max_length": 5}, "folder, max_length cannot be given for planted"),
+        ({"classes": ["a", "b"], "max_length": 5}, "classes, max_length cannot be given for planted"),
+        ({"folder": "my/reviews.csv"}, "my/reviews.csv should hold files named .* there is no such"),
         ({"data": "sst", "confounding": 1.0}, "confounding cannot be given for sst, which is read, not made"),
         ({"classes": ["a"]}, "empty, or two different labels; got .'a'."),
         ({"seeds": [1]}, "seeds: .*at least 2 items"),

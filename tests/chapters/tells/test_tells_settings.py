@@ -45,8 +45,8 @@ def test_the_pipeline_knows_what_the_settings_need():
 
 def test_seeds_are_those_of_the_chapters_and_further_ones_are_asked_for():
     own = {name: setting.seeds(wanted("quick")) for name, setting in SETTINGS.items()}
-    assert own["sort"] == own["addition"] == [0] and own["multiplication"] == []
-    assert own["arithmetic"] == own["copying"] == [0, 1, 2] and own["translation"] == [20, 13, 14]
+    assert own["sort"] == own["addition"] == [0] and own["multiplication"] == own["flip flop"] == []
+    assert own["arithmetic"] == [0, 1] and own["copying"] == [0, 1, 2] and own["translation"] == [20, 13, 14]
     more = {name: setting.seeds(wanted("quick", train_more=True)) for name, setting in SETTINGS.items()}
     assert more["sort"] == more["multiplication"] == [0, 1, 2]
     assert more["translation"] == own["translation"] and more["sort, compiled"] == more["needle"] == [0]

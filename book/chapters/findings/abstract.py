@@ -20,28 +20,35 @@ OPENING = "This book repeats six studies of attention, adding models with ground
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "Attention rollout identifies the tokens that a model uses better than raw attention: "
-        "from noise (0) to ground truth (1), it leads by {}.",
+        REPRODUCED: "Attention rollout identifies the tokens that a model uses better than raw attention "
+        "(lead {}; ground truth is 1).",
         NOT_REPRODUCED: "Attention rollout identifies the tokens that a model uses no better than raw "
-        "attention: from noise (0) to ground truth (1), it leads by {}.",
+        "attention (lead {}; ground truth is 1).",
         INCONCLUSIVE: "Whether attention rollout identifies the tokens that a model uses better than raw "
-        "attention is open: from noise (0) to ground truth (1), it leads by {}.",
+        "attention is open (lead {}; ground truth is 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
+    },
+    "programs: rollout, raw attention": {
+        REPRODUCED: "In compiled random programs, rollout leads by {}.",
+        NOT_REPRODUCED: "In compiled random programs, rollout does not lead either ({}).",
+        INCONCLUSIVE: "Whether rollout leads in compiled random programs is open ({}).",
+        NOT_RUN: "No random programs were compiled.",
+    },
+    "trained: the same order": {
+        REPRODUCED: "Trained on these programs, transformers rank methods alike (Kendall's tau {}).",
+        NOT_REPRODUCED: "Trained on these programs, transformers rank methods otherwise (Kendall's tau {}).",
+        INCONCLUSIVE: "Whether transformers trained on these programs rank methods alike is open (Kendall's "
+        "tau {}).",
+        NOT_RUN: "No transformer was trained on random programs.",
     },
     "cause, reversal, language model": {
         REPRODUCED: "A language model fails to reverse longer strings because it attends to wrong letters: "
-        "redirected to the right ones, it gains {}.",
+        "redirected, it gains {}.",
         NOT_REPRODUCED: "A language model does not fail to reverse longer strings because it attends to "
-        "wrong letters: redirected to the right ones, it gains {}.",
+        "wrong letters: redirected, it gains {}.",
         INCONCLUSIVE: "Whether a language model fails to reverse longer strings because it attends to wrong "
-        "letters is open: redirected to the right ones, it gains {}.",
+        "letters is open: redirected, it gains {}.",
         NOT_RUN: "No language model was made to reverse strings.",
-    },
-    "cause, successor": {
-        REPRODUCED: "On number sequences, models fail for the same reason ({}).",
-        NOT_REPRODUCED: "On number sequences, models fail for another reason ({}).",
-        INCONCLUSIVE: "Whether models fail on number sequences for the same reason is open ({}).",
-        NOT_RUN: "No model was made to continue number sequences.",
     },
     "copying, none learns": {
         REPRODUCED: "Without an early co-occurrence signal, models do not learn to copy: after 400 steps {}.",
@@ -53,11 +60,11 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "standard metric, the same order": {
         REPRODUCED: "The standard faithfulness metric, token masking, ranks methods as ground truth does "
-        "(Kendall's tau {}).",
+        "(tau {}).",
         NOT_REPRODUCED: "The standard faithfulness metric, token masking, ranks methods unlike ground truth "
-        "(Kendall's tau {}).",
+        "(tau {}).",
         INCONCLUSIVE: "Whether the standard faithfulness metric, token masking, ranks methods as ground "
-        "truth does is open (Kendall's tau {}).",
+        "truth does is open (tau {}).",
         NOT_RUN: "The standard faithfulness metric was not compared with ground truth.",
     },
     "expected and usual": {

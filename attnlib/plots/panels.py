@@ -14,7 +14,6 @@ from jaxtyping import Shaped
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -135,9 +134,9 @@ def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, wid
         axis.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=colour("reference"), linewidth=width))
 
 
-def series(axes: Iterable[Axes]) -> tuple[list[Artist | Container], list[str]]:
+def series(axes: Iterable[Axes]) -> tuple[list[Any], list[str]]:
     """What a legend of these panels lists: every series that any of them draws, once, and its name."""
-    found: dict[str, Artist | Container] = {}
+    found: dict[str, Any] = {}  # artists, and containers of them
     for axis in axes:
         for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
             found.setdefault(name, handle)

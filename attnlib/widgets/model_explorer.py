@@ -40,6 +40,9 @@ Asked = Language | Arithmetic | StringReversalGenerator
 LONGEST_STRING = 40
 """Symbols of a string that the page has reversed: its maps have twice as many rows and columns."""
 
+FIRST = ("text", "strength")
+"""What can stand first."""
+
 SWAPS = ("even", "program", "off")
 """What a head's attention can be swapped for."""
 
@@ -146,6 +149,9 @@ class ModelExplorer(AttentionView):
             or "off".
         strength: how much of it does: $s$ in $(1 - s) A + s A'$, from 0 to 1, as in
             `attnlib.models.attention.reinforced`; a slider for the reader.
+        first: what stands first: the "text", a box to type in; or the "strength", a slider as wide as the
+            page, with a tile for each letter that the model writes, and the share of letters right at every
+            place of the slider. Everything else is then folded. Only for string reversal.
 
     What is shown, from ``text`` on, are traits too: set them from Python, or ``observe`` what the reader
     chose. A ``text`` that cannot be asked, set later or typed, is refused in the page, with the reason. A
@@ -153,7 +159,8 @@ class ModelExplorer(AttentionView):
 
     Raises:
         ValueError: a model of another kind, or not of its task; a text outside the alphabet, empty, or longer
-            than the model's positions. The message names the model.
+            than the model's positions; the strength first, and a task that is no string reversal. The message
+            names the model.
         traitlets.TraitError: a model, layer, head, query or swap that does not exist, or a strength outside
             [0, 1].
 
@@ -179,6 +186,8 @@ class ModelExplorer(AttentionView):
         sync=True, addressed=True
     )
 
+    first = traitlets.Enum(FIRST, default_value="text", help="What stands first.").tag(sync=True)
+
     def __init__(
         self,
         models: Mapping[str, Mapping[str, Any]],
@@ -192,8 +201,14 @@ class ModelExplorer(AttentionView):
         show_reference: bool = True,
         swaps: Mapping[str, str] | None = None,
         strength: float = 1.0,
+        first: str = "text",
     ) -> None:
-        super().__init__(title=title, show_reference=show_reference)
+        super().__init__(title=title, show_reference=show_reference, first=first)
+        for label, each in models.items() if first == "strength" else ():
+            if not isinstance(each["task"], StringReversalGenerator):
+                raise ValueError(
+                    f"model {label!r}: the strength stands first of models that reverse strings only"
+                )
         self._show(named(PackedModel.of, "model", models), item)
         label, shown = list(models.items())[self.item]
         if text:

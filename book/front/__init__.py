@@ -15,11 +15,14 @@ from .findings import listed, tally
 from .gallery import gallery
 from .leaderboard import leaderboard, metrics
 from .needle import needle
+from .slider import in_a_language_model, slider
 from .using import using
 
 PARTS: dict[str, Callable[[Path], str]] = {
     "needle": needle,
     "cards": cards,
+    "slider": slider,
+    "slider in a language model": in_a_language_model,
     "using": using,
     "explorer": explorer,
     "tally": tally,

@@ -75,9 +75,9 @@ def names_the_fact() -> Card:
     number = _number("rollout, needle")
     shares = {"rollout": number.value, "five at random": number.bound}
     return Card(
-        _percent(number.value),
+        percent(number.value),
         f"of {number.n:,} prompts: rollout's top five tokens of the facts include the right one. Five random "
-        f"tokens include it in {_percent(number.bound)}.",
+        f"tokens include it in {percent(number.bound)}.",
         "A language model's facts",
         "/notebooks/generative_rollout.ipynb#which-methods-find-the-needle",
         bars(shares),
@@ -86,24 +86,33 @@ def names_the_fact() -> Card:
 
 def comes_back() -> Card:
     """How many letters of longer reversals a language model gets right, the more its heads are redirected."""
+    curves = reversals()
+    before, *_, after = curves["the reference"]
+    return Card(
+        f"{percent(before).removesuffix(' %')} → {percent(after)}",
+        "of the letters of longer strings are reversed rightly by a language model, once eight of its heads "
+        "are redirected to the letter to copy. Random keys make it worse.",
+        "Move the attention of a small one",
+        "/book/slider.md",
+        lines(curves),
+    )
+
+
+def reversals() -> dict[str, list[float]]:
+    """By where heads are redirected, the share of letters that a language model gets right at `STRENGTHS`.
+
+    Raises:
+        NotRunError: there is no record of it.
+    """
     rows = came_with_the_book(READ, model="SmolLM2-135M-Instruct", ranges="finetune", steps=300, chat=False)
     found = reasoning.over_seeds(rows[there(rows)["task"].eq("string_reversal")], ["metric"])
-    curves = {
+    return {
         keys: [
             one(found, metric=f"accuracy OOD, strength {strength:g} onto {keys}").value
             for strength in STRENGTHS
         ]
         for keys in ("the reference", "random keys")
     }
-    before, *_, after = curves["the reference"]
-    return Card(
-        f"{_percent(before).removesuffix(' %')} → {_percent(after)}",
-        "of the letters of longer strings are reversed rightly by a language model, once eight of its heads "
-        "are redirected to the letter to copy. Random keys make it worse.",
-        "Attention as a cause",
-        "/notebooks/looking_decides.ipynb#does-redirecting-attention-repair-the-failures",
-        lines(curves),
-    )
 
 
 def adds_wrongly() -> Card:
@@ -260,5 +269,6 @@ def _number(claim: str) -> Number:
     return number
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as cards say it: "62 %"."""
     return f"{100 * share:.0f} %"

@@ -33,10 +33,22 @@ def explorer(stage: Path) -> str:
         head=head,
         query=query,
     )
-    page = stage / "book/_front/explorer.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(widget.to_html(), encoding="utf-8")
-    return "```{raw} html\n:file: book/_front/explorer.html\n```"
+    return placed(widget, stage, "explorer", "book/")
+
+
+def placed(widget: ModelExplorer, stage: Path, name: str, book: str = "") -> str:
+    """MyST for a page with an explorer, which is written into a file.
+
+    Args:
+        widget: the explorer.
+        stage: the tree that is rendered.
+        name: of the file.
+        book: the folder `book`, as the page sees it.
+    """
+    file = stage / f"book/_front/{name}.html"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(widget.to_html(), encoding="utf-8")
+    return f"```{{raw}} html\n:file: {book}_front/{name}.html\n```"
 
 
 def opened(adds: StoredModel) -> tuple[dict[str, Any], tuple[int, int, int]]:

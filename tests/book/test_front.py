@@ -70,7 +70,8 @@ def test_each_card_has_a_picture_and_a_number_of_the_records(tmp_path: Path, mon
     found = {each.claim.name: each.outcome for each in findings()}
     page = cards(tmp_path)
     shown = [each.get_text() for each in BeautifulSoup(page, "html.parser").select(".front-number")]
-    assert len(shown) == len(CARDS) == page.count("<svg") == page.count("](/notebooks/")
+    assert len(shown) == len(CARDS) == page.count("<svg") == page.count("](/")
+    assert page.count("](/book/slider.md)") == 1
     assert shown[0] == f"{100 * found['rollout, needle'].number.value:.0f} %"
     before, after = map(float, re.findall(r"\d+", shown[1]))
     back = found["cause, reversal, language model"].number

@@ -13,6 +13,7 @@ import { AttentionView } from "./attention_view.js";
 import { headName } from "./transformer.js";
 import { unpackModel } from "./model_weights.js";
 import { taskOf } from "./model_tasks.js";
+import { PLACES, PushView } from "./push_view.js";
 import "./ask_box.css";
 import "./model_explorer.css";
 
@@ -50,6 +51,14 @@ class ModelView extends AttentionView {
       make("div", { class: "attnx-scroll", tabindex: "0", role: "group", "aria-label": "Output at every token" }, this.output));
     super.build(el);
     this.root.classList.add("attno");
+  }
+
+  /** Where the strength stands first, everything else is folded behind it. */
+  mount(el, kind, style, ...parts) {
+    if (this.model.get("first") !== "strength") return super.mount(el, kind, style, ...parts);
+    this.push = new PushView((strength) => this.pushTo(strength), () => this.paint(), ...parts);
+    super.mount(el, kind, style, ...this.push.nodes);
+    this.push.more.firstChild.after(this.tools);
   }
 
   above() {
@@ -115,8 +124,10 @@ class ModelView extends AttentionView {
     this.swaps = Object.fromEntries(Object.entries(this.model.get("swaps")).filter(([head, swap]) =>
       net.heads.includes(head) && SWAPS.includes(swap) && (swap !== PROGRAM || this.hasProgram(head))));
     this.swapped = Object.keys(this.swaps).length > 0;
-    this.own = this.answer({});
+    const own = JSON.stringify([this.loaded, asked]);
+    if (own !== this.ownOf) Object.assign(this, { ownOf: own, own: this.answer({}) });
     this.run = this.swapped ? this.answer(this.swaps) : this.own;
+    if (this.push) this.readShares();
     const { tokens, attentions } = this.run, rows = tokens.length, cells = rows * rows;
     const masks = [...new Set(Object.values(this.targets))].filter((mask) => mask.length === cells && mask.some(Boolean));
     const names = tokens.map(visible);
@@ -133,8 +144,8 @@ class ModelView extends AttentionView {
   hasProgram(head) { return this.task.programmed && head in this.targets; }
 
   /** The tokens that the model reads, its attention, and its outputs: `writes[i]`, {text, probability}, is at token i. */
-  answer(chosen) {
-    const { net, task, asked, strength } = this, ids = task.ids(asked), tokens = task.names(asked), { n_classes, max_length } = net.config;
+  answer(chosen, strength = this.strength) {
+    const { net, task, asked } = this, ids = task.ids(asked), tokens = task.names(asked), { n_classes, max_length } = net.config;
     const swaps = Object.fromEntries(Object.entries(chosen).map(([head, swap]) => [head, swap === PROGRAM ? evenly(this.targets[head], ids.length) : swap]));
     let read = net.read(ids, swaps, strength);
     const output = (at) => {
@@ -152,7 +163,26 @@ class ModelView extends AttentionView {
     }
     const right = task.right(asked), texts = writes.slice(begin).map(({ text }) => text);
     const good = right && Array.from({ length: Math.max(right.length, texts.length) }, (_, i) => right[i] === texts[i]);
-    return { tokens, attentions: read.attentions, writes, begin, texts, right, good };
+    return { tokens, attentions: read.attentions, logits: read.logits, writes, begin, texts, right, good };
+  }
+
+  /** The share of letters right at every place of the slider; another strength reads it no second time. */
+  readShares() {
+    const { loaded, asked, swaps } = this, of = JSON.stringify([loaded, asked, swaps]);
+    if (of === this.sharesOf) return;
+    Object.assign(this, { sharesOf: of, shares: PLACES.map((place) => {
+      const letters = this.letters(this.answer(swaps, place));
+      return sum(letters.map(({ text, right }) => Number(text === right))) / letters.length;
+    }) });
+  }
+
+  /** What a run writes, less the end: {text, right, probability of the right one} of every letter. */
+  letters({ logits, begin, texts, right }) {
+    const { n_classes } = this.net.config, letters = right.filter((text) => text !== "<eos>");
+    return letters.map((letter, i) => {
+      const at = (begin + i) * n_classes, id = range(n_classes).find((each) => this.task.output(each) === letter);
+      return { text: texts[i], right: letter, probability: probabilities(logits.subarray(at, at + n_classes))[id] };
+    });
   }
 
   // ---- built for every model, text and swap
@@ -161,6 +191,16 @@ class ModelView extends AttentionView {
     super.load();
     this.markSwaps();
   }
+
+  /** What is folded is drawn when it is opened. */
+  get folded() { return Boolean(this.push) && !this.push.more.open; }
+
+  paint(heads) {
+    if (!this.folded) super.paint(heads);
+    else if (this.dress()) this.showPush();
+  }
+
+  announce() { if (!this.folded) super.announce(); }
 
   /** The chosen head is switched off, or has its own attention again. */
   onHeadAgain() { this.swap(this.swapOf(this.chosenHeads) === OWN ? "off" : OWN); }
@@ -184,13 +224,23 @@ class ModelView extends AttentionView {
     super.show();
     this.offerSwaps();
     this.tell();
+    this.showPush();
+  }
+
+  showPush() {
+    if (!this.push) return;
+    const { run, strength, shares, theme } = this, swaps = Object.values(this.swaps), { length } = swaps;
+    const heads = `${length} head${length === 1 ? "" : "s"}`, to = swaps.every((swap) => swap === PROGRAM) ? "moved to the letter to copy" : "replaced";
+    const asked = `“${this.asked}”, to be written ${this.task.does}. Below each letter, the right one.`;
+    this.push.show({ asked, outputs: this.letters(run), strength: length ? strength : 0, shares, moved: `of the attention of ${heads} ${to}` }, theme);
   }
 
   offerSwaps() {
     const heads = this.chosenHeads, swap = this.swapOf(heads), program = heads.every((head) => this.hasProgram(head));
     offer(this.swapSelect, [...(swap === MIXED ? [[MIXED, "several"]] : []), ...SWAPS.filter((name) => name !== PROGRAM || program).map((name) => [name, this.called(name)])]);
     this.swapSelect.value = swap;
-    this.reset.hidden = this.shareField.hidden = !this.swapped;
+    this.reset.hidden = !this.swapped;
+    this.shareField.hidden = !this.swapped || Boolean(this.push);
     this.slider.value = 100 * this.strength;
     this.share.textContent = `${Math.round(100 * this.strength)} %`;
   }
@@ -208,7 +258,8 @@ class ModelView extends AttentionView {
       return each.good ? `${sum(each.good.map(Number))} of ${each.good.length} outputs right`
         : `outputs ${each.texts.join(" ")} (what is right, this page knows of the texts above only)`;
     };
-    const names = Object.entries(this.swaps).map(([head, swap]) => `${head} ${this.called(swap)}`).join(", ");
+    const swaps = Object.entries(this.swaps), alike = swaps.length === this.net.heads.length && new Set(Object.values(this.swaps)).size === 1;
+    const names = alike ? `all heads ${this.called(swaps[0][1])}` : swaps.map(([head, swap]) => `${head} ${this.called(swap)}`).join(", ");
     const problem = task.generates ? task.asked(this.asked) : "";
     this.said.textContent = this.swapped ? `With ${names}${this.inPart}: ${problem}${verdict(run)} (as trained: ${verdict(own)})` : capital(problem + verdict(run));
     const line = (name, texts, marks = []) => make("tr", {}, make("th", { scope: "row" }, name), ...range(columns - task.skipped).map((i) => {
@@ -235,6 +286,12 @@ class ModelView extends AttentionView {
   }
 
   // ---- what the reader does
+
+  /** Where no head is swapped, the slider moves all of them to the program's attention. */
+  pushTo(strength) {
+    const all = Object.fromEntries(this.net.heads.filter((head) => this.hasProgram(head)).map((head) => [head, PROGRAM]));
+    this.choose({ strength, ...(this.swapped ? {} : { swaps: all }) });
+  }
 
   swap(swap) {
     const others = Object.entries(this.model.get("swaps")).filter(([head]) => !this.chosenHeads.includes(head));
@@ -268,8 +325,13 @@ function evenly(mask, tokens) {
 }
 
 function likeliest(logits) {
-  const highest = logits.reduce((most, value) => Math.max(most, value), -Infinity), id = logits.indexOf(highest);
-  return { id, probability: 1 / sum([...logits].map((value) => Math.exp(value - highest))) };
+  const all = probabilities(logits), probability = Math.max(...all);
+  return { id: all.indexOf(probability), probability };
+}
+
+function probabilities(logits) {
+  const highest = logits.reduce((most, value) => Math.max(most, value), -Infinity), powers = [...logits].map((value) => Math.exp(value - highest)), total = sum(powers);
+  return powers.map((power) => power / total);
 }
 
 /** What anywidget and the static page call. Returns how to let go of the page again. */

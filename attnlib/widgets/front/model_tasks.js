@@ -146,7 +146,7 @@ class Sums {
 /** The model reads the string and its right reversal, as in training, and writes what comes next: see `measures`. */
 class Reversal {
   constructor(told, model) {
-    Object.assign(this, told, { model, symbols: [...told.symbols], generates: false, programmed: true, theirs: "the reference's", skipped: 1 });
+    Object.assign(this, told, { model, symbols: [...told.symbols], generates: false, programmed: true, theirs: "the reference's", does: "backwards", skipped: 1 });
     this.hint = `up to ${this.longest} letters and digits; in training there were ${this.trained} at most`;
   }
 

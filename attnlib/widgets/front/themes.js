@@ -27,6 +27,8 @@ function isDark(rgb) {
 
 /** A colour behind a text, and the ink that can be read on it. */
 const tint = (rgb) => ({ colour: css(rgb), ink: INKS[isDark(rgb) ? 1 : 0] });
+/** 256 such colours between evenly spaced ones. */
+export const scaleOf = (stops) => interpolate(stops.map(partsOf)).map(tint);
 export const BLANK = { colour: "", ink: "" };
 
 const pixelsOf = (colours) => Uint32Array.from(colours, ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0);

@@ -16,7 +16,7 @@ from book.chapters.findings.finding import (
 MOST = 120
 """Words."""
 
-OPENING = "This book repeats six studies of attention, adding models with ground truth."
+OPENING = "This book repeats six attention studies, adding models with ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {

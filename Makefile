@@ -84,7 +84,8 @@ serve: $(STAMP) ## show the built book at http://127.0.0.1:8000 [PROFILE=..., PO
 # One thread per kernel, as in `make book`: models this small are fastest so.
 lab: $(STAMP) ## open the chapters in JupyterLab, widgets live
 	OMP_NUM_THREADS=1 PYTHONPATH="$(CURDIR)" PYTHONSTARTUP="$(CURDIR)/book/pipeline/live_startup.py" \
-	  $(BIN)/jupyter lab --ServerApp.contents_manager_class=book.pipeline.live.Chapters notebooks
+	  $(BIN)/jupyter lab --ServerApp.contents_manager_class=book.pipeline.live.Chapters \
+	  --ServerApp.root_dir="$(CURDIR)" --FileContentsManager.preferred_dir="$(CURDIR)/notebooks"
 
 sync: $(STAMP) ## carry an edit of notebooks/*.ipynb over to notebooks/text/*.md, or the other way
 	@$(BIN)/python -m book.pipeline.sync

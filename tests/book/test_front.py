@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import yaml
 from bs4 import BeautifulSoup
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from attnlib.models.stored import stored_model
 from attnlib.stats import with_interval
+from attnlib.widgets import AttentionExplorer, MeasureExplorer
 from book.chapters.findings.claims import CLAIMS, findings
 from book.chapters.findings.finding import Claim, Finding, Number, Outcome
 from book.chapters.generative.figures import TRIALS
@@ -19,7 +21,7 @@ from book.front import PARTS
 from book.front.cards import CARDS, cards
 from book.front.explorer import SUMS, explorer
 from book.front.findings import listed, row
-from book.front.gallery import gallery, places
+from book.front.gallery import TOLD, gallery
 from book.front.needle import RECORD, needle, ordinal
 from book.front.using import RECOMMENDED, measured, using
 from book.pipeline.stage import PART, made
@@ -141,22 +143,43 @@ def test_the_explorer_opens_on_the_head_that_looks_most_at_the_reference(tmp_pat
     assert rows[opened["query"]]
 
 
-def test_the_gallery_finds_every_explorer_that_a_page_shows(tmp_path: Path) -> None:
+def test_the_gallery_shows_every_explorer_of_a_page_and_links_to_it(tmp_path: Path) -> None:
+    weights = np.zeros((1, 2, 3, 3))
+    weights[0, 1, 2, 0] = 1
+    maps = AttentionExplorer(list("abc"), weights, title="a <map>", head=1)
+    scores = {"rollout": np.array([0.0, 0, 4, 0]), "occlusion": np.array([0.0, 2, -1, 0])}
+    asked = {"a question": {"tokens": list("abcd"), "scores": scores, "query": 3}}
+    shown = [maps, MeasureExplorer(asked, first="rollout", second="occlusion")]
     cells = [
-        new_markdown_cell("(label)=\n# Adding"),
-        new_markdown_cell("Words.\n\n## Every head, now"),
-        new_code_cell("from attnlib.widgets import ModelExplorer\nshown = ModelExplorer(\n    {})"),
-        new_markdown_cell("## Out of sight"),
-        new_code_cell("AttentionExplorer.from_examples({})", metadata={"tags": ["remove-cell"]}),
-        new_code_cell("p.ModelExplorer(1)"),
+        new_code_cell("maps", outputs=[new_output("display_data", data={"text/html": each.to_html()})])
+        for each in [*shown, *shown]
     ]
+    cells[2].metadata["tags"] = ["remove-cell"]
     (tmp_path / "notebooks").mkdir()
-    nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks/adding.ipynb")
-    toc = {"root": "index", "chapters": [{"file": "notebooks/adding"}, {"file": "notebooks/not_there"}]}
-    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(toc))
-    (place,) = places(tmp_path, "notebooks/adding")
-    assert place == ("ModelExplorer", "notebooks/adding", "Adding", "Every head, now")
-    shown = gallery(tmp_path)
-    assert "{grid-item-card} Model explorer\nA model that runs in the page: type, and see" in shown
-    assert "- [Every head, now](/notebooks/adding.ipynb#every-head-now), in *Adding*" in shown
-    assert shown.count("grid-item-card") == 1
+    nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks/methods.ipynb")
+    (tmp_path / "_toc.yml").write_text("root: index\nchapters: [{file: notebooks/methods}]\n")
+    page = gallery(tmp_path)
+    links = re.findall(r"^\[(.+)\]\((.+)\)$", page, re.MULTILINE)
+    assert [address for _, address in links] == [
+        "/index.md#explorer=0",
+        *(f"/notebooks/methods.ipynb#explorer={k}" for k in range(3)),
+    ]
+    (said,) = yaml.safe_load(TOLD.read_text())["pages"]["notebooks/methods"]
+    assert links[1][0] == said["name"] and said["seen"] in page and links[2][0] == "An explorer"
+    pictures = BeautifulSoup(page, "html.parser").find_all("svg")
+    assert pictures[0].text.strip() == SUMS[0]
+    assert [path["d"] for path in pictures[1].find_all("path")] == ["M0 2h1v1h-1z"]
+    full = pictures[2].find("path", opacity="1")
+    assert full["d"] == "M2 0h1v1h-1zM1 1h1v1h-1z" and pictures[2]["viewbox"] == "0 0 4 2"
+
+
+def test_the_gallery_names_every_explorer_of_the_book() -> None:
+    """One that is added to a chapter needs a name and a sentence there."""
+    told = yaml.safe_load(TOLD.read_text())
+    calls = re.compile(r"^ *(?:\w+ = )?\w+Explorer[.(]", re.MULTILINE)
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        seen = [cell for cell in cells if "remove-cell" not in cell.metadata.get("tags", [])]
+        made = sum(len(calls.findall(cell.source)) for cell in seen if cell.cell_type == "code")
+        assert len(told["pages"].get(f"notebooks/{path.stem}", [])) == made, path.stem
+    assert {each["page"] for each in told["findings"]} <= set(told["pages"])

@@ -225,7 +225,7 @@ CLAIMS = tuple(
         ),
         (
             "single words, classification",
-            "What single words tell, without any context, predicts what a classifier finds relevant.",
+            "What single words predict, without context, shows which words a classifier finds relevant.",
             SINGLE,
             "In every data set, the most telling word is among the 5 % most relevant more often than by "
             "chance.",

@@ -157,8 +157,7 @@ CLAIMS = tuple(
     for name, words, section, rule, answer in (
         (
             "copying, fewer learn",
-            "Where every symbol is in every input, fewer models learn to copy within 200 steps than where "
-            "not.",
+            "If every symbol is in every input, fewer models learn to copy within 200 steps than otherwise.",
             "Do models fail to learn permutations?",
             "At the study's size, fewer seeds learn permutations of 40 symbols than sequences of 40 out of "
             "60.",
@@ -166,22 +165,22 @@ CLAIMS = tuple(
         ),
         (
             "copying, none learns",
-            "Where every symbol is in every input, models cannot learn to copy.",
+            "If every symbol is in every input, models cannot learn to copy.",
             "Do models fail to learn permutations?",
             f"At the study's size, more than half of the models have not learned it by step {LATE}.",
             none_learns_permutations,
         ),
         (
             "copying, the hint",
-            "Where every symbol is in every input, early models have no knowledge to translate individual "
-            "words (KTIW).",
+            "If every symbol is in every input, models early in training "
+            "have no knowledge to translate individual words (KTIW).",
             "Is KTIW what permutations lack?",
             f"At step 20 the KTIW signal, an AUC under uniform attention, is at chance within {MARGIN:g}.",
             no_ktiw_signal,
         ),
         (
             "heads, a good one stays good",
-            "A head that learned to copy once learns it again with other data, and a bad one does not.",
+            "A head that learned to copy once does so again with new data, and a head that failed does not.",
             "What makes a head good?",
             "At the study's size, on every base: second runs are good more often after a good first one "
             "than after a bad one.",

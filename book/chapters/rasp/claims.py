@@ -294,7 +294,7 @@ CLAIMS = tuple(
         ),
         (
             "size, hist without BOS",
-            "Without a first token to look at, `hist` is learned by two heads as well as in the paper.",
+            "Without a beginning-of-sequence token, two heads learn `hist` as well as in the paper.",
             PAPER,
             "The interval over seeds lies above the paper's mean less one point.",
             hist_without_bos,
@@ -322,7 +322,7 @@ CLAIMS = tuple(
         ),
         (
             "second head of hist",
-            "Without a first token to look at, `hist` needs a second head.",
+            "Without a beginning-of-sequence token, `hist` needs a second head.",
             PAPER,
             "Something is lost without it, seed by seed.",
             partial(second_head_is_needed, HIST),
@@ -344,14 +344,14 @@ CLAIMS = tuple(
         ),
         (
             "supervision, nine tenths",
-            "Supervised heads have nine tenths of their attention where the program looks.",
+            "Supervised heads put at least nine tenths of their attention where the program looks.",
             HEADS,
             "In every supervised head, the interval over seeds of the share there lies above 0.9.",
             heads_look_nowhere_else,
         ),
         (
             "supervision, its price",
-            "To supervise the heads costs no language half a point of accuracy.",
+            "Supervising the heads costs less than half a point of accuracy in every language.",
             HEADS,
             "In every language, less than half a point is lost, seed by seed.",
             telling_costs_nothing,

@@ -189,8 +189,7 @@ CLAIMS = (
     Claim(
         "spiegel2025attend",
         "longer texts",
-        "Models that solve a task answer fewer texts rightly that are longer than those in training, in all "
-        "six tasks.",
+        "In all six tasks, models are less accurate on texts that are longer than those in training.",
         "algorithmic_reasoning",
         "Accuracy on longer inputs",
         "In every task recorded with several seeds, fewer whole answers are right, model by model.",
@@ -236,25 +235,25 @@ CLAIMS = (
             ),
             (
                 "cause, successor",
-                "Models that count on fail at longer texts because of where they attend.",
+                "Models that continue number sequences fail on longer ones because of where they attend.",
                 ".*",
                 "successor.*",
             ),
             (
                 "cause, value assignment",
-                "Models that look values up in a table fail at longer ones because of where they attend.",
+                "Models that look values up in a table fail on longer tables because of where they attend.",
                 ".*",
                 "value assignment.*",
             ),
             (
                 "cause, addition",
-                "Models that add fail at longer numbers because of where they attend.",
+                "Models that add fail on longer numbers because of where they attend.",
                 ".*",
                 "long addition.*",
             ),
             (
                 "cause, multiplication",
-                "Models that multiply fail at longer numbers because of where they attend.",
+                "Models that multiply fail on longer numbers because of where they attend.",
                 ".*",
                 "long multiplication.*",
             ),
@@ -263,8 +262,8 @@ CLAIMS = (
     Claim(
         "spiegel2025attend",
         "who looks is right",
-        "In reversal, kinds of model that look where the algorithm looks are the ones that get longer "
-        "strings right.",
+        "In reversal, kinds of models that attend more to the right "
+        "symbols are more accurate on longer strings.",
         "looking_decides",
         "Do models that attend to the reference generalize better?",
         "The rank correlation over kinds of model is above 0, by an exact test of all orders.",
@@ -274,8 +273,8 @@ CLAIMS = (
     Claim(
         "spiegel2025attend",
         "one column, the steepest",
-        "To train one column of queries and keys further, the steepest, brings back half of what longer "
-        "reversals lose.",
+        "Training only the query-key column with the steepest "
+        "gradient regains half of the accuracy lost on longer reversals.",
         "looking_decides",
         "Is it enough to train one column?",
         "In models with rotary positions, more than half, over seeds.",
@@ -285,7 +284,7 @@ CLAIMS = (
     Claim(
         "spiegel2025attend",
         "one column, any",
-        "There is a column of queries and keys that is enough for longer reversals when trained further.",
+        "Training one column of queries and keys can be enough to reverse longer strings.",
         "looking_decides",
         "Is it enough to train one column?",
         "In models with rotary positions some column brings back more than half, corrected for all columns; "

@@ -95,14 +95,14 @@ CLAIMS = tuple(
     for name, words, rule, answer in (
         (
             "masking, and raw attention",
-            "Rollout says better than raw attention which tokens a model misses when they are masked.",
+            "Rollout shows better than raw attention which tokens change predictions when they are masked.",
             "In settings without supervised heads, rollout is ahead; it is not reproduced if less than "
             f"{MARGIN:g} of the way from chance to perfect.",
             beats_raw_attention,
         ),
         (
             "masking, and the best",
-            "Rollout says as well as any method which tokens a model misses when they are masked.",
+            "Rollout shows as well as any method which tokens change predictions when they are masked.",
             "In settings without supervised heads, the method that other settings rank first is less than "
             f"{MARGIN:g} ahead; it is not reproduced if it is ahead.",
             is_no_worse_than_others,

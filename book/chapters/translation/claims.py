@@ -68,7 +68,7 @@ CLAIMS = tuple(
         ),
         (
             "single words, translation",
-            "What single words tell, without any context, predicts what a translator finds relevant.",
+            "What single words predict, without context, shows which words a translator finds relevant.",
             PREDICTS,
             "In every pair whose models translate, the most telling word is among the 5 % most relevant "
             "more often than by chance.",

@@ -51,7 +51,7 @@ def test_what_was_measured_is_glued_not_typed(name: str) -> None:
     """Those of the README are held against the records by `tests/chapters/test_findings.py`."""
     prose = FENCED.sub("", (PAGES | CHAPTERS)[name] if name != "README.md" else "")
     for paragraph in prose.split("\n\n"):
-        for found in MEASURED.finditer(re.sub(r"\$[^$]+\$|`[^`]+`", "", paragraph)):
+        for found in MEASURED.finditer(re.sub(r"\$[^$]+\$|`[^`]+`|\]\([^)]*\)", "", paragraph)):
             near = found.string[max(0, found.start() - 12) : found.end() + 8]
             assert DEFINED.search(near), f"typed: ...{near}..."
 

@@ -129,9 +129,9 @@ class _Drawing:
         outputs = self.values[made.output]
         return all(np.bincount(outputs[:, at]).max() <= _MOST * len(outputs) for at in made.queries)
 
-    def _add(self, drawn: Callable[[], Variable | None]) -> bool:
-        """Draw, 20 times at most, until the value is neither constant nor always that of one argument."""
-        for _ in range(20):
+    def _add(self, drawn: Callable[[], Variable | None], attempts: int = 20) -> bool:
+        """Draw a variable until its value is neither constant nor always that of one of its arguments."""
+        for _ in range(attempts):
             variable = drawn()
             if variable is None:
                 return False

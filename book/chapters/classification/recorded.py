@@ -71,15 +71,19 @@ def at_one_step(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
     return relevance.merge(attention, on=["record", "task"], suffixes=("", "_attention"))
 
 
-def rises(rows: pd.DataFrame) -> pd.DataFrame:
-    """How much more relevance than attention has risen by the checkpoint `FIRST`, of rows of `records`.
+def rises(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
+    """How much more relevance has risen by a step than attention.
+
+    Args:
+        rows: of `records`.
+        step: the checkpoint.
 
     Returns:
         A row per `record` and `task`: `value`, the rise of relevance since step 0 less that of attention,
         with the interval of four independent shares (Zou and Donner 2008), and `n`.
     """
     key, names = ["record", "task"], ("value", "low", "high")
-    now, before = (at_one_step(rows, at).set_index(key) for at in (FIRST, 0))
+    now, before = (at_one_step(rows, at).set_index(key) for at in (step, 0))
     if now.empty or before.empty:
         return pd.DataFrame(columns=[*key, *names, "n"])
     parts = [(now, "", 1), (now, "_attention", -1), (before, "", -1), (before, "_attention", 1)]

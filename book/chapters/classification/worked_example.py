@@ -8,10 +8,8 @@ import torch
 REVIEWS = {"good plot": 1, "good film": 1, "bad plot": 0, "dull film": 0}
 """Reviews of two words, and whether they are positive."""
 
-LEARNING_RATE = 4.0
 
-
-def two_stages(steps: int = 100) -> pd.DataFrame:
+def two_stages(steps: int = 100, learning_rate: float = 4.0) -> pd.DataFrame:
     """Train attention and relevance of single words by gradient descent, both from 0.
 
     The model has two numbers per word: a score, whose softmax over a review is the attention alpha, and the
@@ -36,5 +34,5 @@ def two_stages(steps: int = 100) -> pd.DataFrame:
         gradients = torch.autograd.grad(loss, (attended, beta))
         with torch.no_grad():
             for weight, gradient in zip((attended, beta), gradients, strict=True):
-                weight -= LEARNING_RATE * gradient
+                weight -= learning_rate * gradient
     return pd.DataFrame(rows, columns=["step", "word", "score", "value"])

@@ -106,6 +106,7 @@ def subject_rows(
     model: nn.Module,
     task: SentenceTask | TokenizedTask,
     sentences: Sequence[Sentence],
+    ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
 ) -> pd.DataFrame:
     """Whether the largest score of all words is the subject's, sentence by sentence.
 
@@ -113,11 +114,11 @@ def subject_rows(
         model: as in `agreement_rows`.
         task: as there.
         sentences: with known subjects.
+        ways: as there; blank-out and gradient are asked, too.
 
     Returns:
-        A row per sentence, way (blank-out and gradient, too) and layer (0 where there is none): `sentence`,
-        `way`, `layer`, `found`, and `chance`, one over the number of words. A subject that shares the
-        largest score is not found.
+        A row per sentence, way and layer (0 where there is none): `sentence`, `way`, `layer`, `found`, and
+        `chance`, one over the number of words. A subject that shares the largest score is not found.
 
     Raises:
         ValueError: a subject is not known.
@@ -125,7 +126,7 @@ def subject_rows(
     if any(each.subject is None for each in sentences):
         raise ValueError("every sentence should have its subject; use templates()")
     tables = list[pd.DataFrame]()
-    for places, seen in _seen(model, task, sentences, (RAW, ROLLOUT, FLOW), ()):
+    for places, seen in _seen(model, task, sentences, ways, ()):
         mask = seen.items[WORDS]
         subject = torch.tensor([1 + int(sentences[place].subject or 0) for place in places])
         alone = {name: scores[None] for name, scores in seen.relevance.items()}

@@ -15,7 +15,7 @@ with `among="facts, filtered"`, neither are tokens that say nothing (articles, p
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -207,15 +207,12 @@ def _ranked(
     return numbers
 
 
-TOP = (1, 5, 10)
-"""How many tokens `needle_table` looks at."""
-
-
-def needle_table(run: NeedleRun, *, among: Among = "prompt") -> pd.DataFrame:
-    r"""How often each method has a needle token among its top 1, 5 and 10, with Wilson's interval.
+def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Among = "prompt") -> pd.DataFrame:
+    r"""How often each method has a needle token among its top `k`, with Wilson's interval.
 
     Args:
         run: of `needle_ranks`.
+        k: how many tokens to look at.
         among: candidates: all prompt tokens but the query, or those of the facts; of these, with "filtered",
             those that pass the run's filter.
 
@@ -234,10 +231,10 @@ def needle_table(run: NeedleRun, *, among: Among = "prompt") -> pd.DataFrame:
         )
     rank, count, keys = f"rank_{among}", f"candidates_{among}", ["method", "k"]
     ranks, items = run.ranks, run.ranks.drop_duplicates("item").assign(method=CHANCE)
-    found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in TOP])
-    drawn = {each: np.minimum(each, items[count]) for each in TOP}
-    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], drawn[each]) for each in TOP]
-    blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(TOP, missed, strict=True)])
+    found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in k])
+    drawn = {each: np.minimum(each, items[count]) for each in k}
+    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], drawn[each]) for each in k]
+    blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(k, missed, strict=True)])
     blind = summarise(blind, keys)
     blind = blind.assign(low=blind["value"], high=blind["value"])
     return pd.concat([summarise(found, keys, "found"), blind], ignore_index=True)

@@ -446,17 +446,18 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["settings", *ESTIMATE])
 
 
-def beside_the_first(measured: pd.DataFrame) -> pd.DataFrame:
-    """How far rollout, and the second, are behind the first of all, by the judge that was chosen.
+def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFrame:
+    """How far a measure, and the second, are behind the first of all, by the judge that was chosen.
 
     Args:
         measured: what every measure gets in every setting by that judge; see `Kept`.
+        method: that measure.
 
     Returns:
         Rows of all `settings` ("all") and of `FREE` ("free"), by `place`: what "the first" has, "the second"
-        and rollout, under its own name, as `value`, with Student's interval over `n` settings; where it
+        and the measure, under its own name, as `value`, with Student's interval over `n` settings; where it
         stands, as `rank_low` to `rank_high`. "ahead of the second" is how much more the first has, setting by
-        setting, and "ahead of" rollout what `tells.tables.first_elsewhere` has. NaN where nothing is
+        setting, and "ahead of" the measure what `tells.tables.first_elsewhere` has. NaN where nothing is
         recorded.
     """
     rows = []
@@ -464,7 +465,7 @@ def beside_the_first(measured: pd.DataFrame) -> pd.DataFrame:
         ranking = ranked(part, CHOSEN).rename(columns={"settings": "n"})
         whole = ranking[ranking["rank"].notna()].set_index("method")
         first, second = [*whole.index, "not run", "not run"][:2]
-        for place, of in {"the first": first, "the second": second, ROLLOUT: ROLLOUT}.items():
+        for place, of in {"the first": first, "the second": second, method: method}.items():
             rows.append(
                 {
                     "settings": name,
@@ -475,7 +476,7 @@ def beside_the_first(measured: pd.DataFrame) -> pd.DataFrame:
             )
         ahead = {
             "the second": ahead_of(part, first, second) if second in whole.index else NOTHING,
-            ROLLOUT: first_elsewhere(part, ROLLOUT) if ROLLOUT in whole.index else NOTHING,
+            method: first_elsewhere(part, method) if method in whole.index else NOTHING,
         }
         rows += [
             {"settings": name, "place": f"ahead of {of}", **each._asdict()} for of, each in ahead.items()

@@ -59,15 +59,15 @@ class Programs(Chapter):
         both = self.rows.merge(before, on=keys, suffixes=("", " before"))
         return both.rename(columns={"value": "now", "value before": "recorded"})[[*keys, "now", "recorded"]]
 
-    def examples(self) -> dict[str, dict[str, object]]:
-        """Four questions of the program that is shown, for `MeasureExplorer`; the truth is *reads*."""
+    def examples(self, most: int = 4) -> dict[str, dict[str, object]]:
+        """The first questions of the program that is shown, for `MeasureExplorer`; the truth is *reads*."""
         made = asked(self.shown)
         assert made is not None
         model, questions = made
         program = draw(self.shown)
         scores = ask(model, questions, {name: METHODS[name] for name in self.asked_for})
         found: dict[str, dict[str, object]] = {}
-        for row in range(min(4, len(questions))):
+        for row in range(min(most, len(questions))):
             tokens = in_letters(questions.ids[row], program.alphabet)
             query = int(questions.query[row])
             label = f"{row + 1}: {' '.join(tokens[1:])}, output {int(questions.target[row])} at {query}"

@@ -47,17 +47,17 @@ def trained() -> pd.DataFrame:
     return rows.astype({"method": str, "truth": str, "sign": str, "value": float})
 
 
-def by_truth(rows: pd.DataFrame) -> pd.DataFrame:
+def by_truth(rows: pd.DataFrame, sign: str = "as given") -> pd.DataFrame:
     """The mean of each method over programs, by each truth; the best by *reads* first."""
-    found = summary(rows[rows["sign"] == "as given"])
+    found = summary(rows[rows["sign"] == sign])
     order = found[found["truth"] == TRUTHS[0]].sort_values("rank")["method"]
     place = {name: k for k, name in enumerate(order)}
     return found.sort_values("method", key=lambda names: names.map(place), kind="stable", ignore_index=True)
 
 
-def by_layers(rows: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+def by_layers(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") -> pd.DataFrame:
     """The mean of some methods over programs of 1, 2 and 3 layers."""
-    chosen = rows[(rows["truth"] == TRUTHS[0]) & (rows["sign"] == "as given") & rows["method"].isin(methods)]
+    chosen = rows[(rows["truth"] == truth) & (rows["sign"] == "as given") & rows["method"].isin(methods)]
     layers = features(sorted(set(chosen["seed"]))).set_index("seed")["layers"]
     found = []
     groups = chosen.assign(layers=chosen["seed"].map(layers)).groupby(["layers", "method"])["value"]
@@ -80,7 +80,7 @@ def gain_of_absolute(rows: pd.DataFrame, truth: str = "reads") -> pd.DataFrame:
     return table.sort_values("value", ascending=False, ignore_index=True)
 
 
-def effects(rows: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+def effects(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") -> pd.DataFrame:
     """How a method's score depends on features of programs: least squares on all of them at once.
 
     Intervals are by heteroskedasticity-consistent errors (HC3), p is corrected by Holm over methods and
@@ -96,7 +96,7 @@ def effects(rows: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
 
     found = []
     for method in methods:
-        part = rows[(rows["method"] == method) & (rows["truth"] == TRUTHS[0]) & (rows["sign"] == "as given")]
+        part = rows[(rows["method"] == method) & (rows["truth"] == truth) & (rows["sign"] == "as given")]
         both = part.merge(features(sorted(set(part["seed"]))), on="seed")
         design = sm.add_constant(both[[*FEATURES]].astype(float).assign(counts=(both["counts"] > 0) * 1.0))
         fitted = sm.OLS(both["value"].to_numpy(), design).fit(cov_type="HC3")

@@ -37,7 +37,7 @@ HOME = str(Path(attnlib.__file__).parent)
 MISSING = 3
 """How many tokens are padding."""
 
-ROUNDING, HALF = 5e-4, 0.03
+ROUNDING, HALF = 1e-3, 0.03
 """How far two computations of the same number may be apart, relative to the largest; in bfloat16."""
 
 ADD_CONSTANTS = ("ctrl", "gpt_oss", "minimax_m3_vl_text")

@@ -258,7 +258,7 @@ class ModelView extends AttentionView {
       return each.good ? `${sum(each.good.map(Number))} of ${each.good.length} outputs right`
         : `outputs ${each.texts.join(" ")} (what is right, this page knows of the texts above only)`;
     };
-    const swaps = Object.entries(this.swaps), alike = swaps.length === this.net.heads.length && new Set(Object.values(this.swaps)).size === 1;
+    const swaps = Object.entries(this.swaps), alike = swaps.length > 1 && swaps.length === this.net.heads.length && new Set(Object.values(this.swaps)).size === 1;
     const names = alike ? `all heads ${this.called(swaps[0][1])}` : swaps.map(([head, swap]) => `${head} ${this.called(swap)}`).join(", ");
     const problem = task.generates ? task.asked(this.asked) : "";
     this.said.textContent = this.swapped ? `With ${names}${this.inPart}: ${problem}${verdict(run)} (as trained: ${verdict(own)})` : capital(problem + verdict(run));

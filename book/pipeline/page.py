@@ -96,7 +96,7 @@ def read(executed: Path) -> nbformat.NotebookNode:
     """
     try:
         notebook = nbformat.read(executed, as_version=4)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
         raise NoChapterError(f"{executed} cannot be read as a notebook: {error}") from error
     if not any(cell.get("outputs") for cell in notebook.cells):
         raise NoChapterError(f"{executed} holds no outputs: run it first, by papermill")

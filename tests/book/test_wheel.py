@@ -54,7 +54,7 @@ def test_it_holds_every_file_of_the_package_and_nothing_of_the_book(wheel: Path)
     here = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "attnlib").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md"
     }
     assert inside == here
     assert {Path(name).suffix for name in inside} == {".py", ".js", ".css", ".c", ".wasm", ".parquet"}

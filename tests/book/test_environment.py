@@ -1,7 +1,6 @@
 """Conda installs what pip does, and the layers of the house hold."""
 
 import ast
-import json
 import os
 import re
 import subprocess
@@ -13,7 +12,6 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from attnlib.training.closure import modules_reached
 from book.chapters import CHAPTERS
 
 ROOT = Path(__file__).parents[2]
@@ -110,27 +108,6 @@ PUBLIC = {
     "attnlib.measures",
 }
 """What one chapter alone uses, and a user of the library would look for."""
-
-
-def test_what_one_chapter_alone_uses_is_in_its_folder() -> None:
-    users: dict[str, set[str]] = {}
-    for folder in CHAPTERS:
-        code = {path.stem for path in (ROOT / "book/chapters" / folder).rglob("*.py")} - {"__init__"}
-        notebooks = [path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem in code]
-        cells = [cell for path in notebooks for cell in json.loads(path.read_text())["cells"]
-                 if cell["cell_type"] == "code"]  # fmt: skip
-        source = "\n".join("".join(cell["source"]) for cell in cells)
-        modules = [f"book.chapters.{folder}.{name}" for name in code]
-        for module in modules_reached(modules, source):
-            users.setdefault(module, set()).add(folder)
-    front = [f"book.front.{path.stem}" for path in (ROOT / "book/front").glob("*.py")]
-    elsewhere = {*modules_reached(["attnlib.commands", "attnlib", *front]), *PUBLIC}
-    alone = {
-        module: min(folders)
-        for module, folders in users.items()
-        if module.startswith("attnlib.") and len(folders) == 1 and module not in elsewhere
-    }
-    assert [module for module, folder in alone.items() if folder not in {"methods", "own_model"}] == []
 
 
 def test_a_kernel_that_starts_in_notebooks_finds_library_and_book() -> None:

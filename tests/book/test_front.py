@@ -40,7 +40,8 @@ def test_every_comment_of_a_page_names_a_part_that_is_made() -> None:
 def test_a_part_is_put_where_its_comment_is_and_a_comment_of_another_kind_stays(tmp_path: Path) -> None:
     of_the_build = {"times": lambda: "a table of times"}
     text = PART.sub(
-        lambda part: made(part, of_the_build, tmp_path), "% times\n\n% tally\n\n% to be said\n% a, b\n"
+        lambda part: made(tmp_path / "index.md", of_the_build, tmp_path, part),
+        "% times\n\n% tally\n\n% to be said\n% a, b\n",
     )
     times, tally, comment, other = (line for line in text.split("\n") if line)
     assert times == "a table of times" and tally in PARTS["tally"](tmp_path)

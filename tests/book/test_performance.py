@@ -53,12 +53,12 @@ def test_what_is_said_of_a_gpu_is_its_tables():
         assert f"{rows.loc[method, 'times the first']:.1f} times" in said, method
     for method in ("eager + rollout", "eager + as published", "rollout_of, all keys"):
         assert f"{rows.loc[method, 'peak MiB'] / 1024:.1f} GiB" in said, method
-    written = " ".join(PAGE.partition("While generating, after")[2].partition("```")[0].split())
+    written = " ".join(PAGE.partition("While generating after")[2].partition("```")[0].split())
     again = pd.read_csv(ROOT / "book/performance/generation_gpu.csv", index_col="method")["times the first"]
     for method, form in {
         "generate_with_rollout": "{:.1f} times",
         "stream_with_rollout": "{:.1f} times",
-        "naive": "({:.1f})",
+        "naive": "{:.1f} times",
     }.items():
         assert form.format(again[method]) in written, method
     assert rows.loc["rollout_of, 64 keys", "peak MiB"] < 1.05 * rows.loc["plain forward", "peak MiB"]

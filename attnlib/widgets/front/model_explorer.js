@@ -193,14 +193,14 @@ class ModelView extends AttentionView {
   }
 
   /** What is folded is drawn when it is opened. */
-  get folded() { return Boolean(this.push) && !this.push.more.open; }
+  get closed() { return Boolean(this.push) && !this.push.more.open; }
 
   paint(heads) {
-    if (!this.folded) super.paint(heads);
+    if (!this.closed) super.paint(heads);
     else if (this.dress()) this.showPush();
   }
 
-  announce() { if (!this.folded) super.announce(); }
+  announce() { if (!this.closed) super.announce(); }
 
   /** The chosen head is switched off, or has its own attention again. */
   onHeadAgain() { this.swap(this.swapOf(this.chosenHeads) === OWN ? "off" : OWN); }

@@ -69,7 +69,8 @@ def test_every_claim_is_judged_and_says_its_number() -> None:
 def test_without_records_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "RECORDED", tmp_path)
     read_anew = findings.__wrapped__()
-    assert {(each.outcome.verdict, each.outcome.number) for each in read_anew} == {(NOT_RUN, None)}
+    of_results = [each.outcome for each in read_anew if not each.claim.rows]  # programs have theirs
+    assert {(each.verdict, each.number) for each in of_results} == {(NOT_RUN, None)}
     assert "{}" not in abstract(read_anew)
 
 

@@ -89,7 +89,7 @@ PASSES: dict[str, Callable[[], Tensor]] = {
     "reinforced heads": lambda: inside(lambda model: reinforced(model, None, looks(), 0.5)),
     "heads without an effect": lambda: inside(lambda model: heads_ablated(model, [(0, 1)])),
     "a step of training": gradient,
-    "rollout over null": lambda: null_ratio(looks().float(), NULL),
+    "rollout over null": lambda: null_ratio(looks().float(), NULL.expand(2, 9, 9)),
     "reference mass": lambda: reference_mass(looks().float(), looks(), looks()),
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
 
-from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached, needed_by, own_records
+from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached, needs, own_records
 
 PROFILE = config.get("profile", "quick")
 # What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
@@ -37,7 +37,7 @@ def files(folder: str, *suffixes: str) -> list[str]:
 
 def needed(wildcards) -> list[str]:
     """How the runs of those chapters went whose models this one takes: they come first."""
-    before = needed_by(wildcards.notebook, wildcards.profile)
+    before = needs(wildcards.profile)[wildcards.notebook]
     return expand("build/{profile}/runs/{notebook}.json", profile=wildcards.profile, notebook=before)
 
 

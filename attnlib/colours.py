@@ -66,7 +66,7 @@ CLEAR = "none"
 
 LOGO = {"weight": "#3b78b5", "reference": ORANGE}
 VERDICTS = ("reproduced", "not-reproduced", "inconclusive", "not-run")
-"""The colours of a theme that say what became of a claim, in the book's pages as in their figure."""
+"""The colours of a theme for the verdict on a claim, in the book's pages as in their figure."""
 
 LINKS = {"light": "#0b5bc4", "dark": "#8ab6f9"}
 """Of the book's pages: to be read on shaded grounds, too."""

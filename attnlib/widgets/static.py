@@ -25,8 +25,8 @@ from attnlib.widgets.front_end import FRONT
 
 EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
 
-STAND_IN = "\n" + (FRONT / "stand_in.js").read_text(encoding="utf-8")
-"""What a page has in place of a kernel; every widget puts in ``KEY`` and ``STATE``."""
+STAND_IN = "\n" + re.sub(r"\s*// .*$|^ +", "", (FRONT / "stand_in.js").read_text("utf-8"), flags=re.MULTILINE)
+"""What a page has in place of a kernel, once per explorer: no comments in it, but ``KEY`` and ``STATE``."""
 
 WITHOUT = (
     "interactive, but its script did not run: it needs JavaScript and, in JupyterLab, a trusted notebook"

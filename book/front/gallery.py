@@ -19,7 +19,7 @@ from attnlib.widgets.encoding import dequantise
 from book.front.explorer import explorer
 from book.pipeline.contents import documents
 
-STATE = re.compile(r"^  const state = (\{.*\});$", re.MULTILINE)
+STATE = re.compile(r"^const state = (\{.*\});$", re.MULTILINE)
 """What an explorer's piece of a page draws (`attnlib.widgets.static`)."""
 
 MOST = 20

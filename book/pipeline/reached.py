@@ -58,17 +58,17 @@ def chapters_of(profile: str) -> list[str]:
     return sorted(path.parent.name for path in Path("notebooks/profiles").glob(f"*/{profile}.yaml"))
 
 
-def needed_by(notebook: str, profile: str) -> list[str]:
-    """The chapters whose models a chapter takes, and that are executed before it (`notebooks/needs.yaml`)."""
-    declared = Path("notebooks/needs.yaml")
-    needs = yaml.safe_load(declared.read_text(encoding="utf-8")) if declared.exists() else {}
-    return sorted(set(needs.get(notebook, [])) & set(chapters_of(profile)))
+def needs(profile: str) -> dict[str, list[str]]:
+    """By chapter, those whose models it takes, and that are executed before it (`notebooks/needs.yaml`)."""
+    declared, there = Path("notebooks/needs.yaml"), chapters_of(profile)
+    told = yaml.safe_load(declared.read_text(encoding="utf-8")) if declared.exists() else {}
+    return {name: sorted(set(told.get(name, [])) & set(there)) for name in there}
 
 
 def waits_longest(profile: str) -> str:
     """The chapter that needs most others, which are executed first; "" where none needs any."""
-    waits = {name: len(needed_by(name, profile)) for name in chapters_of(profile)}
-    return max((name for name in waits if waits[name]), key=waits.__getitem__, default="")
+    before = {name: len(others) for name, others in needs(profile).items() if others}
+    return max(before, key=before.__getitem__, default="")
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:

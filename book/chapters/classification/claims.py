@@ -1,4 +1,4 @@
-"""What became of the claims of Snell et al. 2021 about classification."""
+"""The claims of Snell et al. 2021 about classification."""
 
 from __future__ import annotations
 

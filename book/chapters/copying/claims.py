@@ -1,4 +1,4 @@
-"""What became of the claims of Snell et al. 2021 about copying."""
+"""The claims of Snell et al. 2021 about copying."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the claims of Abnar and Zuidema 2020."""
+"""The claims of Abnar and Zuidema 2020."""
 
 from __future__ import annotations
 

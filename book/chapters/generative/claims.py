@@ -1,4 +1,4 @@
-"""What became of the claims about rollout of language models that write."""
+"""Claims about rollout of language models that write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of what one sees in the repository Attention Lens."""
+"""Claims about what one sees in the repository Attention Lens."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from attnlib.benchmarking.metrics import published_metrics
 from book.chapters.display import display_name
-from book.chapters.findings.finding import Claim, NotRunError, Outcome, number, there
+from book.chapters.findings.finding import Claim, NotRunError, Outcome, number
 from book.chapters.programs.predictions import (
     LAST,
     MARGIN,
@@ -19,6 +19,8 @@ from book.chapters.programs.predictions import (
     SUPPORTED,
     USUAL,
     Prediction,
+    answer_of,
+    pairs,
 )
 from book.chapters.programs.tables import confirming, trained
 
@@ -60,7 +62,6 @@ TOLD = (
     Told("programs: sign", "What absolute values add, by reads", ("gradient x embedding",), MARGIN),
     Told("programs: counting", "AttnLRP where programs count, minus where they do not", ("AttnLRP",)),
     Told("programs: rotation", "ALTI where the stream is rotated, minus where it is not", ("ALTI",)),
-    Told("programs: pairs of methods", "", ()),
     Told("programs: metric, by causes", "Gain in Kendall's tau over the standard metric", (SUPPORTED, USUAL)),
     Told("programs: metric, by reads", "Gain in Kendall's tau over the standard metric", (SUPPORTED, USUAL)),
     Told("programs: log p", "Gain in Kendall's tau over the standard metric", (USUAL,)),
@@ -70,7 +71,7 @@ TOLD = (
         "trained: the best by causes", "Lead of activation patching over the best other method", (PATCHING,)
     ),
 )
-"""In the order of `PREDICTIONS`. How many pairs differ has no interval, and is no claim."""
+"""In the order of `PREDICTIONS`, without how many pairs differ: that has no interval, and is no claim."""
 
 
 @cache
@@ -88,21 +89,15 @@ def recorded() -> pd.DataFrame:
 
 def came_out(each: Prediction, told: Told, rows: pd.DataFrame) -> Outcome:
     """The result of a prediction as the outcome of a claim."""
-    parts = {
-        name: there(rows[rows["of"] == name])
-        for name in ("compiled", each.of)
-        if name == each.of or each.of == "trained"
-    }
-    if not set(told.needs) <= set(parts[each.of]["metric"]):
+    if not set(told.needs) <= set(rows.loc[rows["of"] == each.of, "metric"]):
         raise NotRunError
-    given = [
-        part if each.of == "metrics" else part.rename(columns={"metric": "method"}) for part in parts.values()
-    ]
-    answer = each.answer(*reversed(given))  # what it is about comes first
-    bound = told.bound
-    return Outcome(
-        answer.verdict, told.result, number(answer, answer.units, bound, signed=bound != SAME_ORDER)
-    )
+    by_kind = {
+        str(name): part if name == "metrics" else part.rename(columns={"metric": "method"})
+        for name, part in rows.groupby("of")
+    }
+    answer = answer_of(each, by_kind)
+    signed = told.bound != SAME_ORDER
+    return Outcome(answer.verdict, told.result, number(answer, answer.units, told.bound, signed=signed))
 
 
 RULES = {
@@ -124,6 +119,5 @@ CLAIMS = tuple(
         before=True,
         rows=recorded,
     )
-    for each, told in zip(PREDICTIONS, TOLD, strict=True)
-    if told.result
+    for each, told in zip((each for each in PREDICTIONS if each.answer is not pairs), TOLD, strict=True)
 )

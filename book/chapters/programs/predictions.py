@@ -7,7 +7,7 @@ The predictions were written after the methods had been seen on 200 programs of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -254,7 +254,12 @@ def answered(**rows: pd.DataFrame) -> Iterator[tuple[Prediction, Answer]]:
     """
     for each in PREDICTIONS:
         if each.of in rows:
-            given: list[Any] = [rows[each.of]]
-            if each.of == "trained":
-                given.append(rows["compiled"])
-            yield each, each.answer(*given)
+            yield each, answer_of(each, rows)
+
+
+def answer_of(each: Prediction, rows: Mapping[str, pd.DataFrame]) -> Answer:
+    """The result of one prediction; that of trained transformers takes the rows of compiled ones, too."""
+    given: list[Any] = [rows[each.of]]
+    if each.of == "trained":
+        given.append(rows["compiled"])
+    return each.answer(*given)

@@ -1,4 +1,4 @@
-"""What became of the claims of Weiss, Goldberg and Yahav 2021."""
+"""The claims of Weiss, Goldberg and Yahav 2021."""
 
 from __future__ import annotations
 

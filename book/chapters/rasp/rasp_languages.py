@@ -17,7 +17,15 @@ from pydantic import Field, field_validator, model_validator
 from torch import nn
 
 from attnlib.generators.base import Batch, Head, Sample
-from attnlib.generators.rasp import ALPHABET_SIZES, Definition, Language, Sequences, definitions_in, language
+from attnlib.generators.rasp import (
+    ALPHABET_SIZES,
+    LANGUAGES,
+    Definition,
+    Language,
+    Sequences,
+    definitions_in,
+    language,
+)
 from attnlib.generators.splits import TENTHS
 from attnlib.models.compiled import PROGRAMS
 from attnlib.models.transformer import Transformer, TransformerConfig
@@ -102,7 +110,8 @@ class RaspRun(Run):
 
 
 ORIGINAL_NAME = re.compile(
-    r"(?P<language>sort|reverse|hist2?|sort_by_freq|dyck[1-8]_ptf)(_(?P<symbols>10|26|52|100))?(?P<bos>_bos)?(_with_attns)?"
+    f"(?P<language>{'|'.join(LANGUAGES)})(_(?P<symbols>{'|'.join(map(str, ALPHABET_SIZES))}))?"
+    "(?P<bos>_bos)?(_with_attns)?"
 )
 """What the original calls a language: with the size of its alphabet, and whether a token stands in front."""
 

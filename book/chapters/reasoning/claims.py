@@ -1,4 +1,4 @@
-"""What became of the claims of Spiegel et al. 2025."""
+"""The claims of Spiegel et al. 2025."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the claims of Snell et al. 2021 about translation."""
+"""The claims of Snell et al. 2021 about translation."""
 
 from __future__ import annotations
 

@@ -41,8 +41,9 @@ def test_recorded_scores_are_found_again() -> None:
     before = published(range(1000, 1004)).astype({"method": str, "truth": str, "sign": str, "value": float})
     both = now.merge(before, on=["seed", "method", "truth", "sign"], suffixes=("", "_before"))
     assert len(both) == len(now) > 30
-    equal = np.isclose(both["value"], both["value_before"], rtol=0, atol=2e-5)
-    assert equal.mean() > 0.95  # scores that tie but for rounding may change places on another processor
+    off = both[~np.isclose(both["value"], both["value_before"], rtol=0, atol=2e-5)]
+    # AttnLRP divides by sums near 0, which processors round differently: in program 1003 that matters.
+    assert set(off["method"]) <= {"AttnLRP"} and set(off["seed"]) <= {1003}
 
 
 def test_recorded_scores_are_of_at_least_a_thousand_programs_and_all_methods() -> None:

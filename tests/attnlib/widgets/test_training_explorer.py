@@ -120,12 +120,12 @@ def test_steps_and_curves_are_plain_numbers_whatever_they_came_as():
 # ---- the page
 
 
-def test_three_problems_in_twelve_heads_at_eight_checkpoints_stay_under_180_kb(tmp_path):
+def test_three_problems_in_twelve_heads_at_eight_checkpoints_stay_under_176_kb(tmp_path):
     draw = torch.randn(8, 3, 4, 12, 12, generator=torch.Generator().manual_seed(0))
     noise = torch.softmax(2 * draw, dim=-1)
     parts = {"tokens": list("12+34=46EEEE"), "attentions": noise, "answers": ["46"] * 8}
     widget = TrainingExplorer(dict.fromkeys("abc", parts), range(8), {"exact match": [0.5] * 8})
-    assert widget.save_html(tmp_path / "page.html").stat().st_size < 180_000
+    assert widget.save_html(tmp_path / "page.html").stat().st_size < 176_000
 
 
 # ---- live

@@ -15,6 +15,9 @@ IGNORE = -100
 Head = tuple[int, int]
 """A head's place in the model: `(layer, head)`, both counted from 0."""
 
+PINNED = {"cuda"}
+"""The kinds of device that copy from pinned memory while the processor goes on."""
+
 T = TypeVar("T")
 M = TypeVar("M", bound="Movable")
 
@@ -86,7 +89,7 @@ def moved(value: T, device: torch.device | str) -> T:
     """
     found: Any = value
     if isinstance(value, Tensor):
-        plain = value.device.type != "cpu" or torch.device(device).type != "cuda"
+        plain = value.device.type != "cpu" or torch.device(device).type not in PINNED
         found = value.to(device) if plain else value.pin_memory().to(device, non_blocking=True)
     elif isinstance(value, dict):
         found = {name: moved(each, device) for name, each in value.items()}

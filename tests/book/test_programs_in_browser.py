@@ -117,14 +117,14 @@ CANNOT = {
     ),
 }
 WHAT_TO_DO = "Make this page again, model and page by one version of attnlib"
-UNPACKED = "\n  for (const [name, value] of Object.entries(state)) {"
+UNPACKED = "for (const [name, value] of Object.entries(state)) {"
 
 
 def changed(widget, change):
     """The widget's page; before it is drawn, its state is changed."""
     page = widget.to_html()
     assert page.count(UNPACKED) == 1
-    return page.replace(UNPACKED, f"\n  {change};{UNPACKED}")
+    return page.replace(UNPACKED, f"{change};\n{UNPACKED}")
 
 
 @pytest.mark.parametrize(("change", "message"), CANNOT.values(), ids=CANNOT)
